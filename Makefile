@@ -1,0 +1,48 @@
+# Retrofit: `make help` lists what can be done.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help app test quick lint types format notebooks bundle benchmark clean
+
+help:  ## List the targets
+	@grep -hE "^[a-z]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*##/\t/"
+
+# The stamps tie each installation to the files that decide it.
+$(VENV)/installed: requirements.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip setuptools
+	$(BIN)/python -m pip install --quiet -r requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed requirements-dev.txt
+	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	touch $@
+
+app: $(VENV)/installed  ## Set up and open the workbench in the browser
+	$(BIN)/retrofit app
+
+test: $(VENV)/installed-dev  ## Set up and run every test
+	$(BIN)/python -m pytest
+
+quick: $(VENV)/installed-dev  ## The tests that need under a minute
+	$(BIN)/python -m pytest -m "not slow and not browser"
+
+lint: $(VENV)/installed-dev  ## Formatting, lint and types
+	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/pyright
+
+format: $(VENV)/installed-dev  ## Format and fix
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+bundle: $(VENV)/installed  ## Make the run that the first page shows again (about 20 seconds)
+	$(BIN)/python -m retrofit_app.bundle
+
+notebooks: $(VENV)/installed  ## Execute the notebooks again
+	$(BIN)/jupytext --to ipynb --execute notebooks/*.py
+
+benchmark: $(VENV)/installed  ## Measure everything again (about 40 minutes; needs the checkpoints)
+	$(BIN)/python benchmarks/vgg_pair.py
+
+clean:  ## Remove the environment
+	rm -rf $(VENV)

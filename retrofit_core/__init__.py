@@ -1,0 +1,25 @@
+"""Model fusion via retrofitting: fuse trained networks level by level, with a few hundred samples, without retraining."""
+
+from .checkpoints import load_model, save_model
+from .evaluation import ensemble, evaluate
+from .fusion import fuse
+from .importance import importance_scores
+from .levels import partition
+from .methods import METHODS
+from .moments import Moments
+from .results import FusionResult
+from .training import train
+
+__all__ = [
+    "METHODS",
+    "FusionResult",
+    "Moments",
+    "ensemble",
+    "evaluate",
+    "fuse",
+    "importance_scores",
+    "load_model",
+    "partition",
+    "save_model",
+    "train",
+]

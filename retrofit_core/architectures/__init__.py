@@ -1,0 +1,130 @@
+"""Networks that come with the library: plain nn.Modules, each described by a spec (a JSON object).
+
+A spec names its entry of ARCHITECTURES under "architecture"; the rest are the builder's keywords. Built
+models carry theirs as `model.spec`.
+"""
+
+import inspect
+import json
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from retrofit_core.architectures import cnn, mlp, vgg
+from retrofit_core.architectures.cnn import CNN
+from retrofit_core.architectures.mlp import MLP
+from retrofit_core.architectures.vgg import VGG
+from retrofit_core.registry import find
+
+__all__ = ["ARCHITECTURES", "CNN", "MLP", "PRESETS", "VGG", "build", "parse", "recognise"]
+
+ARCHITECTURES = {"mlp": MLP, "cnn": CNN, "vgg": VGG}
+# The first that recognises wins: cnn comes before vgg, which is more general.
+RECOGNISERS = {"mlp": mlp.recognise, "cnn": cnn.recognise, "vgg": vgg.recognise}
+WIDTHS = {"": 1.0, "-half": 0.5, "-double": 2.0, "-quad": 4.0}  # the paper's 1x, 0.5x, 2x, 4x
+PRESETS: dict[str, dict[str, Any]] = {
+    f"{name}{suffix}": {"architecture": "vgg", "plan": vgg.scaled(plan, width)}
+    for name, plan in vgg.PLANS.items()
+    for suffix, width in WIDTHS.items()
+}
+LARGEST = 1 << 20  # of any number in a spec
+DEEPEST = 1000  # entries in a plan or a list of sizes
+
+
+def build(spec: Mapping[str, Any], seed: int | None = None) -> nn.Module:
+    """The network of a spec, freshly initialised.
+
+    Args:
+        seed: of the initial weights; the global random state is left as it was. None draws from the global
+            state.
+
+    Example:
+        >>> build({"architecture": "mlp", "sizes": [784, 256, 10]}, seed=0).fc2.out_features
+        10
+
+    Raises:
+        ValueError: unknown architecture or keyword, a keyword that is missing, numbers that make no network.
+    """
+    keywords = dict(spec)
+    name = keywords.pop("architecture", None)
+    builder = find(ARCHITECTURES, str(name), "architecture")
+    _check(name, builder, keywords)
+    with torch.random.fork_rng(devices=[]) if seed is not None else nullcontext():
+        if seed is not None:
+            torch.default_generator.manual_seed(seed)
+        return builder(**keywords)
+
+
+def parse(text: str) -> dict[str, Any]:
+    """A spec written by a user: a JSON object, a name in ARCHITECTURES, or a preset such as "vgg11-half".
+
+    Raises:
+        ValueError: none of these.
+    """
+    if text.lstrip().startswith("{"):
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"the architecture {text!r} is not JSON: {error}.") from error
+    if text in PRESETS:
+        return dict(PRESETS[text])
+    find({**ARCHITECTURES, **PRESETS}, text, "architecture")
+    return {"architecture": text}
+
+
+def recognise(state: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The spec of a bare checkpoint, from its keys and shapes alone.
+
+    Raises:
+        ValueError: it is none of ours; the message names some keys.
+    """
+    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    spec = next(filter(None, (look(shapes) for look in RECOGNISERS.values())), None)
+    if spec is None:
+        keys = ", ".join(list(shapes)[:4]) + (" ..." if len(shapes) > 4 else "")
+        raise ValueError(
+            f"the architecture is not recognised from the keys {keys or '(none)'}: name it with --arch "
+            f"({', '.join([*ARCHITECTURES, *PRESETS])}, or a JSON object)."
+        )
+    return spec
+
+
+def completed(spec: Mapping[str, Any], state: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The spec with the keywords that it leaves open read off the tensors, if they are recognised."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    look = RECOGNISERS.get(str(spec.get("architecture")))
+    return {**((look(shapes) if look else None) or {}), **spec}
+
+
+def _check(name: Any, builder: type[nn.Module], keywords: dict[str, Any]) -> None:
+    """Refuse keywords that the builder does not know, misses or cannot use."""
+    parameters = inspect.signature(builder).parameters
+    required = [key for key, entry in parameters.items() if entry.default is entry.empty]
+    unknown = [key for key in keywords if key not in parameters]
+    missing = [key for key in required if key not in keywords]
+    if unknown or missing:
+        fault = f"does not know {unknown[0]!r}" if unknown else f"needs {missing[0]!r}"
+        raise ValueError(f"architecture {name!r} {fault}. Its keywords: {', '.join(parameters)}.")
+    for key, value in keywords.items():
+        if key in ("bias", "batch_norm"):
+            usable = isinstance(value, bool)
+        elif key in ("plan", "sizes", "widths"):
+            usable = _is_list_of_counts(value, key)
+        else:
+            usable = _is_count(value)
+        if not usable:
+            raise ValueError(f"architecture {name!r}: {key!r} cannot be {str(value)[:80]}.")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
+
+
+def _is_list_of_counts(values: Any, key: str) -> bool:
+    if not isinstance(values, list | tuple) or not 1 <= len(values) <= DEEPEST:
+        return False
+    counts = [value for value in values if not (key == "plan" and value == vgg.POOL)]
+    return all(map(_is_count, counts)) and len(counts) >= (2 if key == "sizes" else 1)

@@ -1,0 +1,65 @@
+"""A small net for small images: two convolutions, pooling, a third, pooling, a linear classifier."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from retrofit_core.architectures import vgg
+
+
+class CNN(nn.Module):
+    """3x3 convolutions of three widths with ReLU, max pooling after the second and the third.
+
+    Args:
+        widths: of the three convolutions.
+        size: height and width of the images, a multiple of 4.
+    """
+
+    def __init__(
+        self, widths: Sequence[int] = (16, 32, 32), classes: int = 10, channels: int = 1, size: int = 8
+    ) -> None:
+        super().__init__()
+        if len(widths) != 3 or size % 4 or size < 4:
+            raise ValueError(
+                f"cnn needs three widths and images whose size is a multiple of 4. Found {list(widths)}, "
+                f"{size}."
+            )
+        self.spec = {
+            "architecture": "cnn",
+            "widths": list(widths),
+            "classes": classes,
+            "channels": channels,
+            "size": size,
+        }
+        first, second, third = widths
+        self.features = nn.Sequential(
+            nn.Conv2d(channels, first, 3, padding=1),  # (n, first, size, size)
+            nn.ReLU(),
+            nn.Conv2d(first, second, 3, padding=1),  # (n, second, size, size)
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(second, third, 3, padding=1),  # (n, third, size/2, size/2)
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+        )
+        self.flatten = nn.Flatten()
+        self.classifier = nn.Linear(third * (size // 4) ** 2, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = self.features(images)  # (n, channels, size, size) -> (n, third, size/4, size/4)
+        x = self.flatten(x)  # (n, third * (size/4)^2)
+        return self.classifier(x)  # (n, classes)
+
+
+def recognise(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any] | None:
+    """The spec of a CNN's tensors, or None if they are none: a VGG's keys with pooling in these places."""
+    spec = vgg.recognise(shapes)
+    if spec is None or spec["batch_norm"]:
+        return None
+    plan = spec["plan"]
+    if [item == vgg.POOL for item in plan] != [False, False, True, False, True]:
+        return None
+    widths = [item for item in plan if item != vgg.POOL]
+    shared = {key: spec[key] for key in ("classes", "channels", "size")}
+    return {"architecture": "cnn", "widths": widths, **shared}

@@ -1,0 +1,119 @@
+"""VGG without (default) or with BatchNorm: 3x3 convolutions, ReLU, max pooling, one linear classifier.
+
+Keys as torchvision's `features.N`, but a single `classifier`, as is usual for 32x32 images (Luenam et al.
+2026).
+"""
+
+from collections.abc import Mapping, Sequence
+from math import isqrt
+from typing import Any
+
+from torch import Tensor, nn
+
+POOL = "M"  # max pooling in a plan, between the convolutions' widths
+PLANS: dict[str, list[int | str]] = {
+    "vgg11": [64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"],
+    "vgg13": [64, 64, "M", 128, 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"],
+    "vgg16": [64, 64, "M", 128, 128, "M", 256, 256, 256, "M", 512, 512, 512, "M", 512, 512, 512, "M"],
+}
+
+
+def scaled(plan: Sequence[int | str], width: float) -> list[int | str]:
+    """The plan with all widths but the first and the last multiplied: the paper's width study (0.5, 2, 4)."""
+    last = max(place for place, item in enumerate(plan) if item != POOL)
+    return [
+        item if item == POOL or place in (0, last) else max(1, round(int(item) * width))
+        for place, item in enumerate(plan)
+    ]
+
+
+class VGG(nn.Module):
+    """Convolutions of the plan's widths with ReLU, max pooling where it says "M", and a linear classifier.
+
+    Every ReLU and pooling is a module of its own, so that a level, or a rule of attribution, belongs to one
+    place.
+
+    Args:
+        plan: widths and "M", e.g. PLANS["vgg11"].
+        size: height and width of the images.
+        batch_norm: BatchNorm after each convolution.
+    """
+
+    def __init__(
+        self,
+        plan: Sequence[int | str] = tuple(PLANS["vgg11"]),
+        classes: int = 10,
+        channels: int = 3,
+        size: int = 32,
+        batch_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        self.spec = {
+            "architecture": "vgg",
+            "plan": list(plan),
+            "classes": classes,
+            "channels": channels,
+            "size": size,
+            "batch_norm": batch_norm,
+        }
+        modules: list[nn.Module] = []
+        width, side = channels, size
+        for item in plan:
+            if item == POOL:
+                modules.append(nn.MaxPool2d(2))  # (n, width, side, side) -> halves the side
+                side //= 2
+                continue
+            modules.append(nn.Conv2d(width, int(item), 3, padding=1))  # -> (n, item, side, side)
+            width = int(item)
+            modules += [nn.BatchNorm2d(width)] if batch_norm else []
+            modules.append(nn.ReLU())
+        if not side:
+            raise ValueError(
+                f"a plan with {list(plan).count(POOL)} poolings needs images larger than {size} pixels."
+            )
+        self.features = nn.Sequential(*modules)
+        self.flatten = nn.Flatten()
+        self.classifier = nn.Linear(width * side**2, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = self.features(images)  # (n, channels, size, size) -> (n, width, side, side)
+        x = self.flatten(x)  # (n, width * side^2)
+        return self.classifier(x)  # (n, classes)
+
+
+def recognise(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any] | None:
+    """The spec of a VGG's tensors, or None if they are none.
+
+    Pooling has no tensors: it is read off the gaps in the numbering of `features`, and one is assumed at the
+    end. The image size follows from the classifier's inputs.
+    """
+    weights = {
+        int(name.split(".")[1]): shape
+        for name, shape in shapes.items()
+        if name.startswith("features.") and name.endswith(".weight") and name.split(".")[1].isdecimal()
+    }
+    convolutions = {number: shape for number, shape in sorted(weights.items()) if len(shape) == 4}
+    classifier = shapes.get("classifier.weight", ())
+    if not convolutions or len(classifier) != 2:
+        return None
+    batch_norm = "features.1.running_mean" in shapes
+    numbers = list(convolutions)
+    plain_gap = 3 if batch_norm else 2  # convolution, [BatchNorm], ReLU
+    gaps = [after - before for before, after in zip(numbers[:-1], numbers[1:], strict=True)] + [plain_gap + 1]
+    if numbers[0] != 0 or not all(gap in (plain_gap, plain_gap + 1) for gap in gaps):
+        return None
+    plan: list[int | str] = []
+    for gap, shape in zip(gaps, convolutions.values(), strict=True):
+        plan += [shape[0]] if gap == plain_gap else [shape[0], POOL]
+    width = convolutions[numbers[-1]][0]
+    side = isqrt(classifier[1] // width) if width else 0
+    if not side or width * side**2 != classifier[1]:
+        return None
+    return {
+        "architecture": "vgg",
+        "plan": plan,
+        "classes": classifier[0],
+        "channels": convolutions[0][1],
+        "size": side * 2 ** plan.count(POOL),
+        "batch_norm": batch_norm,
+    }

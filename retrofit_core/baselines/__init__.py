@@ -1,0 +1,5 @@
+"""Methods that the paper compares with; one file each."""
+
+from .averaging import average
+
+__all__ = ["average"]

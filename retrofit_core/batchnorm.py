@@ -1,0 +1,53 @@
+"""BatchNorm in evaluation mode is an affine map per neuron: folded into the affine layer before it, and put back."""
+
+import copy
+
+import torch
+from torch import nn
+
+BATCHNORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+
+
+@torch.no_grad()
+def folded(affine: nn.Module, norm: nn.Module) -> nn.Module:
+    """A new layer equal to `norm(affine(x))` in evaluation mode, up to rounding.
+
+    With scale = gamma / sqrt(running_var + eps): weight * scale per output neuron, bias = beta + (bias - mean) * scale.
+    """
+    layer = copy.deepcopy(affine)
+    scale = torch.rsqrt(norm.running_var + norm.eps)
+    if norm.weight is not None:
+        scale = scale * norm.weight
+    shift = -norm.running_mean * scale
+    if norm.bias is not None:
+        shift = shift + norm.bias
+    if affine.bias is not None:
+        shift = shift + affine.bias * scale
+    layer.weight = nn.Parameter(affine.weight * scale.reshape(-1, *[1] * (affine.weight.ndim - 1)))
+    layer.bias = nn.Parameter(shift)
+    return layer.eval()
+
+
+@torch.no_grad()
+def put_back(layer: nn.Module, affine: nn.Module, norm: nn.Module) -> None:
+    """Write a folded layer into `affine` and make `norm` the identity, so that the architecture keeps its BatchNorm.
+
+    The bias goes where there is room for it: into the affine layer if it has one, else into the BatchNorm.
+    Raises:
+        ValueError: the BatchNorm has no affine parameters and the layer before it no bias.
+    """
+    affine.weight.copy_(layer.weight)
+    norm.running_mean.zero_()
+    norm.running_var.fill_(1 - norm.eps)  # so that sqrt(running_var + eps) = 1
+    if norm.weight is not None:
+        norm.weight.fill_(1)
+        norm.bias.zero_()
+    if affine.bias is not None:
+        affine.bias.copy_(layer.bias)
+    elif norm.bias is not None:
+        norm.bias.copy_(layer.bias)
+    else:
+        raise ValueError(
+            "the fused bias has no place: neither the layer nor the BatchNorm behind it has a bias. "
+            "Use affine=True in the BatchNorm of the target."
+        )

@@ -1,0 +1,241 @@
+"""Checkpoints: safetensors with facts as JSON in the metadata; strict reading, also of strangers' files.
+
+A checkpoint's metadata may hold "architecture" (a spec, see `architectures`), "recipe", "classes", "mean",
+"std", "class_counts" and what else the writer knows; each value is JSON text in the file and decoded when
+read.
+"""
+
+import json
+import os
+import struct
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from retrofit_core import architectures
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+PICKLED = (".pt", ".pth", ".bin")
+LARGEST_HEADER = 100_000_000  # bytes, the limit of the safetensors format
+NAMED = 3  # keys listed in an error
+WRAPPERS = ("state_dict", "model_state_dict", "model")  # where training scripts put the tensors
+Architecture = str | Mapping[str, Any] | Callable[[], nn.Module]
+
+
+def load_model(path: str | Path, arch: Architecture | None = None) -> tuple[nn.Module, dict[str, Any]]:
+    """The network in a checkpoint, float32 and in eval mode, and the file's metadata.
+
+    Args:
+        path: .safetensors, or .pt/.pth/.bin with tensors only (pickled objects are refused, never run).
+        arch: a spec, its JSON text, a name such as "vgg11-half", or a function that builds the module. By
+            default the metadata's spec, else what keys and shapes tell.
+    Returns:
+        (model, metadata); metadata["architecture"] is the spec that was used, but for a module built by
+        `arch`.
+    Raises:
+        ValueError: a file that is missing, damaged or no checkpoint, tensors that are no finite
+            floating-point numbers, or that do not fit the architecture.
+    """
+    path = Path(path)
+    metadata, state = read_metadata(path), _read_state(path)
+    state = {name: _usable(name, tensor, path) for name, tensor in state.items()}
+    if callable(arch):
+        # A foreign initialisation must not disturb the caller's seeds.
+        with torch.random.fork_rng(devices=[]):
+            model = arch()
+    else:
+        try:
+            spec = _spec(arch, metadata, state)
+            # Without memory: a hostile spec costs nothing, and every tensor comes from the file.
+            with torch.device("meta"):
+                model = architectures.build(spec)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+        metadata["architecture"] = spec
+    _check_fit(model, state, path)
+    model.load_state_dict(state, assign=not callable(arch))
+    for parameter in model.parameters():
+        parameter.requires_grad_(True)
+    return model.float().eval(), metadata
+
+
+def save_model(model: nn.Module, path: str | Path, **metadata: Any) -> None:
+    """Write a network and facts about it as safetensors; the file appears whole or not at all.
+
+    Args:
+        metadata: anything JSON can hold; "architecture" defaults to `model.spec` where the model has one.
+    Raises:
+        ValueError: the name does not end in .safetensors, a folder is in the way, or a fact is not JSON.
+    """
+    path = Path(path)
+    if path.suffix != ".safetensors":
+        raise ValueError(f"checkpoints are written as safetensors: let the name {path} end in .safetensors.")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: give a file's name.")
+    spec = getattr(model, "spec", None)
+    facts = {**({"architecture": spec} if isinstance(spec, dict) else {}), **metadata}
+    try:
+        texts = {name: json.dumps(value, allow_nan=False) for name, value in facts.items()}
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the metadata of {path} cannot be written as JSON: {error}.") from error
+    # Clones, because safetensors refuses tensors that share memory.
+    state = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in model.state_dict().items()}
+    # In the same folder, because a rename across disks is not atomic.
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(safetensors.torch.save(state, texts))
+        os.replace(part, path)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be written: {error.strerror}.") from error
+    finally:
+        with suppress(OSError):  # gone already, or never there
+            part.unlink()
+
+
+def read_metadata(path: str | Path) -> dict[str, Any]:
+    """The metadata of a checkpoint, decoded; values that are no JSON stay text. Empty for .pt files.
+
+    Raises:
+        ValueError: the file is missing, damaged or no checkpoint.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"there is no checkpoint at {path}.")
+    if path.suffix in PICKLED:
+        return {}
+    if path.suffix != ".safetensors":
+        raise ValueError(f"{path} is no checkpoint by its name: .safetensors, .pt, .pth or .bin are read.")
+    header = _header(path)
+    return {name: _decoded(text) for name, text in header.get("__metadata__", {}).items()}
+
+
+def _header(path: Path) -> dict[str, Any]:
+    """The header of a safetensors file: 8 bytes of length, JSON, then data that must end where it says."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(8)
+        length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+        if length > LARGEST_HEADER or not length:
+            raise ValueError(f"{path} is not a safetensors file: it announces a header of {length} bytes.")
+        text = file.read(length)
+    if len(text) < length:
+        if text[:1] != b"{":
+            raise ValueError(f"{path} is not a safetensors file: no header follows its length.")
+        raise ValueError(
+            f"{path} is truncated within its header ({size} of {8 + length} bytes): copy it again."
+        )
+    try:
+        header = json.loads(text)
+        facts = header.get("__metadata__", {})
+        entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        end = max((int(entry["data_offsets"][1]) for entry in entries.values()), default=0)
+        if not all(isinstance(value, str) for value in facts.values()):
+            raise TypeError("metadata values must be text")
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path} is not a safetensors file: its header is damaged ({error}).") from error
+    found = size - 8 - length
+    if found != end:
+        fault = "truncated" if found < end else "oversized"
+        raise ValueError(
+            f"{path} is {fault}: its header announces {end} bytes of data, the file has {found}."
+        )
+    return header
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _read_state(path: Path) -> dict[str, Tensor]:
+    if path.suffix in PICKLED:
+        return _read_pickled(path)
+    try:
+        return safetensors.torch.load_file(path)
+    # A KeyError is a dtype that safetensors knows and torch does not.
+    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{path} is not a readable safetensors file: {_first_line(error)}.") from error
+
+
+def _read_pickled(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file that torch.save wrote, without DataParallel's prefix before every key."""
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    # Unpickling damaged bytes raises almost anything; nothing in the file is run in any case.
+    except Exception as error:
+        raise ValueError(
+            f"{path} is damaged, or holds other Python objects than tensors, which are never loaded: save "
+            "the model's state_dict() alone, best as safetensors."
+        ) from error
+    if isinstance(content, Mapping):
+        content = next((content[key] for key in WRAPPERS if isinstance(content.get(key), Mapping)), content)
+    if not isinstance(content, Mapping) or not content:
+        raise ValueError(f"{path} holds a {type(content).__name__} instead of a state_dict of tensors.")
+    for name, value in content.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise ValueError(
+                f"{path}: entry {name!r} is a {type(value).__name__}, only named tensors are read."
+            )
+    wrapped = all(name.startswith("module.") for name in content)
+    return {name.removeprefix("module.") if wrapped else name: tensor for name, tensor in content.items()}
+
+
+def _usable(name: str, tensor: Tensor, path: Path) -> Tensor:
+    """The tensor as float32; BatchNorm's counter stays the integer that it is."""
+    if name.endswith("num_batches_tracked") and tensor.dtype == torch.int64 and tensor.numel() == 1:
+        return tensor
+    if tensor.dtype not in FLOATS or tensor.layout != torch.strided:
+        kind = str(tensor.dtype).removeprefix("torch.")
+        raise ValueError(
+            f"{path}: tensor {name!r} has dtype {kind}: only float16, bfloat16, float32 and float64 are "
+            "read; convert quantised or integer weights first."
+        )
+    converted = tensor.detach().to(torch.float32, memory_format=torch.contiguous_format)
+    wrong = int((~torch.isfinite(converted)).sum())
+    if wrong:
+        raise ValueError(f"{path}: tensor {name!r} has {wrong} values that are NaN or infinite in float32.")
+    return converted
+
+
+def _spec(
+    arch: str | Mapping[str, Any] | None, metadata: dict[str, Any], state: Mapping[str, Tensor]
+) -> dict[str, Any]:
+    """The architecture asked for, else the metadata's, else the recognised one."""
+    if arch is not None:
+        return architectures.completed(architectures.parse(arch) if isinstance(arch, str) else arch, state)
+    if isinstance(metadata.get("architecture"), dict):  # in strangers' files it is prose
+        return metadata["architecture"]
+    return architectures.recognise(state)
+
+
+def _check_fit(model: nn.Module, state: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse missing and unexpected keys and wrong shapes."""
+    wanted = model.state_dict()
+    missing, unexpected = wanted.keys() - state.keys(), state.keys() - wanted.keys()
+    for fault, names in (("lacks", missing), ("has unexpected", unexpected)):
+        if names:
+            rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+            listed = ", ".join(sorted(names)[:NAMED]) + rest
+            raise ValueError(
+                f"{path} does not fit its architecture: it {fault} the key(s) {listed}. Name another one "
+                "with --arch."
+            )
+    for name, tensor in state.items():
+        if tensor.shape != wanted[name].shape:
+            raise ValueError(
+                f"{path} does not fit its architecture: {name!r} has shape {tuple(tensor.shape)}, "
+                f"wanted {tuple(wanted[name].shape)}. Name another one with --arch."
+            )
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:200]

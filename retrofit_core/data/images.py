@@ -1,0 +1,95 @@
+"""Images: a labelled split whose pixels are read only for the rows somebody asks for."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+
+import torch
+from torch import Tensor
+
+Read = Callable[[Tensor], Tensor]  # row numbers (n,) int64 -> pixels (n, C, H, W) uint8
+
+
+def held(pixels: Tensor, labels: Tensor) -> tuple[Read, Tensor, tuple[int, int, int]]:
+    """Reader, labels and shape of pixels that are in memory already, (N, C, H, W) uint8."""
+    _, channels, height, width = pixels.shape
+    return pixels.__getitem__, labels, (channels, height, width)
+
+
+def per_channel(values: tuple[float, ...], channels: int, what: str, name: str) -> tuple[float, ...]:
+    """One value a channel; a single value serves all channels.
+
+    Raises:
+        ValueError: neither one value nor one a channel, or a value that is no finite number (std: above
+            zero).
+    """
+    values = tuple(float(value) for value in values)
+    if not all(isfinite(value) and (what != "std" or value > 0) for value in values):
+        wanted = "finite numbers above zero" if what == "std" else "finite numbers"
+        raise ValueError(f"{what} of data set {name!r} is {values}: give {wanted} with --{what}.")
+    if len(values) not in (1, channels):
+        raise ValueError(
+            f"{what} of data set {name!r} has {len(values)} values, but its images have {channels} "
+            f"channel(s): give one value or {channels} with --{what}."
+        )
+    return values if len(values) == channels else values * channels
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """A labelled split of a data set.
+
+    Fields:
+        read: row numbers (n,) int64 -> pixels (n, C, H, W) uint8; encoded images are decoded here, only these
+            rows.
+        labels: (N,) int64, all rows (labels are cheap).
+        shape: (C, H, W).
+        classes: class names in label order.
+        mean, std: per channel, for pixels scaled to 0..1; a single value serves all channels.
+    """
+
+    read: Read = field(repr=False)
+    labels: Tensor = field(repr=False)
+    shape: tuple[int, int, int]
+    classes: tuple[str, ...] = field(repr=False)
+    name: str
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    split: str = "train"
+
+    def __post_init__(self) -> None:
+        for what in ("mean", "std"):
+            object.__setattr__(self, what, per_channel(getattr(self, what), self.shape[0], what, self.name))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def images(self) -> Tensor:
+        """All pixels, (N, C, H, W) uint8."""
+        return self.pixels()
+
+    def pixels(self, rows: Tensor | Sequence[int] | None = None) -> Tensor:
+        """Pixels of the wanted rows (default: all), (n, C, H, W) uint8.
+
+        Raises:
+            ValueError: a row number outside 0..N-1, or an image that cannot be decoded.
+        """
+        rows = torch.arange(len(self)) if rows is None else torch.as_tensor(rows, dtype=torch.int64).cpu()
+        if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < len(self)):
+            raise ValueError(
+                f"rows {int(rows.min())}..{int(rows.max())} were asked of data set {self.name!r}, whose "
+                f"{self.split} split has rows 0..{len(self) - 1}: was the splits file made for another data "
+                "set?"
+            )
+        return self.read(rows)
+
+    def normalise(self, pixels: Tensor) -> Tensor:
+        """(n, C, H, W) uint8 -> float32, scaled to 0..1, minus mean, divided by std; stays on its device."""
+        mean = torch.tensor(self.mean, device=pixels.device).view(-1, 1, 1)
+        std = torch.tensor(self.std, device=pixels.device).view(-1, 1, 1)
+        return (pixels.to(torch.float32) / 255 - mean) / std
+
+    def inputs(self, rows: Tensor | Sequence[int] | None = None) -> Tensor:
+        """Normalised images of the wanted rows (default: all), (n, C, H, W) float32."""
+        return self.normalise(self.pixels(rows))

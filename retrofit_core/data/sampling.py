@@ -1,0 +1,38 @@
+"""Drawing balanced samples."""
+
+import torch
+from torch import Tensor
+
+
+def balanced(
+    labels: Tensor, n: int, *, rows: Tensor | None = None, generator: torch.Generator | None = None
+) -> Tensor:
+    """n row numbers, as equal as possible over the classes present; a class with too few rows gives all it
+    has.
+
+    Args:
+        labels: (N,) of the whole data set.
+        rows: draw from these rows only (default: all), absolute numbers. The result is absolute too (the
+            authors' earlier code took positions in `rows` for row numbers, and so drew from the whole data
+            set).
+        generator: source of randomness, on any device; default: a fresh one with seed 0.
+    Returns:
+        (n,) int64 distinct row numbers in random order within each round of classes.
+    Raises:
+        ValueError: n below 1 or above the number of rows, or rows outside the data set.
+    """
+    rows = torch.arange(len(labels)) if rows is None else torch.as_tensor(rows, dtype=torch.int64).cpu()
+    if not 1 <= n <= len(rows):
+        raise ValueError(f"{n} samples cannot be drawn from {len(rows)} rows: take 1 to {len(rows)}.")
+    if int(rows.min()) < 0 or int(rows.max()) >= len(labels):
+        raise ValueError(f"rows {int(rows.min())}..{int(rows.max())} are not all in 0..{len(labels) - 1}.")
+    generator = generator or torch.Generator().manual_seed(0)
+    order = torch.randperm(len(rows), generator=generator, device=generator.device).cpu()
+    rows = rows[order]
+    # The how-manieth of its class a row is: sorted by it, the classes are dealt out in rounds.
+    turn = torch.empty_like(rows)
+    classes = labels[rows]
+    for label in classes.unique():
+        members = (classes == label).nonzero().flatten()
+        turn[members] = torch.arange(len(members))
+    return rows[turn.argsort(stable=True)[:n]]

@@ -1,0 +1,207 @@
+"""Splits of a training set among parents, drawn (SPLITS) or read from a file."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Seed = int | np.random.Generator | torch.Generator
+
+
+def full(labels: Tensor, n_parts: int, *, seed: Seed = 0) -> list[Tensor]:
+    """Every part is all rows (parents then differ by their training seed only).
+
+    Returns:
+        n_parts tensors of row numbers (n,) int64, ascending.
+    """
+    _check(labels, n_parts)
+    return [torch.arange(len(labels)) for _ in range(n_parts)]
+
+
+def dirichlet(labels: Tensor, n_parts: int, *, seed: Seed = 0, ratio: float = 0.2) -> list[Tensor]:
+    """Non-IID parts (Luenam et al. 2026, App. on data splits): each class is shared out by a Dirichlet draw
+    of its own.
+
+    The concentrations linspace(1, 1/ratio, n_parts) are shuffled for each class, as are its rows; counts are
+    rounded down and the last part takes what remains. DEPARTURE from the paper's text, whose third argument
+    of linspace is the ratio again: it must be the number of parts, as in the authors' earlier code.
+
+    Args:
+        ratio: smallest concentration over largest, in (0, 1]; smaller means more unequal parts.
+    Returns:
+        Disjoint parts that together are all rows; row numbers int64, ascending.
+    Raises:
+        ValueError: a ratio outside (0, 1], or a part that gets no rows.
+    """
+    _check(labels, n_parts)
+    if not 0 < ratio <= 1:
+        raise ValueError(f"ratio is the smallest concentration over the largest, in (0, 1]. Found {ratio}.")
+    draw = _generator(seed)
+    alphas = np.linspace(1, 1 / ratio, n_parts)
+    parts: list[list[np.ndarray]] = [[] for _ in range(n_parts)]
+    for rows in _by_class(labels):
+        rows, alphas = draw.permutation(rows), draw.permutation(alphas)
+        counts = (draw.dirichlet(alphas) * len(rows)).astype(int)
+        for part, chunk in zip(parts, np.split(rows, np.cumsum(counts[:-1])), strict=True):
+            part.append(chunk)
+    merged = [np.sort(np.concatenate(part)) for part in parts]
+    for number, part in enumerate(merged):
+        if not len(part):
+            raise ValueError(
+                f"part {number} of {n_parts} got no rows from {len(labels)}: take fewer parts or another "
+                "seed."
+            )
+    return [torch.from_numpy(part) for part in merged]
+
+
+def sharded(labels: Tensor, n_parts: int, *, seed: Seed = 0) -> list[Tensor]:
+    """No class in two parts: the classes present are permuted and dealt out in equal runs.
+
+    Returns:
+        Disjoint parts that together are all rows; row numbers int64, ascending.
+    Raises:
+        ValueError: more parts than classes.
+    """
+    _check(labels, n_parts)
+    classes = np.unique(labels.numpy())
+    if n_parts > len(classes):
+        raise ValueError(
+            f"a sharded split gives every part classes of its own: {len(classes)} classes cannot serve "
+            f"{n_parts} parts."
+        )
+    shards = np.array_split(_generator(seed).permutation(classes), n_parts)
+    return [torch.from_numpy(np.flatnonzero(np.isin(labels.numpy(), shard))) for shard in shards]
+
+
+SPLITS = {"full": full, "dirichlet": dirichlet, "sharded": sharded}
+
+
+def read_splits(path: str | Path, model_files: Sequence[str | Path], n_rows: int) -> list[Tensor]:
+    """Training rows of each checkpoint from a splits file: {"split", "parts": [{"model", "train_rows", ...},
+    ...]}.
+
+    Parts are matched to checkpoints by file name, else by order.
+
+    Args:
+        n_rows: rows in the training set.
+    Returns:
+        One tensor of row numbers (n,) int64 for each checkpoint.
+    Raises:
+        ValueError: not such a file, unequal counts, rows outside 0..n_rows-1, rows given twice or to two
+            parts (but in a split called "full").
+    """
+    path = Path(path)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"splits file {path} cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"splits file {path} is not JSON: {error}.") from error
+    parts = content.get("parts") if isinstance(content, dict) else None
+    if not isinstance(parts, list) or not parts or not all(isinstance(part, dict) for part in parts):
+        raise ValueError(
+            f'splits file {path} has no "parts": a list with an object for each checkpoint is wanted.'
+        )
+    rows = [_rows(part, n_rows, f"part {number} of splits file {path}") for number, part in enumerate(parts)]
+    if not str(content.get("split", "")).lower().startswith("full"):
+        _check_disjoint(rows, path)
+    return [rows[number] for number in _match(parts, [Path(file).name for file in model_files], path)]
+
+
+def write_splits(
+    path: str | Path,
+    parts: Sequence[Tensor],
+    labels: Tensor,
+    *,
+    model_files: Sequence[str | Path] = (),
+    split: str = "",
+    training_set: str = "",
+) -> None:
+    """Write a splits file that `read_splits` reads; it appears whole or not at all.
+
+    Raises:
+        ValueError: names of checkpoints are given, but not one for each part.
+    """
+    if model_files and len(model_files) != len(parts):
+        raise ValueError(f"{len(parts)} parts cannot be named after {len(model_files)} checkpoints.")
+    n_classes = int(labels.max()) + 1
+    entries: list[dict[str, Any]] = [
+        {
+            "n_train": len(rows),
+            "class_counts": torch.bincount(labels[rows], minlength=n_classes).tolist(),
+            "train_rows": rows.tolist(),
+        }
+        for rows in parts
+    ]
+    if model_files:
+        entries = [
+            {"model": Path(file).name, **entry} for file, entry in zip(model_files, entries, strict=True)
+        ]
+    path = Path(path)
+    part_file = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part_file.write_text(json.dumps({"training_set": training_set, "split": split, "parts": entries}))
+        os.replace(part_file, path)
+    finally:
+        part_file.unlink(missing_ok=True)
+
+
+def _generator(seed: Seed) -> np.random.Generator:
+    if isinstance(seed, torch.Generator):
+        seed = int(torch.randint(2**62, (), generator=seed, device=seed.device))
+    return np.random.default_rng(seed)
+
+
+def _check(labels: Tensor, n_parts: int) -> None:
+    if not 1 <= n_parts <= len(labels):
+        raise ValueError(f"{len(labels)} rows cannot be split into {n_parts} parts: take 1 to {len(labels)}.")
+
+
+def _by_class(labels: Tensor) -> list[np.ndarray]:
+    names = labels.numpy()
+    return [np.flatnonzero(names == label) for label in np.unique(names)]
+
+
+def _rows(part: dict[str, Any], n_rows: int, where: str) -> Tensor:
+    rows = part.get("train_rows")
+    if not isinstance(rows, list) or not rows or any(type(row) is not int for row in rows):
+        raise ValueError(f'{where} has no "train_rows": a list of row numbers is wanted.')
+    lowest, highest = min(rows), max(rows)
+    if lowest < 0 or highest >= n_rows:
+        raise ValueError(
+            f"{where} has row {lowest if lowest < 0 else highest}, but the training set has rows "
+            f"0..{n_rows - 1}: was it made for another data set?"
+        )
+    if len(set(rows)) < len(rows):
+        raise ValueError(f"{where} names {len(rows) - len(set(rows))} of its rows twice.")
+    return torch.tensor(rows, dtype=torch.int64)
+
+
+def _check_disjoint(rows: list[Tensor], path: Path) -> None:
+    together = torch.cat(rows)
+    shared = len(together) - len(together.unique())
+    if shared:
+        raise ValueError(
+            f'splits file {path}: parts overlap in {shared} rows, which only a split called "full" may have.'
+        )
+
+
+def _match(parts: list[dict[str, Any]], files: list[str], path: Path) -> list[int]:
+    """The part's number for each checkpoint: by file name if every name occurs once, else by order."""
+    names = [part.get("model") for part in parts]
+    if len(set(files)) == len(files) and all(names.count(file) == 1 for file in files):
+        return [names.index(file) for file in files]
+    found = [file for file in files if file in names]
+    if found and len(set(files)) == len(files):
+        missing = next(file for file in files if file not in names or names.count(file) > 1)
+        raise ValueError(f"splits file {path} has no part of its own for {missing}, but one for {found[0]}.")
+    if len(parts) != len(files):
+        raise ValueError(
+            f"splits file {path} has {len(parts)} parts, but {len(files)} checkpoints are given."
+        )
+    return list(range(len(files)))

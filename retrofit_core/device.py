@@ -1,0 +1,80 @@
+"""The only place that knows about devices: which one to use, the precision of sums, bytes -> rows per batch."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+#: Bytes that one chunk of unfolded rows may take; large enough for full-speed products, small enough for any machine.
+CHUNK_BYTES = 128 * 2**20
+#: Bytes of boundary tensors that the walk keeps before it recomputes them instead.
+CACHE_BYTES = 4 * 2**30
+
+
+def pick(name: str | torch.device | None = None) -> torch.device:
+    """The device called `name`; by default CUDA where there is one, else the CPU.
+
+    Raises:
+        ValueError: the device does not exist on this machine.
+    """
+    if name is None or name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"device {name!r} is not available here ({reason}). Use 'cpu' or 'auto'.") from error
+    return device
+
+
+def of(module: nn.Module) -> torch.device:
+    """The device on which a module's parameters lie (the CPU if it has none)."""
+    return next((p.device for p in module.parameters()), torch.device("cpu"))
+
+
+def sum_dtype(device: torch.device) -> torch.dtype:
+    """float64 where the device multiplies it at a good rate (CPUs, data-centre GPUs), else float32.
+
+    float32 products are still accumulated in float64 over batches (see `moments`).
+    """
+    if device.type == "cpu":
+        return torch.float64
+    if device.type == "cuda":
+        # Data-centre cards (P100 6.0, V100 7.0, A100 8.0, H100 9.0, B200 10.0) run float64 at half the float32 rate;
+        # the consumer cards of the same generations (x.6, x.9, 12.x) at 1/64.
+        return torch.float64 if torch.cuda.get_device_capability(device) in {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)} \
+            else torch.float32
+    return torch.float32
+
+
+def rows_per_batch(bytes_per_row: int, budget: int = CHUNK_BYTES) -> int:
+    """How many rows fit into `budget` bytes; at least one."""
+    return max(1, budget // max(1, bytes_per_row))
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait for the device, so that a clock read afterwards tells the truth."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+class Stopwatch:
+    """Adds up seconds per named phase: the breakdown forward / moments / solve / group / fit of the reports."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the seconds spent inside the block to phase `name`."""
+        synchronise(self.device)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            synchronise(self.device)
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start

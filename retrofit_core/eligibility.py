@@ -1,0 +1,155 @@
+"""What may be fused with what, and how: decided before any work, one sentence per refusal."""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .fit import FITS
+from .grouping import GROUPINGS
+from .levels import Level, partition
+from .registry import find
+
+MIN_SAMPLES = {"ridge": 2, "gradient": 10}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a fusion works on, checked."""
+
+    parents: list[list[Level]]
+    """The levels of each parent, on the device"""
+    model: nn.Module
+    """The network that becomes the fused one: a copy of the target or of parent 0"""
+    fused: list[Level]
+    """Its levels"""
+    grouping: Callable[..., Any]
+    fit: str
+
+
+def check(
+    models: Sequence[nn.Module],
+    inputs: Tensor,
+    *,
+    target: nn.Module | None,
+    grouping: str | Callable[..., Any],
+    fit: str,
+    device: torch.device,
+    **partition_options: Any,
+) -> Plan:
+    """Partition parents and target and refuse what cannot work, naming the level and the way out.
+
+    Raises:
+        ValueError: in every case that the paper's methods do not cover; see the sentences below.
+    """
+    chosen = find(GROUPINGS, grouping, "grouping")
+    find(FITS, fit, "fit")
+    if not models:
+        raise ValueError("there is no parent to fuse. Pass a list of at least one model.")
+    _check_data(inputs, fit)
+    for index, model in enumerate([*models, *([target] if target is not None else [])]):
+        _check_weights(model, f"parent {index}" if index < len(models) else "the target")
+    example = inputs[:2].to(device)
+    parents = [
+        _levels(_on(model, device), example, f"parent {index}", partition_options)
+        for index, model in enumerate(models)
+    ]
+    model = copy.deepcopy(target if target is not None else models[0]).to(device)
+    fused = _levels(model, example, "the target", partition_options)
+    _check_shapes(parents, fused)
+    _check_grouping(parents, fused, chosen)
+    if fit == "ridge":
+        _check_affine(fused)
+    return Plan(parents, model, fused, chosen, fit)
+
+
+def _check_data(inputs: Tensor, fit: str) -> None:
+    if len(inputs) < MIN_SAMPLES[fit]:
+        raise ValueError(
+            f"the fusion set holds {len(inputs)} sample{'s' * (len(inputs) != 1)}; fit={fit!r} needs at least "
+            f"{MIN_SAMPLES[fit]}, and the paper uses 400."
+        )
+    if not inputs.dtype.is_floating_point:
+        raise ValueError(
+            f"the fusion data are {inputs.dtype}, not floating-point. Normalise them as the parents' training did."
+        )
+    finite = torch.isfinite(inputs).flatten(1).all(1)
+    if not finite.all():
+        first = int((~finite).nonzero()[0])
+        raise ValueError(f"fusion sample {first} holds NaN or infinity ({int((~finite).sum())} samples do). Remove them.")
+
+
+def _check_weights(model: nn.Module, who: str) -> None:
+    for name, tensor in model.state_dict().items():
+        if tensor.dtype.is_floating_point and not torch.isfinite(tensor).all():
+            raise ValueError(f"{who} has NaN or infinity in {name!r}. Load an earlier checkpoint of it.")
+    kinds = {parameter.dtype for parameter in model.parameters()}
+    if not kinds:
+        raise ValueError(f"{who} has no parameters, so there is nothing to fuse.")
+    if not kinds <= {torch.float32, torch.float64}:
+        raise ValueError(f"{who} has {', '.join(map(str, kinds))} parameters. Convert it with model.float().")
+
+
+def _on(model: nn.Module, device: torch.device) -> nn.Module:
+    here = all(parameter.device == device for parameter in model.parameters())
+    return model if here else copy.deepcopy(model).to(device)
+
+
+def _levels(model: nn.Module, example: Tensor, who: str, options: dict[str, Any]) -> list[Level]:
+    dtype = next(model.parameters()).dtype
+    try:
+        return partition(model, example.to(dtype), **options)
+    except ValueError as error:
+        raise ValueError(f"{who}: {error}") from error
+
+
+def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
+    counts = [len(levels) for levels in parents]
+    if set(counts) != {len(fused)}:
+        raise ValueError(
+            f"the parents have {counts} levels and the fused network {len(fused)}; they must have equally many. "
+            "Cut them alike with boundaries=<number of levels>."
+        )
+    for index, level in enumerate(fused):
+        here = [levels[index] for levels in parents]
+        positions = [other.positions for other in here]
+        if set(positions) != {level.positions}:
+            raise ValueError(
+                f"level {level.name!r}: the parents have {positions} positions per sample and the fused network "
+                f"{level.positions}; outputs can be compared only position by position. Cut elsewhere (boundaries=[...])."
+            )
+        widths = [other.width for other in here]
+        if level.head and set(widths) != {level.width}:
+            raise ValueError(
+                f"level {level.name!r}: the parents have {widths} classes and the fused network {level.width}; class c "
+                "is fused with class c. Give all of them the same classes."
+            )
+        if level.width > sum(widths):
+            raise ValueError(
+                f"level {level.name!r}: {level.width} fused neurons for {sum(widths)} parents' neurons; some would "
+                f"stand for nothing. Use a target of at most {sum(widths)} there."
+            )
+
+
+def _check_grouping(parents: list[list[Level]], fused: list[Level], grouping: Callable[..., Any]) -> None:
+    if grouping is not GROUPINGS["hungarian"]:
+        return
+    for index, level in enumerate(fused):
+        widths = tuple(levels[index].width for levels in parents)
+        if len(widths) != 2 or set(widths) != {level.width}:
+            raise ValueError(
+                f"level {level.name!r}: hungarian pairs exactly two parents of the fused width; found widths {widths} "
+                f"and fused width {level.width}. Use grouping='kmeans' (KF-Linear, KF-Gradient)."
+            )
+
+
+def _check_affine(fused: list[Level]) -> None:
+    for level in fused:
+        if level.affine is None:
+            raise ValueError(
+                f"level {level.name!r} is not affine in its weights: {level.why_not_affine}. Use fit='gradient' "
+                "(HF-Gradient, KF-Gradient), or cut the model at pre-activations."
+            )

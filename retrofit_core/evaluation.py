@@ -1,0 +1,203 @@
+"""How good a classifier is: accuracy, per class, loss, calibration; and ensembles of classifiers."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from retrofit_core import device as devices
+from retrofit_core.data import Images
+from retrofit_core.monitor import Monitor
+from retrofit_core.registry import find
+
+BINS = 15  # of confidence in the calibration error, as in Guo et al. 2017
+
+
+def evaluate(
+    model: nn.Module | Callable[[Tensor], Tensor],
+    images: Images,
+    batch: int = 500,
+    *,
+    rows: Tensor | None = None,
+    monitor: Monitor | None = None,
+) -> dict[str, Any]:
+    """Measure a classifier on a split.
+
+    Args:
+        model: images (n, C, H, W) -> logits or log-probabilities (n, classes); a module is run in eval mode
+            on the device where it lies.
+        rows: measure on these rows only (default: all).
+    Returns:
+        accuracy (per cent), per_class (per cent, None for a class without samples), loss (mean cross
+        entropy), calibration_error (0..1, see `calibration_error`), samples. Plain numbers, ready for JSON.
+    Raises:
+        ValueError: the model does not take these images, has another number of classes, or gives NaN.
+    """
+    rows = torch.arange(len(images)) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
+    logits = scores(model, images, batch, rows=rows, monitor=monitor)
+    labels = images.labels[rows]
+    correct = (logits.argmax(1) == labels).double()
+    counts = torch.bincount(labels, minlength=len(images.classes))
+    hits = torch.bincount(labels, weights=correct, minlength=len(images.classes))
+    return {
+        "accuracy": 100 * correct.mean().item(),
+        "per_class": [
+            100 * hit / n if n else None for hit, n in zip(hits.tolist(), counts.tolist(), strict=True)
+        ],
+        "loss": cross_entropy(logits.double(), labels).item(),
+        "calibration_error": calibration_error(logits, labels),
+        "samples": len(labels),
+    }
+
+
+def scores(
+    model: nn.Module | Callable[[Tensor], Tensor],
+    images: Images,
+    batch: int = 500,
+    *,
+    rows: Tensor | None = None,
+    monitor: Monitor | None = None,
+) -> Tensor:
+    """The model's outputs on the wanted rows (default: all), (n, classes) float32 on the CPU.
+
+    Raises:
+        ValueError: as `evaluate`.
+    """
+    rows = torch.arange(len(images)) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
+    if not len(rows):
+        raise ValueError(f"nothing to evaluate: no rows of data set {images.name!r} are given.")
+    device = devices.of(model) if isinstance(model, nn.Module) else torch.device("cpu")
+    was_training = isinstance(model, nn.Module) and model.training
+    try:
+        if isinstance(model, nn.Module):
+            model.eval()
+        with torch.inference_mode():
+            outputs = [
+                _outputs(model, images, chunk, device)
+                for chunk in (monitor or Monitor()).each("evaluate", rows.split(batch))
+            ]
+    finally:
+        if isinstance(model, nn.Module):
+            model.train(was_training)
+    # Outside inference mode: the caller may want to differentiate through what follows.
+    return torch.cat(outputs).clone()
+
+
+def calibration_error(logits: Tensor, labels: Tensor, bins: int = BINS) -> float:
+    """Expected calibration error (Guo et al. 2017), 0..1: mean |accuracy - confidence| over equal bins of
+    confidence.
+
+    Args:
+        logits: (n, classes).
+        labels: (n,) int64.
+    """
+    confidence, predicted = logits.double().softmax(1).max(1)  # (n,), (n,)
+    gap = (predicted == labels).double() - confidence
+    # Bins are (low, high]: a confidence of exactly 1 belongs to the last one.
+    place = (confidence * bins).ceil().long().clamp(1, bins) - 1
+    return (
+        torch.zeros(bins, dtype=torch.float64).index_add(0, place.cpu(), gap.cpu()).abs().sum() / len(labels)
+    ).item()
+
+
+def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, device: torch.device) -> Tensor:
+    """One batch; a model that does not suit the data is refused in a sentence."""
+    inputs = images.normalise(images.pixels(rows).to(device))
+    try:
+        outputs = model(inputs)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        shape = "x".join(map(str, images.shape))
+        raise ValueError(
+            f"the model does not take the images of data set {images.name!r} ({shape}): "
+            f"{str(error).splitlines()[0]}"
+        ) from error
+    if outputs.shape != (len(rows), len(images.classes)):
+        raise ValueError(
+            f"the model's outputs have the shape {tuple(outputs.shape)} for {len(rows)} images of data set "
+            f"{images.name!r}, wanted {(len(rows), len(images.classes))}: one column for each class."
+        )
+    if outputs.isnan().any():
+        raise ValueError(
+            f"the model gives NaN on data set {images.name!r}: its weights or inputs are damaged."
+        )
+    return outputs.float().cpu()
+
+
+def mean_of_softmax(logits: Tensor, shares: Tensor | None) -> Tensor:
+    """(models, n, classes) -> log of the mean probabilities (n, classes)."""
+    return logits.log_softmax(2).logsumexp(0) - torch.log(torch.tensor(float(len(logits))))
+
+
+def mean_of_logits(logits: Tensor, shares: Tensor | None) -> Tensor:
+    """(models, n, classes) -> (n, classes)."""
+    return logits.mean(0)
+
+
+def share_of_softmax(logits: Tensor, shares: Tensor | None) -> Tensor:
+    """Probabilities weighted by the models' shares of a class's samples, as logarithms (n, classes)."""
+    assert shares is not None
+    # log 0 = -inf is right here: a model without samples of a class has no say in it.
+    return (logits.log_softmax(2) + shares.to(logits).log().unsqueeze(1)).logsumexp(0).log_softmax(1)
+
+
+COMBINATIONS = {"softmax": mean_of_softmax, "logits": mean_of_logits, "shares": share_of_softmax}
+
+
+class Ensemble(nn.Module):
+    """Several classifiers as one: images -> (n, classes), see `ensemble`."""
+
+    def __init__(
+        self,
+        models: Sequence[nn.Module],
+        combine: Callable[[Tensor, Tensor | None], Tensor],
+        shares: Tensor | None,
+    ) -> None:
+        super().__init__()
+        self.models = nn.ModuleList(models)
+        self.combine = combine
+        self.has_shares = shares is not None
+        self.register_buffer("shares", shares)
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits = torch.stack([model(images) for model in self.models])  # (models, n, classes)
+        return self.combine(logits, self.get_buffer("shares") if self.has_shares else None)
+
+
+def ensemble(
+    models: Sequence[nn.Module],
+    combine: str | Callable[[Tensor, Tensor | None], Tensor] = "softmax",
+    shares: Any = None,
+) -> nn.Module:
+    """Average classifiers: an entry of COMBINATIONS, or a function (logits (models, n, classes), shares) ->
+    (n, classes).
+
+    Args:
+        combine: "softmax" (the paper's "average the predictions"; the outputs are the log of the mean
+            probabilities, so that softmax and cross entropy of them are right), "logits", or "shares"
+            (probabilities of class c weighted by the models' shares of its training samples).
+        shares: (models, classes) class counts or shares; each class is scaled to sum 1, a class nobody knows
+            counts equally. Only for "shares".
+    Raises:
+        ValueError: no models, unknown combination, shares missing, unwanted or of a wrong shape.
+    """
+    if not models:
+        raise ValueError("an ensemble needs at least one model.")
+    function = find(COMBINATIONS, combine, "combination of an ensemble")
+    if (combine == "shares") != (shares is not None) and not callable(combine):
+        raise ValueError('class counts of every model are needed for combine="shares", and only there.')
+    return Ensemble(models, function, None if shares is None else _shares(shares, len(models)))
+
+
+def _shares(counts: Any, n_models: int) -> Tensor:
+    shares = torch.as_tensor(counts, dtype=torch.float32)
+    if shares.dim() != 2 or len(shares) != n_models or not torch.isfinite(shares).all() or (shares < 0).any():
+        raise ValueError(
+            f"shares must be one row of class counts for each of the {n_models} models. Found shape "
+            f"{tuple(shares.shape)}."
+        )
+    totals = shares.sum(0)  # (classes,)
+    return torch.where(totals > 0, shares / totals.clamp_min(torch.finfo(torch.float32).tiny), 1 / n_models)

@@ -1,0 +1,68 @@
+"""The parents' own weights on the fused network's inputs: W0 of the ridge towards the parents (METHODS.md section 0)."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..levels import Level
+
+
+def mapped_weights(
+    fused: Level, parents: Sequence[Level], previous: Tensor | None, previous_widths: Sequence[int], previous_width: int
+) -> Tensor:
+    """W0 (p, m): each parent neuron's weights, its inputs replaced by the fused neurons that stand for them.
+
+    Weights of several neurons in one group sum onto it; fused neurons without a member of that parent get 0;
+    convolutions map per kernel position; the bias is the parent's.
+
+    Args:
+        previous: (m',) labels of the grouping before this level, None at the first level (own weights stay).
+        previous_widths: the parents' widths there.
+        previous_width: the fused width there.
+    Raises:
+        ValueError: a parent's inputs do not correspond to the fused ones position by position.
+    """
+    assert fused.affine is not None
+    bias = fused.affine.bias is not None
+    p = fused.affine.weight[0].numel()
+    columns = []
+    labels = previous.split(list(previous_widths)) if previous is not None else [None] * len(parents)
+    for k, (parent, groups) in enumerate(zip(parents, labels, strict=True)):
+        assert parent.affine is not None
+        own = parent.affine.weight.detach().flatten(1).T.double()  # (inputs of the parent, its neurons)
+        if groups is None:
+            mapped = own
+        else:
+            each = own.shape[0] // len(groups)  # kernel or spatial positions per channel; inputs are channel-major
+            mapped = own.new_zeros(previous_width, each, own.shape[1])
+            mapped.index_add_(0, groups, own.reshape(len(groups), each, -1))
+            mapped = mapped.flatten(0, 1)
+        if mapped.shape[0] != p:
+            raise ValueError(
+                f"level {fused.name!r}: parent {k} has {own.shape[0]} inputs per neuron where the fused level has {p}; "
+                "their weights cannot be mapped. Use toward='zero'."
+            )
+        if bias:
+            own_bias = parent.affine.bias
+            row = torch.zeros(1, mapped.shape[1]).to(mapped) if own_bias is None else own_bias.detach().double()[None]
+            mapped = torch.cat([mapped, row])
+        columns.append(mapped)
+    return torch.cat(columns, 1)
+
+
+@torch.no_grad()
+def is_channel_major(level: Level, boundary: Tensor) -> bool:
+    """Whether the level's input columns run over the neurons of the boundary in order, each with equally many columns.
+
+    Decided by asking: permute the boundary's neurons and see whether blocks of columns are permuted alike.
+    """
+    assert level.affine is not None
+    axis = 1 if boundary.ndim != 3 or level.affine.weight.ndim == 4 else -1
+    width = boundary.shape[axis]
+    order = torch.arange(width - 1, -1, -1, device=boundary.device)
+    plain, turned = level.inputs(boundary[:1]), level.inputs(boundary[:1].index_select(axis, order))
+    if plain.shape[1] % width:
+        return False
+    blocks = plain.reshape(len(plain), width, -1)[:, order].reshape(plain.shape)
+    return torch.equal(blocks, turned)

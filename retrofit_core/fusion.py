@@ -1,0 +1,268 @@
+"""fuse(): Algorithm 1 of the paper, level by level, from moments."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from . import device as devices
+from .eligibility import Plan, check
+from .fit import gradient, mapped_weights, ridge
+from .fit.mapping import is_channel_major
+from .fit.ridge import write_weights
+from .grouping import Grouping, ordered_like, same_index
+from .importance import importance_scores
+from .levels import Level
+from .moments import (
+    Moments,
+    Rows,
+    Solution,
+    approximation_error,
+    grouping_error,
+    solve,
+    unavoidable_error,
+)
+from .monitor import Monitor
+from .results import FusionResult, LevelReport
+from .settings import GRADIENT_OPTIONS, resolve
+from .walk import Walk, as_tensors
+
+HEADS = ("scores", "mean", "shares")
+OnLevel = Callable[[int, LevelReport, dict[str, Tensor]], None]
+
+
+@torch.no_grad()
+def fuse(
+    models: Sequence[nn.Module],
+    data: Any,
+    *,
+    grouping: str | Callable[..., Grouping] = "kmeans",
+    fit: str = "ridge",
+    importance: str | Callable[..., Any] = "uniform",
+    importance_data: Any = None,
+    importance_options: dict[str, Any] | None = None,
+    target: nn.Module | None = None,
+    boundaries: str | int | Sequence[str] = "preactivations",
+    toward: str = "zero",
+    head: str = "scores",
+    class_shares: Tensor | None = None,
+    weighted_loss: bool = False,
+    grouping_options: dict[str, Any] | None = None,
+    preset: str = "default",
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    cache_bytes: int = devices.CACHE_BYTES,
+    leaves: Sequence[str] = (),
+    monitor: Monitor | None = None,
+    finished: Sequence[tuple[LevelReport, dict[str, Tensor]]] = (),
+    on_level: OnLevel | None = None,
+    **settings: Any,
+) -> FusionResult:
+    """Fuse trained networks into one by retrofitting (Luenam et al., Algorithm 1). The parents are left as they are.
+
+    Args:
+        models: the parents; parent 0 gives the architecture unless there is a target.
+        data: fusion data: a tensor (B, ...), (inputs, labels), a DataLoader or a Dataset, normalised as in training.
+        grouping: a name in GROUPINGS or a function.
+        fit: "ridge" (closed form) or "gradient".
+        importance: a name in IMPORTANCE or a function; importance_data is "fusion" or one (inputs, labels) per parent.
+        target: network of the fused architecture (widths); its weights do not matter to the linear methods.
+        boundaries, leaves: see `partition`.
+        toward: "zero" or "parents": where the ridge pulls the weights.
+        head: targets of the class head: "scores" (Algorithm 1), "mean", or "shares" with class_shares (n, classes).
+        weighted_loss: score-weighted MSE in gradient fits.
+        preset: "default", or "paper" for the paper's hyper-parameters.
+        seed: decides k-means starts, batches and perturbation; the same seed gives the same weights.
+        device: "auto" (CUDA if present), "cpu", "cuda:1", ...
+        cache_bytes: budget for kept boundary tensors.
+        monitor: gets events and may cancel between steps.
+        finished: levels of an earlier, interrupted run, with which to go on.
+        on_level: called after each level with its index, report and weights.
+        **settings: ridge, normalise_scores, learning_rate, weight_decay, epochs, batch_size, validation, patience,
+            perturbation (`settings.DEFAULTS`).
+    Raises:
+        ValueError: what is asked cannot be done; raised before any work.
+    """
+    start = time.perf_counter()
+    monitor = monitor or Monitor()
+    chosen = resolve(preset, grouping, fit, settings)
+    inputs, labels = as_tensors(data)
+    place = devices.pick(device)
+    plan = check(models, inputs, target=target, grouping=grouping, fit=fit, device=place,
+                 boundaries=boundaries, leaves=leaves)  # fmt: skip
+    _check_options(plan, toward, head, class_shares, fit)
+    inputs = inputs.to(next(plan.model.parameters()).dtype)
+    scores, score_reports = _scores(plan, importance, importance_data, (inputs, labels), chosen["normalise_scores"],
+                                    importance_options or {}, place, monitor)  # fmt: skip
+    clock = devices.Stopwatch(place)
+    walk = Walk(plan.parents, plan.fused, inputs, device=place, cache_bytes=cache_bytes, stopwatch=clock)
+    reports: list[LevelReport] = []
+    for index, level in enumerate(monitor.each("level", plan.fused)):  # Algorithm 1, line 1: bottom-up
+        clock.seconds.clear()
+        generator = torch.Generator().manual_seed(seed * 1_000_003 + index)
+        if index < len(finished):
+            reports.append(_take_over(level, *finished[index]))
+            walk.advance(index)
+            continue
+        sums = walk.moments(index, inputs=fit == "ridge")  # line 2: z of the parents on x of the fused prefix
+        s = torch.cat([parent[index] for parent in scores])  # line 3
+        monitor.emit("phase", name="grouping", level=level.name)
+        with clock.phase("solve"):
+            W0 = _parents_weights(plan, walk, index, reports) if toward == "parents" else None
+            solution = solve(sums, chosen["ridge"], toward=W0) if fit == "ridge" else None
+        with clock.phase("group"):  # line 4: R_1 ... R_d; class k stays class k at the head
+            groups = _group(plan, index, solution.gram if solution else sums.zz, sums.zz, s, generator,
+                            grouping_options or {})  # fmt: skip
+            A = groups.averaging(_head_scores(s, head, class_shares) if level.head else s)  # lines 5-7: T = z A
+        monitor.emit("phase", name="fit", level=level.name)
+        curve: list[dict[str, Any]] = []
+        if solution is not None:  # lines 8-9: the weights of the level
+            with clock.phase("solve"):
+                V = ridge(level, solution, A)
+            with clock.phase("report"):
+                approximation, unavoidable = approximation_error(sums, s, A, V), unavoidable_error(sums, s)
+        else:
+            x, T = walk.inputs_and_targets(index, A)
+            with clock.phase("fit"), torch.enable_grad():
+                _start_at_parents(plan, walk, index, reports, A)
+                weights = (A != 0).to(s).T @ s if weighted_loss else None
+                curve = gradient(level, x, T, generator=generator, weights=weights, monitor=monitor,
+                                 **{name: chosen[name] for name in GRADIENT_OPTIONS})  # fmt: skip
+            with clock.phase("report"):
+                approximation, unavoidable = _measured_error(level, x, T, A, s), float("nan")
+        walk.advance(index)  # the fitted level feeds the next one
+        reports.append(
+            LevelReport(
+                name=level.name,
+                kind=level.kind,
+                widths=tuple(parent[index].width for parent in plan.parents),
+                width=level.width,
+                rows=walk.samples * level.positions,
+                scores=s.cpu(),
+                labels=groups.labels.cpu(),
+                gram=sums.zz.float().cpu(),
+                energy=(s @ sums.zz.diagonal()).item(),
+                grouping_error=grouping_error(sums.zz, s, A),
+                approximation_error=approximation,
+                unavoidable_error=unavoidable,
+                ridge=solution.strength if solution else float("nan"),
+                form=("dual" if isinstance(sums, Rows) else "primal") if solution else "gradient",
+                grouping=groups.report,
+                curve=curve,
+                seconds=dict(clock.seconds),
+            )
+        )
+        if on_level is not None:
+            on_level(index, reports[-1], {name: p.detach() for name, p in level.module.state_dict().items()})
+    for level in plan.fused:
+        level.put_back()
+    config = {"grouping": str(grouping), "fit": fit, "importance": getattr(importance, "__name__", importance),
+              "toward": toward, "head": head, "preset": preset, "seed": seed, "samples": len(inputs),
+              "device": str(place), **chosen}  # fmt: skip
+    return FusionResult(plan.model, reports, config, time.perf_counter() - start, score_reports)
+
+
+def _check_options(plan: Plan, toward: str, head: str, class_shares: Tensor | None, fit: str) -> None:
+    if toward not in ("zero", "parents"):
+        raise ValueError(f"unknown toward {toward!r}. Known: zero, parents.")
+    if toward == "parents" and fit != "ridge":
+        raise ValueError("toward='parents' is a choice of the ridge. Use fit='ridge', or leave it at 'zero'.")
+    if head not in HEADS:
+        raise ValueError(f"unknown head {head!r}. Known: {', '.join(HEADS)}.")
+    wanted = (len(plan.parents), plan.fused[-1].width)
+    if head == "shares" and (class_shares is None or tuple(class_shares.shape) != wanted):
+        raise ValueError(f"head='shares' needs class_shares of shape {wanted}: each parent's share of each class.")
+
+
+def _scores(
+    plan: Plan,
+    importance: str | Callable[..., Any],
+    importance_data: Any,
+    fusion_data: tuple[Tensor, Tensor | None],
+    normalise: bool,
+    options: dict[str, Any],
+    device: torch.device,
+    monitor: Monitor,
+) -> tuple[list[list[Tensor]], list[dict[str, Any]]]:
+    """scores[parent][level] and what the method tells about itself."""
+    if importance != "uniform" and importance_data is None:
+        raise ValueError(
+            f"importance {importance!r} needs data. Pass importance_data=[(inputs, labels), ...], one pair per parent "
+            "(the paper: its own training data), or importance_data='fusion' to use the fusion data."
+        )
+    pairs = [fusion_data] * len(plan.parents)
+    if importance_data is not None and importance_data != "fusion":
+        pairs = [as_tensors(pair) for pair in importance_data]
+        if len(pairs) != len(plan.parents):
+            raise ValueError(f"importance_data holds {len(pairs)} sets for {len(plan.parents)} parents.")
+    found = []
+    for levels, (x, y) in zip(plan.parents, pairs, strict=True):
+        classes = levels[-1].width
+        if y is not None and len(y) and not 0 <= int(y.min()) <= int(y.max()) < classes:
+            raise ValueError(f"labels run from {int(y.min())} to {int(y.max())}, but the parents have {classes} classes.")
+        monitor.emit("phase", name="importance", parent=len(found), parents=len(plan.parents))
+        dtype = next(levels[0].module.parameters()).dtype
+        with torch.enable_grad():
+            found.append(importance_scores(levels, x.to(device, dtype), y.to(device) if y is not None else None,
+                                           importance, normalise=normalise, monitor=monitor, **options))  # fmt: skip
+    return [scores.values for scores in found], [scores.report for scores in found]
+
+
+def _group(
+    plan: Plan, index: int, gram: Tensor, zz: Tensor, s: Tensor, generator: torch.Generator, options: dict[str, Any]
+) -> Grouping:
+    level = plan.fused[index]
+    widths = tuple(parent[index].width for parent in plan.parents)
+    if level.head:
+        return same_index(gram, s, widths, level.width)
+    groups = plan.grouping(gram, s, widths, level.width, generator=generator, **options)
+    # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good.
+    return ordered_like(groups, zz, s, torch.arange(widths[0], device=zz.device))
+
+
+def _head_scores(s: Tensor, head: str, class_shares: Tensor | None) -> Tensor:
+    if head == "mean":
+        return torch.ones_like(s)
+    return class_shares.to(s).flatten() if head == "shares" and class_shares is not None else s
+
+
+def _parents_weights(plan: Plan, walk: Walk, index: int, reports: list[LevelReport]) -> Tensor:
+    """W0 (p, m) of the ridge towards the parents, and of gradient fits where widths differ."""
+    level = plan.fused[index]
+    before = reports[-1] if reports else None
+    if before is not None and not is_channel_major(level, walk.boundary(index)):
+        raise ValueError(
+            f"level {level.name!r} does not read its inputs channel by channel, so the parents' weights cannot be "
+            "mapped onto the fused inputs. Use toward='zero'."
+        )
+    parents = [parent[index] for parent in plan.parents]
+    labels = before.labels.to(walk.device) if before else None
+    return mapped_weights(level, parents, labels, before.widths if before else (), before.width if before else 0)
+
+
+def _start_at_parents(plan: Plan, walk: Walk, index: int, reports: list[LevelReport], A: Tensor) -> None:
+    """Start a gradient fit at parent 0's weights, or at the mapped mean of the parents' where shapes differ."""
+    level, parent = plan.fused[index], plan.parents[0][index]
+    state = parent.module.state_dict()
+    own = level.module.state_dict()
+    if all(own[name].shape == value.shape for name, value in state.items() if name in own) and own.keys() == state.keys():
+        level.module.load_state_dict(state)
+    elif level.affine is not None and all(levels[index].affine is not None for levels in plan.parents):
+        write_weights(level, _parents_weights(plan, walk, index, reports) @ A)
+
+
+def _measured_error(level: Level, x: Tensor, T: Tensor, A: Tensor, s: Tensor) -> float:
+    from .levels import rows
+
+    totals = (A != 0).to(s).T @ s
+    error = torch.zeros_like(totals)
+    for h, t in zip(x.split(100), T.split(100), strict=True):
+        error += (rows(level.module(h), level.axis) - t.flatten(0, 1)).double().square().sum(0)
+    return (totals @ error).item()
+
+
+def _take_over(level: Level, report: LevelReport, weights: dict[str, Tensor]) -> LevelReport:
+    level.module.load_state_dict({name: value.to(devices.of(level.module)) for name, value in weights.items()})
+    return report

@@ -1,0 +1,30 @@
+"""The order of groups is free; where something fixes an order (parent 0's weights, a residual stream), match it."""
+
+import torch
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor
+
+from .base import Grouping
+
+
+def ordered_like(grouping: Grouping, gram: Tensor, scores: Tensor, reference: Tensor) -> Grouping:
+    """The same groups, numbered so that group k's centroid lies as near as possible to neuron reference[k].
+
+    Args:
+        gram: (m, m) inner products in which nearness is measured.
+        reference: (r,) neuron numbers; r may differ from the number of groups, the rest keeps its order.
+    """
+    A = grouping.averaging(scores)
+    products = A.T @ gram  # (d, m)
+    costs = (products * A.T).sum(1)[:, None] - 2 * products[:, reference]
+    groups, places = linear_sum_assignment(costs.cpu().numpy())
+    new = torch.full((grouping.width,), -1, dtype=torch.long)
+    new[torch.from_numpy(groups)] = torch.from_numpy(places)
+    taken = set(places.tolist())
+    free = iter([place for place in range(max(grouping.width, len(reference))) if place not in taken])
+    for k in range(grouping.width):
+        if new[k] < 0:
+            new[k] = next(free)
+    # with more reference neurons than groups the places have gaps: close them, keeping the order
+    new = new.argsort().argsort().to(grouping.labels.device)
+    return Grouping(new[grouping.labels], grouping.width, grouping.cost, grouping.report)

@@ -1,0 +1,87 @@
+"""Conductance of every neuron at every level, in one pass per interpolation point (Dhamdhere et al. 2018)."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..levels import Level
+from ..monitor import Monitor
+from .base import Scores, absolute_sum, chosen, gaps, samples_per_batch
+
+
+def conductance(
+    levels: Sequence[Level],
+    x: Tensor,
+    y: Tensor,
+    *,
+    steps: int = 10,
+    monitor: Monitor | None = None,
+    dtype: torch.dtype | None = None,
+) -> Scores:
+    """Sum over samples and positions of |conductance| at each level's output, divided by the number of samples.
+
+    With boundary tensors h(a) at inputs a x and gradients g(a) = d f_y / d h, the attribution of a neuron is
+    sum_i (h(a_i+1) - h(a_i)) g(a_i) over Gauss-Legendre points a_1 ... a_(steps+1): Captum's LayerConductance, which
+    makes two passes per level where one backward pass per point gives the gradients at all levels.
+
+    Args:
+        x: (B, ...) inputs; the baseline is zero, the mean image in normalised input space.
+        y: (B,) labels.
+        steps: number of intervals.
+        dtype: torch.bfloat16 runs the passes in mixed precision; sums stay float64.
+    """
+    points = (np.polynomial.legendre.leggauss(steps + 1)[0] + 1) / 2
+    sums = [torch.zeros(level.width, dtype=torch.float64, device=x.device) for level in levels]
+    signed, change = np.zeros(len(levels)), 0.0
+    batch = samples_per_batch(levels, copies=8)
+    monitor = monitor or Monitor()
+    starts = range(0, len(x), batch)
+    for number, start in enumerate(starts):
+        monitor.check()
+        monitor.emit("step", index=number, total=len(starts), name="conductance")
+        inputs, labels = x[start : start + batch], y[start : start + batch]
+        with torch.autocast(x.device.type, dtype=dtype or torch.bfloat16, enabled=dtype is not None):
+            for index, attribution in enumerate(_attributions(levels, inputs, labels, points)):
+                sums[index] += absolute_sum(attribution, levels[index].axis)
+                signed[index] += attribution.sum(dtype=torch.float64).item()
+            change += _change(levels, inputs, labels)
+    report = {"steps": steps, "samples": len(x), "completeness_gap": gaps(signed.tolist(), change)}
+    return Scores([total / len(x) for total in sums], report)
+
+
+def _attributions(levels: Sequence[Level], x: Tensor, y: Tensor, points: np.ndarray) -> list[Tensor]:
+    """Conductance at each level's output, shaped like it."""
+    totals: list[Tensor] = []
+    before: list[Tensor] = []
+    gradients: tuple[Tensor, ...] = ()
+    for point in points:
+        last = point == points[-1]
+        boundaries = _boundaries(levels, x * float(point), with_gradients=not last)
+        if gradients:
+            steps = [(h.detach() - h0) * g for h, h0, g in zip(boundaries, before, gradients, strict=True)]
+            totals = [total + step for total, step in zip(totals, steps, strict=True)] if totals else steps
+        if not last:
+            gradients = torch.autograd.grad(chosen(boundaries[-1], y).sum(), boundaries)
+        before = [h.detach() for h in boundaries]
+    return totals
+
+
+def _boundaries(levels: Sequence[Level], x: Tensor, *, with_gradients: bool) -> list[Tensor]:
+    """The output of every level. The first is a leaf: nothing before it needs a backward pass."""
+    with torch.no_grad():
+        h = levels[0].module(x)
+    found = [h.requires_grad_(with_gradients)]
+    with torch.set_grad_enabled(with_gradients):
+        for level in levels[1:]:
+            found.append(level.module(found[-1]))
+    return found
+
+
+@torch.no_grad()
+def _change(levels: Sequence[Level], x: Tensor, y: Tensor) -> float:
+    """Sum over samples of f_y(x) - f_y(0)."""
+    after = chosen(_boundaries(levels, x, with_gradients=False)[-1], y)
+    zero = _boundaries(levels, torch.zeros_like(x[:1]), with_gradients=False)[-1]
+    return (after - zero[0, y]).sum(dtype=torch.float64).item()

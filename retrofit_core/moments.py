@@ -1,0 +1,329 @@
+"""The moment form: sums over rows from which grouping, fit and errors of an affine level follow (DESIGN.md sec. 2).
+
+Legend: x (N, p) input rows of the fused level, the last column 1 if it has a bias; z (N, m) output rows of all parents,
+side by side; xx = x'x, xz = x'z, zz = z'z, sz = sum of z: sums, not means, because the paper's ridge strengths refer to
+sums. W (p, m) holds every parent neuron's own ridge fit, V (p, d) the fused weights, A (m, d) the averaging matrix,
+D = diag(1, ..., 1, 0): the bias is not penalised.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from . import device
+
+AUTO_STRENGTH = {"zero": 1e-2, "parents": 1e-1}
+"""Ridge strengths relative to the mean of the diagonal of xx; measured, docs/defaults.md."""
+#: Ridge that stands for lambda -> 0 in the unavoidable error: small beside the data, large beside float64 rounding.
+VANISHING = 1e-10
+_BLOCK = 1024
+
+
+@dataclass
+class Moments:
+    """Sums over N rows. They add up: batches, workers and parties contribute in any order and split.
+
+    Raises nothing by itself; `solve_moments` refuses non-finite sums.
+    """
+
+    zz: Tensor
+    """(m, m)"""
+    sz: Tensor
+    """(m,)"""
+    xx: Tensor | None = None
+    """(p, p), None where only the outputs were summed"""
+    xz: Tensor | None = None
+    """(p, m)"""
+    rows: int = 0
+    bias: bool = False
+
+    @classmethod
+    def zeros(cls, m: int, p: int | None = None, *, bias: bool = False, device: torch.device | None = None) -> "Moments":
+        """Empty sums for m parents' neurons and p inputs, the column of ones included."""
+        new = {"dtype": torch.float64, "device": device}
+        inputs = {} if p is None else {"xx": torch.zeros(p, p, **new), "xz": torch.zeros(p, m, **new)}
+        return cls(torch.zeros(m, m, **new), torch.zeros(m, **new), bias=bias, **inputs)
+
+    def accumulate(self, z: Tensor, x: Tensor | None = None) -> None:
+        """Add rows z (n, m) and, where inputs are summed, x (n, p); products in the rows' own precision."""
+        self.rows += len(z)
+        self.sz += z.sum(0)
+        _add_gram(self.zz, z)
+        if self.xx is not None and self.xz is not None:
+            assert x is not None
+            _add_gram(self.xx, x)
+            _add_product(self.xz, x, z)
+
+    def symmetric(self) -> "Moments":
+        """Fill the lower triangles, which `accumulate` leaves to the end; call once after the last rows."""
+        for square in (self.zz, self.xx):
+            if square is not None:
+                square.copy_(square.triu() + square.triu(1).T)
+        return self
+
+    def __add__(self, other: "Moments") -> "Moments":
+        if (self.xx is None) != (other.xx is None) or self.zz.shape != other.zz.shape or self.bias != other.bias:
+            raise ValueError("moments of different levels cannot be added: their shapes or biases differ.")
+        inputs = {} if self.xx is None else {"xx": self.xx + other.xx, "xz": self.xz + other.xz}
+        return Moments(self.zz + other.zz, self.sz + other.sz, rows=self.rows + other.rows, bias=self.bias, **inputs)
+
+    def all_reduce(self) -> None:
+        """Sum over the processes of torch.distributed, so that every rank holds the moments of all rows."""
+        import torch.distributed as dist
+
+        count = torch.tensor([self.rows], device=self.zz.device)
+        for tensor in (self.zz, self.sz, self.xx, self.xz, count):
+            if tensor is not None:
+                dist.all_reduce(tensor)
+        self.rows = int(count)
+
+    def save(self, path: str | Path) -> None:
+        """Write the sums to a safetensors file: what a party sends instead of its images."""
+        from safetensors.torch import save_file
+
+        tensors = {"zz": self.zz, "sz": self.sz, "xx": self.xx, "xz": self.xz}
+        found = {name: tensor.contiguous().cpu() for name, tensor in tensors.items() if tensor is not None}
+        save_file(found, str(path), {"rows": str(self.rows), "bias": str(int(self.bias))})
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Moments":
+        """Read what `save` wrote."""
+        from safetensors import safe_open
+
+        with safe_open(str(path), "pt") as file:
+            meta, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return cls(**tensors, rows=int(meta["rows"]), bias=meta["bias"] == "1")
+
+
+@dataclass
+class Rows:
+    """The rows themselves: the dual form needs them in memory and pays where N < p (late convolutions)."""
+
+    x: Tensor
+    """(N, p), the last column 1 if there is a bias"""
+    z: Tensor
+    """(N, m)"""
+    bias: bool = False
+
+    @property
+    def rows(self) -> int:
+        """N"""
+        return len(self.z)
+
+    @property
+    def zz(self) -> Tensor:
+        """(m, m)"""
+        return self.z.T @ self.z
+
+    @property
+    def sz(self) -> Tensor:
+        """(m,)"""
+        return self.z.sum(0)
+
+    def moments(self) -> Moments:
+        """The same sums in the primal form."""
+        sums = Moments.zeros(self.z.shape[1], self.x.shape[1], bias=self.bias, device=self.z.device)
+        sums.accumulate(self.z, self.x)
+        return sums.symmetric()
+
+
+@dataclass
+class Solution:
+    """Every parent neuron's own fit on the fused inputs, in the form that grouping and fit need."""
+
+    gram: Tensor
+    """(m, m) G = phi'phi: inner products of the projected neurons, exact costs at any ridge and W0"""
+    strength: float
+    """lambda that was used, after `auto` and after any raising"""
+    _weights: Tensor
+    """(p, m): W in the dual form, phi in the primal one"""
+    _factor: Tensor | None = field(default=None)
+    """(p, p) lower Cholesky factor of xx + lambda D; None where `_weights` is W already"""
+
+    def weights(self, A: Tensor) -> Tensor:
+        """V (p, d): the fused weights for the targets z A; the row of the bias comes last."""
+        if self._factor is None:
+            return self._weights @ A
+        return torch.linalg.solve_triangular(self._factor.T, self._weights @ A, upper=True)
+
+
+def _spans(size: int) -> Iterator[slice]:
+    return (slice(start, min(start + _BLOCK, size)) for start in range(0, size, _BLOCK))
+
+
+def _add_gram(total: Tensor, x: Tensor) -> None:
+    """Add the upper blocks of x'x to `total`: half the work of the whole product for large p."""
+    for i, left in enumerate(_spans(x.shape[1])):
+        for j, right in enumerate(_spans(x.shape[1])):
+            if i <= j:
+                _add_product(total[left, right], x[:, left], x[:, right])
+
+
+def _add_product(total: Tensor, x: Tensor, z: Tensor) -> None:
+    if total.dtype == x.dtype:
+        total.addmm_(x.T, z)
+    else:  # float32 products, accumulated in float64 over batches
+        total += x.T @ z
+
+
+def relative(diagonal_mean: float, ridge: float | str, toward: str) -> float:
+    """lambda for a level: `ridge` itself if it is a number, else the automatic strength times the mean diagonal of xx."""
+    if ridge == "auto":
+        return AUTO_STRENGTH[toward] * diagonal_mean
+    return float(ridge)
+
+
+def dual_is_cheaper(rows: int, p: int, m: int) -> bool:
+    """Compare the floating-point operations of both forms (DESIGN.md sec. 2)."""
+    primal = rows * p * p + 2 * rows * p * m + p**3 / 3 + 2 * p * p * m
+    dual = 2 * rows * rows * p + rows**3 / 3 + 2 * rows * rows * m + 4 * rows * p * m + 2 * p * m * m
+    return rows < p and dual < primal
+
+
+def solve(
+    sums: Moments | Rows, ridge: float | str = "auto", *, toward: Tensor | None = None, strength: float | None = None
+) -> Solution:
+    """Solve L L' = xx + lambda D, phi = L^-1 (xz + lambda D W0), G = phi'phi (METHODS.md section 0).
+
+    Equals numpy.linalg.lstsq at lambda = 0 and full rank, the pseudo-inverse with cut-off p x eps at lambda = 0 else.
+
+    Args:
+        ridge: lambda in units of a sum over rows, or "auto": relative to the mean diagonal of xx.
+        toward: W0 (p, m), the parents' own weights on the fused inputs, or None to shrink towards zero.
+        strength: a factor that replaces the automatic relative strength.
+    Raises:
+        ValueError: lambda is negative or the sums are not finite.
+    """
+    diagonal = _mean_diagonal(sums)
+    lam = strength * diagonal if strength is not None else relative(diagonal, ridge, "zero" if toward is None else "parents")
+    if not lam >= 0:
+        raise ValueError(f"ridge must not be negative. Found ridge = {lam:.3g}. Use 0 for the pseudo-inverse.")
+    if not (torch.isfinite(sums.sz).all() and math.isfinite(diagonal)):
+        raise ValueError("the sums over the fusion data are not finite: data or weights overflow or hold NaN.")
+    return _solve_rows(sums, lam, toward) if isinstance(sums, Rows) else _solve_moments(sums, lam, toward)
+
+
+def _mean_diagonal(sums: Moments | Rows) -> float:
+    """Mean of the diagonal of xx over the weight columns: the bias left out, dead columns counted."""
+    if isinstance(sums, Rows):
+        diagonal = sums.x.square().sum(0)
+    else:
+        assert sums.xx is not None
+        diagonal = sums.xx.diagonal()
+    weights = diagonal[:-1] if sums.bias else diagonal
+    return weights.mean().item() if len(weights) else 0.0
+
+
+def _solve_moments(sums: Moments, lam: float, toward: Tensor | None) -> Solution:
+    assert sums.xx is not None and sums.xz is not None
+    if lam == 0:
+        return _pseudo_inverse(sums.xx, sums.xz)
+    rhs = sums.xz if toward is None else sums.xz + lam * _without_bias(toward, sums.bias)
+    factor, lam = _cholesky(sums.xx, lam, sums.bias)
+    phi = torch.linalg.solve_triangular(factor, rhs, upper=False)
+    return Solution(phi.T @ phi, lam, phi, factor)
+
+
+def _without_bias(weights: Tensor, bias: bool) -> Tensor:
+    """D W: the bias row set to zero."""
+    if not bias:
+        return weights
+    weights = weights.clone()
+    weights[-1] = 0
+    return weights
+
+
+def _cholesky(xx: Tensor, lam: float, bias: bool) -> tuple[Tensor, float]:
+    """Lower factor of xx + lambda D; lambda is raised tenfold while rounding makes the matrix indefinite."""
+    ridged = xx.clone()
+    diagonal = ridged.diagonal()[:-1] if bias else ridged.diagonal()
+    original = diagonal.clone()
+    while True:
+        diagonal.copy_(original + lam)
+        factor, failed = torch.linalg.cholesky_ex(ridged)
+        if not failed:
+            return factor, lam
+        lam = max(10 * lam, torch.finfo(xx.dtype).tiny ** 0.5)  # the floor: all inputs dead, lambda came out as 0
+
+
+def _pseudo_inverse(xx: Tensor, xz: Tensor) -> Solution:
+    """lambda = 0: directions below p x eps x largest eigenvalue are dropped, as the paper's pinv does."""
+    values, vectors = torch.linalg.eigh(xx)
+    kept = values > len(values) * torch.finfo(xx.dtype).eps * values[-1].clamp_min(0)
+    vectors, values = vectors[:, kept], values[kept]
+    phi = (vectors.T @ xz) / values.sqrt()[:, None]
+    return Solution(phi.T @ phi, 0.0, vectors @ (phi / values.sqrt()[:, None]))
+
+
+def _solve_rows(sums: Rows, lam: float, toward: Tensor | None) -> Solution:
+    """The dual form: (x x' + lambda I)^-1 on centred rows; centring is what not penalising the bias means."""
+    x, z = (sums.x[:, :-1], sums.z) if sums.bias else (sums.x, sums.z)
+    x_mean, z_mean = (x.mean(0), z.mean(0)) if sums.bias else (torch.zeros_like(x[0]), torch.zeros_like(z[0]))
+    x, z = x - x_mean, z - z_mean
+    own = torch.zeros(x.shape[1], z.shape[1], dtype=x.dtype, device=x.device) if toward is None else toward[: x.shape[1]]
+    residual = z if toward is None else z - x @ own
+    kernel = x @ x.T
+    if lam == 0:
+        values, vectors = torch.linalg.eigh(kernel)
+        kept = values > x.shape[1] * torch.finfo(x.dtype).eps * values[-1].clamp_min(0)
+        dual = vectors[:, kept] @ ((vectors[:, kept].T @ residual) / values[kept, None])
+    else:
+        factor, lam = _cholesky(kernel, lam, bias=False)
+        dual = torch.cholesky_solve(residual, factor)
+    W = own + x.T @ dual
+    fitted = kernel @ dual + (x @ own if toward is not None else 0)
+    gram = fitted.T @ fitted + sums.rows * torch.outer(z_mean, z_mean)
+    gram += lam * (W.T @ W)
+    if sums.bias:
+        W = torch.cat([W, (z_mean - x_mean @ W)[None]])
+    return Solution((gram + gram.T) / 2, lam, W)
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+def grouping_error(zz: Tensor, scores: Tensor, A: Tensor) -> float:
+    """sum_j s_j |z_j|^2 - sum_k S_k |T_k|^2: what replacing neurons by their group's target costs (Theorem 1)."""
+    totals = _group_totals(scores, A)
+    return (scores @ zz.diagonal() - totals @ ((zz @ A) * A).sum(0)).clamp_min(0).item()
+
+
+def approximation_error(sums: Moments | Rows, scores: Tensor, A: Tensor, V: Tensor) -> float:
+    """sum_k S_k |x V_k - T_k|^2: what the fitted weights miss of the targets (Theorem 1)."""
+    totals = _group_totals(scores, A)
+    if isinstance(sums, Rows):
+        return (totals @ (sums.x @ V - sums.z @ A).square().sum(0)).item()
+    assert sums.xx is not None and sums.xz is not None
+    per_group = ((sums.xx @ V) * V).sum(0) - 2 * ((sums.xz.T @ V) * A).sum(0) + ((sums.zz @ A) * A).sum(0)
+    return (totals @ per_group.clamp_min(0)).item()
+
+
+def unavoidable_error(sums: Moments | Rows, scores: Tensor) -> float:
+    """sum_j s_j (|z_j|^2 - |projection of z_j onto the fused inputs|^2) at a vanishing ridge.
+
+    The part of the cost that no weights of this level could avoid, whatever the grouping.
+    """
+    lam = VANISHING * _mean_diagonal(sums)
+    if isinstance(sums, Rows):
+        x, z = (sums.x - sums.x.mean(0), sums.z - sums.z.mean(0)) if sums.bias else (sums.x, sums.z)
+        kernel = x @ x.T
+        missed = z - kernel @ torch.cholesky_solve(z, _cholesky(kernel, lam, bias=False)[0])
+        return (scores @ missed.square().sum(0)).item()
+    assert sums.xx is not None and sums.xz is not None
+    factor, _ = _cholesky(sums.xx, lam, sums.bias)
+    explained = torch.linalg.solve_triangular(factor, sums.xz, upper=False).square().sum(0)
+    return (scores @ (sums.zz.diagonal() - explained).clamp_min(0)).item()
+
+
+def _group_totals(scores: Tensor, A: Tensor) -> Tensor:
+    """S_k: the sum of the scores over each group, from the non-zero pattern of A."""
+    return (A != 0).to(scores.dtype).T @ scores
+
+
+def chunk_rows(p: int, m: int) -> int:
+    """Rows of x and z together that one chunk may hold in float64."""
+    return device.rows_per_batch(8 * (p + m))

@@ -1,0 +1,47 @@
+"""Progress events and cancellation: the one channel between a long computation and whoever watches it."""
+
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+Event = dict[str, Any]
+
+
+class Cancelled(Exception):  # noqa: N818 - not an error: somebody asked for it
+    """The computation was cancelled between two steps; what was finished before is kept by whoever recorded it."""
+
+
+class Monitor:
+    """Hands events to `on_event` and stops the work between two steps once `cancelled()` is true.
+
+    Events are plain dicts with the key "kind" ("level", "step", "epoch", ...); the terminal shows them as a bar, the
+    worker writes them to the run record, tests collect them. Without arguments it does nothing.
+    """
+
+    def __init__(
+        self,
+        on_event: Callable[[Event], None] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> None:
+        self._on_event = on_event
+        self._cancelled = cancelled
+
+    def emit(self, kind: str, **fields: Any) -> None:
+        """Report one event."""
+        if self._on_event is not None:
+            self._on_event({"kind": kind, **fields})
+
+    def check(self) -> None:
+        """Raise `Cancelled` if somebody asked for it."""
+        if self._cancelled is not None and self._cancelled():
+            raise Cancelled("cancelled on request")
+
+    def each(self, kind: str, items: Iterable[Item], **fields: Any) -> Iterator[Item]:
+        """Iterate with one event and one cancellation check before each item."""
+        total = len(items) if isinstance(items, Sized) else None
+        for index, item in enumerate(items):
+            self.check()
+            name = getattr(item, "name", None)
+            self.emit(kind, index=index, total=total, **({"name": name} if name else {}), **fields)
+            yield item
+        self.check()

@@ -1,0 +1,22 @@
+"""Looking a name up in one of the tables (METHODS, GROUPINGS, IMPORTANCE, ...), with an error that helps."""
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+
+def find(table: Mapping[str, Any], name: str | Callable[..., Any], what: str) -> Any:
+    """The table's entry for `name`; a function passes through, so that a user's own needs no registration.
+
+    Raises:
+        ValueError: the name is not in the table. The message lists the known names and the nearest one.
+    """
+    if callable(name):
+        return name
+    lower = {known.lower(): known for known in table}
+    if str(name).lower() in lower:  # `kf-linear` is as good as `KF-Linear` on a command line
+        return table[lower[str(name).lower()]]
+    near = get_close_matches(str(name).lower(), lower, n=1)
+    nearest = lower[near[0]] if near else None
+    hint = f" Did you mean {nearest!r}?" if nearest else ""
+    raise ValueError(f"unknown {what} {name!r}. Known: {', '.join(table)}.{hint}")

@@ -1,0 +1,217 @@
+"""What a fusion returns: the model and one report per level, as objects, a table, or a folder."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from .checkpoints import load_model, save_model
+
+ARRAYS = ("labels", "scores", "gram")
+COMPONENTS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class LevelReport:
+    """One level of a finished fusion. n parents with m neurons together, d fused neurons."""
+
+    name: str
+    kind: str
+    """Linear, Conv2d or "not affine" """
+    widths: tuple[int, ...]
+    """Neurons of each parent"""
+    width: int
+    """d, neurons of the fused level"""
+    rows: int
+    """Samples x positions"""
+    scores: Tensor
+    """(m,) importance, parents side by side"""
+    labels: Tensor
+    """(m,) group of each parent neuron"""
+    gram: Tensor
+    """(m, m) float32 inner products of the raw outputs, sums over rows"""
+    energy: float
+    """sum_j s_j |z_j|^2: what both errors are compared with"""
+    grouping_error: float
+    approximation_error: float
+    unavoidable_error: float
+    """NaN for gradient fits, where it is not computed"""
+    ridge: float
+    """lambda that was used; NaN for gradient fits"""
+    form: str
+    """primal, dual or gradient"""
+    grouping: dict[str, Any]
+    """What the grouping tells about itself"""
+    curve: list[dict[str, Any]] = field(default_factory=list)
+    """Loss per epoch of a gradient fit; empty for a closed form"""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """forward, moments, group, solve, fit, report"""
+
+    @property
+    def parents(self) -> Tensor:
+        """(m,) the parent of each neuron."""
+        return torch.repeat_interleave(torch.arange(len(self.widths)), torch.tensor(self.widths))
+
+    @cached_property
+    def _components(self) -> tuple[Tensor, Tensor]:
+        return principal_components(self.gram)
+
+    @property
+    def coordinates(self) -> Tensor:
+        """(m, 3) principal components of the neurons' raw outputs, from the Gram matrix centred over neurons."""
+        return self._components[0]
+
+    @property
+    def explained(self) -> Tensor:
+        """(3,) share of the variance on each component."""
+        return self._components[1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the arrays, as JSON types."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ARRAYS}
+        return {**plain, "widths": list(self.widths)}
+
+
+def principal_components(gram: Tensor, components: int = COMPONENTS) -> tuple[Tensor, Tensor]:
+    """PCA of m points from their Gram matrix: coordinates (m, components) and explained shares (components,).
+
+    Equals scikit-learn's PCA on the points, up to signs; signs are fixed so that the largest entry is positive.
+    """
+    from scipy.linalg import eigh
+
+    full = gram.double().cpu().numpy()
+    centred = full - full.mean(0) - full.mean(1)[:, None] + full.mean()
+    m = len(full)
+    found = min(components, m)
+    values, vectors = eigh((centred + centred.T) / 2, subset_by_index=(m - found, m - 1))
+    values, vectors = np.clip(values[::-1], 0, None), vectors[:, ::-1]
+    signs = np.sign(vectors[np.abs(vectors).argmax(0), np.arange(found)])
+    points = np.zeros((m, components))
+    points[:, :found] = vectors * signs * np.sqrt(values)
+    shares = np.zeros(components)
+    shares[:found] = values / max(np.trace(centred), 1e-300)
+    return torch.from_numpy(points), torch.from_numpy(shares)
+
+
+@dataclass(frozen=True, eq=False)
+class FusionResult:
+    """The fused model with its reports."""
+
+    model: nn.Module
+    levels: list[LevelReport]
+    config: dict[str, Any]
+    """Everything needed to repeat the run"""
+    seconds: float
+    importance: list[dict[str, Any]] = field(default_factory=list)
+    """One report per parent: completeness gaps of attributions"""
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per level: widths, errors (also relative to the energy), seconds."""
+        return frame(self.levels)
+
+    def save(self, folder: str | Path, **metadata: Any) -> None:
+        """Write a folder that `load` and the workbench read: fused.safetensors, levels.parquet, arrays.npz, config.json."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        save_model(self.model, folder / "fused.safetensors", **metadata)
+        save_levels(self.levels, folder)
+        facts = {"config": self.config, "seconds": self.seconds, "importance": self.importance}
+        write_atomically(folder / "result.json", json.dumps(facts, indent=1, default=str).encode())
+
+    @classmethod
+    def load(cls, folder: str | Path, model: nn.Module | None = None) -> "FusionResult":
+        """Read what `save` wrote. For an architecture that is not ours pass a `model`; its weights are overwritten.
+
+        Raises:
+            ValueError: a file is missing or broken.
+        """
+        folder = Path(folder)
+        try:
+            facts = json.loads((folder / "result.json").read_text())
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{folder} is not a saved fusion: result.json is missing or broken.") from error
+        if model is None:
+            model, _ = load_model(folder / "fused.safetensors")
+        else:
+            from safetensors.torch import load_file
+
+            model.load_state_dict(load_file(str(folder / "fused.safetensors")))
+        return cls(model, load_levels(folder), facts["config"], facts["seconds"], facts["importance"])
+
+
+def frame(levels: Sequence[LevelReport]) -> pd.DataFrame:
+    """The levels' numbers as a table."""
+    return pd.DataFrame(
+        [
+            {
+                "level": level.name,
+                "kind": level.kind,
+                "widths": " + ".join(map(str, level.widths)),
+                "fused": level.width,
+                "rows": level.rows,
+                "grouping error": level.grouping_error,
+                "approximation error": level.approximation_error,
+                "unavoidable error": level.unavoidable_error,
+                "grouping share": level.grouping_error / level.energy if level.energy else 0.0,
+                "approximation share": level.approximation_error / level.energy if level.energy else 0.0,
+                "ridge": level.ridge,
+                "form": level.form,
+                "seconds": sum(level.seconds.values()),
+            }
+            for level in levels
+        ]
+    )
+
+
+def save_levels(levels: Sequence[LevelReport], folder: Path) -> None:
+    """Write levels.parquet (one row per level, nested facts as JSON) and arrays.npz."""
+    rows = [{"index": i, "report": json.dumps(level.to_dict(), default=str)} for i, level in enumerate(levels)]
+    table = frame(levels)
+    table["report"] = [row["report"] for row in rows]
+    temporary = folder / "levels.parquet.tmp"
+    table.to_parquet(temporary)
+    temporary.replace(folder / "levels.parquet")
+    arrays = {}
+    for index, level in enumerate(levels):
+        for name in ARRAYS:
+            arrays[f"{index}/{name}"] = getattr(level, name).cpu().numpy()
+        arrays[f"{index}/coordinates"] = level.coordinates.numpy().astype(np.float32)
+    temporary = folder / "arrays.npz.tmp"
+    with temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+    temporary.replace(folder / "arrays.npz")
+
+
+def load_levels(folder: str | Path) -> list[LevelReport]:
+    """Read what `save_levels` wrote.
+
+    Raises:
+        ValueError: a file is missing or broken.
+    """
+    folder = Path(folder)
+    try:
+        table = pd.read_parquet(folder / "levels.parquet")
+        with np.load(folder / "arrays.npz", allow_pickle=False) as arrays:
+            return [
+                LevelReport(
+                    **{**(facts := json.loads(report)), "widths": tuple(facts["widths"])},
+                    **{name: torch.from_numpy(arrays[f"{index}/{name}"]) for name in ARRAYS},
+                )
+                for index, report in enumerate(table["report"])
+            ]
+    except Exception as error:  # pyarrow, zip, json and numpy each have their own
+        raise ValueError(f"{folder}: levels.parquet or arrays.npz is missing or broken ({error}).") from error
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write to a temporary name in the same folder and rename, so that no reader sees half a file."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_bytes(content)
+    temporary.replace(path)

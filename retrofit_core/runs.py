@@ -1,0 +1,442 @@
+"""Run records: one folder per run, written by the command line, the app's worker and experiments alike.
+
+config.json (everything needed to repeat the run), status.json (where it stands), events.jsonl, levels.parquet and
+arrays.npz (finished levels), partial.safetensors (their weights, to resume), fused.safetensors, result.json and
+metrics.json (at the end). The app only reads.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from .architectures import build
+from .baselines import average
+from .checkpoints import load_model
+from .data import Images, load
+from .data.sampling import balanced
+from .data.splits import read_splits
+from .evaluation import ensemble, evaluate
+from .methods import METHODS
+from .monitor import Cancelled, Event, Monitor
+from .registry import find
+from .results import FusionResult, LevelReport, load_levels, save_levels, write_atomically
+
+SCHEMA = 1
+STATES = ("created", "running", "done", "failed", "cancelled")
+#: Seconds between two writes of status.json: often enough for a progress bar, seldom enough for any disk.
+STATUS_INTERVAL = 0.3
+#: A running record whose status is older than this belongs to a worker that was killed.
+STALE_AFTER = 60.0
+SEALED = ("config.json", "levels.parquet", "arrays.npz", "fused.safetensors", "result.json", "metrics.json")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that decides a fusion of checkpoints; form, command line, Python and record share it."""
+
+    models: tuple[str, ...]
+    """Checkpoint files, parent 0 first"""
+    data: str = "digits"
+    """Folder of a data set, or "digits" """
+    method: str = "KF-Linear"
+    importance: str = "uniform"
+    importance_data: str | None = None
+    """"own" (each parent's training rows; needs splits) or "fusion"; by default own where there are splits"""
+    fusion_from: str | None = None
+    """"parent0" (the paper; needs splits) or "iid"; by default parent0 where there are splits"""
+    splits: str | None = None
+    samples: int = 400
+    importance_samples: int = 400
+    seed: int = 0
+    preset: str = "default"
+    ridge: str | float = "auto"
+    toward: str = "zero"
+    head: str = "scores"
+    target: str | None = None
+    """Checkpoint, spec or preset of the fused architecture; by default parent 0's"""
+    arch: str | None = None
+    """Architecture of bare checkpoints whose keys and shapes do not tell"""
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    device: str = "auto"
+    evaluate: bool = False
+    """Also measure parents, ensemble, average and fused network on the test split"""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return json.loads(json.dumps(dataclasses.asdict(self)))
+
+    @classmethod
+    def from_json(cls, facts: dict[str, Any]) -> "RunConfig":
+        """The inverse of `to_json`.
+
+        Raises:
+            ValueError: unknown or missing fields.
+        """
+        known = {field.name for field in dataclasses.fields(cls)}
+        if not isinstance(facts, dict) or not facts.get("models") or set(facts) - known:
+            raise ValueError(f"a run's config needs 'models' and knows only {sorted(known)}. Found {sorted(facts)}.")
+        lists = {name: tuple(facts[name]) for name in ("models", "mean", "std") if facts.get(name) is not None}
+        return cls(**{**facts, **lists})
+
+    def key(self) -> str:
+        """Ten characters that two runs share exactly if their configs are equal."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:10]
+
+    def command(self) -> str:
+        """The command line that repeats this run."""
+        words = ["retrofit", "fuse", *self.models]
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name == "models" or value == field.default:
+                continue
+            flag = "--" + field.name.replace("_", "-")
+            if value is True:
+                words.append(flag)
+            else:
+                words += [flag, " ".join(map(str, value)) if isinstance(value, tuple) else str(value)]
+        return shlex.join(words)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a config names, loaded and checked."""
+
+    models: list[nn.Module]
+    train: Images
+    fusion: tuple[Tensor, Tensor]
+    importance: list[tuple[Tensor, Tensor]] | str | None
+    target: nn.Module | None
+    shares: Tensor | None
+    """(n, classes) each parent's share of each class's training rows"""
+
+
+def read_inputs(config: RunConfig) -> Inputs:
+    """Load checkpoints, data and splits.
+
+    Raises:
+        ValueError: a file is missing or broken, or a choice is open that nobody should guess.
+    """
+    find(METHODS, config.method, "method")
+    if config.splits is None and (config.fusion_from or "parent0") == "parent0":
+        raise ValueError(
+            "fusion samples come from parent 0's training rows, which only a splits file tells. "
+            "Pass --splits FILE, or --fusion-from iid to draw from all rows."
+        )
+    if config.splits is None and config.importance != "uniform" and (config.importance_data or "own") == "own":
+        raise ValueError(
+            f"importance {config.importance} is computed on each parent's own training rows, which only a splits file "
+            "tells. Pass --splits FILE, or --importance-data fusion to use the fusion samples."
+        )
+    train = load(config.data, "train", config.mean, config.std)
+    models = [load_model(path, config.arch)[0] for path in config.models]
+    parts = read_splits(config.splits, config.models, len(train)) if config.splits else None
+    rows = parts[0] if parts and config.fusion_from != "iid" else (torch.cat(parts).unique() if parts else None)
+    chosen = _balanced(train, config.samples, rows, config.seed)
+    return Inputs(
+        models,
+        train,
+        (train.inputs(chosen), train.labels[chosen]),
+        _importance_data(config, train, parts),
+        _target(config.target),
+        _class_shares(train, parts) if config.head == "shares" else None,
+    )
+
+
+def _balanced(images: Images, n: int, rows: Tensor | None, seed: int) -> Tensor:
+    return balanced(images.labels, n, rows=rows, generator=torch.Generator().manual_seed(seed))
+
+
+def _importance_data(config: RunConfig, train: Images, parts: list[Tensor] | None) -> Any:
+    if config.importance == "uniform":
+        return None
+    if parts is None or config.importance_data == "fusion":
+        return "fusion"
+    rows = [_balanced(train, min(config.importance_samples, len(part)), part, config.seed) for part in parts]
+    return [(train.inputs(chosen), train.labels[chosen]) for chosen in rows]
+
+
+def _target(name: str | None) -> nn.Module | None:
+    if name is None:
+        return None
+    if Path(name).is_file():
+        return load_model(name)[0]
+    from .architectures import parse
+
+    return build(parse(name), seed=0)
+
+
+def _class_shares(train: Images, parts: list[Tensor] | None) -> Tensor:
+    if parts is None:
+        raise ValueError("head='shares' weights classes by training rows, which only a splits file tells. Pass --splits.")
+    counts = torch.stack([torch.bincount(train.labels[part], minlength=len(train.classes)) for part in parts]).double()
+    return counts / counts.sum(0).clamp_min(1)
+
+
+def execute(config: RunConfig, folder: str | Path | None = None, monitor: Monitor | None = None) -> FusionResult:
+    """Run a config; with a folder write its record, going on where an earlier run of the same config stopped.
+
+    Raises:
+        ValueError: the config cannot be run, or the folder holds another run.
+        Cancelled: somebody asked for it; finished levels are kept in the record.
+    """
+    recorder = Recorder(Path(folder), config, monitor) if folder is not None else None
+    watcher = recorder.monitor if recorder else (monitor or Monitor())
+    try:
+        inputs = read_inputs(config)
+        method = find(METHODS, config.method, "method")
+        settings = {} if config.ridge == "auto" else {"ridge": float(config.ridge)}
+        result = method(
+            inputs.models,
+            inputs.fusion,
+            importance=config.importance,
+            importance_data=inputs.importance,
+            target=inputs.target,
+            toward=config.toward,
+            head=config.head,
+            class_shares=inputs.shares,
+            preset=config.preset,
+            seed=config.seed,
+            device=config.device,
+            monitor=watcher,
+            finished=recorder.finished if recorder else (),
+            on_level=recorder.on_level if recorder else None,
+            **settings,
+        )
+        metrics = measure(config, inputs.models, result.model, watcher) if config.evaluate else {}
+        if recorder:
+            recorder.finish(result, metrics, checkpoint_metadata(config, inputs.train))
+        return result
+    except BaseException as error:
+        if recorder:
+            recorder.stop(error)
+        raise
+
+
+def checkpoint_metadata(config: RunConfig, images: Images) -> dict[str, Any]:
+    """What travels in a fused checkpoint: class names, normalisation, data set and recipe."""
+    return {
+        "classes": list(images.classes),
+        "mean": list(images.mean),
+        "std": list(images.std),
+        "data": images.name,
+        "recipe": {**config.to_json(), "models": [Path(path).name for path in config.models]},
+    }
+
+
+def measure(
+    config: RunConfig, models: Sequence[nn.Module], fused: nn.Module, monitor: Monitor | None = None
+) -> dict[str, Any]:
+    """Accuracy, per class, loss and calibration of parents, ensemble, vanilla average and fused network (test split)."""
+    test = load(config.data, "test", config.mean, config.std)
+    networks = {f"parent {index}": model for index, model in enumerate(models)}
+    networks["ensemble"] = ensemble(list(models))
+    try:
+        networks["average"] = average(models)
+    except ValueError:
+        pass  # different widths have no plain average
+    networks["fused"] = fused
+    found = {}
+    for name, network in networks.items():
+        if monitor:
+            monitor.emit("phase", name="evaluate", network=name)
+        found[name] = evaluate(network, test, monitor=monitor)
+    return {"networks": found, "classes": list(test.classes), "data": test.name}
+
+
+# --- the record ------------------------------------------------------------------------------------------------------
+
+
+class Recorder:
+    """Writes one run's folder while it runs."""
+
+    def __init__(self, folder: Path, config: RunConfig, monitor: Monitor | None = None) -> None:
+        self.folder = folder
+        self.outer = monitor or Monitor()
+        self.monitor = Monitor(self._event, self._cancelled)
+        self.status: dict[str, Any] = {"schema": SCHEMA, "state": "running", "pid": os.getpid(), "started": time.time()}
+        self._written = 0.0
+        create(folder, config)
+        (folder / "cancel").unlink(missing_ok=True)
+        self.finished = _finished_levels(folder)
+        self._reports = [report for report, _ in self.finished]
+        self._weights = {
+            f"{index}/{name}": value for index, (_, state) in enumerate(self.finished) for name, value in state.items()
+        }
+        self._write_status()
+
+    def on_level(self, index: int, report: LevelReport, weights: dict[str, Tensor]) -> None:
+        """Keep a finished level, so that the run can go on after it."""
+        self._reports.append(report)
+        self._weights.update({f"{index}/{name}": value.cpu().clone().contiguous() for name, value in weights.items()})
+        save_levels(self._reports, self.folder)
+        write_atomically(self.folder / "partial.safetensors", save(self._weights, {"levels": str(len(self._reports))}))
+
+    def finish(self, result: FusionResult, metrics: dict[str, Any], metadata: dict[str, Any]) -> None:
+        """Write the result and seal the record with checksums."""
+        result.save(self.folder, **metadata)
+        write_atomically(self.folder / "metrics.json", json.dumps(metrics, indent=1).encode())
+        (self.folder / "partial.safetensors").unlink(missing_ok=True)
+        self.status.update(state="done", seconds=result.seconds, checksums=_checksums(self.folder))
+        self._write_status()
+
+    def stop(self, error: BaseException) -> None:
+        """Say why the run ended early; finished levels stay."""
+        cancelled = isinstance(error, (Cancelled, KeyboardInterrupt))
+        message = "" if cancelled else str(error) or type(error).__name__
+        self.status.update(state="cancelled" if cancelled else "failed", error=message, levels_done=len(self._reports))
+        self._write_status()
+
+    def _event(self, event: Event) -> None:
+        self.outer.emit(**event)
+        with (self.folder / "events.jsonl").open("a") as file:
+            file.write(json.dumps({"time": time.time(), **event}, default=str) + "\n")
+        self.status.update({key: event[key] for key in ("loss", "name") if key in event})
+        if event["kind"] == "level":
+            self.status.update(level=event["index"], levels=event["total"])
+        if event["kind"] == "level" or time.time() - self._written > STATUS_INTERVAL:
+            self._write_status()
+
+    def _cancelled(self) -> bool:
+        self.outer.check()
+        return (self.folder / "cancel").exists()
+
+    def _write_status(self) -> None:
+        self._written = time.time()
+        self.status["updated"] = self._written
+        write_atomically(self.folder / "status.json", json.dumps(self.status, default=str).encode())
+
+
+def create(folder: Path, config: RunConfig) -> None:
+    """Make a run's folder with its config, or accept one that holds the same config.
+
+    Raises:
+        ValueError: the folder holds another run.
+    """
+    path = folder / "config.json"
+    content = {"schema": SCHEMA, "config": config.to_json()}
+    if path.exists():
+        if read_config(folder) != config:
+            raise ValueError(f"{folder} holds another run. Choose a new folder, or resume it with its own settings.")
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, json.dumps(content, indent=1).encode())
+
+
+def read_config(folder: str | Path) -> RunConfig:
+    """The config of a run's folder.
+
+    Raises:
+        ValueError: missing, broken, or of another schema.
+    """
+    path = Path(folder) / "config.json"
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{folder} is not a run record: config.json is missing or broken.") from error
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        found = content.get("schema") if isinstance(content, dict) else None
+        raise ValueError(f"{folder}: the record has schema {found}, this version reads {SCHEMA}.")
+    return RunConfig.from_json(content["config"])
+
+
+def _finished_levels(folder: Path) -> list[tuple[LevelReport, dict[str, Tensor]]]:
+    """The levels that an interrupted run finished: as many as both the reports and the weights hold."""
+    path = folder / "partial.safetensors"
+    if not path.exists():
+        return []
+    try:
+        reports, weights = load_levels(folder), load_file(str(path))
+    except Exception:  # a damaged remnant is no reason to refuse: the run starts afresh
+        return []
+    states: list[dict[str, Tensor]] = [{} for _ in reports]
+    for key, value in weights.items():
+        index, _, name = key.partition("/")
+        if int(index) < len(states):
+            states[int(index)][name] = value
+    finished = list(zip(reports, states, strict=True))
+    return finished[: next((i for i, (_, state) in enumerate(finished) if not state), len(finished))]
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in SEALED}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run record as it stands on disk."""
+
+    folder: Path
+    config: RunConfig
+    status: dict[str, Any]
+    levels: list[LevelReport]
+    metrics: dict[str, Any]
+
+    @property
+    def state(self) -> str:
+        """One of STATES, or "interrupted" for a running one whose worker has gone silent."""
+        if self.status["state"] == "running" and time.time() - self.status.get("updated", 0) > STALE_AFTER:
+            return "interrupted"
+        return self.status["state"]
+
+
+def read_run(folder: str | Path) -> Run:
+    """Read a record; one that is done must have the checksums with which it was sealed.
+
+    Raises:
+        ValueError: a file is missing, damaged or of another schema.
+    """
+    folder = Path(folder)
+    config, status = read_config(folder), read_status(folder)
+    levels, metrics = [], {}
+    if status["state"] == "done":
+        try:
+            damaged = [name for name, sum_ in _checksums(folder).items() if status["checksums"].get(name) != sum_]
+        except OSError as error:
+            raise ValueError(f"{folder}: {Path(str(error.filename)).name} is missing from the record.") from error
+        if damaged:
+            raise ValueError(f"{folder}: {', '.join(damaged)} changed after the run was finished. Run it again.")
+        metrics = json.loads((folder / "metrics.json").read_text())
+    if (folder / "levels.parquet").exists():
+        levels = load_levels(folder)
+    return Run(folder, config, status, levels, metrics)
+
+
+def read_status(folder: str | Path) -> dict[str, Any]:
+    """status.json, or {"state": "created"} before the worker wrote one.
+
+    Raises:
+        ValueError: broken.
+    """
+    path = Path(folder) / "status.json"
+    if not path.exists():
+        return {"state": "created"}
+    try:
+        status = json.loads(path.read_text())
+        if status["schema"] != SCHEMA or status["state"] not in STATES:
+            raise KeyError("schema")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{folder}: status.json is broken or of another schema.") from error
+    return status
+
+
+def list_runs(folder: str | Path) -> tuple[list[Run], list[str]]:
+    """All readable records below a folder, newest first, and one sentence for each that was set aside."""
+    good, problems = [], []
+    for path in sorted(Path(folder).glob("*/config.json")):
+        try:
+            good.append(read_run(path.parent))
+        except ValueError as error:
+            problems.append(str(error).replace(str(path.parent), path.parent.name))
+    return sorted(good, key=lambda run: run.status.get("started", 0), reverse=True), problems

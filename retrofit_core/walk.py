@@ -1,0 +1,186 @@
+"""Runs parents and fused prefix level by level, so that they stand at the same boundary (DESIGN.md, "The core").
+
+Tensors at the boundary are kept while they fit into the budget and recomputed from the last kept ones else.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from .device import CACHE_BYTES, CHUNK_BYTES, Stopwatch, rows_per_batch, sum_dtype
+from .levels import Level, compose, rows
+from .moments import Moments, Rows, dual_is_cheaper
+
+#: Samples per forward pass: large enough for full-speed convolutions.
+BATCH = 100
+
+
+class Walk:
+    """Parents k = 0..n-1 and the fused network's finished levels on one set of inputs.
+
+    Args:
+        parents: the levels of each parent.
+        fused: the levels of the fused network.
+        inputs: (B, ...) fusion data; moved to the device batch by batch.
+        cache_bytes: budget for kept boundary tensors.
+    """
+
+    def __init__(
+        self,
+        parents: Sequence[Sequence[Level]],
+        fused: Sequence[Level],
+        inputs: Tensor,
+        *,
+        device: torch.device,
+        cache_bytes: int = CACHE_BYTES,
+        stopwatch: Stopwatch | None = None,
+    ) -> None:
+        self.networks = [*parents, fused]
+        self.fused = fused
+        self.device = device
+        self.cache_bytes = cache_bytes
+        self.stopwatch = stopwatch or Stopwatch(device)
+        self.samples = len(inputs)
+        # kept[b][k] = (number of levels passed, tensor) for batch b and network k, the fused one last
+        self.kept = [[(0, batch)] * len(self.networks) for batch in inputs.split(BATCH)]
+
+    def moments(self, index: int, *, inputs: bool) -> Moments | Rows:
+        """Sums over all rows of level `index`: the parents' outputs z and, if wanted, the fused network's inputs x.
+
+        Rows instead of sums where the dual form is cheaper and the rows fit into the budget.
+        """
+        level = self.fused[index]
+        m = sum(network[index].width for network in self.networks[:-1])
+        bias = inputs and level.affine is not None and level.affine.bias is not None
+        p = _input_width(level) + bias if inputs else 0
+        n = self.samples * level.positions
+        keep_rows = inputs and dual_is_cheaper(n, p, m) and 8 * n * (p + m) <= self.cache_bytes
+        sums = Moments.zeros(m, p if inputs else None, bias=bias, device=self.device)
+        kept: list[tuple[Tensor, Tensor]] = []
+        for h, outputs in self._outputs(index):
+            with self.stopwatch.phase("moments"):
+                for x, z in self._chunks(level, h if inputs else None, outputs, index, bias):
+                    if keep_rows:
+                        kept.append((x, z))
+                    else:
+                        sums.accumulate(z, x)
+        with self.stopwatch.phase("moments"):
+            if keep_rows:
+                xs, zs = zip(*kept, strict=True)
+                return Rows(torch.cat(xs).double(), torch.cat(zs).double(), bias)
+            return sums.symmetric()
+
+    def inputs_and_targets(self, index: int, A: Tensor) -> tuple[Tensor, Tensor]:
+        """What a gradient fit needs: the fused boundary tensors (B, ...) and the targets z A as (B, positions, d)."""
+        inputs, targets = [], []
+        for h, outputs in self._outputs(index):
+            with self.stopwatch.phase("fit"):
+                z = self._side_by_side(outputs, index)
+                inputs.append(h)
+                targets.append((z @ A.to(z.dtype)).reshape(len(h), -1, A.shape[1]))
+        return torch.cat(inputs), torch.cat(targets)
+
+    def boundary(self, index: int) -> Tensor:
+        """The fused network's boundary tensor before level `index`, first batch."""
+        return self._at(self.kept[0], len(self.networks) - 1, index)
+
+    def advance(self, index: int) -> None:
+        """Let the fused network pass the level that was just fitted."""
+        with self.stopwatch.phase("forward"):
+            keep = self._fits(index)
+            for batch in self.kept:
+                if keep:
+                    h = self._at(batch, len(self.networks) - 1, index + 1)
+                    batch[-1] = (index + 1, h)
+
+    def _outputs(self, index: int) -> Iterator[tuple[Tensor, list[Tensor]]]:
+        """For each batch: the fused network's boundary tensor before level `index`, the parents' after it."""
+        keep = self._fits(index)
+        for batch in self.kept:
+            with self.stopwatch.phase("forward"):
+                outputs = [self._at(batch, k, index + 1) for k in range(len(self.networks) - 1)]
+                if keep:
+                    batch[:-1] = [(index + 1, z) for z in outputs]
+                h = self._at(batch, len(self.networks) - 1, index)
+            yield h, outputs
+
+    @torch.no_grad()
+    def _at(self, batch: list[tuple[int, Tensor]], network: int, passed: int) -> Tensor:
+        """The tensor of one network after its first `passed` levels, computed from the kept one."""
+        before, h = batch[network]
+        return compose(self.networks[network][before:passed], h.to(self.device))
+
+    def _fits(self, index: int) -> bool:
+        numbers = sum(network[index].width * network[index].positions for network in self.networks)
+        return 4 * numbers * self.samples <= self.cache_bytes
+
+    def _side_by_side(self, outputs: list[Tensor], index: int) -> Tensor:
+        """z: the parents' output rows (N, m)."""
+        found = [rows(z, network[index].axis) for z, network in zip(outputs, self.networks[:-1], strict=True)]
+        return torch.cat(found, 1)
+
+    @torch.no_grad()
+    def _chunks(
+        self, level: Level, h: Tensor | None, outputs: list[Tensor], index: int, bias: bool
+    ) -> Iterator[tuple[Tensor | None, Tensor]]:
+        """x and z in the precision of sums, in chunks of samples that fit into CHUNK_BYTES."""
+        dtype = sum_dtype(self.device)
+        size = CHUNK_BYTES if h is None else CHUNK_BYTES // max(1, level.positions * _input_width(level))
+        step = rows_per_batch(8, size) if h is not None else len(outputs[0])
+        for start in range(0, len(outputs[0]), step):
+            here = slice(start, start + step)
+            z = self._side_by_side([output[here] for output in outputs], index).to(dtype)
+            if h is None:
+                yield None, z
+                continue
+            x = level.inputs(h[here])
+            yield _with_ones(x, dtype) if bias else x.to(dtype), z
+
+
+def _with_ones(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Rows with a 1 appended, converted in the same copy."""
+    rows_ = torch.empty(x.shape[0], x.shape[1] + 1, dtype=dtype, device=x.device)
+    rows_[:, :-1] = x
+    rows_[:, -1] = 1
+    return rows_
+
+
+def _input_width(level: Level) -> int:
+    assert level.affine is not None
+    return level.affine.weight[0].numel()
+
+
+def as_tensors(data: Any) -> tuple[Tensor, Tensor | None]:
+    """Fusion data as (inputs, labels or None): a tensor, (inputs, labels), a DataLoader, a Dataset or a list of batches.
+
+    Raises:
+        ValueError: empty, or not one of these.
+    """
+    if isinstance(data, Tensor):
+        found: tuple[Tensor, Tensor | None] = (data, None)
+    elif isinstance(data, (tuple, list)) and len(data) == 2 and all(isinstance(part, Tensor) for part in data) \
+            and data[1].ndim <= 1:
+        found = (data[0], data[1])
+    elif isinstance(data, (DataLoader, Dataset, Iterable)):
+        batches = DataLoader(data, batch_size=256) if isinstance(data, Dataset) else data
+        found = _joined(list(batches))
+    else:
+        raise ValueError(
+            f"fusion data must be a tensor, (inputs, labels), a DataLoader or a Dataset. Found {type(data).__name__}."
+        )
+    if not len(found[0]):
+        raise ValueError("the fusion set is empty. Pass at least a few dozen samples; the paper uses 400.")
+    if found[1] is not None and len(found[1]) != len(found[0]):
+        raise ValueError(f"the fusion data hold {len(found[0])} inputs but {len(found[1])} labels.")
+    return found
+
+
+def _joined(batches: list[Any]) -> tuple[Tensor, Tensor | None]:
+    pairs = [batch if isinstance(batch, (tuple, list)) else (batch,) for batch in batches]
+    if not pairs:
+        return torch.empty(0), None
+    labels = torch.cat([torch.as_tensor(pair[1]) for pair in pairs]) if len(pairs[0]) > 1 else None
+    return torch.cat([torch.as_tensor(pair[0]) for pair in pairs]), labels

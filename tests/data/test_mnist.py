@@ -1,0 +1,104 @@
+"""IDX files: both layouts, packed or not, and what is refused."""
+
+import gzip
+import struct
+
+import pytest
+import torch
+
+from retrofit_core.data import load
+
+IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
+
+
+def idx(*sizes, body=None, magic=None):
+    total = torch.Size(sizes).numel()
+    header = struct.pack(f">{1 + len(sizes)}I", magic or 0x800 + len(sizes), *sizes)
+    return header + (bytes(i % 10 for i in range(total)) if body is None else body)
+
+
+def put(folder, images=None, labels=None, packed=False):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in ((IMAGES, images or idx(3, 4, 4)), (LABELS, labels or idx(3))):
+        if packed:
+            (folder / f"{name}.gz").write_bytes(gzip.compress(content))
+        else:
+            (folder / name).write_bytes(content)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("place", ["", "raw", "MNIST/raw"])
+def test_layouts(tmp_path, packed, place):
+    put(tmp_path / "mnist" / place, packed=packed)
+    data = load(tmp_path / "mnist")
+    assert data.shape == (1, 4, 4) and data.name == "mnist" and data.labels.tolist() == [0, 1, 2]
+    assert data.images[1, 0, 0].tolist() == [6, 7, 8, 9]
+
+
+def test_name_comes_from_the_folder_of_raw(tmp_path):
+    put(tmp_path / "FashionMNIST" / "raw")
+    assert load(tmp_path).name == "fashion-mnist"
+    assert load(tmp_path / "FashionMNIST" / "raw").classes[0] == "T-shirt/top"
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"images": idx(3, 4, 4)[:-1]}, "is truncated: it ends early, its header announces 48 bytes"),
+        ({"images": idx(3, 4, 4) + b"x"}, "is oversized: bytes follow"),
+        ({"images": idx(3, 4, 4)[:9]}, "truncated: it ends within its header"),
+        ({"images": idx(3, 4, 4, magic=0x801)}, "magic number is 0x00000801, wanted 0x00000803"),
+        ({"labels": idx(3, magic=0xD01)}, "magic number is 0x00000d01, wanted 0x00000801"),
+        ({"labels": idx(4)}, "holds 3 images but .* holds 4 labels"),
+        ({"images": idx(2**31, 2**31, 2**31, body=b"")}, "its header is damaged"),
+        ({"images": idx(0, 4, 4)}, "its header is damaged"),
+        ({"labels": idx(3, body=bytes([0, 250, 1]))}, "row 1 of data set 'mnist' has the label 250"),
+    ],
+)
+def test_damaged_files(tmp_path, packed, files, message):
+    put(tmp_path / "mnist", packed=packed, **files)
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path / "mnist")
+
+
+def test_damaged_gzip(tmp_path):
+    put(tmp_path / "mnist", packed=True)
+    path = tmp_path / "mnist" / f"{IMAGES}.gz"
+    whole = path.read_bytes()
+    for content in (b"not gzip", whole[:-12], whole[:20] + b"\xff" * 5 + whole[25:]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="cannot be read|truncated|magic|damaged"):
+            load(tmp_path / "mnist")
+
+
+def test_a_bomb_is_not_unpacked(tmp_path):
+    put(tmp_path / "mnist", images=idx(3, 4, 4) + bytes(50_000_000), packed=True)
+    with pytest.raises(ValueError, match="oversized"):
+        load(tmp_path / "mnist")
+
+
+def test_missing_half(tmp_path):
+    put(tmp_path / "mnist")
+    (tmp_path / "mnist" / LABELS).unlink()
+    with pytest.raises(ValueError, match="holds no train split"):
+        load(tmp_path / "mnist")
+    put(tmp_path / "mnist")
+    with pytest.raises(ValueError, match="holds no test split"):
+        load(tmp_path / "mnist", "test")
+
+
+def test_shared_mnist_is_the_official_one(shared):
+    train = load(shared / "data" / "mnist")
+    assert torch.bincount(train.labels).tolist() == [
+        5923,
+        6742,
+        5958,
+        6131,
+        5842,
+        5421,
+        5918,
+        6265,
+        5851,
+        5949,
+    ]

@@ -1,0 +1,274 @@
+"""Checkpoints: round trips, strangers' files, and every way a file can be wrong."""
+
+import json
+import os
+import struct
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from torch import nn
+
+from retrofit_core.architectures import build
+from retrofit_core.checkpoints import load_model, read_metadata, save_model
+
+SPEC = {"architecture": "mlp", "sizes": [4, 3, 2], "bias": True}
+INPUT = torch.linspace(-1, 1, 8).view(2, 1, 2, 2)
+
+
+@pytest.fixture
+def model():
+    return build(SPEC, seed=0)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.safetensors"
+
+
+def state(model, **changes):
+    return {**{name: tensor.clone() for name, tensor in model.state_dict().items()}, **changes}
+
+
+def test_round_trip_with_metadata(model, path, tmp_path):
+    facts = {"classes": ["a", "b"], "mean": [0.1], "recipe": {"epochs": 3}, "note": 'ü "x"', "none": None}
+    save_model(model, path, **facts)
+    loaded, metadata = load_model(path)
+    assert torch.equal(loaded(INPUT), model(INPUT))
+    assert metadata == {"architecture": SPEC, **facts} == read_metadata(path)
+    assert not loaded.training and all(p.requires_grad for p in loaded.parameters())
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_batch_norm_round_trip(path):
+    spec = {"architecture": "vgg", "plan": [4, "M"], "size": 4, "batch_norm": True}
+    model = build(spec, seed=0)
+    model(torch.randn(8, 3, 4, 4))
+    save_model(model, path)
+    for arch in (None, spec):
+        loaded, _ = load_model(path, arch)
+        assert torch.equal(loaded(torch.ones(1, 3, 4, 4)), model.eval()(torch.ones(1, 3, 4, 4)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("suffix", ["safetensors", "pt"])
+def test_dtypes_become_float32(model, tmp_path, dtype, suffix):
+    path = tmp_path / f"m.{suffix}"
+    tensors = {name: tensor.to(dtype) for name, tensor in state(model).items()}
+    (safetensors.torch.save_file if suffix == "safetensors" else torch.save)(tensors, path)
+    loaded, metadata = load_model(path)
+    assert metadata["architecture"] == SPEC
+    for name, tensor in loaded.state_dict().items():
+        assert tensor.dtype == torch.float32 and torch.equal(tensor, tensors[name].float())
+
+
+@pytest.mark.parametrize(
+    "arch",
+    [SPEC, json.dumps(SPEC), "mlp", lambda: build(SPEC), None],
+    ids=["spec", "json", "name", "fn", "none"],
+)
+def test_the_architecture_can_be_named(model, path, arch):
+    safetensors.torch.save_file(state(model), path)
+    rng = torch.get_rng_state()
+    assert torch.equal(load_model(path, arch)[0](INPUT), model(INPUT))
+    assert torch.equal(torch.get_rng_state(), rng)
+
+
+def test_a_preset_takes_classes_from_the_tensors(path):
+    model = build({"architecture": "vgg", "plan": [8, "M"] * 5, "classes": 3}, seed=0)
+    save_model(model, path)
+    assert load_model(path, "vgg")[0].spec["classes"] == 3
+    with pytest.raises(ValueError, match="does not fit its architecture: it lacks the key"):
+        load_model(path, "vgg11")
+
+
+def test_foreign_metadata_stays_text(model, path):
+    safetensors.torch.save_file(state(model), path, {"architecture": "MLP 4-3-2, ReLU", "epochs": "10"})
+    assert read_metadata(path) == {"architecture": "MLP 4-3-2, ReLU", "epochs": 10}
+    assert load_model(path)[1]["architecture"] == SPEC
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"fc1.weight": torch.full((3, 4), torch.nan)}, "tensor 'fc1.weight' has 12 values that are NaN"),
+        ({"fc2.bias": torch.tensor([1.0, torch.inf])}, "tensor 'fc2.bias' has 1 values that are NaN or inf"),
+        ({"fc2.bias": torch.tensor([1.0, 1e300], dtype=torch.float64)}, "infinite in float32"),
+        ({"fc1.bias": torch.tensor([1, 2, 3])}, "tensor 'fc1.bias' has dtype int64"),
+        ({"fc1.bias": torch.tensor([True, False, True])}, "tensor 'fc1.bias' has dtype bool"),
+        ({"fc1.bias": torch.zeros(4)}, r"'fc1.bias' has shape \(4,\), wanted \(3,\)"),
+        ({"extra": torch.zeros(1)}, r"has unexpected the key\(s\) extra"),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["safetensors", "pth"])
+def test_unusable_tensors(model, tmp_path, changes, message, suffix):
+    path = tmp_path / f"m.{suffix}"
+    (safetensors.torch.save_file if suffix == "safetensors" else torch.save)(state(model, **changes), path)
+    with pytest.raises(ValueError, match=message) as caught:
+        load_model(path, SPEC)
+    assert str(path) in str(caught.value)
+
+
+def test_missing_and_many_unexpected_keys(model, path):
+    tensors = state(model)
+    del tensors["fc1.bias"]
+    safetensors.torch.save_file(tensors, path)
+    with pytest.raises(ValueError, match=r"it lacks the key\(s\) fc1.bias\. Name another one with --arch"):
+        load_model(path, SPEC)
+    safetensors.torch.save_file(state(model, **{f"x{k}": torch.zeros(1) for k in range(9)}), path)
+    with pytest.raises(ValueError, match="x0, x1, x2 and 6 more"):
+        load_model(path, SPEC)
+
+
+def layout(header: bytes, body: bytes = b"") -> bytes:
+    return struct.pack("<Q", len(header)) + header + body
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is not a safetensors file"),
+        (b"abc", "is not a safetensors file"),
+        (b"hello world, this is text", "is not a safetensors file: it announces a header of"),
+        (struct.pack("<Q", 2**62) + b"{", "announces a header of 4611686018427387904 bytes"),
+        (struct.pack("<Q", 500) + b"{}", "is truncated within its header"),
+        (struct.pack("<Q", 500) + b"xx", "no header follows"),
+        (layout(b"{nojson}"), "its header is damaged"),
+        (layout(b"[" * 100_000), "its header is damaged"),
+        (layout(b"[1]"), "its header is damaged"),
+        (layout(b'{"a": 1}'), "its header is damaged"),
+        (layout(b'{"__metadata__": {"a": 1}}'), "its header is damaged"),
+        (layout(b'{"a": {"dtype": "F99", "shape": [1], "data_offsets": [0, 4]}}', b"1234"), "not a readable"),
+        (layout(b'{"a": {"dtype": "F32", "shape": [9], "data_offsets": [0, 4]}}', b"1234"), "not a readable"),
+        (
+            layout(b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": [-4, 4]}}', b"1234"),
+            "not a readable",
+        ),
+        (layout(b"{}"), "not recognised from the keys"),
+    ],
+)
+def test_files_that_are_no_safetensors(path, content, message):
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        load_model(path)
+
+
+def test_truncated_and_oversized_files(model, path):
+    save_model(model, path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-4])
+    with pytest.raises(
+        ValueError, match=r"truncated: its header announces 92 bytes of data, the file has 88"
+    ):
+        load_model(path)
+    path.write_bytes(whole + b"more")
+    with pytest.raises(
+        ValueError, match=r"oversized: its header announces 92 bytes of data, the file has 96"
+    ):
+        load_model(path)
+
+
+def test_noise_gives_an_error_of_ours_or_a_model(model, path):
+    save_model(model, path)
+    whole, draw = path.read_bytes(), np.random.default_rng(0)
+    for _ in range(200):
+        noisy = bytearray(whole)
+        noisy[draw.integers(len(whole))] = draw.integers(256)
+        path.write_bytes(noisy)
+        try:
+            load_model(path)
+        except ValueError as error:
+            assert str(path) in str(error)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"architecture": "mlp", "sizes": [2**20] * 900},
+        {"architecture": "nn"},
+        {"architecture": ["mlp"]},
+        {"architecture": "mlp", "sizes": {"a": 1}},
+    ],
+)
+def test_hostile_specs_cost_nothing(model, path, spec):
+    texts = {"architecture": json.dumps(spec)}
+    safetensors.torch.save_file(state(model), path, texts)
+    with pytest.raises(ValueError, match=str(path)):
+        load_model(path)
+
+
+class Payload:
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return os.mkdir, (self.marker,)
+
+
+def test_pickles_are_refused_and_never_run(tmp_path, model):
+    marker = str(tmp_path / "ran")
+    torch.save({"fc1.weight": Payload(marker)}, tmp_path / "m.pt")
+    torch.save(model, tmp_path / "whole.pt")
+    (tmp_path / "noise.pt").write_bytes(b"noise")
+    for name in ("m.pt", "whole.pt", "noise.pt"):
+        with pytest.raises(ValueError, match="damaged, or holds other Python objects"):
+            load_model(tmp_path / name)
+    assert not os.path.exists(marker)
+
+
+def test_wrapped_state_dicts(tmp_path, model):
+    path = tmp_path / "m.pth"
+    parallel = {f"module.{name}": tensor for name, tensor in state(model).items()}
+    for content in ({"state_dict": state(model), "epoch": 3}, {"model": parallel}):
+        torch.save(content, path)
+        assert torch.equal(load_model(path)[0](INPUT), model(INPUT))
+    for content in ({"epoch": 3}, [1], torch.zeros(3), {}):
+        torch.save(content, path)
+        with pytest.raises(ValueError, match="instead of a state_dict|only named tensors"):
+            load_model(path)
+
+
+def test_missing_files_and_unknown_suffixes(tmp_path):
+    with pytest.raises(ValueError, match="there is no checkpoint at"):
+        load_model(tmp_path / "none.safetensors")
+    (tmp_path / "m.onnx").write_bytes(b"x")
+    with pytest.raises(ValueError, match="no checkpoint by its name"):
+        load_model(tmp_path / "m.onnx")
+
+
+def test_a_failed_write_leaves_the_old_file(model, path, tmp_path, monkeypatch):
+    save_model(model, path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="cannot be written as JSON"):
+        save_model(model, path, bad=float("nan"))
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        save_model(nn.Linear(2, 2), path)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+
+
+def test_names_that_cannot_be_written(model, tmp_path):
+    with pytest.raises(ValueError, match=r"end in \.safetensors"):
+        save_model(model, tmp_path / "m.pt")
+    (tmp_path / "d.safetensors").mkdir()
+    with pytest.raises(ValueError, match="is a folder"):
+        save_model(model, tmp_path / "d.safetensors")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ValueError, match="cannot be written"):
+        save_model(model, tmp_path / "file" / "m.safetensors")
+    save_model(model, tmp_path / "new" / "m.safetensors")
+    assert (tmp_path / "new" / "m.safetensors").is_file()
+
+
+def test_shared_checkpoints_are_recognised(shared):
+    paths = sorted((shared / "models").glob("*.safetensors"))
+    assert len(paths) == 8
+    for path in paths:
+        spec = load_model(path)[1]["architecture"]
+        assert spec["architecture"] == ("mlp" if path.name.startswith("mnist") else "vgg")
+        assert spec["architecture"] == "mlp" or (spec["size"], spec["plan"].count("M")) == (32, 5)

@@ -1,0 +1,157 @@
+"""Accuracy, loss, calibration and ensembles, against definitions written out."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from retrofit_core.checkpoints import load_model
+from retrofit_core.data import Images, load
+from retrofit_core.data.images import held
+from retrofit_core.evaluation import calibration_error, ensemble, evaluate, scores
+
+
+class Constant(nn.Module):
+    """The same logits for every image."""
+
+    def __init__(self, *logits):
+        super().__init__()
+        self.logits = nn.Parameter(torch.tensor(logits))
+
+    def forward(self, images):
+        return self.logits.expand(len(images), -1)
+
+
+@pytest.fixture
+def images():
+    """Five 1x1 images with grey values 0..4 and labels 0, 1, 1, 0, 0; class 2 has no images."""
+    pixels = torch.arange(5, dtype=torch.uint8).view(5, 1, 1, 1)
+    labels = torch.tensor([0, 1, 1, 0, 0])
+    return Images(*held(pixels, labels), ("a", "b", "c"), "toy", (0.0,), (1 / 255,))
+
+
+def by_grey_value(x):
+    """Wrong on images 2 and 4: predicts 0, 1, 2, 0, 1."""
+    return torch.nn.functional.one_hot(torch.tensor([0, 1, 2, 0, 1])[x.flatten().round().long()], 3).float()
+
+
+@pytest.mark.parametrize("batch", [1, 2, 500])
+def test_measures_are_those_of_their_definitions(images, batch):
+    result = evaluate(by_grey_value, images, batch)
+    logits = by_grey_value(images.inputs())
+    assert result["accuracy"] == pytest.approx(60)
+    assert result["per_class"] == [pytest.approx(200 / 3), pytest.approx(50), None]
+    assert result["loss"] == pytest.approx(cross_entropy(logits, images.labels).item())
+    assert result["samples"] == 5
+
+
+def test_rows(images):
+    result = evaluate(by_grey_value, images, rows=torch.tensor([2, 4, 0]))
+    assert result["accuracy"] == pytest.approx(100 / 3) and result["samples"] == 3
+    with pytest.raises(ValueError, match="nothing to evaluate"):
+        evaluate(by_grey_value, images, rows=torch.tensor([], dtype=torch.int64))
+
+
+def test_calibration_error_against_a_loop(generator):
+    logits = 3 * torch.randn(500, 4, generator=generator)
+    labels = torch.randint(4, (500,), generator=generator)
+    confidence, predicted = logits.double().softmax(1).max(1)
+    wanted = 0.0
+    for k in range(15):
+        inside = (confidence > k / 15) & (confidence <= (k + 1) / 15)
+        if inside.any():
+            accuracy = (predicted == labels)[inside].double().mean()
+            wanted += inside.double().mean() * (accuracy - confidence[inside].mean()).abs()
+    assert calibration_error(logits, labels) == pytest.approx(float(wanted), abs=1e-12)
+
+
+def test_calibration_error_of_known_cases():
+    sure = torch.tensor([[100.0, 0.0]] * 4)
+    assert calibration_error(sure, torch.tensor([0, 0, 0, 0])) == pytest.approx(0, abs=1e-9)
+    assert calibration_error(sure, torch.tensor([1, 1, 0, 0])) == pytest.approx(0.5)
+    assert calibration_error(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1])) == pytest.approx(0)
+
+
+def test_mode_is_kept_and_modules_run_in_eval_mode(images):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(1, 3), nn.Dropout(0.9)).train()
+    assert torch.equal(scores(model, images), scores(model, images))
+    assert model.training and model[2].training
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (nn.Conv2d(3, 3, 1), r"does not take the images of data set 'toy' \(1x1x1\)"),
+        (
+            Constant(1.0, 2.0),
+            r"outputs have the shape \(5, 2\) .* wanted \(5, 3\): one column for each class",
+        ),
+        (Constant(1.0, 2.0, float("nan")), "gives NaN on data set 'toy'"),
+    ],
+)
+def test_models_that_do_not_suit_the_data(images, model, message):
+    with pytest.raises(ValueError, match=message):
+        evaluate(model, images)
+
+
+FIRST, SECOND = (2.0, 0.0, -1.0), (0.0, 1.0, 3.0)
+X = torch.zeros(4, 1, 1, 1)
+
+
+def test_softmax_ensemble_gives_log_of_the_mean_probabilities():
+    outputs = ensemble([Constant(*FIRST), Constant(*SECOND)])(X)
+    wanted = (torch.tensor(FIRST).softmax(0) + torch.tensor(SECOND).softmax(0)) / 2
+    assert torch.allclose(outputs.exp(), wanted.expand(4, 3))
+    assert torch.allclose(outputs.softmax(1), outputs.exp())
+
+
+def test_logits_ensemble_and_own_function():
+    models = [Constant(*FIRST), Constant(*SECOND)]
+    assert torch.allclose(ensemble(models, "logits")(X)[0], torch.tensor([1.0, 0.5, 1.0]))
+    assert torch.allclose(
+        ensemble(models, lambda logits, _: logits.amax(0))(X)[0], torch.tensor([2.0, 1.0, 3.0])
+    )
+
+
+def test_share_ensemble_masks_classes_by_who_knows_them():
+    models = [Constant(*FIRST), Constant(*SECOND)]
+    outputs = ensemble(models, "shares", [[10, 0, 0], [30, 5, 0]])(X)[0].exp()
+    p, q = (torch.tensor(logits).softmax(0) for logits in (FIRST, SECOND))
+    wanted = torch.stack([0.25 * p[0] + 0.75 * q[0], q[1], 0.5 * p[2] + 0.5 * q[2]])
+    assert torch.allclose(outputs, wanted / wanted.sum())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([],), "at least one model"),
+        (([Constant(1.0)], "softmx"), "unknown combination of an ensemble 'softmx'.*Did you mean 'softmax'"),
+        (([Constant(1.0)], "shares"), 'needed for combine="shares"'),
+        (([Constant(1.0)], "softmax", [[1]]), "and only there"),
+        (([Constant(1.0)], "shares", [[1], [2]]), "one row of class counts for each of the 1 models"),
+        (([Constant(1.0)], "shares", [[-1.0]]), "one row of class counts"),
+    ],
+)
+def test_impossible_ensembles(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ensemble(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("pair", "accuracies", "logits", "softmax"),
+    [("otfusion", (97.72, 97.75), 97.88, 97.86), ("noniid2", (88.69, 84.82), 93.71, 96.62)],
+)
+def test_shared_mnist_networks_reach_the_stated_accuracies(shared, pair, accuracies, logits, softmax):
+    images = load(shared / "data" / "mnist", "test")
+    models = [load_model(shared / "models" / f"mnist-mlp-{pair}-{k}.safetensors")[0] for k in (0, 1)]
+    assert [evaluate(model, images)["accuracy"] for model in models] == pytest.approx(accuracies, abs=0.011)
+    assert evaluate(ensemble(models, "logits"), images)["accuracy"] == pytest.approx(logits, abs=0.011)
+    assert evaluate(ensemble(models), images)["accuracy"] == pytest.approx(softmax, abs=0.011)
+
+
+def test_shared_cifar_network_on_a_part_of_the_test_set(shared, generator):
+    images = load(shared / "data" / "cifar10", "test")
+    model = load_model(shared / "models" / "cifar10-vgg11half-sharded2-0.safetensors")[0]
+    # 43.61 on all 10,000; 600 drawn ones stay within three standard errors of it.
+    rows = torch.randperm(len(images), generator=generator)[:600]
+    assert evaluate(model, images, rows=rows)["accuracy"] == pytest.approx(43.61, abs=6.1)
