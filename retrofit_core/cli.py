@@ -160,7 +160,8 @@ def fuse_command(
     importance_samples: Annotated[int, typer.Option(min=1, help="Samples per parent for the importance.")] = 400,
     seed: Seed = 0,
     preset: Annotated[Preset, typer.Option(help="paper: the paper's hyper-parameters.")] = Preset["default"],
-    ridge: Annotated[str, typer.Option(help="Strength: auto (1 % of the mean input energy) or lambda on sums.")] = "auto",
+    ridge: Annotated[str, typer.Option(help="auto, a multiple of the mean input energy such as 0.1x, or lambda "
+                                    "on sums as in the paper.")] = "auto",
     toward: Annotated[Toward, typer.Option(help="Where the ridge pulls: zero, or the parents' own weights.")] = Toward["zero"],
     head: Annotated[Head, typer.Option(help="Targets of the class head: importance-weighted, plain mean, or by class "
                                        "shares (needs --splits).")] = Head["scores"],
@@ -191,7 +192,7 @@ def fuse_command(
             models=tuple(map(str, models)), data=data, method=_canonical(method), importance=importance.value,
             importance_data=importance_data, fusion_from=fusion_from, splits=str(splits) if splits else None,
             samples=samples, importance_samples=importance_samples, seed=seed, preset=preset.value,
-            ridge=ridge if ridge == "auto" else _number(ridge, "--ridge"), toward=toward.value, head=head.value,
+            ridge=ridge if ridge == "auto" or ridge.endswith("x") else _number(ridge, "--ridge"), toward=toward.value, head=head.value,
             target=target, arch=arch, mean=_floats(mean), std=_floats(std), device=device, evaluate=evaluate_,
         )  # fmt: skip
     _check_output(out_file, record or resume)

@@ -46,12 +46,14 @@ def check(
         ValueError: in every case that the paper's methods do not cover; see the sentences below.
     """
     chosen = find(GROUPINGS, grouping, "grouping")
-    find(FITS, fit, "fit")
+    find(FITS, str(fit), "fit")
     if not models:
         raise ValueError("there is no parent to fuse. Pass a list of at least one model.")
     _check_data(inputs, fit)
-    for index, model in enumerate([*models, *([target] if target is not None else [])]):
+    everyone = [*models, *([target] if target is not None else [])]
+    for index, model in enumerate(everyone):
         _check_weights(model, f"parent {index}" if index < len(models) else "the target")
+    _check_precision(everyone)
     example = inputs[:2].to(device)
     parents = [
         _levels(_on(model, device), example, f"parent {index}", partition_options)
@@ -61,6 +63,7 @@ def check(
     fused = _levels(model, example, "the target", partition_options)
     _check_shapes(parents, fused)
     _check_grouping(parents, fused, chosen)
+    _check_folds(fused)
     if fit == "ridge":
         _check_affine(fused)
     return Plan(parents, model, fused, chosen, fit)
@@ -91,6 +94,15 @@ def _check_weights(model: nn.Module, who: str) -> None:
         raise ValueError(f"{who} has no parameters, so there is nothing to fuse.")
     if not kinds <= {torch.float32, torch.float64}:
         raise ValueError(f"{who} has {', '.join(map(str, kinds))} parameters. Convert it with model.float().")
+
+
+def _check_precision(models: Sequence[nn.Module]) -> None:
+    dtypes = [parameter.dtype for model in models for parameter in model.parameters()]
+    if len(set(dtypes)) > 1:
+        raise ValueError(
+            f"the parents and the target mix {' and '.join(sorted(map(str, set(dtypes))))}. "
+            "Convert all of them with model.float()."
+        )
 
 
 def _on(model: nn.Module, device: torch.device) -> nn.Module:
@@ -135,10 +147,15 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
 
 
 def _check_grouping(parents: list[list[Level]], fused: list[Level], grouping: Callable[..., Any]) -> None:
-    if grouping is not GROUPINGS["hungarian"]:
-        return
     for index, level in enumerate(fused):
         widths = tuple(levels[index].width for levels in parents)
+        if grouping is GROUPINGS["same_index"] and set(widths) != {level.width}:
+            raise ValueError(
+                f"level {level.name!r}: same_index needs equal widths; found widths {widths} and fused width "
+                f"{level.width}. Use grouping='kmeans'."
+            )
+        if grouping is not GROUPINGS["hungarian"]:
+            continue
         if len(widths) != 2 or set(widths) != {level.width}:
             raise ValueError(
                 f"level {level.name!r}: hungarian pairs exactly two parents of the fused width; found widths {widths} "
@@ -152,4 +169,13 @@ def _check_affine(fused: list[Level]) -> None:
             raise ValueError(
                 f"level {level.name!r} is not affine in its weights: {level.why_not_affine}. Use fit='gradient' "
                 "(HF-Gradient, KF-Gradient), or cut the model at pre-activations."
+            )
+
+
+def _check_folds(fused: list[Level]) -> None:
+    for level in fused:
+        if any(affine.bias is None and norm.bias is None for _, affine, norm in level.folds):
+            raise ValueError(
+                f"level {level.name!r}: the fused bias has no place, for neither the layer nor the BatchNorm behind it "
+                "has one. Pass a target whose BatchNorm has affine=True or whose layer has bias=True."
             )

@@ -1,5 +1,6 @@
 """fuse(): Algorithm 1 of the paper, level by level, from moments."""
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from .fit import gradient, mapped_weights, ridge
 from .fit.mapping import is_channel_major
 from .fit.ridge import write_weights
 from .grouping import Grouping, ordered_like, same_index
-from .importance import importance_scores
+from .importance import IMPORTANCE, importance_scores, uniform
 from .levels import Level
 from .moments import (
     Moments,
@@ -25,6 +26,7 @@ from .moments import (
     unavoidable_error,
 )
 from .monitor import Monitor
+from .registry import find
 from .results import FusionResult, LevelReport
 from .settings import GRADIENT_OPTIONS, resolve
 from .walk import Walk, as_tensors
@@ -33,6 +35,22 @@ HEADS = ("scores", "mean", "shares")
 OnLevel = Callable[[int, LevelReport, dict[str, Tensor]], None]
 
 
+def _keeps_training_flags(function: Callable[..., FusionResult]) -> Callable[..., FusionResult]:
+    """Partitioning puts the parents into evaluation mode; every submodule's flag is put back, whatever happens."""
+
+    @functools.wraps(function)
+    def wrapped(models: Sequence[nn.Module], *args: Any, **kwargs: Any) -> FusionResult:
+        flags = [(module, module.training) for model in models for module in model.modules()]
+        try:
+            return function(models, *args, **kwargs)
+        finally:
+            for module, training in flags:
+                module.training = training
+
+    return wrapped
+
+
+@_keeps_training_flags
 @torch.no_grad()
 def fuse(
     models: Sequence[nn.Module],
@@ -169,6 +187,13 @@ def _check_options(plan: Plan, toward: str, head: str, class_shares: Tensor | No
         raise ValueError(f"unknown toward {toward!r}. Known: zero, parents.")
     if toward == "parents" and fit != "ridge":
         raise ValueError("toward='parents' is a choice of the ridge. Use fit='ridge', or leave it at 'zero'.")
+    for level, *others in zip(plan.fused, *plan.parents, strict=True):
+        if toward == "parents" and any(other.affine is None for other in others):
+            why = next(other.why_not_affine for other in others if other.affine is None)
+            raise ValueError(
+                f"level {level.name!r}: toward='parents' needs affine levels in every parent, but in one {why}. "
+                "Use toward='zero'."
+            )
     if head not in HEADS:
         raise ValueError(f"unknown head {head!r}. Known: {', '.join(HEADS)}.")
     wanted = (len(plan.parents), plan.fused[-1].width)
@@ -187,7 +212,7 @@ def _scores(
     monitor: Monitor,
 ) -> tuple[list[list[Tensor]], list[dict[str, Any]]]:
     """scores[parent][level] and what the method tells about itself."""
-    if importance != "uniform" and importance_data is None:
+    if find(IMPORTANCE, importance, "importance") is not uniform and importance_data is None:
         raise ValueError(
             f"importance {importance!r} needs data. Pass importance_data=[(inputs, labels), ...], one pair per parent "
             "(the paper: its own training data), or importance_data='fusion' to use the fusion data."

@@ -170,11 +170,27 @@ def _add_product(total: Tensor, x: Tensor, z: Tensor) -> None:
         total += x.T @ z
 
 
-def relative(diagonal_mean: float, ridge: float | str, toward: str) -> float:
-    """lambda for a level: `ridge` itself if it is a number, else the automatic strength times the mean diagonal of xx."""
-    if ridge == "auto":
-        return AUTO_STRENGTH[toward] * diagonal_mean
-    return float(ridge)
+def ridge_strength(ridge: float | str, diagonal: float, toward: str) -> float:
+    """lambda of a level, in units of a sum over rows.
+
+    Args:
+        ridge: a number (the paper's convention); "0.1x" for 0.1 times the mean diagonal of xx; "auto" for the relative
+            strength of AUTO_STRENGTH.
+        diagonal: mean of the diagonal of xx over the weight columns.
+        toward: "zero" or "parents".
+    Raises:
+        ValueError: none of these, or negative.
+    """
+    try:
+        relative = isinstance(ridge, str) and ridge.endswith("x")
+        factor = AUTO_STRENGTH[toward] if ridge == "auto" else float(ridge[:-1] if relative else ridge)  # type: ignore
+    except ValueError:
+        factor = math.nan
+    if not 0 <= factor < math.inf:
+        raise ValueError(
+            f"ridge must be 'auto', a number from 0, or a multiple of the mean input energy such as '0.1x'. Found {ridge!r}."
+        )
+    return factor * diagonal if ridge == "auto" or relative else factor
 
 
 def dual_is_cheaper(rows: int, p: int, m: int) -> bool:
@@ -184,24 +200,19 @@ def dual_is_cheaper(rows: int, p: int, m: int) -> bool:
     return rows < p and dual < primal
 
 
-def solve(
-    sums: Moments | Rows, ridge: float | str = "auto", *, toward: Tensor | None = None, strength: float | None = None
-) -> Solution:
+def solve(sums: Moments | Rows, ridge: float | str = "auto", *, toward: Tensor | None = None) -> Solution:
     """Solve L L' = xx + lambda D, phi = L^-1 (xz + lambda D W0), G = phi'phi (METHODS.md section 0).
 
     Equals numpy.linalg.lstsq at lambda = 0 and full rank, the pseudo-inverse with cut-off p x eps at lambda = 0 else.
 
     Args:
-        ridge: lambda in units of a sum over rows, or "auto": relative to the mean diagonal of xx.
+        ridge: see `ridge_strength`.
         toward: W0 (p, m), the parents' own weights on the fused inputs, or None to shrink towards zero.
-        strength: a factor that replaces the automatic relative strength.
     Raises:
-        ValueError: lambda is negative or the sums are not finite.
+        ValueError: no usable ridge, or sums that are not finite.
     """
     diagonal = _mean_diagonal(sums)
-    lam = strength * diagonal if strength is not None else relative(diagonal, ridge, "zero" if toward is None else "parents")
-    if not lam >= 0:
-        raise ValueError(f"ridge must not be negative. Found ridge = {lam:.3g}. Use 0 for the pseudo-inverse.")
+    lam = ridge_strength(ridge, diagonal, "zero" if toward is None else "parents")
     if not (torch.isfinite(sums.sz).all() and math.isfinite(diagonal)):
         raise ValueError("the sums over the fusion data are not finite: data or weights overflow or hold NaN.")
     return _solve_rows(sums, lam, toward) if isinstance(sums, Rows) else _solve_moments(sums, lam, toward)
@@ -261,19 +272,16 @@ def _pseudo_inverse(xx: Tensor, xz: Tensor) -> Solution:
 
 def _solve_rows(sums: Rows, lam: float, toward: Tensor | None) -> Solution:
     """The dual form: (x x' + lambda I)^-1 on centred rows; centring is what not penalising the bias means."""
+    if lam == 0:
+        return _pseudo_inverse_rows(sums.x, sums.z)
     x, z = (sums.x[:, :-1], sums.z) if sums.bias else (sums.x, sums.z)
     x_mean, z_mean = (x.mean(0), z.mean(0)) if sums.bias else (torch.zeros_like(x[0]), torch.zeros_like(z[0]))
     x, z = x - x_mean, z - z_mean
     own = torch.zeros(x.shape[1], z.shape[1], dtype=x.dtype, device=x.device) if toward is None else toward[: x.shape[1]]
     residual = z if toward is None else z - x @ own
     kernel = x @ x.T
-    if lam == 0:
-        values, vectors = torch.linalg.eigh(kernel)
-        kept = values > x.shape[1] * torch.finfo(x.dtype).eps * values[-1].clamp_min(0)
-        dual = vectors[:, kept] @ ((vectors[:, kept].T @ residual) / values[kept, None])
-    else:
-        factor, lam = _cholesky(kernel, lam, bias=False)
-        dual = torch.cholesky_solve(residual, factor)
+    factor, lam = _cholesky(kernel, lam, bias=False)
+    dual = torch.cholesky_solve(residual, factor)
     W = own + x.T @ dual
     fitted = kernel @ dual + (x @ own if toward is not None else 0)
     gram = fitted.T @ fitted + sums.rows * torch.outer(z_mean, z_mean)
@@ -281,6 +289,15 @@ def _solve_rows(sums: Rows, lam: float, toward: Tensor | None) -> Solution:
     if sums.bias:
         W = torch.cat([W, (z_mean - x_mean @ W)[None]])
     return Solution((gram + gram.T) / 2, lam, W)
+
+
+def _pseudo_inverse_rows(x: Tensor, z: Tensor) -> Solution:
+    """The same pseudo-inverse, column of ones included, from the eigenvectors of x x'."""
+    values, vectors = torch.linalg.eigh(x @ x.T)
+    kept = values > x.shape[1] * torch.finfo(x.dtype).eps * values[-1].clamp_min(0)
+    vectors, values = vectors[:, kept], values[kept]
+    phi = vectors.T @ z
+    return Solution(phi.T @ phi, 0.0, x.T @ (vectors @ (phi / values[:, None])))
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------

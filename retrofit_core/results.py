@@ -117,7 +117,7 @@ class FusionResult:
         return frame(self.levels)
 
     def save(self, folder: str | Path, **metadata: Any) -> None:
-        """Write a folder that `load` and the workbench read: fused.safetensors, levels.parquet, arrays.npz, config.json."""
+        """Write a folder that `load` and the workbench read: fused.safetensors, levels.parquet, arrays.npz, result.json."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         save_model(self.model, folder / "fused.safetensors", **metadata)
@@ -137,12 +137,18 @@ class FusionResult:
             facts = json.loads((folder / "result.json").read_text())
         except (OSError, ValueError) as error:
             raise ValueError(f"{folder} is not a saved fusion: result.json is missing or broken.") from error
+        if not isinstance(facts, dict) or not {"config", "seconds", "importance"} <= facts.keys():
+            raise ValueError(f"{folder} is not a saved fusion: result.json lacks config, seconds or importance.")
+        weights = folder / "fused.safetensors"
         if model is None:
-            model, _ = load_model(folder / "fused.safetensors")
+            model, _ = load_model(weights)
         else:
             from safetensors.torch import load_file
 
-            model.load_state_dict(load_file(str(folder / "fused.safetensors")))
+            try:
+                model.load_state_dict(load_file(str(weights)))
+            except Exception as error:  # safetensors and torch each have their own
+                raise ValueError(f"{weights} is broken or does not fit the model passed ({error}).") from error
         return cls(model, load_levels(folder), facts["config"], facts["seconds"], facts["importance"])
 
 

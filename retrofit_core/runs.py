@@ -86,7 +86,7 @@ class RunConfig:
         """
         known = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(facts, dict) or not facts.get("models") or set(facts) - known:
-            raise ValueError(f"a run's config needs 'models' and knows only {sorted(known)}. Found {sorted(facts)}.")
+            raise ValueError(f"a run's config needs 'models' and knows only {sorted(known)}. Found {facts!r:.200}.")
         lists = {name: tuple(facts[name]) for name in ("models", "mean", "std") if facts.get(name) is not None}
         return cls(**{**facts, **lists})
 
@@ -196,7 +196,6 @@ def execute(config: RunConfig, folder: str | Path | None = None, monitor: Monito
     try:
         inputs = read_inputs(config)
         method = find(METHODS, config.method, "method")
-        settings = {} if config.ridge == "auto" else {"ridge": float(config.ridge)}
         result = method(
             inputs.models,
             inputs.fusion,
@@ -212,7 +211,7 @@ def execute(config: RunConfig, folder: str | Path | None = None, monitor: Monito
             monitor=watcher,
             finished=recorder.finished if recorder else (),
             on_level=recorder.on_level if recorder else None,
-            **settings,
+            **({} if config.ridge == "auto" else {"ridge": config.ridge}),
         )
         metrics = measure(config, inputs.models, result.model, watcher) if config.evaluate else {}
         if recorder:

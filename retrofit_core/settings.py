@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from .moments import ridge_strength
+
 #: Ours (METHODS.md section 0), for every method.
 DEFAULTS: dict[str, Any] = {
     "ridge": "auto",
@@ -48,4 +50,6 @@ def resolve(preset: str, grouping: Any, fit: str, given: dict[str, Any]) -> dict
     paper: dict[str, Any] = {}
     if preset == "paper":
         paper = PAPER_GRADIENT if fit == "gradient" else PAPER_LINEAR.get(grouping, PAPER_LINEAR["kmeans"])
-    return {**DEFAULTS, **paper, **{name: value for name, value in given.items() if value is not None}}
+    chosen = {**DEFAULTS, **paper, **{name: value for name, value in given.items() if value is not None}}
+    ridge_strength(chosen["ridge"], 1.0, "zero")  # refuses a wrong one before any work
+    return chosen

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +25,19 @@ def seed() -> int:
 @pytest.fixture
 def generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def device(request: pytest.FixtureRequest) -> torch.device:
+    """Every device the core must give the same results on; CUDA is skipped where there is none."""
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    return torch.device(request.param)
+
+
+# The networks of the tests are tiny: threads would only wait for each other.
+torch.set_num_threads(1)
+
+# The same examples every time, and no limit per example: these machines are shared.
+settings.register_profile("tests", deadline=None, derandomize=True, max_examples=25, database=None)
+settings.load_profile("tests")

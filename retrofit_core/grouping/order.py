@@ -16,7 +16,7 @@ def ordered_like(grouping: Grouping, gram: Tensor, scores: Tensor, reference: Te
     """
     A = grouping.averaging(scores)
     products = A.T @ gram  # (d, m)
-    costs = (products * A.T).sum(1)[:, None] - 2 * products[:, reference]
+    costs = (products * A.T).sum(1)[:, None] - 2 * products[:, reference] + gram.diagonal()[reference]
     groups, places = linear_sum_assignment(costs.cpu().numpy())
     new = torch.full((grouping.width,), -1, dtype=torch.long)
     new[torch.from_numpy(groups)] = torch.from_numpy(places)

@@ -157,7 +157,7 @@ def test_damaged_parquet_file(parquet_folder, keep):
 
 
 def test_damaged_parquet_pages(parquet_folder):
-    """Noise in the pages, under a footer that is right: an error of ours, or pixels, but never another exception."""
+    """Noise in the pages under a right footer: an error of ours or pixels, never another exception."""
     folder = parquet_folder("cifar10")
     path = folder / "train.parquet"
     content = bytearray(path.read_bytes())

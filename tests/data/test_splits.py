@@ -69,7 +69,7 @@ def test_splits_repeat_by_their_seed(name):
 
 
 def test_dirichlet_shares_follow_the_concentrations():
-    """The mean share of a part over many classes is 1/n_parts (concentrations are shuffled), its spread Dirichlet's."""
+    """Over many classes a part has the mean share 1/n_parts, with the spread of the Dirichlet draws."""
     labels = torch.arange(400).repeat(100)
     parts = dirichlet(labels, 2, seed=0)
     shares = torch.bincount(labels[parts[0]], minlength=400) / 100

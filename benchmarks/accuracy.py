@@ -1,0 +1,100 @@
+"""Accuracy of every method with every importance score on the real checkpoints, three fusion seeds.
+
+    python benchmarks/accuracy.py            everything (about an hour on two cores: gradient fits and full test sets)
+    python benchmarks/accuracy.py --fit Linear --pair "MNIST MLP, non-IID"
+"""
+
+import argparse
+import dataclasses
+import itertools
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from machine import shared_folder, write
+from pairs import PAIRS, config
+
+from retrofit_core import METHODS, ensemble, evaluate
+from retrofit_core.data import load
+from retrofit_core.importance import IMPORTANCE, importance_scores
+from retrofit_core.levels import partition
+from retrofit_core.runs import read_inputs
+
+SEEDS = (0, 1, 2)
+FITS = ("Linear", "Gradient")
+STRENGTHS = ("0.001x", "0.1x")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fit", choices=FITS, action="append", help="default: both")
+    parser.add_argument("--pair", choices=PAIRS, action="append", help="default: all three")
+    arguments = parser.parse_args()
+    for pair, fit in itertools.product(arguments.pair or PAIRS, arguments.fit or FITS):
+        measure(shared_folder(), pair, fit)
+
+
+def measure(shared: Path, pair: str, fit: str) -> None:
+    """All rows of one pair, written after each pass; importance is computed once, on each parent's own rows."""
+    base = config(shared, pair)
+    test = load(base.data, "test")
+    models = read_inputs(base).models
+    reference = {f"parent {k}": evaluate(model, test)["accuracy"] for k, model in enumerate(models)}
+    reference["ensemble"] = evaluate(ensemble(models), test)["accuracy"]
+    print(pair, {name: round(value, 2) for name, value in reference.items()}, flush=True)
+    scores, scoring = {}, {}
+    for importance in IMPORTANCE:
+        inputs = read_inputs(dataclasses.replace(base, importance=importance))
+        scores[importance], scoring[importance] = _scores(inputs, importance)
+    rows: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    for seed in SEEDS:
+        fusion = read_inputs(dataclasses.replace(base, seed=seed)).fusion
+        for importance, method in itertools.product(IMPORTANCE, (name for name in METHODS if fit in name)):
+            for toward, ridge in _variants(fit, importance, pair):
+                found = METHODS[method](models, fusion, importance=_given(scores[importance]),
+                                        importance_data="fusion", toward=toward, ridge=ridge, seed=seed)  # fmt: skip
+                accuracy = evaluate(found.model, test)["accuracy"]
+                variant = f"toward {toward}, {ridge}" if fit == "Linear" else ""
+                rows.setdefault((method, importance, variant), []).append((accuracy, found.seconds))
+                print(f"seed {seed} {method} {importance} {variant}: {accuracy:.2f} {found.seconds:.1f} s", flush=True)
+        content = {"pair": pair, "seeds": SEEDS[: SEEDS.index(seed) + 1], "samples": 400, "test images": len(test),
+                   "reference": reference, "importance seconds": scoring,
+                   "rows": [_row(key, values) for key, values in rows.items()]}  # fmt: skip
+        write(f"accuracy-{PAIRS[pair][0]}-{fit.lower()}", content)
+
+
+def _variants(fit: str, importance: str, pair: str) -> list[tuple[str, str]]:
+    """(toward, ridge): the default, towards the parents, and on the VGG pair other strengths with uniform scores."""
+    if fit == "Gradient":
+        return [("zero", "auto")]
+    others = STRENGTHS if importance == "uniform" and "VGG11, non-IID" in pair else ()
+    return [("zero", "auto"), ("parents", "auto"), *(("zero", strength) for strength in others)]
+
+
+def _row(key: tuple[str, str, str], values: list[tuple[float, float]]) -> dict[str, Any]:
+    accuracies = [accuracy for accuracy, _ in values]
+    spread = statistics.stdev(accuracies) if len(accuracies) > 1 else None
+    return {"method": key[0], "importance": key[1], "ridge": key[2], "mean": statistics.mean(accuracies),
+            "deviation": spread, "accuracies": accuracies,
+            "median seconds": statistics.median(seconds for _, seconds in values)}  # fmt: skip
+
+
+def _scores(inputs: Any, importance: str) -> tuple[list[list[torch.Tensor]], float]:
+    start = time.perf_counter()
+    found = []
+    for index, model in enumerate(inputs.models):
+        x, y = inputs.importance[index] if isinstance(inputs.importance, list) else inputs.fusion
+        found.append(importance_scores(partition(model, x[:2]), x, y, importance).values)
+    return found, time.perf_counter() - start
+
+
+def _given(scores: list[list[torch.Tensor]]) -> Any:
+    """An importance function that returns what was computed before, parent by parent."""
+    pending = iter(scores)
+    return lambda levels, x, y: next(pending)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Facts of the machine that a measurement was made on, the rates that it reaches, and where results are written."""
+
+import json
+import os
+import platform
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def facts() -> dict[str, Any]:
+    """Processor, cores, memory, versions, commit."""
+    names = [line.split(":", 1)[1].strip() for line in _read("/proc/cpuinfo").splitlines() if "model name" in line]
+    return {
+        "processor": names[0] if names else platform.processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "commit": subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip(),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def product_rate(dtype: torch.dtype, size: int = 3072) -> float:
+    """Floating-point operations a second of a large matrix product, best of three after a warm-up."""
+    a, b = torch.randn(size, size).to(dtype), torch.randn(size, size).to(dtype)
+    a @ b
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        a @ b
+        times.append(time.perf_counter() - start)
+    return 2 * size**3 / min(times)
+
+
+def write(name: str, content: dict[str, Any]) -> None:
+    """Write results with the machine's facts to results/NAME.json."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps({"machine": facts(), **content}, indent=1) + "\n")
+    print(f"written to {path.relative_to(Path(__file__).parent.parent)}")
+
+
+def shared_folder() -> Path:
+    """Folder with `data` and `models`: RETROFIT_SHARED, else ../shared beside the repository."""
+    folder = Path(os.environ.get("RETROFIT_SHARED", Path(__file__).parent.parent.parent / "shared"))
+    if not (folder / "models").is_dir():
+        raise SystemExit(f"no checkpoints at {folder}: set RETROFIT_SHARED to a folder with `data` and `models`.")
+    return folder

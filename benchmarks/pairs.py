@@ -1,0 +1,19 @@
+"""The checkpoints that the benchmarks fuse, as configs of `retrofit fuse`."""
+
+from pathlib import Path
+
+from retrofit_core.runs import RunConfig
+
+PAIRS = {
+    "CIFAR-10 VGG11, non-IID": ("cifar10-vgg11-noniid2", "cifar10"),
+    "CIFAR-10 VGG11 half width, sharded": ("cifar10-vgg11half-sharded2", "cifar10"),
+    "MNIST MLP, non-IID": ("mnist-mlp-noniid2", "mnist"),
+}
+
+
+def config(shared: Path, pair: str, **settings: object) -> RunConfig:
+    """The config that fuses one of PAIRS with 400 samples."""
+    name, data = PAIRS[pair]
+    models = tuple(str(shared / "models" / f"{name}-{index}.safetensors") for index in (0, 1))
+    splits = str(shared / "models" / f"{name}-splits.json")
+    return RunConfig(models=models, data=str(shared / "data" / data), splits=splits, **settings)  # type: ignore[arg-type]

@@ -1,0 +1,135 @@
+"""Weighted k-means in Gram space against all partitions, scikit-learn and Lloyd's own promises."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans
+
+from retrofit_core.grouping import kmeans
+from retrofit_core.grouping.base import squared_distances
+from retrofit_core.grouping.kmeans import distances_to_centroids, lloyd, seed_centres
+from tests import reference
+from tests.grouping.points import generator, gram, numpy, points, positive
+from tests.properties import as_groups, as_sets, assert_close
+
+
+def grouped(phi, scores, width, *, seed=0, first=None, **options):
+    first = phi.shape[1] // 2 if first is None else first
+    widths = (first, phi.shape[1] - first)
+    return kmeans(gram(phi), scores, widths, width, generator=generator(seed), **options)
+
+
+@given(st.integers(1, 7), st.integers(1, 7), st.integers(0, 99))
+def test_never_beats_brute_force_and_comes_near(m, width, seed):
+    """C14: all partitions are a bound from below; ten starts on seven points reach it (almost) always."""
+    width = min(width, m)
+    phi, scores = points(m, 2, seed), positive(m, seed)
+    best = min(reference.cluster_cost(*numpy(phi, scores), groups) for groups in reference.partitions(m, width))
+    found = grouped(phi, scores, width)
+    assert best - 1e-10 <= found.cost <= 1.05 * best + 1e-10
+
+
+@pytest.mark.parametrize("m, width, seed", [(30, 10, 0), (40, 25, 1), (60, 8, 2), (60, 30, 3)])
+def test_is_as_good_as_scikit_learn(m, width, seed, device):
+    phi, scores = points(m, 6, seed), positive(m, seed)
+    reference_cost = KMeans(width, n_init=10, random_state=0).fit(phi.T.numpy(), sample_weight=scores.numpy()).inertia_
+    widths = (m // 2, m - m // 2)
+    found = kmeans(gram(phi).to(device), scores.to(device), widths, width, generator=generator())
+    assert found.cost <= 1.05 * reference_cost
+
+
+@given(st.integers(0, 99), st.integers(2, 8))
+def test_lloyd_never_raises_the_cost(seed, width):
+    """C11: also where empty groups are filled with the worst-served neuron."""
+    phi, scores = points(16, 3, seed), positive(16, seed)
+    G, distances = gram(phi), squared_distances(gram(phi))
+    centres = torch.randperm(16, generator=generator(seed))[:width][None]
+    costs = []
+    for iterations in range(1, 9):
+        labels, _, _ = lloyd(G, scores, centres, distances, iterations)
+        costs.append(reference.cluster_cost(*numpy(phi, scores), as_groups(labels[0], width)))
+    assert all(later <= earlier * (1 + 1e-12) for earlier, later in zip(costs[:-1], costs[1:], strict=True))
+
+
+@given(st.integers(0, 30))
+def test_converged_neurons_are_nearest_to_their_own_centroid(seed):
+    phi, scores = points(20, 3, seed), positive(20, seed)
+    found = grouped(phi, scores, 6, seed=seed)
+    distances, own = distances_to_centroids(gram(phi), scores, found.labels[None], 6)
+    assert (own[0] <= distances[0].min(0).values * (1 + 1e-9) + 1e-9).all()
+
+
+def test_distances_to_centroids_equal_those_of_the_points():
+    phi, scores = points(12, 3), positive(12)
+    labels = torch.stack([torch.arange(12) % 4, torch.arange(12) // 3])
+    distances, own = distances_to_centroids(gram(phi), scores, labels, 4)
+    for r in range(2):
+        for k, group in enumerate(as_groups(labels[r], 4)):
+            centroid = torch.from_numpy(reference.target(*numpy(phi, scores), group))
+            expected = (phi - centroid[:, None]).square().sum(0)
+            assert_close(distances[r, k], expected, 1e-11)
+            assert_close(own[r, group], expected[group], 1e-11)
+
+
+def test_integer_scores_are_repeated_neurons():
+    """C12."""
+    phi, counts = points(8, 2, 5), torch.tensor([1, 3, 1, 2, 1, 1, 4, 1])
+    weighted = grouped(phi, counts.double(), 3, restarts=30)
+    copies = torch.repeat_interleave(torch.arange(8), counts)
+    repeated = grouped(phi[:, copies], torch.ones(len(copies)).double(), 3, restarts=30)
+    assert weighted.cost == pytest.approx(repeated.cost)
+    assert as_sets(weighted.labels) == {frozenset(int(copies[j]) for j in group) for group in as_sets(repeated.labels)}
+
+
+def test_one_group_and_as_many_groups_as_neurons():
+    """C15."""
+    phi, scores = points(9), positive(9)
+    one = grouped(phi, scores, 1)
+    assert one.labels.tolist() == [0] * 9
+    assert one.cost == pytest.approx(reference.cluster_cost(*numpy(phi, scores), [list(range(9))]))
+    every = grouped(phi, scores, 9)
+    assert sorted(every.labels.tolist()) == list(range(9))
+    assert every.cost == pytest.approx(0, abs=1e-12)
+
+
+def test_the_start_at_parent_0_counts_among_the_starts():
+    phi, scores = points(10), positive(10)
+    with_it = grouped(phi, scores, 5)
+    without = grouped(phi, scores, 5, first_parent=False)
+    assert len(with_it.report["costs"]) == 11
+    assert len(without.report["costs"]) == 10
+    assert with_it.cost <= without.cost
+    assert len(grouped(phi, scores, 6).report["costs"]) == 10  # parent 0 has only five neurons
+    alone = grouped(phi, scores, 5, restarts=0)
+    started, costs, _ = lloyd(gram(phi), scores, torch.arange(5)[None], squared_distances(gram(phi)))
+    assert alone.labels.tolist() == started[0].tolist()
+    assert alone.cost == pytest.approx(costs[0].item())
+
+
+def test_more_restarts_never_cost_more():
+    phi, scores = points(30, 4, 1), positive(30, 1)
+    found = grouped(phi, scores, 12, restarts=20)
+    assert found.cost == min(found.report["costs"])
+    assert found.report["best_start"] == found.report["costs"].index(found.cost)
+    assert len(set(found.report["costs"])) > 1, "the starts should differ"
+
+
+def test_seeds_are_drawn_by_score_and_distance():
+    """The first centre in proportion to the scores, the next never on a twin of one while others are left."""
+    phi = torch.tensor([[0.0, 0.0, 5.0, 9.0]]).double()
+    scores = torch.tensor([1.0, 2.0, 0.0, 1.0]).double()
+    distances = squared_distances(gram(phi))
+    first = seed_centres(distances, scores, 1, 4000, generator())[:, 0]
+    shares = torch.bincount(first, minlength=4) / 4000
+    assert_close(shares, torch.tensor([0.25, 0.5, 0.0, 0.25]), 0.04)
+    two = seed_centres(distances, scores, 2, 500, generator())
+    assert (phi[0, two[:, 0]] != phi[0, two[:, 1]]).all()
+    assert 2 not in two  # without weight nothing is gained there
+
+
+def test_more_groups_than_neurons_and_no_start_are_refused():
+    with pytest.raises(ValueError, match="11 fused neurons for 10 parents' neurons.*at most 10"):
+        grouped(points(10), positive(10), 11)
+    with pytest.raises(ValueError, match="needs restarts >= 1"):
+        grouped(points(10), positive(10), 6, restarts=0)

@@ -1,0 +1,62 @@
+"""Local search by single swaps: never worse than its start, far within the bound that is claimed."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrofit_core.grouping import kmeans, local_search
+from retrofit_core.grouping.base import squared_distances
+from retrofit_core.grouping.local_search import _best_swap
+from tests import reference
+from tests.grouping.points import generator, gram, numpy, points, positive
+
+
+@given(st.integers(2, 8), st.integers(1, 7), st.integers(0, 99))
+def test_stays_within_25_times_the_optimum(m, width, seed):
+    """C14: the bound of single swaps; in practice within 1.3."""
+    width = min(width, m)
+    phi, scores = points(m, 2, seed), positive(m, seed)
+    best = min(reference.cluster_cost(*numpy(phi, scores), groups) for groups in reference.partitions(m, width))
+    found = local_search(gram(phi), scores, (m // 2, m - m // 2), width, generator=generator(), restarts=1)
+    assert best - 1e-10 <= found.cost <= 25 * best + 1e-10
+    assert found.cost <= 1.3 * best + 1e-10
+
+
+@given(st.integers(0, 40))
+def test_is_never_worse_than_its_start(seed):
+    phi, scores = points(40, 4, seed), positive(40, seed)
+    arguments = (gram(phi), scores, (20, 20), 15)
+    start = kmeans(*arguments, generator=generator(seed), restarts=1)
+    found = local_search(*arguments, generator=generator(seed), restarts=1)
+    assert found.cost <= start.cost
+    assert found.report["start_cost"] == start.cost
+
+
+def test_swaps_help_where_lloyd_is_stuck():
+    """Three far pairs and a start with two centres in one of them: Lloyd cannot leave, a swap can."""
+    phi = torch.tensor([[0.0, 1.0, 100.0, 101.0, 200.0, 201.0]]).double()
+    scores = torch.ones(6).double()
+    stuck = kmeans(gram(phi), scores, (3, 3), 3, restarts=0)  # starts at neurons 0, 1, 2
+    found = local_search(gram(phi), scores, (3, 3), 3, generator=generator(), restarts=0)
+    assert stuck.cost > 1000
+    assert found.cost == pytest.approx(1.5)
+    assert found.report["swaps"] >= 1
+
+
+@given(st.integers(1, 4), st.integers(0, 60))
+def test_the_swap_made_is_the_best_single_swap(width, seed):
+    """The change read off all pairs at once against every swap evaluated on its own."""
+    phi, scores = points(9, 2, seed), positive(9, seed)
+    distances = squared_distances(gram(phi))
+    centres = torch.randperm(9, generator=generator(seed))[:width]
+
+    def cost(chosen):
+        return (scores * distances[torch.tensor(chosen)].min(0).values).sum().item()
+
+    before = cost(centres.tolist())
+    swaps = [[*centres[:i].tolist(), c, *centres[i + 1 :].tolist()] for i in range(width) for c in range(9)]
+    best = min(map(cost, swaps))
+    improved = _best_swap(distances, scores, centres)
+    assert improved == (best < before * (1 - 1e-12))
+    assert cost(centres.tolist()) == pytest.approx(min(best, before))

@@ -1,0 +1,58 @@
+"""Numbering groups like a reference, class heads, and the agreement of groupings."""
+
+from itertools import permutations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrofit_core.grouping import Grouping, adjusted_rand, adjusted_rand_matrix, ordered_like, same_index
+from tests import reference
+from tests.grouping.points import gram, numpy, points, positive
+from tests.properties import as_groups, as_sets
+
+
+@pytest.mark.parametrize("references", [3, 4, 6])
+@given(seed=st.integers(0, 40))
+def test_groups_are_numbered_like_the_nearest_references(references, seed):
+    phi, scores = points(10, seed=seed), positive(10, seed)
+    labels = torch.arange(10) % 4
+    found = ordered_like(Grouping(labels, 4, 1.0), gram(phi), scores, torch.arange(references))
+    assert as_sets(found.labels) == as_sets(labels)
+    centroids = [reference.target(*numpy(phi, scores), group) for group in as_groups(labels, 4)]
+    distance = [[((c - phi[:, r].numpy()) ** 2).sum() for r in range(references)] for c in centroids]
+    size = max(4, references)
+    padded = [[distance[k][r] if k < 4 and r < references else 0.0 for r in range(size)] for k in range(size)]
+    best = min(permutations(range(size)), key=lambda order: sum(padded[k][order[k]] for k in range(size)))
+    placed = [k for r in range(references) for k in range(4) if best[k] == r]  # groups with a reference, in its order
+    if references >= 4:
+        assert [as_groups(found.labels, 4).index(as_groups(labels, 4)[k]) for k in placed] == [0, 1, 2, 3]
+    else:
+        for place, k in enumerate(placed):
+            assert as_groups(found.labels, 4)[place] == as_groups(labels, 4)[k]
+
+
+def test_groups_of_one_parent_take_its_order():
+    phi = points(6)
+    shuffled = torch.tensor([4, 2, 0, 1, 5, 3])
+    found = ordered_like(Grouping(shuffled, 6, 0.0), gram(phi), positive(6), torch.arange(6))
+    assert found.labels.tolist() == list(range(6))
+
+
+def test_class_c_goes_with_class_c():
+    phi, scores = points(12), positive(12)
+    found = same_index(gram(phi), scores, (4, 4, 4), 4)
+    assert as_groups(found.labels, 4) == [[k, 4 + k, 8 + k] for k in range(4)]
+    assert found.cost == pytest.approx(reference.cluster_cost(*numpy(phi, scores), as_groups(found.labels, 4)))
+    with pytest.raises(ValueError, match="same_index needs equal widths"):
+        same_index(gram(phi), scores, (6, 6), 5)
+
+
+def test_adjusted_rand_is_one_for_equal_groups_whatever_their_numbers():
+    labels = torch.tensor([0, 0, 1, 1, 2, 2])
+    assert adjusted_rand(labels, 2 - labels) == 1
+    assert adjusted_rand(labels, torch.tensor([0, 1, 2, 0, 1, 2])) < 0
+    matrix = adjusted_rand_matrix([labels, 2 - labels, torch.arange(6)])
+    assert matrix[0, 1] == 1 == matrix[2, 2]
+    assert matrix[0, 2] == matrix[2, 0] == pytest.approx(0)

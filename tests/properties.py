@@ -1,0 +1,87 @@
+"""Assertions that several test files share; each docstring says the property."""
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from retrofit_core.grouping import Grouping
+from retrofit_core.levels import Level, compose
+
+
+def assert_close(found: Tensor, expected: Tensor, tolerance: float = 1e-8) -> None:
+    """Equal up to `tolerance` times the size of what is expected."""
+    found, expected = found.double(), torch.as_tensor(expected).double()
+    assert found.shape == expected.shape, (found.shape, expected.shape)
+    gap = (found - expected).abs().max().item() if found.numel() else 0.0
+    assert gap <= tolerance * max(1.0, expected.abs().max().item()), f"differ by {gap:.3g}"
+
+
+def assert_same_function(left: nn.Module, right: nn.Module, x: Tensor, tolerance: float = 1e-8) -> None:
+    """Two networks give the same outputs on x."""
+    with torch.no_grad():
+        assert_close(left(x), right(x), tolerance)
+
+
+def assert_reproduces(model: nn.Module, levels: Sequence[Level], x: Tensor, *, exact: bool = True) -> None:
+    """Running the levels one after the other is running the model: bit for bit, or to rounding where BatchNorm folds."""
+    with torch.no_grad():
+        expected, found = model(x), compose(levels, x)
+    if exact:
+        assert torch.equal(expected, found)
+    else:
+        assert_close(found, expected, 1e-5 if expected.dtype == torch.float32 else 1e-12)
+
+
+def assert_parameters_shared(model: nn.Module, levels: Sequence[Level]) -> None:
+    """The levels hold the model's own parameters (not copies), each in exactly one level."""
+    owned = [parameter for level in levels for parameter in level.module.parameters()]
+    assert len({id(parameter) for parameter in owned}) == len(owned)
+    assert {id(parameter) for parameter in owned} == {id(parameter) for parameter in model.parameters()}
+
+
+def assert_is_grouping(found: Grouping, m: int, width: int, scores: Tensor) -> None:
+    """Every neuron is in one of `width` non-empty groups, and the columns of A are averages."""
+    assert found.labels.shape == (m,)
+    assert found.width == width
+    assert sorted(set(found.labels.tolist())) == list(range(width))
+    A = found.averaging(scores)
+    assert (A >= 0).all()
+    assert_close(A.sum(0), torch.ones(width), 1e-12)
+    assert ((A != 0).sum(1) <= 1).all()
+
+
+def as_groups(labels: Tensor, width: int) -> list[list[int]]:
+    """Labels as lists of members, in the order of the groups."""
+    return [(labels == k).nonzero()[:, 0].tolist() for k in range(width)]
+
+
+def as_sets(labels: Tensor) -> set[frozenset[int]]:
+    """Labels as a set of groups, whose numbering does not matter."""
+    return {frozenset(group) for group in as_groups(labels, int(labels.max()) + 1)}
+
+
+@contextmanager
+def untouched(*models: nn.Module) -> Iterator[None]:
+    """Whatever happens inside, the models keep their weights, buffers and gradients bit for bit, their training and
+    requires_grad flags, and their hooks."""
+    before = [_everything(model) for model in models]
+    yield
+    for model, old in zip(models, before, strict=True):
+        new = _everything(model)
+        assert new[0].keys() == old[0].keys()
+        for name, tensor in old[0].items():
+            assert torch.equal(tensor, new[0][name]), f"{name} was changed"
+        assert new[1:] == old[1:]
+
+
+def _everything(model: nn.Module) -> tuple[dict[str, Tensor], Any, Any, Any, Any]:
+    state = copy.deepcopy(model.state_dict())
+    training = [module.training for module in model.modules()]
+    flags = [(parameter.requires_grad, parameter.grad is None) for parameter in model.parameters()]
+    hooks = [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()]
+    identities = [id(parameter) for parameter in model.parameters()]
+    return state, training, flags, hooks, identities

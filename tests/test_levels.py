@@ -1,0 +1,388 @@
+"""Partition: levels compose to the model, share its parameters, and what cannot be cut is refused with the way out."""
+
+import pytest
+import torch
+import torchvision
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from retrofit_core.architectures import build
+from retrofit_core.levels import compose, partition, rows, unfolded
+from tests.networks import (
+    CNN_SHAPE,
+    VGG_SHAPE,
+    batchnorm_cnn,
+    cnn,
+    initialised,
+    mlp,
+    normal,
+    residual,
+)
+from tests.properties import assert_close, assert_parameters_shared, assert_reproduces
+
+MODELS = {
+    "mlp": (mlp, (6,), 3),
+    "mlp without bias": (lambda: mlp(bias=False), (6,), 3),
+    "cnn": (cnn, CNN_SHAPE, 3),
+    "our mlp": (lambda: build({"architecture": "mlp", "sizes": [98, 7, 3]}, seed=0).double().eval(), CNN_SHAPE, 2),
+    "our cnn": (
+        lambda: build({"architecture": "cnn", "widths": [3, 4, 5], "channels": 3}, seed=0).double().eval(),
+        VGG_SHAPE,
+        4,
+    ),
+    "our vgg": (
+        lambda: build({"architecture": "vgg", "plan": [3, "M", 4, 5, "M"], "size": 8}, seed=0).double().eval(),
+        VGG_SHAPE,
+        4,
+    ),
+    "residual": (residual, CNN_SHAPE, 4),
+}
+
+
+def small_torchvision_vgg(batch_norm: bool) -> nn.Module:
+    """torchvision's class and forward with its layers made small."""
+    layers = torchvision.models.vgg.make_layers([4, "M", 5, "M", 6, 6, "M"], batch_norm=batch_norm)
+    model = torchvision.models.VGG(layers, num_classes=4, init_weights=False)
+    model.classifier = nn.Sequential(
+        nn.Linear(6 * 49, 12), nn.ReLU(True), nn.Dropout(), nn.Linear(12, 8), nn.ReLU(True), nn.Dropout(), nn.Linear(8, 4)
+    )
+    return initialised(model, 0).float()
+
+
+@pytest.mark.parametrize("boundaries", ["preactivations", "activations", 2])
+@pytest.mark.parametrize("name", MODELS)
+def test_levels_compose_to_the_model_bit_for_bit(name, boundaries):
+    make, shape, count = MODELS[name]
+    model, x = make(), normal(5, *shape)
+    levels = partition(model, x[:2], boundaries)
+    assert_reproduces(model, levels, x)
+    assert_parameters_shared(model, levels)
+    assert [level.head for level in levels] == [False] * (len(levels) - 1) + [True]
+    if boundaries == "preactivations":
+        assert len(levels) == count
+        assert name == "residual" or all(level.affine is not None for level in levels)
+    if boundaries == 2:
+        assert len(levels) == 2
+
+
+@pytest.mark.parametrize("batch_norm", [False, True])
+def test_torchvision_vgg_small(batch_norm):
+    model = small_torchvision_vgg(batch_norm)
+    x = normal(3, 3, 32, 32).float()
+    levels = partition(model, x[:2])
+    assert_reproduces(model, levels, x, exact=not batch_norm)
+    assert [level.kind for level in levels] == ["Conv2d"] * 4 + ["Linear"] * 3
+    assert [level.width for level in levels] == [4, 5, 6, 6, 12, 8, 4]
+    assert [level.positions for level in levels] == [1024, 256, 64, 64, 1, 1, 1]
+    if not batch_norm:
+        assert_parameters_shared(model, levels)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [torchvision.models.vgg11, torchvision.models.vgg11_bn])
+def test_torchvision_vgg11_untouched(make):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = make(num_classes=10).eval()
+    x = normal(2, 3, 64, 64).float()
+    levels = partition(model, x)
+    exact = make is torchvision.models.vgg11
+    assert_reproduces(model, levels, x, exact=exact)
+    assert len(levels) == 11
+    assert all(level.affine is not None for level in levels)
+    if exact:
+        assert_parameters_shared(model, levels)
+
+
+def test_folded_batchnorms_compose_to_rounding_and_go_back():
+    for bias in (True, False):
+        model, x = batchnorm_cnn(bias=bias), normal(5, *CNN_SHAPE)
+        expected = model(x)
+        levels = partition(model, x[:2])
+        assert_reproduces(model, levels, x, exact=False)
+        assert [len(level.folds) for level in levels] == [1, 1, 1, 0]
+        assert all(level.affine is not None for level in levels)
+        with torch.no_grad():
+            for level in levels[:-1]:
+                level.affine.weight.mul_(2)
+                level.affine.bias.add_(0.1)
+        assert_close(model(x), expected, 0)  # the model itself changes only when the levels are put back
+        for level in levels:
+            level.put_back()
+        assert_reproduces(model, levels, x, exact=False)
+        assert (model(x) - expected).abs().max() > 0.1
+
+
+def test_a_batchnorm_before_its_layer_cannot_be_folded():
+    model = initialised(nn.Sequential(nn.BatchNorm2d(2), nn.Conv2d(2, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(75, 3)), 0)
+    levels = partition(model, normal(2, *CNN_SHAPE))
+    assert levels[0].affine is None
+    assert "2 layers with parameters (0, 1)" in levels[0].why_not_affine
+    assert_reproduces(model, levels, normal(4, *CNN_SHAPE))
+
+
+def test_wanted_number_of_levels_balances_the_parameters():
+    model = mlp((4, 30, 30, 2, 2, 3))
+    levels = partition(model, normal(2, 4), 2)
+    assert [level.parameters for level in levels] == [150, 930 + 62 + 6 + 9]
+    assert [level.name for level in partition(model, normal(2, 4), 3)][:2] == ["0", "2"]
+    with pytest.raises(ValueError, match="boundaries=9: this model can be cut into 1 to 5 levels"):
+        partition(model, normal(2, 4), 9)
+
+
+def test_boundaries_at_named_modules():
+    model, x = residual(), normal(3, *CNN_SHAPE)
+    levels = partition(model, x, ["relu", "blocks.0", "blocks.1"])
+    assert [level.name for level in levels] == ["stem", "blocks.0.conv2", "blocks.1.conv2", "fc"]
+    assert_reproduces(model, levels, x)
+    with pytest.raises(ValueError, match="after 'blocks.0.conv1' more than one tensor is alive"):
+        partition(model, x, ["blocks.0.conv1"])
+    with pytest.raises(ValueError, match="'nowhere' is not a module that runs in the model. Its children are"):
+        partition(model, x, ["nowhere"])
+    with pytest.raises(ValueError, match="leaves a level without parameters"):
+        partition(cnn(), x, ["0", "1"])
+    with pytest.raises(ValueError, match="unknown boundaries 'everywhere'"):
+        partition(model, x, "everywhere")
+
+
+def test_no_level_ends_inside_a_branch():
+    levels = partition(residual(), normal(2, *CNN_SHAPE))
+    assert [level.name for level in levels] == ["stem", "blocks.0.conv2", "blocks.1.conv2", "fc"]
+    assert "2 layers with parameters" in levels[1].why_not_affine
+    assert levels[3].affine is not None
+
+
+def test_inplace_operations_leave_boundaries_alone():
+    class Inplace(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b, self.c = nn.Linear(4, 5), nn.Linear(5, 5), nn.Linear(5, 3)
+            self.relu = nn.ReLU(inplace=True)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.relu(self.a(x))
+            return self.c(F.relu(self.b(x), inplace=True).add_(1.0))
+
+    model, x = initialised(Inplace(), 0), normal(4, 4)
+    levels = partition(model, x)
+    h = x
+    for level in levels:
+        before = h.clone()
+        after = level.module(h)
+        assert torch.equal(h, before), "a level wrote into its input"
+        h = after
+    assert_reproduces(model, levels, x)
+    assert model.relu.inplace, "the model's own module was changed"
+
+
+class ByBatchSize(nn.Module):
+    """Reads the batch size at the start and uses it, and a number computed from it, levels later."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.conv, self.fc1, self.fc2 = nn.Conv2d(2, 3, 3, padding=1), nn.Linear(147, 8), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch = {"size": lambda: x.size(0), "shape": lambda: x.shape[0], "both": lambda: x.size()[0]}[self.how]()
+        twice = batch * 2
+        h = F.relu(self.conv(x))
+        h = F.relu(self.fc1(h.view(batch, -1)))
+        return self.fc2(h.view(twice, -1)).view(batch, -1)
+
+
+@pytest.mark.parametrize("how", ["size", "shape", "both"])
+def test_a_batch_size_may_cross_boundaries(how):
+    model = initialised(ByBatchSize(how), 0)
+    levels = partition(model, normal(2, *CNN_SHAPE))
+    assert len(levels) == 3
+    assert_reproduces(model, levels, normal(5, *CNN_SHAPE))
+    assert_reproduces(model, levels, normal(1, *CNN_SHAPE))
+
+
+class Branches(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.fc = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(self.gate(x) if x.sum() > 0 else x)
+
+
+class Around(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.out = Branches(), nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.inner(x).relu())
+
+
+def test_untraceable_models_are_refused_and_leaves_are_the_way_out():
+    model, x = initialised(Around(), 0), normal(3, 4)
+    with pytest.raises(ValueError, match=r"Around cannot be traced by torch.fx .*leaves=\[...\]"):
+        partition(model, x)
+    levels = partition(model, x, ["inner"], leaves=["inner"])
+    assert [level.name for level in levels] == ["inner", "out"]
+    assert "belong to a Branches" in levels[0].why_not_affine
+    assert_reproduces(model, levels, x)
+    assert_parameters_shared(model, levels)
+    with pytest.raises(ValueError, match=r"leaves=\['outer'\] are not submodules of Around"):
+        partition(model, x, leaves=["outer"])
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 3)
+        self.b.weight = self.a.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.c(self.b(self.a(x).relu()).relu())
+
+
+def test_tied_weights_are_refused_across_levels_and_allowed_within_one():
+    model, x = initialised(Tied(), 0), normal(3, 4)
+    with pytest.raises(ValueError, match="levels 'a' and 'b' share the weights 'a.weight'"):
+        partition(model, x)
+    levels = partition(model, x, ["b"])
+    assert [level.name for level in levels] == ["b", "c"]
+    assert_reproduces(model, levels, x)
+
+
+def test_a_module_used_in_two_levels_is_refused():
+    layer = nn.Linear(4, 4)
+    model = initialised(nn.Sequential(layer, nn.ReLU(), layer, nn.ReLU(), nn.Linear(4, 2)), 0)
+    with pytest.raises(ValueError, match="share the weights"):
+        partition(model, normal(2, 4))
+
+
+class TwoInputs(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.fc(x + y)
+
+
+class Pair(TwoInputs):
+    def forward(self, x: Tensor):  # type: ignore[override]
+        return self.fc(x), x
+
+
+class Optional(TwoInputs):
+    def forward(self, x: Tensor, scale: float = 2.0):  # type: ignore[override]
+        return self.fc(x) * scale
+
+
+def test_inputs_and_outputs():
+    x = normal(3, 4)
+    with pytest.raises(ValueError, match="TwoInputs takes 2 inputs; levels need exactly one"):
+        partition(TwoInputs().double(), x)
+    with pytest.raises(ValueError, match="Pair returns tuple, not one tensor"):
+        partition(Pair().double(), x)
+    with pytest.raises(ValueError, match=r"Sequential does not run on an input of shape \(3, 4\)"):
+        partition(mlp(), x)
+    assert_reproduces(model := Optional().double(), partition(model, x), x)
+
+
+class Turned(nn.Module):
+    """Channels and positions change places before an activation, at which a level may end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.fc = nn.Conv2d(2, 3, 3), nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(self.conv(x).permute(0, 2, 3, 1).relu()).mean((1, 2))
+
+
+def test_an_ambiguous_neuron_axis_is_refused_until_it_is_named():
+    model, x = initialised(Turned(), 0), normal(3, *CNN_SHAPE)
+    with pytest.raises(ValueError, match=r"level 'conv' .*neuron axis is ambiguous.*neuron_axis=-1"):
+        partition(model, x, "activations")
+    levels = partition(model, x, "activations", neuron_axis=-1)
+    assert [level.width for level in levels] == [3, 2]
+
+
+def test_tokens_have_their_neurons_last():
+    model = initialised(nn.Sequential(nn.Linear(5, 6), nn.GELU(), nn.Linear(6, 4), nn.Flatten(), nn.Linear(12, 2)), 0)
+    levels = partition(model, normal(2, 3, 5))
+    assert [(level.axis, level.positions, level.width) for level in levels] == [(-1, 3, 6), (-1, 3, 4), (1, 1, 2)]
+    assert_reproduces(model, levels, normal(4, 3, 5))
+
+
+def test_dropout_is_transparent_and_off():
+    model = initialised(nn.Sequential(nn.Linear(4, 5), nn.Dropout(0.9), nn.ReLU(), nn.Linear(5, 2), nn.Dropout(0.9)), 0)
+    model.train()
+    levels = partition(model, normal(3, 4))
+    assert [level.kind for level in levels] == ["Linear", "Linear"]
+    assert torch.equal(compose(levels, normal(3, 4)), compose(levels, normal(3, 4)))
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel:UserWarning")
+@pytest.mark.parametrize(
+    "conv",
+    [
+        dict(kernel_size=3, padding=1),
+        dict(kernel_size=3, stride=2),
+        dict(kernel_size=(2, 3), padding=(0, 2), stride=(1, 2)),
+        dict(kernel_size=3, dilation=2),
+        dict(kernel_size=4, padding="same"),
+        dict(kernel_size=3, padding=2, padding_mode="reflect"),
+        dict(kernel_size=3, padding=1, padding_mode="circular"),
+        dict(kernel_size=1, bias=False),
+    ],
+    ids=str,
+)
+def test_unfolded_rows_times_weights_are_the_convolution(conv):
+    layer = initialised(nn.Conv2d(2, 3, **conv), 0)
+    x = normal(2, *CNN_SHAPE)
+    bias = 0 if layer.bias is None else layer.bias
+    assert_close(unfolded(layer, x) @ layer.weight.flatten(1).T + bias, rows(layer(x), 1), 1e-12)
+
+
+def test_rows_of_convolutions_and_tokens():
+    x = torch.arange(24.0).reshape(2, 3, 2, 2)
+    assert rows(x, 1)[1].tolist() == [1, 5, 9]
+    assert rows(x.flatten(2), -1).shape == (6, 4)
+
+
+@pytest.mark.parametrize(
+    "groups, reason", [(2, "its convolution is grouped (groups=2)"), (4, "its convolution is grouped (groups=4)")]
+)
+def test_grouped_convolutions_are_not_affine(groups, reason):
+    model = initialised(nn.Sequential(nn.Conv2d(4, 4, 3, groups=groups), nn.ReLU(), nn.Flatten(), nn.Linear(16, 2)), 0)
+    levels = partition(model, normal(2, 4, 4, 4))
+    assert levels[0].why_not_affine == reason
+    assert levels[1].affine is not None
+
+
+def test_activations_end_levels_that_are_not_affine():
+    levels = partition(mlp(), normal(2, 6), "activations")
+    assert [level.why_not_affine for level in levels] == [
+        "'_1' comes after its affine layer",
+        "'_3' comes after its affine layer",
+        "",
+    ]
+
+
+def test_a_random_forward_is_found_out():
+    class Noisy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.fc(x) + torch.rand(3, dtype=x.dtype, device=x.device)
+
+    with pytest.raises(ValueError, match="partition does not reproduce the model|cannot be traced"):
+        partition(initialised(Noisy(), 0), normal(3, 4))
+
+
+def test_batchnorm_does_not_change_where_our_vgg_is_cut():
+    plain = build({"architecture": "vgg", "plan": [3, "M", 4, "M"], "size": 8}, seed=0)
+    normed = build({"architecture": "vgg", "plan": [3, "M", 4, "M"], "size": 8, "batch_norm": True}, seed=0)
+    x = normal(2, *VGG_SHAPE).float()
+    assert len(partition(plain, x)) == len(partition(normed, x)) == 3

@@ -1,0 +1,325 @@
+"""The moment form against the rows themselves, the solve against least squares, Theorems 1 and 2."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrofit_core import moments
+from retrofit_core.grouping import averaging_matrix
+from retrofit_core.moments import (
+    Moments,
+    Rows,
+    approximation_error,
+    dual_is_cheaper,
+    grouping_error,
+    solve,
+    unavoidable_error,
+)
+from tests import reference
+from tests.networks import normal
+from tests.properties import as_groups, assert_close
+
+M, D = 6, 4
+LABELS = torch.tensor([0, 1, 2, 3, 1, 0])
+
+
+def problem(rows: int = 40, inputs: int = 5, *, bias: bool = True, seed: int = 0, device: str = "cpu"):
+    """Rows x (with ones), z that x explains in part, and scores."""
+    x, noise = normal(rows, inputs, seed=seed), normal(rows, M, seed=seed + 1)
+    z = x @ normal(inputs, M, seed=seed + 2) + 0.7 * noise + 0.5
+    x = torch.cat([x, torch.ones(rows, 1).double()], 1) if bias else x
+    scores = normal(M, seed=seed + 3).abs() + 0.1
+    return Rows(x.to(device), z.to(device), bias), scores.to(device)
+
+
+HARD = {
+    "plain": lambda: problem(),
+    "without bias": lambda: problem(bias=False),
+    "fewer rows than inputs": lambda: problem(rows=4, inputs=9),
+    "fewer rows, no bias": lambda: problem(rows=4, inputs=9, bias=False),
+    "dead input": lambda: _changed(lambda x, z: x[:, 1].zero_()),
+    "twin inputs": lambda: _changed(lambda x, z: x[:, 2].copy_(x[:, 3])),
+    "dead output": lambda: _changed(lambda x, z: z[:, 2].zero_()),
+    "all inputs dead": lambda: _changed(lambda x, z: x[:, :-1].zero_()),
+    "zero scores": lambda: (problem()[0], torch.tensor([0.0, 1.0, 0.0, 2.0, 0.0, 0.0]).double()),
+}
+
+
+def _changed(change):
+    sums, scores = problem()
+    change(sums.x, sums.z)
+    return sums, scores
+
+
+# --- sums ------------------------------------------------------------------------------------------------------------
+
+
+def test_sums_are_products_of_the_rows(device):
+    rows, _ = problem(device=device)
+    sums = rows.moments()
+    x, z = rows.x, rows.z
+    for found, expected in ((sums.zz, z.T @ z), (sums.sz, z.sum(0)), (sums.xx, x.T @ x), (sums.xz, x.T @ z)):
+        assert_close(found, expected, 1e-13)
+    assert (sums.rows, rows.rows) == (40, 40)
+    assert_close(rows.zz, sums.zz, 1e-13)
+    assert_close(rows.sz, sums.sz, 1e-13)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.randoms(use_true_random=False))
+def test_any_split_in_any_order_gives_the_same_sums(sizes, random):
+    rows, _ = problem(rows=max(1, sum(sizes)))
+    whole = rows.moments()
+    spans = list(zip(np.cumsum([0, *sizes[:-1]]), np.cumsum(sizes), strict=True)) if sum(sizes) else [(0, 1)]
+    random.shuffle(spans)
+    one = Moments.zeros(M, 6, bias=True)
+    parts = []
+    for start, stop in spans:
+        one.accumulate(rows.z[start:stop], rows.x[start:stop])
+        parts.append(Rows(rows.x[start:stop], rows.z[start:stop], True).moments())
+    added = parts[0]
+    for part in parts[1:]:
+        added = added + part
+    for sums in (one.symmetric(), added):
+        assert sums.rows == whole.rows
+        for name in ("zz", "sz", "xx", "xz"):
+            assert_close(getattr(sums, name), getattr(whole, name), 1e-12)
+
+
+def test_blocks_of_large_grams_are_all_filled(monkeypatch):
+    monkeypatch.setattr(moments, "_BLOCK", 2)
+    rows, _ = problem()
+    sums = rows.moments()
+    assert_close(sums.xx, rows.x.T @ rows.x, 1e-13)
+    assert_close(sums.zz, rows.z.T @ rows.z, 1e-13)
+
+
+def test_float32_rows_are_accumulated_in_float64():
+    sums = Moments.zeros(2)
+    for _ in range(10):
+        sums.accumulate(torch.full((1, 2), 1e-4).float())
+        sums.accumulate(torch.full((1, 2), 1e4).float())
+    assert sums.zz.dtype == torch.float64
+    assert_close(sums.zz, torch.full((2, 2), 10 * (1e-4**2 + 1e4**2)), 1e-7)
+
+
+def test_moments_of_different_levels_cannot_be_added():
+    rows, _ = problem()
+    with pytest.raises(ValueError, match="moments of different levels cannot be added"):
+        rows.moments() + problem(bias=False)[0].moments()
+    with pytest.raises(ValueError, match="moments of different levels"):
+        rows.moments() + Moments.zeros(M)
+
+
+def test_sums_survive_a_file(tmp_path):
+    sums = problem()[0].moments()
+    sums.save(tmp_path / "party.safetensors")
+    back = Moments.load(tmp_path / "party.safetensors")
+    assert (back.rows, back.bias) == (sums.rows, True)
+    for name in ("zz", "sz", "xx", "xz"):
+        assert torch.equal(getattr(back, name), getattr(sums, name))
+    Moments.zeros(3).save(tmp_path / "outputs.safetensors")
+    assert Moments.load(tmp_path / "outputs.safetensors").xx is None
+
+
+# --- the solve ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1e-3, 2.0, "auto"])
+@pytest.mark.parametrize("name", HARD)
+def test_weights_are_least_squares_on_the_rows(name, ridge):
+    """C16, C17, C20: the moments give what lstsq gives on the stacked rows, whatever the scores."""
+    rows, scores = HARD[name]()
+    solution = solve(rows.moments(), ridge)
+    A = averaging_matrix(LABELS, scores, D)
+    x, z = rows.x.numpy(), rows.z.numpy()
+    V = solution.weights(A).numpy()
+    for k, group in enumerate(as_groups(LABELS, D)):
+        t = reference.target(z, scores.numpy(), group)
+        v = reference.ridge(x, t, solution.strength, bias=rows.bias)
+        assert np.abs(x @ v - x @ V[:, k]).max() < 1e-7
+        assert np.abs(v - V[:, k]).max() < 1e-6
+
+
+@pytest.mark.parametrize("toward", [False, True])
+@pytest.mark.parametrize("ridge", [0.0, 1e-3, 2.0, "auto"])
+@pytest.mark.parametrize("name", HARD)
+def test_dual_form_is_the_primal_solution(name, ridge, toward, device):
+    rows, scores = HARD[name]()
+    rows, scores = Rows(rows.x.to(device), rows.z.to(device), rows.bias), scores.to(device)
+    W0 = normal(rows.x.shape[1], M, seed=9).to(device) if toward else None
+    primal, dual = solve(rows.moments(), ridge, toward=W0), solve(rows, ridge, toward=W0)
+    A = averaging_matrix(LABELS.to(device), scores, D)
+    assert_close(dual.gram, primal.gram, 1e-7)
+    assert_close(dual.weights(A), primal.weights(A), 1e-6)
+    assert dual.strength == pytest.approx(primal.strength)
+    errors = [approximation_error(sums, scores, A, primal.weights(A)) for sums in (rows.moments(), rows)]
+    assert errors[0] == pytest.approx(errors[1], rel=1e-7, abs=1e-7)
+    if name != "all inputs dead":
+        left, right = unavoidable_error(rows.moments(), scores), unavoidable_error(rows, scores)
+        assert left == pytest.approx(right, rel=1e-5, abs=1e-4)
+
+
+def test_auto_is_relative_to_the_weight_columns_dead_ones_counted():
+    rows, _ = problem()
+    rows.x[:, 1] = 0
+    expected = rows.x[:, :-1].square().sum(0).mean().item()
+    assert solve(rows.moments(), "auto").strength == pytest.approx(1e-2 * expected)
+    assert solve(rows, "auto", toward=torch.zeros(6, M).double()).strength == pytest.approx(1e-1 * expected)
+    assert solve(rows, "0.25x").strength == pytest.approx(0.25 * expected)
+    assert solve(rows, 5.0).strength == 5.0
+
+
+def test_gram_at_zero_ridge_is_that_of_the_projected_outputs():
+    rows, _ = HARD["twin inputs"]()
+    x = rows.x
+    projected = x @ torch.linalg.pinv(x) @ rows.z
+    assert_close(solve(rows.moments(), 0.0).gram, projected.T @ projected, 1e-9)
+
+
+@pytest.mark.parametrize("toward", [False, True])
+@pytest.mark.parametrize("ridge", [0.0, 1e-3, 3.0])
+@pytest.mark.parametrize("bias", [True, False])
+def test_gram_gives_the_exact_cost_of_the_refitted_level(bias, ridge, toward):
+    """Theorem 2's split through G: unavoidable constant + cost on G = J + penalty, at any ridge and W0."""
+    rows, scores = problem(bias=bias)
+    W0 = normal(rows.x.shape[1], M, seed=9) if toward and ridge else None
+    solution = solve(rows.moments(), ridge, toward=W0)
+    A = averaging_matrix(LABELS, scores, D)
+    groups = as_groups(LABELS, D)
+    own = None if W0 is None else W0.numpy()
+    J = reference.fitted_cost(rows.x.numpy(), rows.z.numpy(), scores.numpy(), groups, ridge, own, bias=bias)
+    penalty = 0.0
+    if W0 is not None:
+        free = W0[:-1] if bias else W0
+        penalty = ridge * (scores * free.square().sum(0)).sum().item()
+    constant = (scores * (rows.zz.diagonal() - solution.gram.diagonal())).sum().item() + penalty
+    assert constant + grouping_error(solution.gram, scores, A) == pytest.approx(J, rel=1e-10)
+
+
+def test_a_matrix_that_rounding_makes_indefinite_raises_the_ridge():
+    rows, _ = problem()
+    sums = rows.moments()
+    sums.xx[0, 0] -= sums.xx[0, 0] * 1.0001  # what cancellation does, exaggerated
+    solution = solve(sums, 1e-9)
+    assert solution.strength > 1e-9
+    assert torch.isfinite(solution.weights(torch.eye(M).double())).all()
+
+
+def test_what_cannot_be_solved_is_refused():
+    rows, _ = problem()
+    for ridge in (-2.0, float("nan"), "much", "-1x"):
+        with pytest.raises(ValueError, match=f"ridge must be 'auto', a number from 0, .* Found {ridge!r}"):
+            solve(rows, ridge)
+    for name in ("sz", "xx"):
+        sums = rows.moments()
+        getattr(sums, name).fill_(float("nan"))
+        with pytest.raises(ValueError, match="sums over the fusion data are not finite"):
+            solve(sums, "auto")
+    rows.z[0, 0] = float("inf")
+    with pytest.raises(ValueError, match="not finite"):
+        solve(rows, 1.0)
+
+
+def test_the_cheaper_form_needs_fewer_rows_than_inputs():
+    assert dual_is_cheaper(100, 5000, 200)
+    assert not dual_is_cheaper(100, 99, 200)
+    assert not dual_is_cheaper(10_000, 500, 200)
+
+
+# --- errors ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_cost_is_approximation_plus_grouping(name):
+    """Theorem 1 (C1) for any weights, on the rows by definition and from both forms."""
+    rows, scores = HARD[name]()
+    A = averaging_matrix(LABELS, scores, D)
+    V = normal(rows.x.shape[1], D, seed=4)
+    J, approximation, grouping = reference.errors(
+        rows.x.numpy(), rows.z.numpy(), scores.numpy(), as_groups(LABELS, D), V.T.numpy()
+    )
+    for sums in (rows, rows.moments()):
+        found = approximation_error(sums, scores, A, V), grouping_error(sums.zz, scores, A)
+        assert found == pytest.approx((approximation, grouping), rel=1e-10, abs=1e-9)
+        assert sum(found) == pytest.approx(J, rel=1e-10)
+
+
+def test_targets_are_the_best_representatives():
+    """C3: moving a target by delta raises the cost by S_k |delta|^2 exactly."""
+    rows, scores = problem()
+    z, s = rows.z.numpy(), scores.numpy()
+    group = [1, 4]
+    best, delta = reference.target(z, s, group), normal(40, seed=8).numpy()
+
+    def cost(t):
+        return sum(s[j] * np.sum((t - z[:, j]) ** 2) for j in group)
+
+    assert cost(best + delta) - cost(best) == pytest.approx(s[group].sum() * np.sum(delta**2))
+    A = averaging_matrix(LABELS, scores, D)
+    assert np.abs((rows.z @ A).numpy()[:, 1] - best).max() < 1e-12
+
+
+def test_the_unavoidable_part_is_what_the_projection_misses():
+    for rows, scores in (problem(), problem(rows=30, inputs=8, bias=False)):
+        residual = rows.z - rows.x @ torch.linalg.lstsq(rows.x, rows.z).solution
+        expected = (scores @ residual.square().sum(0)).item()
+        assert unavoidable_error(rows.moments(), scores) == pytest.approx(expected, rel=1e-6)
+        assert unavoidable_error(rows, scores) == pytest.approx(expected, rel=1e-6)
+    rows, scores = HARD["fewer rows than inputs"]()
+    assert unavoidable_error(rows, scores) < 1e-6 * (scores @ rows.zz.diagonal())
+
+
+@given(st.floats(1e-6, 1e6), st.sampled_from([0.0, 1e-2, "auto"]))
+def test_scaling_all_scores_changes_no_weights(factor, ridge):
+    """C10."""
+    rows, scores = problem()
+    solution = solve(rows.moments(), ridge)
+    plain, scaled = (solution.weights(averaging_matrix(LABELS, s, D)) for s in (scores, scores * factor))
+    assert_close(plain, scaled, 1e-12)
+    A = averaging_matrix(LABELS, scores, D)
+    assert grouping_error(rows.zz, scores * factor, A) == pytest.approx(factor * grouping_error(rows.zz, scores, A))
+
+
+@given(st.permutations(range(40)), st.permutations(range(M)))
+def test_orders_of_rows_and_neurons_do_not_matter(row_order, neuron_order):
+    rows, scores = problem()
+    plain = solve(rows.moments(), 1e-2)
+    moved = solve(Rows(rows.x[row_order], rows.z[row_order][:, neuron_order], True).moments(), 1e-2)
+    assert_close(moved.gram, plain.gram[neuron_order][:, neuron_order], 1e-11)
+    A = averaging_matrix(LABELS, scores, D)
+    assert_close(moved.weights(A[neuron_order]), plain.weights(A), 1e-11)
+
+
+def test_weights_of_a_centroid_are_the_mean_of_the_neurons_own():
+    """C21."""
+    rows, scores = problem()
+    solution = solve(rows.moments(), 0.3)
+    own = solution.weights(torch.eye(M).double())
+    A = averaging_matrix(LABELS, scores, D)
+    assert_close(solution.weights(A), own @ A, 1e-12)
+
+
+@pytest.mark.slow
+def test_all_reduce_gives_every_process_the_whole(tmp_path):
+    """Two processes with half of the rows each, over gloo."""
+    torch.multiprocessing.spawn(_reduce, args=(str(tmp_path),), nprocs=2)
+    whole = problem()[0].moments()
+    for rank in range(2):
+        found = Moments.load(tmp_path / f"{rank}.safetensors")
+        assert found.rows == 40
+        assert_close(found.xx, whole.xx, 1e-13)
+        assert_close(found.zz, whole.zz, 1e-13)
+
+
+def _reduce(rank: int, folder: str) -> None:
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    rows, _ = problem()
+    half = slice(rank * 15, 15 + rank * 25)
+    sums = Rows(rows.x[half], rows.z[half], True).moments()
+    sums.all_reduce()
+    sums.save(f"{folder}/{rank}.safetensors")
+    dist.destroy_process_group()

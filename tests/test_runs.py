@@ -1,0 +1,167 @@
+"""Run records: written whole, resumed at the level where they stopped, never half-used."""
+
+import dataclasses
+import json
+import shlex
+
+import pytest
+import torch
+
+from retrofit_core import runs
+from retrofit_core.architectures import build
+from retrofit_core.checkpoints import load_model, save_model
+from retrofit_core.data import load
+from retrofit_core.data.splits import sharded, write_splits
+from retrofit_core.monitor import Cancelled, Monitor
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    """Two untrained digits networks with the splits of a sharded pair."""
+    folder = tmp_path_factory.mktemp("parents")
+    images = load("digits", "train")
+    files = [folder / f"parent-{k}.safetensors" for k in range(2)]
+    for k, file in enumerate(files):
+        save_model(build({"architecture": "cnn", "widths": [4, 6, 6]}, seed=k), file)
+    write_splits(folder / "splits.json", sharded(images.labels, 2), images.labels, model_files=files, split="sharded")
+    return runs.RunConfig(models=tuple(map(str, files)), splits=str(folder / "splits.json"), importance="conductance",
+                          samples=60, importance_samples=40)  # fmt: skip
+
+
+def weights(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def test_a_finished_record_reads_back(config, tmp_path):
+    result = runs.execute(dataclasses.replace(config, evaluate=True), tmp_path / "run")
+    run = runs.read_run(tmp_path / "run")
+    assert run.state == "done"
+    assert [level.name for level in run.levels] == [level.name for level in result.levels]
+    for level, saved in zip(result.levels, run.levels, strict=True):
+        assert torch.equal(level.labels, saved.labels)
+        assert saved.grouping_error == level.grouping_error
+        assert torch.equal(level.gram, saved.gram)
+    assert set(run.metrics["networks"]) == {"parent 0", "parent 1", "ensemble", "average", "fused"}
+    model, metadata = load_model(tmp_path / "run" / "fused.safetensors")
+    assert torch.equal(weights(model), weights(result.model))
+    assert metadata["mean"] == [load("digits").mean[0]]
+    assert metadata["recipe"]["models"] == ["parent-0.safetensors", "parent-1.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("method", "toward"), [("KF-Linear", "zero"), ("HF-Linear", "parents"), ("HF-Gradient", "zero")]
+)
+def test_a_stopped_run_resumes_at_its_level_with_the_same_numbers(config, tmp_path, method, toward):
+    config = dataclasses.replace(config, method=method, toward=toward)
+    whole = runs.execute(config)
+
+    def stop_at_level_two(event):
+        if event["kind"] == "level" and event["index"] == 2:
+            raise Cancelled
+
+    with pytest.raises(Cancelled):
+        runs.execute(config, tmp_path / "run", Monitor(stop_at_level_two))
+    stopped = runs.read_run(tmp_path / "run")
+    assert stopped.state == "cancelled"
+    assert len(stopped.levels) == 2
+    started = []
+    resumed = runs.execute(config, tmp_path / "run",
+                           Monitor(lambda event: started.append(event) if event.get("name") == "fit" else None))  # fmt: skip
+    assert len(started) == 2  # levels 2 and 3 only
+    assert torch.equal(weights(resumed.model), weights(whole.model))
+    assert runs.read_run(tmp_path / "run").state == "done"
+    assert not (tmp_path / "run" / "partial.safetensors").exists()
+
+
+def test_the_cancel_file_stops_a_run_and_says_so(config, tmp_path):
+    def cancel(event):
+        if event["kind"] == "level" and event["index"] == 1:
+            (tmp_path / "run" / "cancel").touch()
+
+    with pytest.raises(Cancelled):
+        runs.execute(config, tmp_path / "run", Monitor(cancel))
+    assert runs.read_status(tmp_path / "run")["state"] == "cancelled"
+
+
+def test_a_failed_run_says_why(config, tmp_path):
+    broken = dataclasses.replace(config, samples=10_000_000)
+    with pytest.raises(ValueError, match="cannot be drawn"):
+        runs.execute(broken, tmp_path / "run")
+    status = runs.read_status(tmp_path / "run")
+    assert status["state"] == "failed" and "cannot be drawn" in status["error"]
+
+
+def test_a_folder_of_another_run_is_refused(config, tmp_path):
+    runs.create(tmp_path / "run", config)
+    with pytest.raises(ValueError, match="holds another run"):
+        runs.create(tmp_path / "run", dataclasses.replace(config, seed=1))
+
+
+@pytest.mark.parametrize("damage", ["flip", "missing", "schema", "status"])
+def test_a_damaged_record_is_set_aside_and_reported(config, tmp_path, damage):
+    for name in ("good", "bad"):
+        runs.execute(config, tmp_path / name)
+    bad = tmp_path / "bad"
+    if damage == "flip":
+        content = bytearray((bad / "levels.parquet").read_bytes())
+        content[100] ^= 1
+        (bad / "levels.parquet").write_bytes(bytes(content))
+    elif damage == "missing":
+        (bad / "arrays.npz").unlink()
+    elif damage == "schema":
+        facts = json.loads((bad / "config.json").read_text())
+        (bad / "config.json").write_text(json.dumps({**facts, "schema": 99}))
+    else:
+        (bad / "status.json").write_text("{")
+    good, problems = runs.list_runs(tmp_path)
+    assert [run.folder.name for run in good] == ["good"]
+    assert len(problems) == 1 and problems[0].startswith("bad") and str(tmp_path) not in problems[0]
+
+
+def test_a_silent_worker_is_reported_as_interrupted(config, tmp_path):
+    with pytest.raises(Cancelled):
+        runs.execute(config, tmp_path / "run", Monitor(cancelled=lambda: True))
+    status = runs.read_status(tmp_path / "run")
+    (tmp_path / "run" / "status.json").write_text(json.dumps({**status, "state": "running", "updated": 0}))
+    assert runs.read_run(tmp_path / "run").state == "interrupted"
+
+
+def test_config_survives_json_and_shows_its_command(config):
+    config = dataclasses.replace(config, mean=(0.5,), std=(0.2,), ridge=10.0, method="HF-Linear")
+    assert runs.RunConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    words = shlex.split(config.command())
+    assert words[:2] == ["retrofit", "fuse"]
+    assert words[words.index("--method") + 1] == "HF-Linear"
+    assert "--seed" not in words  # defaults are left out
+    assert config.key() != dataclasses.replace(config, seed=1).key()
+
+
+@pytest.mark.parametrize("facts", [{}, {"models": ["a"], "colour": "red"}, [], None])
+def test_a_config_with_unknown_or_missing_fields_is_refused(facts):
+    with pytest.raises(ValueError, match="config"):
+        runs.RunConfig.from_json(facts)
+
+
+def test_without_splits_open_choices_are_refused_not_guessed(config):
+    bare = dataclasses.replace(config, splits=None)
+    with pytest.raises(ValueError, match="--fusion-from iid"):
+        runs.read_inputs(bare)
+    with pytest.raises(ValueError, match="--importance-data fusion"):
+        runs.read_inputs(dataclasses.replace(bare, fusion_from="iid"))
+    inputs = runs.read_inputs(dataclasses.replace(bare, fusion_from="iid", importance_data="fusion"))
+    assert inputs.importance == "fusion"
+
+
+def test_fusion_samples_come_from_parent_0_or_from_all(config):
+    images = load("digits", "train")
+    first = set(images.labels[sharded(images.labels, 2)[0]].tolist())
+    assert set(runs.read_inputs(config).fusion[1].tolist()) == first
+    everything = runs.read_inputs(dataclasses.replace(config, fusion_from="iid"))
+    assert set(everything.fusion[1].tolist()) == set(range(10))
+
+
+def test_class_shares_come_from_the_splits(config):
+    shares = runs.read_inputs(dataclasses.replace(config, head="shares")).shares
+    assert shares.shape == (2, 10)
+    assert torch.equal(shares.sum(0), torch.ones(10).double())
+    assert set(shares.flatten().tolist()) == {0.0, 1.0}
