@@ -26,10 +26,13 @@ TYPICAL = "KF-Linear"
 PARENTS = ("parent-0.safetensors", "parent-1.safetensors")
 
 
-def config(method: str, seed: int = 0) -> RunConfig:
-    """A shipped run's config; files are named from within the bundle's folder."""
+def config(method: str, *, importance: str = "conductance", samples: int = 400, seed: int = 0) -> RunConfig:
+    """A fusion of the shipped parents; files are named from within the bundle's folder, where workers start.
+
+    On the CPU everywhere: the networks are tiny, and a shipped run and a new one with the same settings are one run.
+    """
     return RunConfig(
-        models=PARENTS, data="digits", splits="splits.json", method=method, importance="conductance", samples=400,
+        models=PARENTS, data="digits", splits="splits.json", method=method, importance=importance, samples=samples,
         seed=seed, device="cpu", evaluate=True,
     )  # fmt: skip
 
@@ -49,7 +52,7 @@ def build(folder: Path) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as place:
             train(seed, Path(place))
             with contextlib.chdir(place):
-                result = execute(config(TYPICAL), "run")
+                result, _ = execute(config(TYPICAL), "run")
                 tried[str(seed)] = _accuracies(Path("run"))
             if seed == SEED:
                 for name in (*PARENTS, "splits.json"):

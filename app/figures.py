@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-FONT = "Source Sans, Source Sans 3, Source Sans Pro, Arial, sans-serif"
+FONT = '"Source Sans", "Source Sans Pro", Arial, sans-serif'
 TEXT = 14  # px, the smallest lettering in a figure
 SHAPES = ("circle", "diamond", "square", "triangle-up", "pentagon", "cross")
 #: The same shapes for captions.
@@ -85,9 +85,9 @@ def number(value: float, digits: int = 1) -> str:
     return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
-def share(value: float) -> str:
-    """A part of one as per cent, with two digits that matter."""
-    return f"{100 * value:.1f} %" if value >= 0.01 else f"{100 * value:.2g} %"
+def percent(value: float) -> str:
+    """A number of per cent whose sign does not slip to the next line."""
+    return f"{number(value)}\N{NO-BREAK SPACE}%"
 
 
 def listing(words: Sequence[str]) -> str:
@@ -122,9 +122,9 @@ def accuracy_bars(networks: Sequence[Network], palette: Palette) -> Picture:
     )  # fmt: skip
     figure = go.Figure(bars)
     figure.update_layout(**_layout(palette, height=44 + 34 * len(networks)))
-    figure.update_xaxes(range=[0, 112], tickvals=[0, 25, 50, 75, 100], ticksuffix=" %", **_axis(palette))
-    figure.update_yaxes(autorange="reversed", automargin=True, tickfont={"size": TEXT, "color": palette.ink})
-    figure.update_layout(margin={"l": 4, "r": 8, "t": 8, "b": 34})
+    figure.update_xaxes(range=[0, 114], tickvals=[0, 50, 100], ticktext=["0", "50", "100 %"], side="top", **_axis(palette))
+    figure.update_yaxes(**_rows(palette))
+    figure.update_layout(margin={"l": _room(names), "r": 4, "t": 30, "b": 10})
     words = ", ".join(f"{network.name} {number(network.accuracy)}" for network in networks)
     return Picture(figure, f"Bar chart of test accuracy in per cent: {words}.")
 
@@ -145,9 +145,10 @@ def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Pal
         )
     )  # fmt: skip
     figure.update_layout(**_layout(palette, height=44 + 34 * len(networks)))
-    figure.update_xaxes(side="top", type="category", tickfont={"size": TEXT, "color": palette.ink}, showgrid=False, fixedrange=True)
-    figure.update_yaxes(autorange="reversed", automargin=True, tickfont={"size": TEXT, "color": palette.ink}, showgrid=False)
-    figure.update_layout(margin={"l": 4, "r": 4, "t": 30, "b": 10})
+    figure.update_xaxes(side="top", type="category", ticks="", showgrid=False, zeroline=False, fixedrange=True,
+                        tickfont={"size": TEXT, "color": palette.ink})  # fmt: skip
+    figure.update_yaxes(**_rows(palette))
+    figure.update_layout(margin={"l": _room([network.name for network in networks]), "r": 4, "t": 30, "b": 10})
     return Picture(figure, f"Table of accuracy by class. {_weakest(networks, classes)}")
 
 
@@ -188,7 +189,7 @@ def class_card(title: str, subtitle: str, per_class: Sequence[float | None], cla
     alt = f"{title}, {subtitle}: knows {len(known)} of {len(classes)} classes ({', '.join(known)})."
     border = f"2px solid {palette.accent}" if fused else f"1px solid {palette.line}"
     return (
-        f"<div role='img' aria-label='{escape(alt, quote=True)}' style='flex:1 1 230px;min-width:0;border:{border};"
+        f"<div role='img' aria-label='{escape(alt, quote=True)}' style='flex:1 1 0;min-width:0;border:{border};"
         f"border-radius:8px;padding:10px 14px 8px;color:{palette.ink}'><div style='font-weight:600;font-size:16px'>"
         f"{escape(title)}</div><div style='font-size:14px;color:{palette.muted};margin-bottom:6px'>{escape(subtitle)}</div>"
         f"<div style='display:flex;gap:4px'>{''.join(columns)}</div></div>"
@@ -196,12 +197,14 @@ def class_card(title: str, subtitle: str, per_class: Sequence[float | None], cla
 
 
 def cards(left: Sequence[str], right: str, palette: Palette) -> str:
-    """Parents, an arrow, the fused network; wraps on narrow screens."""
-    sign = f"style='align-self:center;font-size:22px;color:{palette.muted};line-height:1' aria-hidden='true'"
-    parts = f"<div {sign}>+</div>".join(left)
-    return (
-        f"<div style='display:flex;flex-wrap:wrap;gap:10px;justify-content:center'>{parts}<div {sign}>→</div>{right}</div>"
+    """Parents, an arrow, the fused network; below each other on narrow screens."""
+    style = (
+        "<style>.retrofit-cards{display:flex;gap:10px}.retrofit-cards .sign{align-self:center;font-size:22px;line-height:1}"
+        "@media(max-width:700px){.retrofit-cards{flex-direction:column}.retrofit-cards .arrow{transform:rotate(90deg)}}</style>"
     )
+    plus = f"<div class='sign' aria-hidden='true' style='color:{palette.muted}'>+</div>"
+    arrow = f"<div class='sign arrow' aria-hidden='true' style='color:{palette.muted}'>→</div>"
+    return f"{style}<div class='retrofit-cards'>{plus.join(left)}{arrow}{right}</div>"
 
 
 # --- levels ------------------------------------------------------------------------------------------------------------
@@ -237,14 +240,14 @@ def level_errors(table: Any, palette: Palette, chosen: int | None = None) -> Pic
                          legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal",
                                  "font": {"size": TEXT, "color": palette.ink}})  # fmt: skip
     figure.update_layout(margin={"l": 4, "r": 4, "t": 40, "b": 40})
-    figure.update_xaxes(title={"text": "level", "standoff": 4}, type="category", **_axis(palette), showgrid=False)
+    figure.update_xaxes(title={"text": "level", "standoff": 4, "font": {"size": TEXT}}, type="category", **_axis(palette), showgrid=False)
     figure.update_yaxes(range=[0, max(float(total.max()) * 1.22, 1e-9)], ticksuffix=" %", automargin=True, **_axis(palette))
     worst = int(np.argmax(total))
     row = table.iloc[worst]
     part = row["grouping share"] / max(row["grouping share"] + row["approximation share"], 1e-300)
     finding = (
-        f"Level {worst + 1} ({row['level']}) loses most: {number(total.iloc[worst])} % of its neurons' energy, "
-        f"{100 * part:.0f} % of that by grouping."
+        f"Level {worst + 1} ({row['level']}) loses most: {percent(total.iloc[worst])} of its neurons' energy, "
+        f"{100 * part:.0f}\N{NO-BREAK SPACE}% of that by grouping."
     )
     return Picture(figure, f"Stacked bars of grouping and approximation error over {len(table)} levels. {finding}", finding)
 
@@ -264,12 +267,13 @@ def clusters(level: Any, palette: Palette) -> Picture:
     """
     points = level.coordinates.numpy()[:, :2]  # (m, 2)
     labels, parents = level.labels.numpy(), level.parents.numpy()
+    unit = mark_size(len(labels))
     weights = level.scores.double().numpy()
     weights = weights / max(weights.mean(), 1e-300)  # importance in multiples of uniform
-    sizes = np.clip(7 * np.sqrt(weights), 4, 26)
+    sizes = np.clip(unit * np.sqrt(weights), 4, 26)
     counts = np.bincount(labels, minlength=level.width)
     densest = densest_cluster(points, labels, weights)
-    hue = neighbour_hues(points, labels, weights, len(palette.hues))
+    hue = neighbour_hues(points, labels, weights, len(palette.hues), first=densest)
     centre, reach = _frame(points)
     inside = (np.abs(points - centre) <= reach).all(1)
     shown = np.clip(points, centre - reach, centre + reach)
@@ -287,20 +291,20 @@ def clusters(level: Any, palette: Palette) -> Picture:
             rows = order[(layer & (inside == is_inside))[order]]
             if len(rows):
                 figure.add_trace(_marks(kind, is_inside, rows, shown, sizes, parents, labels, weights, counts, hue, level, palette))
-    if densest is not None:
-        figure.add_scatter(x=[middle[0]], y=[middle[1]], mode="markers", hoverinfo="skip", showlegend=False,
-                           marker={"symbol": "cross-thin", "size": 15, "color": palette.hues[5],
-                                   "line": {"color": palette.hues[5], "width": 3}})  # fmt: skip
-    figure.update_layout(**_layout(palette, height=470))
-    figure.update_layout(margin={"l": 8, "r": 8, "t": 8, "b": 34}, dragmode=False)
+        if kind == "cluster" and densest is not None:  # the centroid: above the other clusters, below its own members
+            figure.add_scatter(x=[middle[0]], y=[middle[1]], mode="markers", hoverinfo="skip", showlegend=False,
+                               marker={"symbol": "cross-thin", "size": 16, "color": palette.hues[5],
+                                       "line": {"color": palette.hues[5], "width": 2.5}})  # fmt: skip
+    figure.update_layout(**_layout(palette, height=430))
+    figure.update_layout(margin={"l": 28, "r": 8, "t": 8, "b": 34}, dragmode=False)
     frame = {"showgrid": False, "zeroline": False, "showticklabels": False, "fixedrange": True, "mirror": True,
-             "showline": True, "linecolor": palette.line, "ticks": "", "constrain": "domain"}  # fmt: skip
+             "showline": True, "linecolor": palette.line, "ticks": "", "constrain": "domain", "constraintoward": "center"}  # fmt: skip
     explained = level.explained.numpy()
     padding = reach * 1.06
     figure.update_xaxes(range=[centre[0] - padding, centre[0] + padding], **frame,
-                        title={"text": f"principal component 1 ({100 * explained[0]:.0f} %)", "standoff": 6})  # fmt: skip
-    figure.update_yaxes(range=[centre[1] - padding, centre[1] + padding], scaleanchor="x", **frame,
-                        title={"text": f"principal component 2 ({100 * explained[1]:.0f} %)", "standoff": 6})  # fmt: skip
+                        title={"text": f"principal component 1 ({100 * explained[0]:.0f} %)", "standoff": 6, "font": {"size": TEXT}})  # fmt: skip
+    figure.update_yaxes(range=[centre[1] - padding, centre[1] + padding], scaleanchor="x", **{**frame, "constraintoward": "top"},
+                        title={"text": f"principal component 2 ({100 * explained[1]:.0f} %)", "standoff": 6, "font": {"size": TEXT}})  # fmt: skip
     alone, off = int((counts == 1).sum()), int((~inside).sum())
     mixed = sum(len(set(parents[labels == cluster])) > 1 for cluster in range(level.width))
     hidden = max(0.0, 1 - float(explained[:2].sum()))
@@ -315,7 +319,7 @@ def clusters(level: Any, palette: Palette) -> Picture:
         f"Scatter plot of the neurons of level {level.name} on two principal components: {', '.join(facts)}. "
         f"The plane hides {100 * hidden:.0f} % of the variance."
     )
-    return Picture(figure, alt, f"{' · '.join(facts)} · PCA hides {100 * hidden:.0f} %")
+    return Picture(figure, alt, f"{' · '.join(facts)} · PCA hides {100 * hidden:.0f}\N{NO-BREAK SPACE}%")
 
 
 def _marks(kind: str, is_inside: bool, rows: np.ndarray, shown: np.ndarray, sizes: np.ndarray, parents: np.ndarray,
@@ -347,6 +351,11 @@ def _marks(kind: str, is_inside: bool, rows: np.ndarray, shown: np.ndarray, size
     )  # fmt: skip
 
 
+def mark_size(neurons: int) -> float:
+    """Diameter in pixels of a neuron of mean importance: 7 from 256 neurons on, more where there is room."""
+    return 7 * float(np.clip((256 / max(neurons, 1)) ** 0.25, 1, 1.7))
+
+
 def densest_cluster(points: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> int | None:
     """The cluster with most members, on a tie the one with the lowest mean distance to its weighted centroid; None if
     every neuron is alone."""
@@ -362,9 +371,12 @@ def densest_cluster(points: np.ndarray, labels: np.ndarray, weights: np.ndarray)
     return int(min(tied, key=spread))
 
 
-def neighbour_hues(points: np.ndarray, labels: np.ndarray, weights: np.ndarray, hues: int) -> np.ndarray:
+def neighbour_hues(
+    points: np.ndarray, labels: np.ndarray, weights: np.ndarray, hues: int, first: int | None = None
+) -> np.ndarray:
     """A hue (0..hues-1) for each cluster, unlike its nearest clusters': a greedy colouring of the graph of nearest
-    centroids, big clusters first. Colour separates neighbours; it does not name a cluster."""
+    centroids, big clusters first. Colour separates neighbours; it does not name a cluster. The cluster `first` gets the
+    last hue, in which its centroid is drawn, so that no neighbour has it."""
     counts = np.bincount(labels)
     several = np.flatnonzero(counts > 1)
     hue = np.zeros(len(counts), dtype=int)
@@ -377,7 +389,10 @@ def neighbour_hues(points: np.ndarray, labels: np.ndarray, weights: np.ndarray, 
     for row, others in enumerate(nearest):
         linked[row, others] = linked[others, row] = True
     given = np.full(len(several), -1)
+    given[several == first] = hues - 1
     for row in np.argsort(-counts[several], kind="stable"):
+        if given[row] >= 0:
+            continue
         # More neighbours than hues: take the hue whose nearest bearer is farthest away.
         gaps = [min((distance[row, other] for other in np.flatnonzero(linked[row] & (given == candidate))), default=np.inf)
                 for candidate in range(hues)]  # fmt: skip
@@ -387,22 +402,26 @@ def neighbour_hues(points: np.ndarray, labels: np.ndarray, weights: np.ndarray, 
     return hue
 
 
-def cluster_key(parents: Sequence[str], palette: Palette) -> str:
+def cluster_key(parents: Sequence[str], neurons: int, palette: Palette) -> str:
     """The legend as HTML below the figure, where it takes no width from it and prints."""
     shapes = " &nbsp; ".join(f"{GLYPHS[index % len(GLYPHS)]}&nbsp;{escape(name)}" for index, name in enumerate(parents))
+    unit = mark_size(neurons)
     dots = "".join(
         f"<span style='display:inline-block;width:{size}px;height:{size}px;border-radius:50%;border:1px solid {palette.ink};"
         f"margin:0 3px 0 8px;vertical-align:middle'></span>{label}"
-        for size, label in ((4, "¼×"), (7, "1×"), (14, "4×"))
+        for size, label in ((round(unit / 2), "¼×"), (round(unit), "1×"), (round(2 * unit), "4×"))
     )
     swatch = "display:inline-block;width:11px;height:11px;border-radius:50%;vertical-align:-1px;margin-right:4px;"
-    return (
-        f"<div style='font-size:14px;line-height:1.8;color:{palette.muted}'>{shapes} &nbsp;·&nbsp; area = importance ÷ mean:"
-        f"{dots} &nbsp;·&nbsp; <span style='{swatch}background:{palette.ink}'></span>densest cluster, lines to its centroid "
-        f"<span style='color:{palette.hues[5]};font-weight:700'>+</span> &nbsp;·&nbsp; "
-        f"<span style='{swatch}background:{palette.grey};opacity:.6'></span>alone &nbsp;·&nbsp; six hues only tell "
-        f"neighbouring clusters apart</div>"
-    )
+    items = [
+        shapes,
+        f"area: importance ÷ mean{dots}",
+        f"<span style='{swatch}background:{palette.ink}'></span>densest cluster, lines to its centroid "
+        f"<span style='color:{palette.hues[5]};font-weight:700'>+</span>",
+        f"<span style='{swatch}background:{palette.grey};opacity:.6'></span>alone",
+        "other colours only tell neighbouring clusters apart",
+    ]
+    words = "".join(f"<span style='white-space:normal;margin-right:18px;display:inline-block'>{item}</span>" for item in items)
+    return f"<div style='font-size:14px;line-height:1.8;color:{palette.muted}'>{words}</div>"
 
 
 def _frame(points: np.ndarray) -> tuple[np.ndarray, float]:
@@ -426,6 +445,17 @@ def _layout(palette: Palette, height: int) -> dict[str, Any]:
         "font": {"family": FONT, "size": TEXT, "color": palette.ink}, "dragmode": False,
         "hoverlabel": {"bgcolor": palette.paper, "font": {"color": palette.ink, "size": TEXT}, "bordercolor": palette.muted},
     }  # fmt: skip
+
+
+def _rows(palette: Palette) -> dict[str, Any]:
+    """The vertical axis of a figure with one row per network."""
+    return {"autorange": "reversed", "showgrid": False, "zeroline": False, "ticks": "", "ticklabelstandoff": 4,
+            "fixedrange": True, "tickfont": {"size": TEXT, "color": palette.ink}}  # fmt: skip
+
+
+def _room(names: Sequence[str]) -> int:
+    """Pixels for row names; Plotly's own estimate cuts the longest one off."""
+    return 14 + round(7.2 * max(len(name.replace("<b>", "").replace("</b>", "")) for name in names))
 
 
 def _axis(palette: Palette) -> dict[str, Any]:

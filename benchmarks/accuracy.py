@@ -20,7 +20,7 @@ from retrofit_core import METHODS, ensemble, evaluate
 from retrofit_core.data import load
 from retrofit_core.importance import IMPORTANCE, importance_scores
 from retrofit_core.levels import partition
-from retrofit_core.runs import read_inputs
+from retrofit_core.runs import RunConfig, read_inputs
 
 SEEDS = (0, 1, 2)
 FITS = ("Linear", "Gradient")
@@ -32,37 +32,37 @@ def main() -> None:
     parser.add_argument("--fit", choices=FITS, action="append", help="default: both")
     parser.add_argument("--pair", choices=PAIRS, action="append", help="default: all three")
     arguments = parser.parse_args()
-    for pair, fit in itertools.product(arguments.pair or PAIRS, arguments.fit or FITS):
-        measure(shared_folder(), pair, fit)
+    for pair in arguments.pair or PAIRS:
+        base = config(shared_folder(), pair)
+        test = load(base.data, "test")
+        models = read_inputs(base).models
+        reference = {f"parent {k}": evaluate(model, test)["accuracy"] for k, model in enumerate(models)}
+        reference["ensemble"] = evaluate(ensemble(models), test)["accuracy"]
+        print(pair, {name: round(value, 2) for name, value in reference.items()}, flush=True)
+        scores = {name: _scores(dataclasses.replace(base, importance=name)) for name in IMPORTANCE}
+        facts = {"pair": pair, "samples": 400, "test images": len(test), "reference": reference,
+                 "importance seconds": {name: spent for name, (_, spent) in scores.items()}}  # fmt: skip
+        for fit in arguments.fit or FITS:
+            measure(base, fit, models, {name: found for name, (found, _) in scores.items()}, facts)
 
 
-def measure(shared: Path, pair: str, fit: str) -> None:
-    """All rows of one pair, written after each pass; importance is computed once, on each parent's own rows."""
-    base = config(shared, pair)
+def measure(base: RunConfig, fit: str, models: Any, scores: dict[str, Any], facts: dict[str, Any]) -> None:
+    """All rows of one pair and kind of fit, written after each seed."""
     test = load(base.data, "test")
-    models = read_inputs(base).models
-    reference = {f"parent {k}": evaluate(model, test)["accuracy"] for k, model in enumerate(models)}
-    reference["ensemble"] = evaluate(ensemble(models), test)["accuracy"]
-    print(pair, {name: round(value, 2) for name, value in reference.items()}, flush=True)
-    scores, scoring = {}, {}
-    for importance in IMPORTANCE:
-        inputs = read_inputs(dataclasses.replace(base, importance=importance))
-        scores[importance], scoring[importance] = _scores(inputs, importance)
     rows: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
     for seed in SEEDS:
         fusion = read_inputs(dataclasses.replace(base, seed=seed)).fusion
         for importance, method in itertools.product(IMPORTANCE, (name for name in METHODS if fit in name)):
-            for toward, ridge in _variants(fit, importance, pair):
+            for toward, ridge in _variants(fit, importance, facts["pair"]):
                 found = METHODS[method](models, fusion, importance=_given(scores[importance]),
                                         importance_data="fusion", toward=toward, ridge=ridge, seed=seed)  # fmt: skip
                 accuracy = evaluate(found.model, test)["accuracy"]
                 variant = f"toward {toward}, {ridge}" if fit == "Linear" else ""
                 rows.setdefault((method, importance, variant), []).append((accuracy, found.seconds))
                 print(f"seed {seed} {method} {importance} {variant}: {accuracy:.2f} {found.seconds:.1f} s", flush=True)
-        content = {"pair": pair, "seeds": SEEDS[: SEEDS.index(seed) + 1], "samples": 400, "test images": len(test),
-                   "reference": reference, "importance seconds": scoring,
-                   "rows": [_row(key, values) for key, values in rows.items()]}  # fmt: skip
-        write(f"accuracy-{PAIRS[pair][0]}-{fit.lower()}", content)
+        done = [_row(key, values) for key, values in rows.items()]
+        name = Path(base.models[0]).stem.removesuffix("-0")
+        write(f"accuracy-{name}-{fit.lower()}", {**facts, "seeds": SEEDS[: SEEDS.index(seed) + 1], "rows": done})
 
 
 def _variants(fit: str, importance: str, pair: str) -> list[tuple[str, str]]:
@@ -70,6 +70,8 @@ def _variants(fit: str, importance: str, pair: str) -> list[tuple[str, str]]:
     if fit == "Gradient":
         return [("zero", "auto")]
     others = STRENGTHS if importance == "uniform" and "VGG11, non-IID" in pair else ()
+    if importance == "deeplift":
+        return [("zero", "auto")]
     return [("zero", "auto"), ("parents", "auto"), *(("zero", strength) for strength in others)]
 
 
@@ -81,12 +83,14 @@ def _row(key: tuple[str, str, str], values: list[tuple[float, float]]) -> dict[s
             "median seconds": statistics.median(seconds for _, seconds in values)}  # fmt: skip
 
 
-def _scores(inputs: Any, importance: str) -> tuple[list[list[torch.Tensor]], float]:
+def _scores(settings: RunConfig) -> tuple[list[list[torch.Tensor]], float]:
+    """Each parent's scores on its own training rows, and the seconds."""
+    inputs = read_inputs(settings)
     start = time.perf_counter()
     found = []
     for index, model in enumerate(inputs.models):
         x, y = inputs.importance[index] if isinstance(inputs.importance, list) else inputs.fusion
-        found.append(importance_scores(partition(model, x[:2]), x, y, importance).values)
+        found.append(importance_scores(partition(model, x[:2]), x, y, settings.importance).values)
     return found, time.perf_counter() - start
 
 

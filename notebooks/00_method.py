@@ -13,9 +13,10 @@
 # %% [markdown]
 # # Two half-blind networks become one: the method, step by step
 #
-# **What is shown.** Two small networks each learn five of the ten digits. We join them into *one* network of the same
-# size that knows all ten. No training on labels takes part in the joining: we only watch the two networks work on 400
-# images and solve linear equations. At the end the library's `fuse` does the same in one call and gives the same weights.
+# **What is shown.** Two small networks each learn five of the ten digits. We join them into *one* network of
+# the same size that knows all ten. Nothing is trained for that: we watch the two networks work on 400 images,
+# group neurons that behave alike and solve linear equations. At the end the library's `fuse` does it in one
+# call and gives the same weights.
 #
 # **How long it takes.** About 20 seconds on one processor core. No network, no graphics card.
 #
@@ -55,14 +56,14 @@ from retrofit_core.results import principal_components
 BLUE, ORANGE, TEAL, GREY, INK = "#0072B2", "#D55E00", "#0B6E6E", "#8A8A85", "#111111"
 PARENTS = (BLUE, ORANGE)  # M1, M2 in every picture
 SIGNED = LinearSegmentedColormap.from_list("signed", [BLUE, "white", ORANGE])  # negative, zero, positive
-plt.rcParams.update({"figure.dpi": 100, "font.size": 11, "axes.titlesize": 12, "axes.titlelocation": "left",
-                     "axes.spines.top": False, "axes.spines.right": False, "figure.constrained_layout.use": True})  # fmt: skip
+plt.rcParams.update({"figure.dpi": 100, "font.size": 11, "axes.titlesize": 12, "axes.titlelocation": "left"})
+plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "figure.constrained_layout.use": True})
 
 # %% [markdown]
 # ## The two base models
 #
-# The data are 8 x 8 images of handwritten digits. The ten classes are dealt out: $M_1$ gets all training images of five
-# digits, $M_2$ all images of the other five. Nobody sees all ten.
+# The data are 8 x 8 images of handwritten digits. The ten classes are dealt out: $M_1$ gets all training
+# images of five digits, $M_2$ all images of the other five. Nobody sees all ten.
 
 # %%
 images, test = load("digits", "train"), load("digits", "test")
@@ -74,17 +75,19 @@ for k, rows in enumerate(parts):
         ax.imshow(images.pixels([row])[0, 0], cmap="Greys")
         ax.set(xticks=[], yticks=[], title=f"{digit}")
         ax.spines[:].set(visible=True, color=PARENTS[k], linewidth=3)
-fig.supxlabel(f"blue: {len(parts[0])} images for M1    orange: {len(parts[1])} images for M2", fontsize=11)
+fig.supxlabel(
+    f"left, blue: {len(parts[0])} images for M1        right, orange: {len(parts[1])} images for M2", fontsize=11
+)
 plt.show()
 
 # %% [markdown]
-# Each base model is a plain network, 64 pixels to 32 to 32 neurons to 10 classes. Each is trained by itself, from its own
-# random start.
+# Each base model is a plain network, 64 pixels to 32 to 32 neurons to 10 classes. Each is trained by itself,
+# from its own random start.
 #
-# **Claim: neither can do the job, and averaging their weights makes nothing better.** A base model cannot get more than
-# about half of the test images right. Neuron 5 of $M_1$ and neuron 5 of $M_2$ have nothing to do with each other, so the
-# mean of their weights means nothing. Asking both networks and averaging their *answers* (the ensemble) works, but it
-# needs both networks for ever. We want one.
+# **Claim: neither can do the job, nor can the average of their weights.** A base model cannot get more than
+# about half of the test images right. Neuron 5 of $M_1$ and neuron 5 of $M_2$ have nothing to do with each
+# other, so the mean of their weights means nothing. Asking both networks and averaging their *answers* (the
+# ensemble) works, but it needs both networks for ever. We want one.
 
 # %%
 models = [build({"architecture": "mlp", "sizes": [64, 32, 32, 10]}, seed=k) for k in (0, 1)]
@@ -99,9 +102,9 @@ assert max(accuracy["M1"], accuracy["M2"], accuracy["average of weights"]) < 60 
 # %% [markdown]
 # ## Levels
 #
-# **Claim: a network is a chain of levels.** We cut after every linear layer, before its activation function. Running the
-# levels one after the other gives the network's output, bit for bit. The network to be fused starts as a copy of $M_1$;
-# all its weights will be overwritten.
+# **Claim: a network is a chain of levels.** We cut after every linear layer, before its activation function.
+# Running the levels one after the other gives the network's output, bit for bit. The network to be fused
+# starts as a copy of $M_1$; all its weights will be overwritten.
 
 # %%
 samples = balanced(images.labels, 400, rows=parts[0])  # as in the paper: the fusion images come from M1's data
@@ -116,11 +119,12 @@ assert torch.equal(compose(parents[0], X), models[0](X))
 # %% [markdown]
 # ## Level 1
 #
-# **Line 2 of the algorithm: look at the neurons at work.** All base models run on the same 400 fusion images. Their
-# outputs side by side are $z$: one row per image, one column per neuron, 32 + 32 = 64 columns. A neuron *is* its column:
-# two neurons are alike if their columns are alike.
+# **Line 2 of the algorithm: look at the neurons at work.** All base models run on the same 400 fusion images.
+# Their outputs side by side are $z$: one row per image, one column per neuron, 32 + 32 = 64 columns. A neuron
+# *is* its column: two neurons are alike if their columns are alike.
 #
-# The 400 images show only the five digits of $M_1$. Still, $M_2$'s neurons answer to them.
+# **Claim: both halves have something to say.** The 400 images show only the five digits of $M_1$. Still,
+# $M_2$'s neurons tell these digits apart: along a line of the picture the colour changes from digit to digit.
 
 # %%
 with torch.no_grad():
@@ -128,7 +132,7 @@ with torch.no_grad():
 print("z:", tuple(z.shape), "\n", z[:3, :6].numpy().round(2), "...")
 by_digit = images.labels[samples].argsort(stable=True)
 fig, ax = plt.subplots(figsize=(9, 3.8))
-picture = ax.imshow(z[by_digit].T, aspect="auto", cmap=SIGNED, vmin=-6, vmax=6, interpolation="nearest")
+picture = ax.imshow(z[by_digit].T, aspect="auto", cmap=SIGNED, vmin=-4, vmax=4, interpolation="nearest")
 starts = torch.bincount(images.labels[samples], minlength=10).cumsum(0)
 shown = images.labels[samples].unique().tolist()
 ax.set_xticks([float(starts[d]) - 40 for d in shown], [f"digit {d}" for d in shown])
@@ -140,9 +144,10 @@ ax.set_title(f"Both halves react: mean spread {spread[:32].mean():.1f} in M1, {s
 plt.show()
 
 # %% [markdown]
-# **Line 3: how much does each neuron matter?** The score $s_j$ is the neuron's *conductance*: how much of the decision
-# for the right class flows through it, while the image is faded in from the mean image. Each base model is asked about its own
-# training images. The scores of one model and level are scaled to sum 1.
+# **Line 3: how much does each neuron matter?** The score $s_j$ is the neuron's *conductance*: how much of the
+# decision for the right class flows through it, while the image is faded in from plain grey. Each base model
+# is asked about 400 of its own training images, with their labels. The scores of one model and level are
+# scaled to sum 1.
 #
 # **Claim: the scores are far from equal.** So a mean over a group should not treat its neurons as equals.
 
@@ -151,7 +156,9 @@ own_data = []
 for rows in parts:
     own = balanced(images.labels, 400, rows=rows)
     own_data.append((images.inputs(own), images.labels[own]))
-scores = [importance_scores(levels, x, y, "conductance").values for levels, (x, y) in zip(parents, own_data, strict=True)]
+scores = [
+    importance_scores(levels, x, y, "conductance").values for levels, (x, y) in zip(parents, own_data, strict=True)
+]
 s = torch.cat([parent[0] for parent in scores])  # (64,)
 fig, ax = plt.subplots(figsize=(8, 2.8))
 ax.hist([s[:32].numpy(), s[32:].numpy()], bins=16, color=PARENTS, label=["M1", "M2"], edgecolor="white")
@@ -159,13 +166,16 @@ ax.axvline(1 / 32, color=INK, linestyle="--", linewidth=1)
 ax.annotate("uniform: 1/32", (1 / 32, ax.get_ylim()[1]), xytext=(4, -8), textcoords="offset points", fontsize=10)
 ax.set(xlabel="importance $s_j$", ylabel="neurons")
 top = s.sort(descending=True).values
-ax.set_title(f"The most important neuron weighs {top[0] / top[-1]:.0f} times as much as the least")
+ax.set_title(f"The 16 most important of 64 neurons carry {50 * top[:16].sum():.0f} % of all importance, "
+             f"the 16 least {50 * top[-16:].sum():.0f} %")  # fmt: skip
 ax.legend(frameon=False)
 plt.show()
+assert top[:16].sum() > 2 * top[-16:].sum()
 
 # %% [markdown]
-# **The moments.** Neither images nor activations are needed from here on, only sums over the images: $x^\top x$,
-# $x^\top z$ and $z^\top z$. Here $x$ holds the inputs of the *fused* level (64 pixels and a 1 for the bias).
+# **The moments.** Grouping and fit need neither images nor activations, only sums over the images: $x^\top
+# x$, $x^\top z$ and $z^\top z$. Here $x$ holds the inputs of the *fused* level (64 pixels and a 1 for the
+# bias).
 #
 # **Claim: sums are enough and they add up.** Two batches of 200 images give the same sums as all 400 at once.
 
@@ -188,13 +198,14 @@ fig.supxlabel(f"{400 * (64 + 65):,} numbers became {sum(m.numel() for m in (sums
 plt.show()
 
 # %% [markdown]
-# **Projection.** A linear level can only produce linear combinations of its inputs. So each $z_j$ is replaced by the best
-# that the fused level can make of it: its ridge fit on $x$. The ridge $\lambda$ keeps the weights small where the images
-# say nothing. The *projected Gram matrix* $G$ holds the inner products of these 64 fits. Distances between neurons follow
-# from it: $\lVert\varphi_i-\varphi_j\rVert^2 = G_{ii} + G_{jj} - 2G_{ij}$.
+# **Projection.** A linear level can only produce linear combinations of its inputs. So each $z_j$ is replaced
+# by the best that the fused level can make of it: its ridge fit on $x$. The ridge $\lambda$ keeps the weights
+# small where the images say nothing. The *projected Gram matrix* $G$ holds the inner products of these 64
+# fits. Distances between neurons follow from it: $\lVert\varphi_i-\varphi_j\rVert^2 = G_{ii} + G_{jj} -
+# 2G_{ij}$.
 #
-# **Claim: at level 1 almost nothing is lost.** Fused model and base models read the same pixels, so every base neuron is
-# within reach. Only the ridge takes a little. At later levels this will change.
+# **Claim: at level 1 almost nothing is lost.** Fused model and base models read the same pixels, so every
+# base neuron is within reach. Only the ridge takes a little. At later levels this will change.
 
 # %%
 solution = solve(sums, "auto")
@@ -206,9 +217,9 @@ assert 0.9 < kept <= 1
 
 # %% [markdown]
 # **Line 4: group the neurons.** 64 base neurons shall be served by 32 fused neurons. k-means finds 32 groups
-# $R_1 \dots R_{32}$ with small weighted distances to their means. It reads distances from $G$. The groups' order is free;
-# the library numbers them so that group $k$ lies near neuron $k$ of $M_1$. (`fuse` seeds level $l$ with
-# `seed * 1_000_003 + l - 1`; we do the same, with seed 0.)
+# $R_1 \dots R_{32}$ with small weighted distances to their means. It reads distances from $G$. The groups'
+# order is free; the library numbers them so that group $k$ lies near neuron $k$ of $M_1$. (`fuse` seeds level
+# $l$ with `seed * 1_000_003 + l - 1`; we do the same, with seed 0.)
 
 # %%
 groups = kmeans(G, s, (32, 32), 32, generator=torch.Generator().manual_seed(0))
@@ -221,8 +232,9 @@ print(f"{len(mixed)} groups have members from both models, {sum(len(r) == 1 for 
 assert sorted(j for r in R for j in r) == list(range(64)) and min(map(len, R)) >= 1
 
 # %% [markdown]
-# **Claim: the groups are the pattern in $G$.** Left: the neurons in their own order, no pattern in sight. Right: the same
-# matrix, sorted by groups, the largest first. Like neurons now stand together, as orange blocks along the diagonal.
+# **Claim: the groups are the pattern in $G$.** Left: the neurons in their own order, no pattern in sight.
+# Right: the same matrix, sorted by groups, the largest first. Like neurons now stand together, as orange
+# blocks along the diagonal.
 
 # %%
 length = G.diagonal().sqrt()
@@ -231,7 +243,9 @@ order = torch.tensor([j for r in sorted(R, key=len, reverse=True) for j in r])
 same = groups.labels[:, None] == groups.labels
 inside, outside = cosine[same & ~torch.eye(64, dtype=torch.bool)].mean(), cosine[~same].mean()
 fig, axes = plt.subplots(1, 2, figsize=(9, 4.4))
-for ax, chosen, title in zip(axes, (torch.arange(64), order), ("by model: M1, then M2", "sorted by groups"), strict=True):
+for ax, chosen, title in zip(
+    axes, (torch.arange(64), order), ("by model: M1, then M2", "sorted by groups"), strict=True
+):
     picture = ax.imshow(cosine[chosen][:, chosen], cmap=SIGNED, vmin=-1, vmax=1)
     ax.set(title=title, xticks=[], yticks=[], xlabel="neuron", ylabel="neuron")
 edge = -0.5
@@ -245,89 +259,110 @@ plt.show()
 assert inside > outside + 0.3
 
 # %% [markdown]
-# **The same groups as a picture of points.** Each neuron is a point with 400 coordinates, one per image. The two
-# directions of the greatest spread (principal components) can be drawn. Lines tie the members of a group to their
-# weighted mean. Groups with one member are grey. Colours only separate neighbours; they name no group.
+# **The same groups as a picture of points.** Each neuron is a point with 400 coordinates, one per image. The
+# two directions of the greatest spread (principal components) can be drawn. Lines tie the members of a group
+# to their weighted mean. Groups with one member are grey. Colours only separate neighbours; they name no
+# group.
+#
+# **Claim: important neurons get fused neurons of their own.** Moving a neuron costs its importance times the
+# squared distance. So the large marks stand alone or near their mean, and the small ones have to share.
 
 # %%
 points, explained = principal_components(sums.zz, 2)
 A = groups.averaging(s)  # (64, 32)
 centres = A.T @ points
-several = sorted((k for k in range(32) if len(R[k]) > 1), key=lambda k: float(torch.atan2(centres[k, 1], centres[k, 0])))
+several = sorted(
+    (k for k in range(32) if len(R[k]) > 1), key=lambda k: float(torch.atan2(centres[k, 1], centres[k, 0]))
+)
 hues = {k: (BLUE, "#E69F00", "#009E73", "#CC79A7", "#56B4E9", ORANGE)[i % 6] for i, k in enumerate(several)}
 fig, ax = plt.subplots(figsize=(7.5, 6))
 for j, k in enumerate(groups.labels.tolist()):
     hue = hues.get(k, GREY)
     ax.plot(*torch.stack([points[j], centres[k]]).T, color=hue, linewidth=1.2, zorder=1)
-    ax.scatter(*points[j], s=60 * 32 * s[j] + 15, marker="oD"[j // 32], color=hue, edgecolor=INK, linewidth=0.8, zorder=2)
+    ax.scatter(
+        *points[j], s=60 * 32 * s[j] + 15, marker="oD"[j // 32], color=hue, edgecolor=INK, linewidth=0.8, zorder=2
+    )
 for k in several:
     ax.scatter(*centres[k], marker="+", s=50, color=INK, linewidth=1.2, zorder=3)
-ax.set(xlabel=f"component 1 ({100 * explained[0]:.0f} % of the variance)", ylabel=f"component 2 ({100 * explained[1]:.0f} %)")
-ax.set_title(f"{len(several)} groups with several members, {len(mixed)} of them across the two models\n"
+ax.set(
+    xlabel=f"component 1 ({100 * explained[0]:.0f} % of the variance)",
+    ylabel=f"component 2 ({100 * explained[1]:.0f} %)",
+)
+alone, sharing = (s[[j for r in R if (len(r) == 1) == single for j in r]].mean() for single in (True, False))
+ax.set_title(f"Mean importance {alone:.3f} of neurons alone in their group, {sharing:.3f} of the others\n"
              "circle: M1, diamond: M2, area: importance, +: weighted mean")  # fmt: skip
 plt.show()
+assert alone > sharing
 
 # %% [markdown]
 # **Lines 5 to 7: the targets.** Fused neuron $k$ shall behave like the importance-weighted mean of its group,
-# $T_k = \sum_{j\in R_k} s_j z_j \big/ \sum_{j\in R_k} s_j$. Written for all $k$ at once this is $T = zA$. Column $k$ of
-# $A$ holds the shares of group $k$, which sum to 1.
+# $T_k = \sum_{j\in R_k} s_j z_j \big/ \sum_{j\in R_k} s_j$. Written for all $k$ at once this is $T = zA$.
+# Column $k$ of $A$ holds the shares of group $k$, which sum to 1.
 
 # %%
 T = z @ A  # (400, 32)
-k = max(mixed, key=lambda k: len(R[k]))
-by_hand = sum(s[j] * z[:, j] for j in R[k]) / sum(s[j] for j in R[k])
-assert torch.allclose(T[:, k], by_hand) and torch.allclose(A.sum(0), torch.ones(32).double())
-fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), width_ratios=[1.15, 1])
-axes[0].imshow(A.T, cmap="Greys", aspect="auto", vmin=0, vmax=1)
+by_interest = sorted(several, key=lambda k: (k not in mixed, abs(len(R[k]) - 3)))  # across both models first, small
+k = by_interest[0]
+members = sorted(R[k], key=lambda j: -s[j])
+assert torch.allclose(T[:, k], sum(s[j] * z[:, j] for j in R[k]) / sum(s[j] for j in R[k]))
+assert torch.allclose(A.sum(0), torch.ones(32).double())
+fig, axes = plt.subplots(1, 2, figsize=(9.5, 3.8))
+axes[0].imshow(A.T, cmap="Greys", aspect="auto", vmin=0, vmax=1, interpolation="nearest")
 axes[0].axvline(31.5, color=INK, linewidth=1)
 axes[0].set(xticks=[15.5, 47.5], xticklabels=["M1's neurons", "M2's neurons"], ylabel="fused neuron $k$")
-axes[0].set_title("$A$ transposed: shares from 0 (white) to 1 (black)")
-for j in R[k]:
-    axes[1].plot(z[:40, j], color=PARENTS[j // 32], linewidth=1, label=f"M{1 + j // 32} neuron {j % 32}, share {A[j, k]:.2f}")
-axes[1].plot(T[:40, k], color=INK, linewidth=2, label=f"target $T_{{{k}}}$")
-axes[1].set(xlabel="fusion image (the first 40)", ylabel="output", ylim=(None, 1.8 * z[:40, R[k]].max()))
-axes[1].set_title(f"Group {k}: {len(R[k])} neurons, one target")
-axes[1].legend(frameon=False, fontsize=9, loc="upper left")
+axes[0].set_title("$A$ transposed: white 0, black 1")
+ascending = T[:, k].argsort()
+for j, marker in zip(members, "osD^v", strict=False):
+    name = f"M{1 + j // 32} neuron {j % 32}: {100 * A[j, k]:.0f} %"
+    axes[1].plot(z[ascending, j][::5], marker, markersize=4, color=PARENTS[j // 32], alpha=0.55, label=name)
+axes[1].plot(T[ascending, k][::5], color=INK, linewidth=2, label=f"target $T_{{{k}}}$")
+axes[1].set(xlabel="every fifth fusion image, by target", ylabel="output", xticks=[])
+first = torch.corrcoef(torch.stack([T[:, k], z[:, members[0]]]))[0, 1]
+axes[1].set_title(f"$T_{{{k}}}$ and its most important member: correlation {first:.2f}")
+axes[1].legend(frameon=False, fontsize=10, loc="upper left", bbox_to_anchor=(1, 1), handletextpad=0.3)
 plt.show()
 
 # %% [markdown]
-# **Lines 8 and 9: fit the weights.** The level is linear, so the best $V$ with $xV \approx T$ is the solution of linear
-# equations, no training loop. The scores decide the targets; they cancel in the fit of each neuron. The solution is
-# written into the fused network.
+# **Lines 8 and 9: fit the weights.** The level is linear, so the best $V$ with $xV \approx T$ is the solution
+# of linear equations, no training loop. The scores decide the targets; they cancel in the fit of each neuron.
+# The solution is written into the fused network.
 #
-# **Claim: a fused neuron looks like its group.** At level 1 the weights of a neuron are an 8 x 8 image. Rows: three groups
-# with members from both models. Left the members, right the fused neuron.
+# **Claim: a fused neuron looks like its group.** At level 1 the weights of a neuron are an 8 x 8 image. Each
+# row is a group: left its members (the four most important) with their shares, right the fused neuron.
 
 # %%
 V = ridge(fused[0], solution, A)  # (65, 32), bias in the last row
-pick = sorted(mixed, key=lambda k: (-len(R[k]), -float(s[R[k]].sum())))[:3]
-columns = max(len(R[k]) for k in pick) + 1
 weights = torch.cat([levels[0].affine.weight.detach() for levels in parents])  # (64, 64)
-alike = torch.cosine_similarity((weights.T.double() @ A), V[:-1], dim=0)[mixed].mean()
-fig, axes = plt.subplots(3, columns, figsize=(1.35 * columns + 1, 5))
-for row, k in zip(axes, pick, strict=True):
-    shown = [(f"M{1 + j // 32} n. {j % 32}", weights[j], PARENTS[j // 32]) for j in R[k]] + [(f"fused {k}", V[:-1, k], TEAL)]
-    for ax in row[len(R[k]) : -1]:
+alike = torch.cosine_similarity(weights.T.double() @ A, V[:-1], dim=0)  # (32,)
+fig, axes = plt.subplots(3, 5, figsize=(7.2, 5.2))
+for row, k in zip(axes, by_interest[:3], strict=True):
+    members = sorted(R[k], key=lambda j: -s[j])[:4]
+    for ax in row[len(members) : 4]:
         ax.axis("off")
-    for ax, (name, weight, colour) in zip([*row[: len(R[k])], row[-1]], shown, strict=True):
-        ax.imshow(weight.reshape(8, 8), cmap=SIGNED, vmin=-0.5, vmax=0.5)
+    for ax, j in zip([*row[: len(members)], row[4]], [*members, None], strict=True):
+        colour = TEAL if j is None else PARENTS[j // 32]
+        name = f"fused {k}" if j is None else f"M{1 + j // 32} n. {j % 32}: {100 * A[j, k]:.0f} %"
+        ax.imshow((V[:-1, k] if j is None else weights[j]).reshape(8, 8), cmap=SIGNED, vmin=-0.5, vmax=0.5)
         ax.set(xticks=[], yticks=[])
         ax.set_title(name, color=colour, fontsize=10)
         ax.spines[:].set(visible=True, color=colour, linewidth=2)
-fig.supxlabel(f"mixed groups: mean cosine {alike:.2f} between fused weights and the group's mean weights", fontsize=11)
+fig.supxlabel(
+    f"all 32 groups: cosine of fused weights and the group's mean weights {alike.mean():.2f} on average", fontsize=11
+)
 plt.show()
+assert alike.mean() > 0.8
 
 # %% [markdown]
 # **What was lost, and where?** Each base neuron $j$ is now represented by fused neuron $k$ of its group. The
-# *representation cost* is $J = \sum_k\sum_{j\in R_k} s_j \lVert z^{\mathcal F}_k - z_j\rVert^2$. Theorem 1 says that it has exactly
-# two parts:
+# *representation cost* is $J = \sum_k\sum_{j\in R_k} s_j \lVert z^{\mathcal F}_k - z_j\rVert^2$. Theorem 1
+# says that it has exactly two parts:
 #
 # - **grouping error** $\sum_k\sum_{j\in R_k} s_j\lVert T_k - z_j\rVert^2$: neurons in one group differ;
-# - **approximation error** $\sum_k\sum_{j\in R_k} s_j\lVert z^{\mathcal F}_k - T_k\rVert^2$: the level cannot hit its targets.
+# - **approximation error** $\sum_k\sum_{j\in R_k} s_j\lVert z^{\mathcal F}_k - T_k\rVert^2$: targets are missed.
 #
-# The mixed term vanishes because $T_k$ is the weighted mean. We check it with the outputs of the fused network itself.
-# (Eq. 1 of the paper lets every *image* choose its nearest fused neuron. One group for all images costs more, and is
-# what the algorithm makes small.)
+# The mixed term vanishes because $T_k$ is the weighted mean. We check it with the outputs of the fused
+# network itself. (Eq. 1 of the paper lets every *image* choose its nearest fused neuron. One group for all
+# images costs more, and is what the algorithm makes small.)
 
 # %%
 with torch.no_grad():
@@ -338,6 +373,7 @@ approximation = (s * (zF - T)[:, groups.labels].square().sum(0)).sum()
 nearest = (s * (zF[:, None] - z[:, :, None]).square().amin(2)).sum()
 print(f"J = {J:.3f} = grouping {grouping:.3f} + approximation {approximation:.3f}")
 print(f"difference {abs(J - grouping - approximation) / J:.0e} of J; Eq. 1, nearest neuron per image: {nearest:.3f}")
+print(f"unavoidable, by any weights: {unavoidable_error(sums, s):.6f}")
 assert torch.isclose(J, grouping + approximation, rtol=1e-6) and nearest <= J
 assert abs(grouping_error(sums.zz, s, A) / grouping - 1) < 1e-6  # the library gets both from the moments alone
 assert abs(approximation_error(sums, s, A, V) / approximation - 1) < 1e-3
@@ -345,11 +381,12 @@ assert abs(approximation_error(sums, s, A, V) / approximation - 1) < 1e-3
 # %% [markdown]
 # ## Level 2
 #
-# The same lines again, with one difference: $x$ is what the *fused* level 1 puts out, not what the base models put out.
-# The level learns to live with the errors made before it. This is the "retrofitting" of the title.
+# The same lines again, with one difference: $x$ is what the *fused* level 1 puts out, not what the base
+# models put out. The level learns to live with the errors made before it. This is the "retrofitting" of the
+# title.
 #
-# **Claim: now something is out of reach.** Level 1 handed over 32 numbers, not 64. What cannot be computed from them is
-# lost whatever the groups and weights of level 2: the *unavoidable* part.
+# **Claim: now something is out of reach.** Level 1 handed over 32 numbers, not 64. What cannot be computed
+# from them is lost whatever the groups and weights of level 2: the *unavoidable* part.
 
 # %%
 with torch.no_grad():
@@ -365,20 +402,24 @@ A = groups.averaging(s)
 V = ridge(fused[1], solution, A)
 with torch.no_grad():
     zF = compose(fused[:2], X).double()
-J, energy = (s * (zF[:, groups.labels] - z).square().sum(0)).sum(), s @ sums.zz.diagonal()
+J = (s * (zF[:, groups.labels] - z).square().sum(0)).sum()
+energy = s @ sums.zz.diagonal()
 grouping, approximation = grouping_error(sums.zz, s, A), approximation_error(sums, s, A, V)
 print(f"J = {J:.3f} = grouping {grouping:.3f} + approximation {approximation:.3f}")
-print(f"unavoidable: {unavoidable_error(sums, s):.3f}, which is {100 * unavoidable_error(sums, s) / energy:.1f} % of the energy")
-assert abs(J / (grouping + approximation) - 1) < 1e-4 and 0 < unavoidable_error(sums, s) < J
+unavoidable = unavoidable_error(sums, s)
+print(f"unavoidable, by any weights: {unavoidable:.3f}")
+print(f"J is {100 * J / energy:.1f} % of what there was to represent, sum of s_j |z_j|^2")
+assert abs(J / (grouping + approximation) - 1) < 1e-4 and 0.01 < unavoidable < J
 
 # %% [markdown]
 # ## Level 3, the class head
 #
-# The last level's neurons are the ten classes. Nothing has to be found here: class $c$ belongs to class $c$. The target
-# is again the importance-weighted mean.
+# The last level's neurons are the ten classes. Nothing has to be found here: class $c$ belongs to class $c$.
+# The target is again the importance-weighted mean.
 #
-# **Claim: the scores tell who knows the class.** $M_1$'s conductance is nearly zero for digits that it never saw, so for each
-# digit the target follows the model that learnt it. No label of the fusion images was used.
+# **Claim: the scores tell who knows the class.** The score of class $c$ adds up over a model's own images of
+# class $c$. $M_1$ has none of five digits, so its scores there vanish (the library keeps a trace, $10^{-8}$), and
+# the target follows $M_2$. Nothing else tells the method who learnt what.
 
 # %%
 with torch.no_grad():
@@ -397,15 +438,17 @@ ax.bar(range(10), shares[1], bottom=shares[0], color=ORANGE, hatch="//", edgecol
 ax.set(xticks=range(10), xlabel="digit", ylabel="share in the target", yticks=[0, 0.5, 1])
 ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
 owner = torch.isin(torch.arange(10), images.labels[parts[1]].unique()).long()
-ax.set_title(f"The model that learnt the digit has at least {100 * shares[owner, range(10)].min():.0f} % of its target")
+ax.set_title(
+    f"Each target follows the model that learnt the digit: share at least {shares[owner, range(10)].min():.6f}"
+)
 plt.show()
 assert (shares[owner, range(10)] > 0.5).all()
 
 # %% [markdown]
 # ## The same in one call
 #
-# **Claim: `fuse` does exactly this.** KF-Linear ("k-means fusion, linear fit") is `fuse` with k-means and the closed-form fit.
-# Its weights equal ours. Its table holds the errors of Theorem 1 for every level.
+# **Claim: `fuse` does exactly this.** KF-Linear ("k-means fusion, linear fit") is `fuse` with k-means and the
+# closed-form fit. Its weights equal ours. Its table holds the errors of Theorem 1 for every level.
 
 # %%
 result = METHODS["KF-Linear"](models, X, importance="conductance", importance_data=own_data, seed=0, device="cpu")
@@ -415,8 +458,8 @@ for (name, ours), theirs in zip(fused_model.state_dict().items(), result.model.s
 result.to_frame()[["level", "widths", "fused", "grouping error", "approximation error", "unavoidable error"]].round(3)
 
 # %% [markdown]
-# **Claim: the fused network knows all ten digits.** It has the size of one base model. It was fitted on images of five
-# digits only; what it knows of the other five came out of $M_2$'s weights.
+# **Claim: the fused network knows all ten digits.** It has the size of one base model. It was fitted on
+# images of five digits only; what it knows of the other five came out of $M_2$'s weights.
 
 # %%
 accuracy["fused"] = evaluate(fused_model, test)["accuracy"]
@@ -437,11 +480,11 @@ plt.show()
 assert accuracy["fused"] > accuracy["M1"] + 25 and accuracy["fused"] > accuracy["average of weights"] + 25
 
 # %% [markdown]
-# **Was it luck?** The digits can be dealt out in other ways. The whole experiment again for five deals, each with new
-# base models.
+# **Was it luck?** The digits can be dealt out in other ways. The whole experiment again for five deals, each
+# with new base models.
 #
 # **Claim, held by the last line: the fused network beats both base models and the average of weights in every
-# deal, by a wide margin.** It does not always reach the ensemble, which is twice as large.
+# deal, by more than 10 points.** It mostly stays below the ensemble, which is twice as large.
 
 # %%
 table = []
@@ -454,7 +497,12 @@ for seed in range(5):
     data = [(images.inputs(rows), images.labels[rows]) for rows in own]
     one = METHODS["KF-Linear"](pair, data[0][0], importance="conductance", importance_data=data, device="cpu").model
     table.append([evaluate(m, test)["accuracy"] for m in (*pair, average(pair), ensemble(pair), one)])
-    print(f"deal {seed}:  M1 {{:.1f}}  M2 {{:.1f}}  average {{:.1f}}  ensemble {{:.1f}}  fused {{:.1f}}".format(*table[-1]))
+    print(
+        f"deal {seed}:  M1 {{:.1f}}  M2 {{:.1f}}  average {{:.1f}}  ensemble {{:.1f}}  fused {{:.1f}}".format(
+            *table[-1]
+        )
+    )
 table = torch.tensor(table)
-print(f"fused: mean {table[:, 4].mean():.1f} %, standard deviation {table[:, 4].std():.1f}; ensemble: {table[:, 3].mean():.1f} %")
+mean, deviation = table.mean(0), table.std(0)
+print(f"fused: mean {mean[4]:.1f} %, standard deviation {deviation[4]:.1f}; ensemble: mean {mean[3]:.1f} %")
 assert (table[:, 4] > table[:, :3].amax(1) + 10).all()

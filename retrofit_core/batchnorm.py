@@ -6,14 +6,17 @@ import torch
 from torch import nn
 
 BATCHNORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+Affine = nn.Linear | nn.Conv2d
+BatchNorm = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
 
 
 @torch.no_grad()
-def folded(affine: nn.Module, norm: nn.Module) -> nn.Module:
+def folded(affine: Affine, norm: BatchNorm) -> Affine:
     """A new layer equal to `norm(affine(x))` in evaluation mode, up to rounding.
 
     With scale = gamma / sqrt(running_var + eps): weight * scale per output neuron, bias = beta + (bias - mean) * scale.
     """
+    assert norm.running_mean is not None and norm.running_var is not None
     layer = copy.deepcopy(affine)
     scale = torch.rsqrt(norm.running_var + norm.eps)
     if norm.weight is not None:
@@ -29,13 +32,14 @@ def folded(affine: nn.Module, norm: nn.Module) -> nn.Module:
 
 
 @torch.no_grad()
-def put_back(layer: nn.Module, affine: nn.Module, norm: nn.Module) -> None:
+def put_back(layer: Affine, affine: Affine, norm: BatchNorm) -> None:
     """Write a folded layer into `affine` and make `norm` the identity, so that the architecture keeps its BatchNorm.
 
     The bias goes where there is room for it: into the affine layer if it has one, else into the BatchNorm.
     Raises:
         ValueError: the BatchNorm has no affine parameters and the layer before it no bias.
     """
+    assert norm.running_mean is not None and norm.running_var is not None and layer.bias is not None
     affine.weight.copy_(layer.weight)
     norm.running_mean.zero_()
     norm.running_var.fill_(1 - norm.eps)  # so that sqrt(running_var + eps) = 1

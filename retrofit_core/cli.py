@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,7 +29,8 @@ from .importance import IMPORTANCE
 from .levels import Level, partition
 from .methods import METHODS
 from .monitor import Cancelled, Event, Monitor
-from .runs import RunConfig, checkpoint_metadata, execute, measure, read_config
+from .registry import find
+from .runs import RunConfig, checkpoint_metadata, execute, read_config
 from .training import train
 
 INTERRUPTED = 130  # what shells report for Ctrl-C
@@ -68,15 +68,6 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return register
 
 
-Method = StrEnum("Method", {name: name.lower() for name in METHODS})
-Score = StrEnum("Score", {name: name for name in IMPORTANCE})
-Split = StrEnum("Split", {name: name for name in SPLITS})
-Preset = StrEnum("Preset", {"default": "default", "paper": "paper"})
-Toward = StrEnum("Toward", {"zero": "zero", "parents": "parents"})
-Head = StrEnum("Head", {"scores": "scores", "mean": "mean", "shares": "shares"})
-Own = StrEnum("Own", {"own": "own", "fusion": "fusion"})
-From = StrEnum("From", {"parent0": "parent0", "iid": "iid"})
-
 Checkpoints = Annotated[list[Path], typer.Argument(help="Checkpoints (.safetensors, or .pt with tensors only).")]
 Data = Annotated[str, typer.Option(help='Folder of a data set (IDX or parquet files), or "digits", which is built in.')]
 Mean = Annotated[str | None, typer.Option(help='Channel means for a data set nobody knows, e.g. "0.5 0.5 0.5".')]
@@ -94,7 +85,7 @@ Seed = Annotated[int, typer.Option(help="Same seed, same numbers.")]
 def train_command(
     data: Data = "digits",
     arch: Annotated[str, typer.Option(help="cnn, mlp, a preset such as vgg11-half, or a JSON spec.")] = "cnn",
-    split: Annotated[Split, typer.Option(help="Who gets which rows.", case_sensitive=False)] = Split.sharded,
+    split: Annotated[str, typer.Option(help=f"Who gets which rows: {', '.join(SPLITS)}.")] = "sharded",
     parts: Annotated[int, typer.Option(min=1, help="Number of parents.")] = 2,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over each parent's rows.")] = 20,
     seed: Seed = 0,
@@ -110,7 +101,7 @@ def train_command(
     """
     images = load(data, "train", _floats(mean), _floats(std))
     test = load(data, "test", _floats(mean), _floats(std))
-    rows = SPLITS[split.value](images.labels, parts, seed=seed)
+    rows = find(SPLITS, split, "split")(images.labels, parts, seed=seed)
     files = [out_folder / f"parent-{index}.safetensors" for index in range(parts)]
     found = []
     with _progress(as_json) as monitor:
@@ -119,15 +110,15 @@ def train_command(
             train(model, images, part, epochs=epochs, seed=seed * 1000 + index, monitor=monitor, device=device)
             measured = evaluate(model, test)
             counts = torch.bincount(images.labels[part], minlength=len(images.classes)).tolist()
-            recipe = {"epochs": epochs, "seed": seed, "split": split.value, "part": index, "parts": parts}
+            recipe = {"epochs": epochs, "seed": seed, "split": split, "part": index, "parts": parts}
             save_model(model, file, classes=list(images.classes), mean=list(images.mean), std=list(images.std),
                        data=images.name, class_counts=counts, recipe=recipe)  # fmt: skip
             found.append({"model": str(file), "class_counts": counts, **measured})
     write_splits(out_folder / "splits.json", rows, images.labels, model_files=files,
-                 split=f"{split.value}, {parts} parts, seed {seed}", training_set=f"{images.name} train")  # fmt: skip
+                 split=f"{split}, {parts} parts, seed {seed}", training_set=f"{images.name} train")  # fmt: skip
     if as_json:
         return _print_json({"parents": found, "splits": str(out_folder / "splits.json")})
-    table = _table("parent", "test accuracy %", "training images per class", title=f"{images.name}, {split.value}")
+    table = _table("parent", "test accuracy %", "training images per class", title=f"{images.name}, {split}")
     for row in found:
         table.add_row(Path(row["model"]).name, f"{row['accuracy']:.2f}", " ".join(map(str, row["class_counts"])))
     out.print(table)
@@ -148,23 +139,23 @@ def _fitting(spec: dict[str, Any], images: Images) -> dict[str, Any]:
 def fuse_command(
     models: Annotated[list[Path] | None, typer.Argument(help="Parents; the first one gives the architecture.")] = None,
     data: Data = "digits",
-    method: Annotated[Method, typer.Option(case_sensitive=False, help="HF pairs two equal parents, KF clusters any number "
-                                           "of any width; Linear is the closed form.")] = Method["KF-Linear"],
-    importance: Annotated[Score, typer.Option(case_sensitive=False, help="What a neuron counts.")] = Score["uniform"],
-    importance_data: Annotated[Own | None, typer.Option(help="own: each parent's training rows (needs --splits); fusion: "
+    method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}: HF pairs two equal parents, KF clusters any number "
+                                        "of any width; Linear is the closed form.")] = "KF-Linear",
+    importance: Annotated[str, typer.Option(help=f"What a neuron counts: {', '.join(IMPORTANCE)}.")] = "uniform",
+    importance_data: Annotated[str | None, typer.Option(help="own: each parent's training rows (needs --splits); fusion: "
                                                         "the fusion samples. Default: own where there are splits.")] = None,
-    fusion_from: Annotated[From | None, typer.Option(help="parent0: parent 0's training rows (the paper; needs --splits); "
-                                                     "iid: all rows. Default: parent0 where there are splits.")] = None,
+    fusion_from: Annotated[str | None, typer.Option(help="parent0: parent 0's training rows (the paper; needs --splits); "
+                                                    "iid: all rows. Default: parent0 where there are splits.")] = None,
     splits: Annotated[Path | None, typer.Option(help="JSON file that tells which rows each parent was trained on.")] = None,
     samples: Annotated[int, typer.Option(min=1, help="Fusion samples, balanced over the classes.")] = 400,
     importance_samples: Annotated[int, typer.Option(min=1, help="Samples per parent for the importance.")] = 400,
     seed: Seed = 0,
-    preset: Annotated[Preset, typer.Option(help="paper: the paper's hyper-parameters.")] = Preset["default"],
+    preset: Annotated[str, typer.Option(help="default, or paper: the paper's hyper-parameters.")] = "default",
     ridge: Annotated[str, typer.Option(help="auto, a multiple of the mean input energy such as 0.1x, or lambda "
                                     "on sums as in the paper.")] = "auto",
-    toward: Annotated[Toward, typer.Option(help="Where the ridge pulls: zero, or the parents' own weights.")] = Toward["zero"],
-    head: Annotated[Head, typer.Option(help="Targets of the class head: importance-weighted, plain mean, or by class "
-                                       "shares (needs --splits).")] = Head["scores"],
+    toward: Annotated[str, typer.Option(help="Where the ridge pulls: zero, or parents (their own weights).")] = "zero",
+    head: Annotated[str, typer.Option(help="Targets of the class head: scores (weighted by importance), mean, or shares "
+                                      "(of the training rows per class; needs --splits).")] = "scores",
     target: Annotated[str | None, typer.Option(help="Fused architecture: a checkpoint, preset or JSON spec. Default: "
                                                "parent 0's.")] = None,
     arch: Arch = None,
@@ -189,19 +180,16 @@ def fuse_command(
         raise ValueError("name at least one checkpoint, or a record folder with --resume.")
     else:
         config = RunConfig(
-            models=tuple(map(str, models)), data=data, method=_canonical(method), importance=importance.value,
+            models=tuple(map(str, models)), data=data, method=method, importance=importance,
             importance_data=importance_data, fusion_from=fusion_from, splits=str(splits) if splits else None,
-            samples=samples, importance_samples=importance_samples, seed=seed, preset=preset.value,
-            ridge=ridge if ridge == "auto" or ridge.endswith("x") else _number(ridge, "--ridge"), toward=toward.value, head=head.value,
+            samples=samples, importance_samples=importance_samples, seed=seed, preset=preset,
+            ridge=ridge if ridge == "auto" or ridge.endswith("x") else _number(ridge, "--ridge"), toward=toward, head=head,
             target=target, arch=arch, mean=_floats(mean), std=_floats(std), device=device, evaluate=evaluate_,
         )  # fmt: skip
-    _check_output(out_file, record or resume)
+    folder = record or resume
+    _check_output(out_file, folder)
     with _progress(as_json) as monitor:
-        result = execute(config, record or resume, monitor)
-        metrics = {}
-        if config.evaluate:
-            metrics = json.loads(((record or resume) / "metrics.json").read_text()) if record or resume else measure(
-                config, [load_model(path, config.arch)[0] for path in config.models], result.model, monitor)  # fmt: skip
+        result, metrics = execute(config, folder, monitor)
     if out_file is not None:
         images = load(config.data, "train", config.mean, config.std)
         save_model(result.model, out_file, **checkpoint_metadata(config, images))
@@ -209,8 +197,8 @@ def fuse_command(
     if as_json:
         frame = result.to_frame()
         return _print_json({
-            "out": str(out_file) if out_file else None, "record": str(record or resume) if record or resume else None,
-            "seconds": result.seconds, "config": config.to_json(), "levels": json.loads(frame.to_json(orient="records")),
+            "out": str(out_file) if out_file else None, "record": str(folder) if folder else None,
+            "seconds": result.seconds, "config": config.to_json(), "levels": json.loads(frame.to_json(orient="records") or "[]"),
             "importance": result.importance, "networks": networks,
             **({"accuracy": networks["fused"]["accuracy"]} if networks else {}),
         })  # fmt: skip
@@ -225,10 +213,6 @@ def fuse_command(
     if out_file and not networks:
         out.print(f"Next: retrofit evaluate {out_file} --data {config.data}", soft_wrap=True)
     return None
-
-
-def _canonical(method: Method) -> str:
-    return next(name for name in METHODS if name.lower() == method.value)
 
 
 def _check_output(out_file: Path | None, record: Path | None) -> None:

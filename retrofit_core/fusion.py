@@ -17,9 +17,7 @@ from .grouping import Grouping, ordered_like, same_index
 from .importance import IMPORTANCE, importance_scores, uniform
 from .levels import Level
 from .moments import (
-    Moments,
     Rows,
-    Solution,
     approximation_error,
     grouping_error,
     solve,

@@ -49,7 +49,7 @@ class Level:
     """What stands before `affine` (without parameters); None if the level is not affine."""
     why_not_affine: str
     """The reason, as the end of a sentence; empty for an affine level."""
-    folds: tuple[tuple[nn.Module, nn.Module, nn.Module], ...] = field(default=())
+    folds: tuple[tuple[batchnorm.Affine, batchnorm.Affine, batchnorm.BatchNorm], ...] = field(default=())
     """(folded layer, affine layer, BatchNorm) for each BatchNorm that was folded here."""
 
     @property
@@ -145,7 +145,7 @@ class _Tracer(fx.Tracer):
         return module_qualified_name in self.leaves or super().is_leaf_module(m, module_qualified_name)
 
 
-def _trace(model: nn.Module, leaves: Sequence[str]) -> tuple[fx.Graph, dict[str, Any], dict[str, tuple]]:
+def _trace(model: nn.Module, leaves: Sequence[str]) -> tuple[fx.Graph, dict[Any, Any], dict[str, tuple]]:
     """The traced graph without in-place operations and foldable BatchNorms, what its targets stand for, the folds."""
     unknown = set(leaves) - {name for name, _ in model.named_modules()}
     if unknown:
@@ -175,7 +175,7 @@ def _trace(model: nn.Module, leaves: Sequence[str]) -> tuple[fx.Graph, dict[str,
 
 
 def _targets(model: nn.Module, graph: fx.Graph) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    found: dict[Any, Any] = {}
     for node in graph.nodes:
         if node.op == "call_module":
             found[node.target] = model.get_submodule(node.target)
@@ -184,12 +184,13 @@ def _targets(model: nn.Module, graph: fx.Graph) -> dict[str, Any]:
     return found
 
 
-def _remove_inplace(graph: fx.Graph, modules: dict[str, Any]) -> None:
+def _remove_inplace(graph: fx.Graph, modules: dict[Any, Any]) -> None:
     """Boundary tensors are kept while the next level runs, so no operation may write into its input."""
     for node in graph.nodes:
         if node.op == "call_module" and getattr(modules[node.target], "inplace", False):
-            modules[node.target] = copy.copy(modules[node.target])
-            modules[node.target].inplace = False
+            plain = copy.copy(modules[node.target])
+            plain.inplace = False
+            modules.update({node.target: plain})
         elif node.op == "call_function" and node.target in INPLACE_OPERATORS:
             node.target = INPLACE_OPERATORS[node.target]
         elif node.op == "call_function" and node.kwargs.get("inplace"):
@@ -198,7 +199,7 @@ def _remove_inplace(graph: fx.Graph, modules: dict[str, Any]) -> None:
             node.target = node.target[:-1]
 
 
-def _fold_batchnorms(graph: fx.Graph, modules: dict[str, Any]) -> dict[str, tuple]:
+def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
     calls = [node.target for node in graph.nodes if node.op == "call_module"]
     folds: dict[str, tuple] = {}
     for node in list(graph.nodes):
@@ -258,7 +259,7 @@ def _record_values(root: fx.GraphModule, graph: fx.Graph, example: Tensor, model
 
 
 def _choose_cuts(
-    graph: fx.Graph, modules: dict[str, Any], boundaries: str | int | Sequence[str], model: nn.Module
+    graph: fx.Graph, modules: dict[Any, Any], boundaries: str | int | Sequence[str], model: nn.Module
 ) -> list[fx.Node]:
     """The nodes after which to cut, the last one being the model's output; each segment holds parameters."""
     single = _single_tensor_nodes(graph)
@@ -306,7 +307,7 @@ def _single_tensor_nodes(graph: fx.Graph) -> list[fx.Node]:
     return single
 
 
-def _is_preactivation(node: fx.Node, modules: dict[str, Any]) -> bool:
+def _is_preactivation(node: fx.Node, modules: dict[Any, Any]) -> bool:
     if node.op == "call_module":
         return isinstance(modules[node.target], (*AFFINE, nn.Conv1d, nn.Conv3d))
     is_sum = (node.op == "call_function" and node.target in ADDITIONS) or (node.op, node.target) == ("call_method", "add")
@@ -314,7 +315,7 @@ def _is_preactivation(node: fx.Node, modules: dict[str, Any]) -> bool:
     return is_sum and len(inputs) == 2
 
 
-def _is_activation(node: fx.Node, modules: dict[str, Any]) -> bool:
+def _is_activation(node: fx.Node, modules: dict[Any, Any]) -> bool:
     if node.op == "call_module":
         return isinstance(modules[node.target], ACTIVATIONS)
     name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
@@ -340,18 +341,18 @@ def _end_of(name: str, graph: fx.Graph, single: list[fx.Node], model: nn.Module)
     return inside[-1]
 
 
-def _has_parameters(nodes: Iterable[fx.Node], modules: dict[str, Any]) -> bool:
+def _has_parameters(nodes: Iterable[fx.Node], modules: dict[Any, Any]) -> bool:
     return any(_parameter_count(node, modules) for node in nodes)
 
 
-def _parameter_count(node: fx.Node, modules: dict[str, Any]) -> int:
+def _parameter_count(node: fx.Node, modules: dict[Any, Any]) -> int:
     target = modules.get(node.target) if node.op in ("call_module", "get_attr") else None
     if isinstance(target, nn.Module):
         return sum(p.numel() for p in target.parameters())
     return target.numel() if isinstance(target, nn.Parameter) else 0
 
 
-def _balanced(cuts: list[fx.Node], n_levels: int, nodes: list[fx.Node], modules: dict[str, Any]) -> list[fx.Node]:
+def _balanced(cuts: list[fx.Node], n_levels: int, nodes: list[fx.Node], modules: dict[Any, Any]) -> list[fx.Node]:
     """The n_levels - 1 cuts that make the largest level as small as possible, in parameters."""
     if not 1 <= n_levels <= len(cuts) + 1:
         raise ValueError(f"boundaries={n_levels}: this model can be cut into 1 to {len(cuts) + 1} levels.")
@@ -392,7 +393,7 @@ def _build_level(
     segment: list[fx.Node],
     before: fx.Node,
     after: fx.Node,
-    modules: dict[str, Any],
+    modules: dict[Any, Any],
     folds: dict[str, tuple],
     *,
     head: bool,
@@ -421,7 +422,7 @@ def _build_level(
 
 
 def _why_not_affine(
-    segment: list[fx.Node], owners: list[fx.Node], after: fx.Node, modules: dict[str, Any]
+    segment: list[fx.Node], owners: list[fx.Node], after: fx.Node, modules: dict[Any, Any]
 ) -> str:
     if len(owners) != 1:
         return f"it holds {len(owners)} layers with parameters ({', '.join(str(node.target) for node in owners[:4])})"
@@ -437,7 +438,7 @@ def _why_not_affine(
     return f"{others[0].name!r} comes after its affine layer" if others else ""
 
 
-def _neuron_axis(node: fx.Node, modules: dict[str, Any], name: str, given: int | None) -> int:
+def _neuron_axis(node: fx.Node, modules: dict[Any, Any], name: str, given: int | None) -> int:
     """Channels after a convolution, the last axis after a Linear or LayerNorm, the only axis of a flat tensor."""
     dims = len(node.meta["value"])
     if given is not None:
@@ -446,7 +447,7 @@ def _neuron_axis(node: fx.Node, modules: dict[str, Any], name: str, given: int |
         return 1
     here: fx.Node | None = node
     while here is not None and here.op != "placeholder":
-        target = modules.get(str(here.target)) if here.op == "call_module" else None
+        target = modules.get(here.target) if here.op == "call_module" else None
         if isinstance(target, (nn.Conv1d, nn.Conv2d, nn.Conv3d, *batchnorm.BATCHNORMS)):
             return 1
         if isinstance(target, (nn.Linear, nn.LayerNorm, nn.Embedding)):
@@ -460,7 +461,7 @@ def _neuron_axis(node: fx.Node, modules: dict[str, Any], name: str, given: int |
     )
 
 
-def _graph_module(segment: list[fx.Node], before: fx.Node, after: fx.Node, modules: dict[str, Any]) -> nn.Module:
+def _graph_module(segment: list[fx.Node], before: fx.Node, after: Any, modules: dict[Any, Any]) -> nn.Module:
     """The part of the graph from tensor `before` to tensor `after` as a module that shares the parameters."""
     graph = fx.Graph()
     start = graph.placeholder("x")

@@ -44,9 +44,9 @@ class Moments:
     @classmethod
     def zeros(cls, m: int, p: int | None = None, *, bias: bool = False, device: torch.device | None = None) -> "Moments":
         """Empty sums for m parents' neurons and p inputs, the column of ones included."""
-        new = {"dtype": torch.float64, "device": device}
-        inputs = {} if p is None else {"xx": torch.zeros(p, p, **new), "xz": torch.zeros(p, m, **new)}
-        return cls(torch.zeros(m, m, **new), torch.zeros(m, **new), bias=bias, **inputs)
+        zz = torch.zeros(m, m, dtype=torch.float64, device=device)
+        xx, xz = (None, None) if p is None else (zz.new_zeros(p, p), zz.new_zeros(p, m))
+        return cls(zz, zz.new_zeros(m), xx, xz, bias=bias)
 
     def accumulate(self, z: Tensor, x: Tensor | None = None) -> None:
         """Add rows z (n, m) and, where inputs are summed, x (n, p); products in the rows' own precision."""
@@ -68,8 +68,9 @@ class Moments:
     def __add__(self, other: "Moments") -> "Moments":
         if (self.xx is None) != (other.xx is None) or self.zz.shape != other.zz.shape or self.bias != other.bias:
             raise ValueError("moments of different levels cannot be added: their shapes or biases differ.")
-        inputs = {} if self.xx is None else {"xx": self.xx + other.xx, "xz": self.xz + other.xz}
-        return Moments(self.zz + other.zz, self.sz + other.sz, rows=self.rows + other.rows, bias=self.bias, **inputs)
+        xx = self.xx + other.xx if self.xx is not None and other.xx is not None else None
+        xz = self.xz + other.xz if self.xz is not None and other.xz is not None else None
+        return Moments(self.zz + other.zz, self.sz + other.sz, xx, xz, self.rows + other.rows, self.bias)
 
     def all_reduce(self) -> None:
         """Sum over the processes of torch.distributed, so that every rank holds the moments of all rows."""

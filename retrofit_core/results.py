@@ -205,15 +205,14 @@ def load_levels(folder: str | Path) -> list[LevelReport]:
     try:
         table = pd.read_parquet(folder / "levels.parquet")
         with np.load(folder / "arrays.npz", allow_pickle=False) as arrays:
-            return [
-                LevelReport(
-                    **{**(facts := json.loads(report)), "widths": tuple(facts["widths"])},
-                    **{name: torch.from_numpy(arrays[f"{index}/{name}"]) for name in ARRAYS},
-                )
-                for index, report in enumerate(table["report"])
-            ]
+            return [_read_level(json.loads(report), arrays, index) for index, report in enumerate(table["report"])]
     except Exception as error:  # pyarrow, zip, json and numpy each have their own
         raise ValueError(f"{folder}: levels.parquet or arrays.npz is missing or broken ({error}).") from error
+
+
+def _read_level(facts: dict[str, Any], arrays: Any, index: int) -> LevelReport:
+    tensors: dict[str, Any] = {name: torch.from_numpy(arrays[f"{index}/{name}"]) for name in ARRAYS}
+    return LevelReport(**{**facts, "widths": tuple(facts["widths"]), **tensors})
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -27,12 +27,20 @@ from .data import Images, load
 from .data.sampling import balanced
 from .data.splits import read_splits
 from .evaluation import ensemble, evaluate
+from .importance import IMPORTANCE
 from .methods import METHODS
 from .monitor import Cancelled, Event, Monitor
 from .registry import find
 from .results import FusionResult, LevelReport, load_levels, save_levels, write_atomically
 
 SCHEMA = 1
+CHOICES = {
+    "importance_data": ("own", "fusion"),
+    "fusion_from": ("parent0", "iid"),
+    "preset": ("default", "paper"),
+    "toward": ("zero", "parents"),
+    "head": ("scores", "mean", "shares"),
+}
 STATES = ("created", "running", "done", "failed", "cancelled")
 #: Seconds between two writes of status.json: often enough for a progress bar, seldom enough for any disk.
 STATUS_INTERVAL = 0.3
@@ -128,7 +136,7 @@ def read_inputs(config: RunConfig) -> Inputs:
     Raises:
         ValueError: a file is missing or broken, or a choice is open that nobody should guess.
     """
-    find(METHODS, config.method, "method")
+    _check_choices(config)
     if config.splits is None and (config.fusion_from or "parent0") == "parent0":
         raise ValueError(
             "fusion samples come from parent 0's training rows, which only a splits file tells. "
@@ -152,6 +160,15 @@ def read_inputs(config: RunConfig) -> Inputs:
         _target(config.target),
         _class_shares(train, parts) if config.head == "shares" else None,
     )
+
+
+def _check_choices(config: RunConfig) -> None:
+    find(METHODS, config.method, "method")
+    find(IMPORTANCE, config.importance, "importance")
+    for name, known in CHOICES.items():
+        value = getattr(config, name)
+        if value is not None and value not in known:
+            raise ValueError(f"{name} is {value!r}. Known: {', '.join(known)}.")
 
 
 def _balanced(images: Images, n: int, rows: Tensor | None, seed: int) -> Tensor:
@@ -184,9 +201,13 @@ def _class_shares(train: Images, parts: list[Tensor] | None) -> Tensor:
     return counts / counts.sum(0).clamp_min(1)
 
 
-def execute(config: RunConfig, folder: str | Path | None = None, monitor: Monitor | None = None) -> FusionResult:
+def execute(
+    config: RunConfig, folder: str | Path | None = None, monitor: Monitor | None = None
+) -> tuple[FusionResult, dict[str, Any]]:
     """Run a config; with a folder write its record, going on where an earlier run of the same config stopped.
 
+    Returns:
+        The result, and what `measure` found (empty without `config.evaluate`).
     Raises:
         ValueError: the config cannot be run, or the folder holds another run.
         Cancelled: somebody asked for it; finished levels are kept in the record.
@@ -216,7 +237,7 @@ def execute(config: RunConfig, folder: str | Path | None = None, monitor: Monito
         metrics = measure(config, inputs.models, result.model, watcher) if config.evaluate else {}
         if recorder:
             recorder.finish(result, metrics, checkpoint_metadata(config, inputs.train))
-        return result
+        return result, metrics
     except BaseException as error:
         if recorder:
             recorder.stop(error)
@@ -267,7 +288,8 @@ class Recorder:
         self.status: dict[str, Any] = {"schema": SCHEMA, "state": "running", "pid": os.getpid(), "started": time.time()}
         self._written = 0.0
         create(folder, config)
-        (folder / "cancel").unlink(missing_ok=True)
+        # A file `cancel` that is here already is honoured: the user may be quicker than a worker's start. It goes away
+        # when the run ends.
         self.finished = _finished_levels(folder)
         self._reports = [report for report, _ in self.finished]
         self._weights = {
@@ -288,14 +310,18 @@ class Recorder:
         write_atomically(self.folder / "metrics.json", json.dumps(metrics, indent=1).encode())
         (self.folder / "partial.safetensors").unlink(missing_ok=True)
         self.status.update(state="done", seconds=result.seconds, checksums=_checksums(self.folder))
-        self._write_status()
+        self._end()
 
     def stop(self, error: BaseException) -> None:
         """Say why the run ended early; finished levels stay."""
         cancelled = isinstance(error, (Cancelled, KeyboardInterrupt))
         message = "" if cancelled else str(error) or type(error).__name__
         self.status.update(state="cancelled" if cancelled else "failed", error=message, levels_done=len(self._reports))
+        self._end()
+
+    def _end(self) -> None:
         self._write_status()
+        (self.folder / "cancel").unlink(missing_ok=True)
 
     def _event(self, event: Event) -> None:
         self.outer.emit(**event)

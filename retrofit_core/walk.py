@@ -63,7 +63,7 @@ class Walk:
         for h, outputs in self._outputs(index):
             with self.stopwatch.phase("moments"):
                 for x, z in self._chunks(level, h if inputs else None, outputs, index, bias):
-                    if keep_rows:
+                    if keep_rows and x is not None:
                         kept.append((x, z))
                     else:
                         sums.accumulate(z, x)
@@ -179,7 +179,7 @@ def as_tensors(data: Any) -> tuple[Tensor, Tensor | None]:
 
 
 def _joined(batches: list[Any]) -> tuple[Tensor, Tensor | None]:
-    pairs = [batch if isinstance(batch, (tuple, list)) else (batch,) for batch in batches]
+    pairs: list[Any] = [batch if isinstance(batch, (tuple, list)) else (batch,) for batch in batches]
     if not pairs:
         return torch.empty(0), None
     strange = next((type(pair[0]).__name__ for pair in pairs if not hasattr(pair[0], "__array__")), None)

@@ -119,8 +119,10 @@ def test_errors_are_one_sentence_with_exit_code_2(words, sentence, tmp_path, cap
 
 
 def test_unknown_choices_name_the_known_ones(capsys):
-    assert main(["fuse", "a", "--method", "k-means"]) == 2
-    assert "kf-linear" in capsys.readouterr().err
+    assert main(["fuse", "a", "--method", "kf-lineer", "--out", "x.safetensors"]) == 2
+    assert "Did you mean 'KF-Linear'?" in capsys.readouterr().err
+    assert main(["fuse", "a", "--toward", "infinity", "--out", "x.safetensors"]) == 2
+    assert "Known: zero, parents" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["", "train", "fuse", "evaluate", "levels", "app"])

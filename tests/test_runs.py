@@ -33,7 +33,7 @@ def weights(model):
 
 
 def test_a_finished_record_reads_back(config, tmp_path):
-    result = runs.execute(dataclasses.replace(config, evaluate=True), tmp_path / "run")
+    result, _ = runs.execute(dataclasses.replace(config, evaluate=True), tmp_path / "run")
     run = runs.read_run(tmp_path / "run")
     assert run.state == "done"
     assert [level.name for level in run.levels] == [level.name for level in result.levels]
@@ -53,7 +53,7 @@ def test_a_finished_record_reads_back(config, tmp_path):
 )
 def test_a_stopped_run_resumes_at_its_level_with_the_same_numbers(config, tmp_path, method, toward):
     config = dataclasses.replace(config, method=method, toward=toward)
-    whole = runs.execute(config)
+    whole, _ = runs.execute(config)
 
     def stop_at_level_two(event):
         if event["kind"] == "level" and event["index"] == 2:
@@ -65,7 +65,7 @@ def test_a_stopped_run_resumes_at_its_level_with_the_same_numbers(config, tmp_pa
     assert stopped.state == "cancelled"
     assert len(stopped.levels) == 2
     started = []
-    resumed = runs.execute(config, tmp_path / "run",
+    resumed, _ = runs.execute(config, tmp_path / "run",
                            Monitor(lambda event: started.append(event) if event.get("name") == "fit" else None))  # fmt: skip
     assert len(started) == 2  # levels 2 and 3 only
     assert torch.equal(weights(resumed.model), weights(whole.model))

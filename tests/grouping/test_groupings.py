@@ -34,7 +34,7 @@ def test_scaling_all_scores_changes_no_group(name, factor, seed):
     plain, scaled = (
         GROUPINGS[name](gram(phi), s, (5, 5), WIDTHS[name], generator=generator()) for s in (scores, scores * factor)
     )
-    assert plain.labels.tolist() == scaled.labels.tolist()
+    assert as_sets(plain.labels) == as_sets(scaled.labels)  # of equal starts another may win by rounding
     assert scaled.cost == pytest.approx(factor * plain.cost)
 
 

@@ -1,0 +1,50 @@
+"""The workbench's entry: pages, the run picker that stands on all of them, and the panel for what goes wrong."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from retrofit_app import jobs, state
+
+HERE = Path(__file__).parent
+PAGES = {"Work": [st.Page(HERE / "views" / "fuse.py", title="Fuse", icon=":material/join_inner:", default=True)]}
+
+
+def pick_run() -> None:
+    """The run that all pages show, from the URL or the picker; kept in the session as `entry` and `entries`."""
+    known, problems = jobs.entries()
+    if not known:
+        raise ValueError("the shipped example is missing. Make it again: python -m retrofit_app.bundle")
+    first = next((entry.name for entry in known if entry.shipped and entry.name == "kf-linear"), known[0].name)
+    by_name = {entry.name: entry for entry in known}
+    chosen = state.choice("run", list(by_name), first, "run")
+    with st.sidebar:
+        st.selectbox(
+            "Run",
+            list(by_name),
+            key="run",
+            format_func=lambda name: state.label(by_name[name]),
+            on_change=state.written("run", first),
+            help="Finished and current runs: the shipped ones, then those of your runs folder (`retrofit app --runs "
+            "FOLDER`, and what `retrofit fuse --record` writes there), newest first.",
+        )
+        st.caption(state.details(by_name[chosen]))
+        st.caption(f"{sum(entry.shipped for entry in known)} shipped, {sum(not entry.shipped for entry in known)} of your own.")
+        for problem in problems:
+            st.caption(f":material/warning: {problem}")
+    st.session_state.update(entry=by_name[chosen], entries=known, first=first)
+
+
+@state.guarded
+def show() -> None:
+    """The picker and the chosen page."""
+    pick_run()
+    st.set_page_config(page_title=f"{page.title} · {st.session_state.entry.name}")
+    page.run()
+
+
+page = st.navigation(PAGES, position="sidebar")
+st.set_page_config(page_title=page.title, page_icon=str(HERE / "static" / "favicon.png"), layout="wide")
+# Streamlit leaves 6 rem above and 5 rem beside the content, half of a projector's first screen.
+st.html("<style>.stMainBlockContainer{padding:3rem clamp(1rem,3vw,3rem) 4rem;max-width:1180px}</style>")
+show()

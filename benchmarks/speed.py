@@ -1,0 +1,215 @@
+"""Time of the linear methods on the VGG pair beside the floor and the direct form; k-means; conductance; the digits demo.
+
+    python benchmarks/speed.py              everything (about 20 minutes on two cores, most of it the direct form)
+    python benchmarks/speed.py --no-direct  without the direct form
+
+The floor is one forward pass of parents and fused network over the samples, plus the floating-point operations of
+moments and solves at the rate that a large product of the same precision reaches in the same run.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from direct import fuse_directly
+from machine import product_rate, shared_folder, write
+from pairs import PAIRS, config
+from sklearn.cluster import KMeans
+
+from retrofit_core import METHODS, importance_scores, partition
+from retrofit_core import device as devices
+from retrofit_core.grouping import kmeans
+from retrofit_core.levels import Level
+from retrofit_core.moments import dual_is_cheaper, solve
+from retrofit_core.results import LevelReport
+from retrofit_core.runs import read_inputs
+from retrofit_core.walk import Walk
+
+REPEATS = 5
+PAIR = next(iter(PAIRS))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--no-direct", action="store_true", help="leave out the direct form")
+    parser.add_argument("--device", default=None, help="device of the fusions (default: CUDA if present)")
+    arguments = parser.parse_args()
+    base = config(shared_folder(), PAIR)
+    inputs = read_inputs(base)
+    place = devices.pick(arguments.device)
+    content: dict[str, Any] = {"device": str(place), "samples": 400, "repeats": REPEATS}
+    content["linear"] = linear(inputs, place, direct=not arguments.no_direct)
+    content["gradient"] = {name: once(METHODS[name], inputs, place) for name in METHODS if "Gradient" in name}
+    content["kmeans"] = clustering(inputs, place)
+    content["conductance"] = conductance(inputs)
+    content["digits demo, cold to fused, seconds"] = demo()
+    write("speed" if place.type == "cpu" else f"speed-{place.type}", content)
+
+
+def linear(inputs: Any, place: torch.device, *, direct: bool) -> dict[str, Any]:
+    """Medians and spread of HF-Linear and KF-Linear, their breakdown, the floor, the direct form."""
+    rates = {str(dtype): product_rate(dtype) for dtype in (torch.float32, torch.float64)}
+    x = inputs.fusion[0]
+    found: dict[str, Any] = {"rates, GFLOP/s": {name: rate / 1e9 for name, rate in rates.items()}}
+    METHODS["HF-Linear"](inputs.models, x, device=place)  # warm-up
+    forward = median_seconds(lambda: forward_pass(inputs.models, x))
+    for name in ("HF-Linear", "KF-Linear"):
+        runs = [METHODS[name](inputs.models, x, device=place, seed=seed) for seed in range(REPEATS)]
+        seconds = [run.seconds for run in runs]
+        phases = {phase: statistics.median(total(run.levels, phase) for run in runs)
+                  for phase in ("forward", "moments", "solve", "group", "report")}  # fmt: skip
+        levels = partition(runs[0].model, x[:1])
+        operations = sum(level_operations(r, input_columns(level)) for r, level in zip(runs[0].levels, levels, strict=True))
+        floor = forward + operations / rates["torch.float64"]
+        found[name] = {"median seconds": statistics.median(seconds), "min": min(seconds), "max": max(seconds),
+                       "breakdown": phases, "operations, GFLOP": operations / 1e9, "forward pass, seconds": forward,
+                       "floor, seconds": floor, "times the floor": statistics.median(seconds) / floor}  # fmt: skip
+        if direct:
+            scores = [[torch.full((level.width,), 1 / level.width).double() for level in partition(model, x[:1])]
+                      for model in inputs.models]  # fmt: skip
+            start = time.perf_counter()
+            fuse_directly(inputs.models, x, scores, grouping="hungarian" if "HF" in name else "kmeans")
+            found[name]["direct form, seconds"] = time.perf_counter() - start
+            found[name]["times faster"] = found[name]["direct form, seconds"] / found[name]["median seconds"]
+        print(name, found[name], flush=True)
+    return found
+
+
+def forward_pass(models: list[torch.nn.Module], x: torch.Tensor) -> None:
+    """Both parents and, as the fused network, parent 0 again."""
+    with torch.no_grad():
+        for model in (*models, models[0]):
+            for batch in x.split(100):
+                model(batch)
+
+
+def input_columns(level: Level) -> int:
+    """p: inputs per neuron, the bias included."""
+    assert level.affine is not None
+    return level.affine.weight[0].numel() + (level.affine.bias is not None)
+
+
+def level_operations(level: LevelReport, p: int) -> int:
+    """Floating-point operations of one level's moments and solve; symmetric products count half."""
+    n, m, d = level.rows, sum(level.widths), level.width
+    if dual_is_cheaper(n, p, m):
+        return n * n * p + n**3 // 3 + 2 * n * n * m + 2 * n * p * m + 2 * n * n * m + n * m * m + p * m * m + 2 * p * m * d
+    moments = n * p * p + 2 * n * p * m + n * m * m
+    return moments + p**3 // 3 + p * p * m + p * m * m + p * p * d
+
+
+def total(levels: list[LevelReport], phase: str) -> float:
+    return sum(level.seconds.get(phase, 0.0) for level in levels)
+
+
+def median_seconds(work: Callable[[], Any], repeats: int = 3) -> float:
+    work()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def once(method: Callable[..., Any], inputs: Any, place: torch.device) -> dict[str, Any]:
+    """One gradient fusion: seconds, breakdown and epochs per level."""
+    run = method(inputs.models, inputs.fusion[0], device=place)
+    phases = {phase: total(run.levels, phase) for phase in ("forward", "moments", "group", "fit", "report")}
+    return {"seconds": run.seconds, "breakdown": phases, "epochs": [len(level.curve) - 1 for level in run.levels]}
+
+
+def clustering(inputs: Any, place: torch.device) -> dict[str, Any]:
+    """n = 1024 neurons, k = 512: a level of the pair and random points, against scikit-learn with as many starts."""
+    parents = [partition(model, inputs.fusion[0][:1]) for model in inputs.models]
+    walk = Walk(parents, parents[0], inputs.fusion[0], device=torch.device("cpu"))
+    for index in range(4):
+        walk.moments(index, inputs=False)
+        walk.advance(index)
+    real = solve(walk.moments(4, inputs=True)).gram
+    random = torch.randn(1024, 1024, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    found = {}
+    for name, gram in (("level features.11 of the pair", real), ("random points", random @ random.T)):
+        values, vectors = torch.linalg.eigh(gram)
+        kept = values > 1e-10 * values[-1]
+        points = (vectors[:, kept] * values[kept].sqrt()).numpy()
+        weights = torch.full((1024,), 1 / 1024, dtype=torch.float64)
+        ours: list[tuple[float, float]] = []
+        theirs: list[tuple[float, float]] = []
+        for seed in range(3):
+            start = time.perf_counter()
+            result = kmeans(gram.to(place), weights.to(place), (512, 512), 512, generator=torch.Generator().manual_seed(seed))
+            ours.append((time.perf_counter() - start, result.cost))
+            starts = result.report["restarts"]
+            start = time.perf_counter()
+            fitted = KMeans(512, n_init=starts, random_state=seed).fit(points, sample_weight=weights.numpy())
+            theirs.append((time.perf_counter() - start, float(fitted.inertia_)))
+        found[name] = {
+            "dimensions": points.shape[1], "starts": starts,
+            "ours, median seconds": statistics.median(t for t, _ in ours), "ours, inertia": [c for _, c in ours],
+            "scikit-learn, median seconds": statistics.median(t for t, _ in theirs),
+            "scikit-learn, inertia": [c for _, c in theirs],
+        }  # fmt: skip
+        found[name]["times faster"] = found[name]["scikit-learn, median seconds"] / found[name]["ours, median seconds"]
+        print(name, found[name], flush=True)
+    return found
+
+
+def conductance(inputs: Any, samples: int = 100) -> dict[str, Any]:
+    """All levels in one pass against Captum level by level (same steps, same rule); bfloat16 and its ranks."""
+    from captum.attr import LayerConductance
+    from scipy.stats import spearmanr
+
+    x, y = inputs.fusion[0][:samples], inputs.fusion[1][:samples]
+    levels = partition(inputs.models[0], x[:1])
+    network = torch.nn.Sequential(*(level.module for level in levels))
+    start = time.perf_counter()
+    ours = importance_scores(levels, x, y, "conductance", normalise=False).values
+    seconds = time.perf_counter() - start
+    start = time.perf_counter()
+    half = importance_scores(levels, x, y, "conductance", normalise=False, dtype=torch.bfloat16).values
+    half_seconds = time.perf_counter() - start
+    start = time.perf_counter()
+    theirs = []
+    for index, level in enumerate(levels):
+        total_ = torch.zeros(level.width, dtype=torch.float64)
+        for part in range(0, samples, 50):
+            here = slice(part, part + 50)
+            found: Any = LayerConductance(network, network[index]).attribute(x[here], torch.zeros_like(x[here]),
+                                                                            target=y[here], n_steps=10)  # fmt: skip
+            total_ += found.detach().movedim(level.axis, -1).abs().double().reshape(-1, level.width).sum(0)
+        theirs.append(total_ / samples + 1e-8)
+    captum_seconds = time.perf_counter() - start
+    worst = max(((a - b).abs().max() / b.max()).item() for a, b in zip(ours, theirs, strict=True))
+    ranks = [float(spearmanr(a, b).statistic) for a, b in zip(ours, half, strict=True)]
+    return {"samples": samples, "ours, seconds": seconds, "Captum level by level, seconds": captum_seconds,
+            "times faster": captum_seconds / seconds, "largest relative difference": worst,
+            "bfloat16, seconds": half_seconds, "bfloat16, least rank correlation": float(np.min(ranks))}  # fmt: skip
+
+
+def demo() -> float:
+    """Train two digits parents and fuse them from nothing, as two commands in fresh processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        for words in (
+            ["train", "--out", "parents"],
+            ["fuse", "parents/parent-0.safetensors", "parents/parent-1.safetensors", "--splits", "parents/splits.json",
+             "--importance", "conductance", "--out", "fused.safetensors", "--evaluate"],
+        ):  # fmt: skip
+            environment = {"PYTHONPATH": str(Path(__file__).parent.parent)}
+            subprocess.run([sys.executable, "-m", "retrofit_core", *words], cwd=folder, check=True,
+                           env={**os.environ, **environment}, stdout=subprocess.DEVNULL)  # fmt: skip
+        return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()

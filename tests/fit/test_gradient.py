@@ -1,0 +1,126 @@
+"""The gradient fit: bounded below by the closed form, the best epoch restored, reproducible, cancellable."""
+
+import copy
+
+import pytest
+import torch
+
+from retrofit_core.fit import gradient
+from retrofit_core.fit.gradient import perturb
+from retrofit_core.levels import partition
+from retrofit_core.monitor import Cancelled, Monitor
+from tests.networks import CNN_SHAPE, cnn, mlp, normal
+from tests.properties import assert_close
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def affine_problem(n=60):
+    model, x = mlp((6, 3)), normal(n, 6)
+    targets = x @ normal(6, 3, seed=4) + 0.3 * normal(n, 3, seed=5)
+    return partition(model, x)[0], x, targets[:, None]
+
+
+def test_never_beats_least_squares_and_comes_to_it():
+    """C23."""
+    level, x, targets = affine_problem()
+    curve = gradient(level, x, targets, generator=generator(), learning_rate=0.03, weight_decay=0.0, epochs=150,
+                     patience=150, validation=0.1)  # fmt: skip
+    ones = torch.cat([x, torch.ones(60, 1).double()], 1)
+    best = (ones @ torch.linalg.lstsq(ones, targets[:, 0]).solution - targets[:, 0]).square().mean().item()
+    found = (level.module(x) - targets[:, 0]).square().mean().item()
+    assert best <= found <= 1.15 * best
+    assert curve[0]["loss"] > 5 * best
+
+
+def test_the_best_epoch_is_restored_the_start_included():
+    level, x, targets = affine_problem()
+    curve = gradient(level, x, targets, generator=generator(), learning_rate=0.5, epochs=12, patience=12)
+    held_out = torch.randperm(60, generator=generator())[:6]
+    restored = (level.module(x[held_out]) - targets[held_out, 0]).square().mean().item()
+    assert restored == pytest.approx(min(point["validation"] for point in curve))
+    before = copy.deepcopy(level.module.state_dict())
+    perfect = level.module(x).detach()[:, None]
+    curve = gradient(level, x, perfect, generator=generator(), learning_rate=0.5, epochs=3)
+    assert curve[0]["validation"] == pytest.approx(0, abs=1e-20)
+    for name, tensor in level.module.state_dict().items():
+        assert torch.equal(tensor, before[name])
+
+
+def test_patience_ends_the_fit():
+    level, x, targets = affine_problem()
+    targets = level.module(x).detach()[:, None]  # nothing can be gained
+    curve = gradient(level, x, targets, generator=generator(), epochs=50, patience=4)
+    assert [point["epoch"] for point in curve] == [0, 1, 2, 3, 4]
+
+
+def test_the_generator_decides_everything():
+    weights = []
+    for seed in (1, 1, 2):
+        level, x, targets = affine_problem()
+        gradient(level, x, targets, generator=generator(seed), epochs=3, perturbation=0.5)
+        weights.append(level.affine.weight.detach())
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_the_global_random_state_and_flags_are_left_alone():
+    level, x, targets = affine_problem()
+    level.affine.bias.requires_grad_(False)
+    state = torch.random.get_rng_state()
+    gradient(level, x, targets, generator=generator(), epochs=2, perturbation=1.0)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert (level.affine.weight.requires_grad, level.affine.bias.requires_grad) == (True, False)
+    assert level.affine.weight.grad is None
+
+
+def test_perturbation_moves_towards_fresh_weights():
+    level, _, _ = affine_problem()
+    own = level.affine.weight.detach().clone()
+    moved = {}
+    for amount in (0.0, 0.25, 1.0):
+        other = copy.deepcopy(level.module)
+        perturb(other, amount, generator())
+        moved[amount] = next(other.parameters()).detach()
+    assert_close(moved[0.0], own, 0)
+    assert (moved[1.0] - own).abs().max() > 0.1
+    assert_close(moved[0.25], 0.75 * own + 0.25 * moved[1.0], 1e-12)
+
+
+def test_weights_weigh_the_outputs():
+    """A network that cannot serve both outputs serves the heavy one."""
+    losses = []
+    for weights in ([1.0, 1e-3], [1e-3, 1.0]):
+        level, x, _ = affine_problem()
+        torch.nn.init.zeros_(level.affine.weight)
+        targets = torch.cat([x[:, :1] * 3, x[:, 1:2] * 3, torch.zeros(60, 1).double()], 1)[:, None]
+        gradient(level, x, targets, generator=generator(), epochs=5, learning_rate=0.02,
+                 weights=torch.tensor([*weights, 1.0]).double())  # fmt: skip
+        losses.append((level.module(x) - targets[:, 0]).square().mean(0).tolist())
+    plain, _, targets = affine_problem()
+    curve = gradient(plain, normal(60, 6), targets, generator=generator(), epochs=0, weights=torch.ones(3).double() * 7)
+    level, _, _ = affine_problem()
+    again = gradient(level, normal(60, 6), targets, generator=generator(), epochs=0)
+    assert curve[0]["loss"] == pytest.approx(again[0]["loss"])  # only relative weights matter
+    assert losses[0] != losses[1]
+
+
+def test_convolutions_are_fitted_position_by_position(device):
+    model, other = cnn().to(device), cnn(seed=1).to(device)
+    x = normal(30, *CNN_SHAPE).to(device)
+    level = partition(model, x[:2])[0]
+    targets = other[0](x).detach().movedim(1, -1).flatten(1, 2)  # (B, positions, channels)
+    curve = gradient(level, x, targets, generator=generator(), learning_rate=0.03, weight_decay=0.0, epochs=40)
+    assert curve[-1]["loss"] < 0.02 * curve[0]["loss"]
+    assert_close(level.module(x), other[0](x), 0.2)
+
+
+def test_epochs_are_reported_and_cancel():
+    level, x, targets = affine_problem()
+    events = []
+    gradient(level, x, targets, generator=generator(), epochs=2, monitor=Monitor(events.append))
+    assert [(event["kind"], event["index"], event["total"]) for event in events] == [("epoch", 1, 2), ("epoch", 2, 2)]
+    with pytest.raises(Cancelled):
+        gradient(level, x, targets, generator=generator(), monitor=Monitor(cancelled=lambda: True))

@@ -1,0 +1,73 @@
+"""What every score becomes: + 1e-8, normalised per level; a user's own function; refusals."""
+
+import pytest
+import torch
+
+from retrofit_core.importance import EPSILON, IMPORTANCE, Scores, importance_scores
+from retrofit_core.levels import partition
+from retrofit_core.monitor import Cancelled, Monitor
+from tests.networks import CNN_SHAPE, cnn, labels, mlp, normal
+from tests.properties import assert_close, untouched
+
+
+@pytest.mark.parametrize("name", IMPORTANCE)
+def test_scores_are_positive_and_sum_to_one_per_level(name, device):
+    model, x, y = cnn().to(device), normal(12, *CNN_SHAPE).to(device), labels(12, 3).to(device)
+    with untouched(model):
+        found = importance_scores(model, x, y, name)
+    assert [len(values) for values in found.values] == [4, 5, 3]
+    for values in found.values:
+        assert values.device.type == device.type
+        assert values.dtype == torch.float64
+        assert (values > 0).all()
+        assert values.sum().item() == pytest.approx(1)
+    raw = importance_scores(model, x, y, name, normalise=False)
+    for values, unscaled in zip(found.values, raw.values, strict=True):
+        assert_close(values, unscaled / unscaled.sum(), 1e-12)
+
+
+def test_uniform_is_one_over_the_width_and_needs_no_labels():
+    found = importance_scores(mlp(), normal(3, 6), None, "uniform")
+    for values, width in zip(found.values, (8, 7, 4), strict=True):
+        assert_close(values, torch.ones(width).double() / width, 1e-12)
+
+
+def test_a_users_own_function():
+    def norms(levels, x, y, power=1.0):
+        return [level.affine.weight.detach().flatten(1).norm(dim=1) ** power for level in levels]
+
+    model = mlp()
+    found = importance_scores(model, normal(3, 6), labels(3, 2), norms, power=2.0)
+    expected = model[0].weight.detach().square().sum(1) + EPSILON
+    assert_close(found.values[0], expected / expected.sum(), 1e-12)
+
+
+def test_what_is_no_score_is_refused():
+    model, x, y = mlp(), normal(3, 6), labels(3, 2)
+    with pytest.raises(ValueError, match="unknown importance 'conductence'.*Did you mean 'conductance'"):
+        importance_scores(model, x, y, "conductence")
+    with pytest.raises(ValueError, match="importance 'conductance' needs labels"):
+        importance_scores(model, x, None, "conductance")
+
+    def returning(*values):
+        return lambda levels, x, y: Scores([torch.as_tensor(value).double() for value in values])
+
+    ones = [torch.ones(8), torch.ones(7), torch.ones(4)]
+    with pytest.raises(ValueError, match="returned 2 tensors for 3 levels"):
+        importance_scores(model, x, y, returning(*ones[:2]))
+    with pytest.raises(ValueError, match=r"returned shape \(7,\) for level '0'; it has 8 neurons"):
+        importance_scores(model, x, y, returning(ones[1], ones[1], ones[2]))
+    for bad in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="negative or non-finite scores for level '2'"):
+            importance_scores(model, x, y, returning(ones[0], ones[1] * bad, ones[2]))
+
+
+@pytest.mark.parametrize("name", ["conductance", "deeplift"])
+def test_attributions_report_steps_and_can_be_cancelled(name):
+    x, y = normal(5, 6), labels(5, 4)
+    levels = partition(mlp(), x)
+    events = []
+    importance_scores(levels, x, y, name, monitor=Monitor(events.append))
+    assert {event["name"] for event in events} == {name}
+    with pytest.raises(Cancelled):
+        importance_scores(levels, x, y, name, monitor=Monitor(cancelled=lambda: True))

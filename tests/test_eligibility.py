@@ -1,0 +1,147 @@
+"""Every refusal comes before any work, in a sentence that names the level and the way out."""
+
+import pytest
+import torch
+from torch import nn
+
+from retrofit_core.fusion import fuse
+from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, labels, mlp, normal, residual
+from tests.properties import untouched
+from tests.test_levels import Around, Tied, Turned
+
+X = normal(40, 6)
+IMAGES = normal(30, *CNN_SHAPE)
+
+
+def grouped(seed=0, groups=2):
+    layers = [nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3, groups=groups), nn.ReLU(), nn.Flatten(), nn.Linear(36, 3)]
+    return initialised(nn.Sequential(*layers), seed)
+
+
+def broken(value):
+    model = mlp(seed=1)
+    with torch.no_grad():
+        model[2].weight[1, 1] = value
+    return model
+
+
+def without_place():
+    layers = [nn.Conv2d(2, 3, 3, bias=False), nn.BatchNorm2d(3, affine=False), nn.ReLU(), nn.Flatten(), nn.Linear(75, 2)]
+    return initialised(nn.Sequential(*layers), 0)
+
+
+def poisoned(value, row=7):
+    x = X.clone()
+    x[row, 2] = value
+    return x
+
+
+HF, KF = {"grouping": "hungarian"}, {"grouping": "kmeans"}
+GRADIENT = {"fit": "gradient", "epochs": 1}
+REFUSALS = {
+    "three parents": ([mlp(seed=k) for k in range(3)], X, HF,
+                      r"level '0': hungarian pairs exactly two parents.*widths \(8, 8, 8\).*grouping='kmeans'"),
+    "one parent": ([mlp()], X, HF, r"level '0': hungarian pairs exactly two.*widths \(8,\)"),
+    "unequal widths": ([mlp(), mlp((6, 8, 9, 4))], X, HF, r"level '2': hungarian.*widths \(7, 9\) and fused width 7"),
+    "another fused width": ([mlp(), mlp(seed=1)], X, {**HF, "target": mlp((6, 8, 5, 4))},
+                            r"level '2': hungarian.*widths \(7, 7\) and fused width 5"),
+    "unequal widths, same index": ([mlp(), mlp((6, 9, 7, 4))], X, {"grouping": "same_index"},
+                                   r"level '0': same_index needs equal widths; found widths \(8, 9\)"),
+    "not affine": ([residual(seed=k) for k in range(2)], IMAGES, KF,
+                   r"level 'blocks.0.conv2' is not affine in its weights: it holds 2 layers.*fit='gradient'"),
+    "activations": ([mlp(), mlp(seed=1)], X, {"boundaries": "activations"},
+                    "level '0' is not affine in its weights: '_1' comes after its affine layer"),
+    "grouped": ([grouped(), grouped(1)], IMAGES, KF, r"level '2' is not affine.*its convolution is grouped \(groups=2\)"),
+    "depthwise": ([grouped(groups=4), grouped(1, groups=4)], IMAGES, HF, r"level '2' is not affine.*\(groups=4\)"),
+    "tied": ([initialised(Tied(), k) for k in range(2)], X[:, :4], KF,
+             "parent 0: levels 'a' and 'b' share the weights 'a.weight'"),
+    "numbers of levels": ([mlp(), mlp((6, 8, 4))], X, KF,
+                          r"the parents have \[3, 2\] levels and the fused network 3.*boundaries=<number of levels>"),
+    "positions": ([cnn(), initialised(nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Conv2d(4, 5, 3), nn.Flatten(),
+                                                    nn.Linear(45, 3)), 0)], IMAGES, KF,
+                  r"level '0': the parents have \[49, 25\] positions per sample and the fused network 49"),
+    "inputs": ([mlp(), mlp((5, 8, 7, 4))], X, KF, r"parent 1: Sequential does not run on an input of shape \(2, 6\)"),
+    "classes": ([mlp(), mlp((6, 8, 7, 5))], X, KF, r"level '4': the parents have \[4, 5\] classes and the fused network 4"),
+    "target classes": ([mlp(), mlp()], X, {"target": mlp((6, 8, 7, 3))},
+                       r"level '4': the parents have \[4, 4\] classes and the fused network 3"),
+    "too wide": ([mlp(), mlp(seed=1)], X, {"target": mlp((6, 17, 7, 4))},
+                 "level '0': 17 fused neurons for 16 parents' neurons.*at most 16"),
+    "neuron axis": ([initialised(Turned(), k) for k in range(2)], IMAGES, {**GRADIENT, "boundaries": "activations"},
+                    "parent 0: level 'conv' .* neuron axis is ambiguous"),
+    "untraceable": ([initialised(Around(), k) for k in range(2)], X[:, :4], KF, "parent 0: Around cannot be traced"),
+    "NaN weights": ([mlp(), broken(float("nan"))], X, KF, "parent 1 has NaN or infinity in '2.weight'"),
+    "infinite target": ([mlp(), mlp()], X, {"target": broken(float("inf"))}, "the target has NaN or infinity in '2.weight'"),
+    "NaN data": ([mlp(), mlp()], poisoned(float("nan")), KF, "fusion sample 7 holds NaN or infinity"),
+    "infinite data": ([mlp(), mlp()], poisoned(float("-inf"), 9), KF, "fusion sample 9 holds NaN or infinity"),
+    "integer data": ([mlp(), mlp()], X.to(torch.uint8), KF, "fusion data are torch.uint8, not floating-point"),
+    "no data": ([mlp(), mlp()], X[:0], KF, "the fusion set is empty"),
+    "one sample": ([mlp(), mlp()], X[:1], KF, "the fusion set holds 1 sample; fit='ridge' needs at least 2"),
+    "nine samples": ([mlp(), mlp()], X[:9], GRADIENT, "the fusion set holds 9 samples; fit='gradient' needs at least 10"),
+    "no parents": ([], X, KF, "there is no parent to fuse"),
+    "no parameters": ([nn.Sequential(nn.ReLU()), mlp()], X, KF, "parent 0 has no parameters"),
+    "half precision": ([mlp().half(), mlp().half()], X, KF, r"parent 0 has torch.float16 parameters.*model.float\(\)"),
+    "mixed precision": ([mlp(), mlp().float()], X, KF, "mix torch.float32 and torch.float64"),
+    "bias without a place": ([without_place()] * 2, IMAGES, KF, "level '0': the fused bias has no place"),
+    "unknown grouping": ([mlp(), mlp()], X, {"grouping": "k-means"}, "unknown grouping 'k-means'.*Did you mean 'kmeans'"),
+    "unknown fit": ([mlp(), mlp()], X, {"fit": "lasso"}, "unknown fit 'lasso'. Known: ridge, gradient"),
+    "unknown importance": ([mlp(), mlp()], X, {"importance": "shapley"}, "unknown importance 'shapley'"),
+    "unknown preset": ([mlp(), mlp()], X, {"preset": "best"}, "unknown preset 'best'. Known: default, paper"),
+    "unknown setting": ([mlp(), mlp()], X, {"learning_rat": 1}, r"unknown settings \['learning_rat'\]. Known: ridge"),
+    "unknown direction": ([mlp(), mlp()], X, {"toward": "mean"}, "unknown toward 'mean'. Known: zero, parents"),
+    "unknown head": ([mlp(), mlp()], X, {"head": "max"}, "unknown head 'max'. Known: scores, mean, shares"),
+    "unknown device": ([mlp(), mlp()], X, {"device": "abacus"}, "device 'abacus' is not available here"),
+    "negative ridge": ([mlp(), mlp()], X, {"ridge": -1.0}, "ridge must be .* Found -1.0"),
+    "ridge in words": ([mlp(), mlp()], X, {"ridge": "much"}, "ridge must be .* Found 'much'"),
+    "toward the parents by gradient": ([mlp(), mlp()], X, {**GRADIENT, "toward": "parents"},
+                                       "toward='parents' is a choice of the ridge"),
+    "toward parents that are not affine": (
+        [initialised(nn.Sequential(nn.Conv2d(2, 4, 3, groups=2), nn.ReLU(), nn.Flatten(), nn.Linear(100, 3)), 0)], IMAGES,
+        {"toward": "parents",
+         "target": initialised(nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(100, 3)), 0)},
+        "level '0': toward='parents' needs affine levels in every parent.*grouped"),
+    "no class shares": ([mlp(), mlp()], X, {"head": "shares"}, r"head='shares' needs class_shares of shape \(2, 4\)"),
+    "importance without data": ([mlp(), mlp()], X, {"importance": "conductance"},
+                                "importance 'conductance' needs data.*importance_data='fusion'"),
+    "importance without labels": ([mlp(), mlp()], X, {"importance": "conductance", "importance_data": "fusion"},
+                                  "importance 'conductance' needs labels"),
+    "importance data of one parent": ([mlp(), mlp()], X, {"importance": "conductance",
+                                                          "importance_data": [(X, labels(40, 4))]},
+                                      "importance_data holds 1 sets for 2 parents"),
+    "labels beyond the classes": ([mlp(), mlp()], (X, labels(40, 6)), {"importance": "conductance",
+                                                                       "importance_data": "fusion"},
+                                  "labels run from 0 to 5, but the parents have 4 classes"),
+    "unequal labels": ([mlp(), mlp()], (X, labels(39, 4)), KF, "40 inputs but 39 labels"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_what_cannot_be_fused_is_refused_before_any_work(case, monkeypatch):
+    models, data, options, sentence = REFUSALS[case]
+    monkeypatch.setattr("retrofit_core.fusion.Walk", _must_not_start)
+    with untouched(*models), pytest.raises(ValueError, match=sentence) as refusal:
+        fuse(models, data, device=options.get("device", "cpu"), **{k: v for k, v in options.items() if k != "device"})
+    text = str(refusal.value)
+    assert text.count("\n") == 0
+    assert len(text) < 420
+
+
+def _must_not_start(*_, **__):
+    raise AssertionError("the work began")
+
+
+@pytest.mark.parametrize(
+    "models, data, options",
+    [
+        ([grouped(), grouped(1)], IMAGES, {**GRADIENT, **HF}),  # the way out that the refusals name
+        ([residual(seed=k) for k in range(2)], IMAGES, {**GRADIENT, **HF}),
+        ([mlp(seed=k) for k in range(3)], X, KF),
+        ([mlp(), mlp((6, 8, 4))], X, {"boundaries": 2, **GRADIENT}),
+        ([initialised(Around(), k) for k in range(2)], X[:, :4], {**GRADIENT, "boundaries": ["inner"], "leaves": ["inner"]}),
+        ([batchnorm_cnn(seed=k) for k in range(2)], IMAGES, HF),
+    ],
+    ids=["grouped", "residual", "three parents", "numbers of levels", "untraceable", "BatchNorm"],
+)
+def test_the_ways_out_work(models, data, options):
+    result = fuse(models, data, device="cpu", **options)
+    with torch.no_grad():
+        assert torch.isfinite(result.model(data)).all()

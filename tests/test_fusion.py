@@ -1,0 +1,525 @@
+"""Algorithm 1 as a whole: against plain loops, identities with a known answer, and everything `fuse` promises."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from retrofit_core import device as devices
+from retrofit_core import walk
+from retrofit_core.fusion import fuse
+from retrofit_core.levels import partition
+from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.settings import DEFAULTS, resolve
+from tests import reference
+from tests.networks import (
+    CNN_SHAPE,
+    affine_layers,
+    batchnorm_cnn,
+    cnn,
+    labels,
+    mlp,
+    normal,
+    permuted,
+    residual,
+    rewired,
+    widened,
+)
+from tests.properties import as_groups, as_sets, assert_close, assert_same_function, untouched
+
+HF, KF = {"grouping": "hungarian"}, {"grouping": "kmeans"}
+EXACT = {"ridge": 0.0, "device": "cpu"}
+#: network, input shape; leaky or smooth activations, so that no input of a level is dead on the fusion data
+NETWORKS = {
+    "mlp": (lambda seed=0: mlp(activation=nn.Tanh, seed=seed), (6,)),
+    "relu mlp": (mlp, (6,)),
+    "mlp without bias": (lambda seed=0: mlp(bias=False, activation=nn.LeakyReLU, seed=seed), (6,)),
+    "cnn": (lambda seed=0: cnn(activation=nn.LeakyReLU, seed=seed), CNN_SHAPE),
+    "BatchNorm": (lambda seed=0: batchnorm_cnn(seed=seed), CNN_SHAPE),
+}
+
+
+def weights_of(model):
+    return torch.cat([tensor.flatten() for tensor in model.state_dict().values() if tensor.is_floating_point()])
+
+
+# --- against plain loops ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("toward", ["zero", "parents"])
+@pytest.mark.parametrize("ridge", [0.0, 0.3, "auto"])
+@pytest.mark.parametrize("grouping", ["hungarian", "kmeans"])
+@pytest.mark.parametrize("name, make, shape", [("mlp", mlp, (6,)), ("cnn", cnn, CNN_SHAPE)])
+def test_equals_algorithm_1_in_plain_loops(name, make, shape, grouping, ridge, toward):
+    parents, x = [make(seed=k) for k in range(2)], normal(40 if name == "mlp" else 12, *shape)
+    if ridge == 0.0 and name == "cnn":
+        x = normal(40, *shape)  # with a full-rank x the solution is unique
+    importance = {"importance": _weight_norms, "importance_data": [(x, labels(len(x), 3))] * 2, "normalise_scores": False}
+    result = fuse(parents, x, grouping=grouping, ridge=ridge, toward=toward, device="cpu", **importance)
+    scores = [level.scores.numpy() for level in result.levels]
+    for index, level in enumerate(scores):
+        norms = [affine_layers(parent)[index].weight.detach().flatten(1).norm(dim=1).numpy() for parent in parents]
+        assert np.allclose(level, np.concatenate(norms) + 1e-8)
+    groups = [as_groups(level.labels, level.width) for level in result.levels]
+    fused, facts = reference.fuse(
+        parents, x.numpy(), scores, groups, ridge_strength=ridge, toward_parents=toward == "parents"
+    )
+    for level, fact in zip(result.levels, facts, strict=True):
+        scale = level.energy
+        assert level.approximation_error == pytest.approx(fact["approximation"], abs=1e-8 * scale)
+        assert level.grouping_error == pytest.approx(fact["grouping"], abs=1e-8 * scale)
+        assert level.approximation_error + level.grouping_error == pytest.approx(fact["J"], rel=1e-8)
+        assert level.ridge == pytest.approx(fact["lambda"], rel=1e-8)
+    new = normal(9, *shape, seed=3)
+    with torch.no_grad():
+        assert_close(result.model(new), torch.from_numpy(reference.run(fused, new.numpy())), 1e-6)
+
+
+def _weight_norms(levels, x, y):
+    return [level.affine.weight.detach().flatten(1).norm(dim=1) for level in levels]
+
+
+@pytest.mark.parametrize("toward", ["zero", "parents"])
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
+def test_no_other_matching_is_better_at_any_level(ridge, toward):
+    """Theorem 2a inside the algorithm: brute force over the matchings of each level, given the levels before it."""
+    parents, x = [mlp((5, 4, 4, 3), seed=k) for k in range(2)], normal(30, 5)
+    result = fuse(parents, x, ridge=ridge, toward=toward, device="cpu", **HF)
+    scores = [level.scores.numpy() for level in result.levels]
+    groups = [as_groups(level.labels, level.width) for level in result.levels]
+    _, facts = reference.fuse(parents, x.numpy(), scores, groups, ridge_strength=ridge, toward_parents=toward == "parents")
+    for fact, s, found in zip(facts[:-1], scores, groups, strict=False):
+        own = fact["own"] if ridge else None
+        cost = {
+            str(sorted(map(sorted, g))): reference.fitted_cost(fact["x"], fact["z"], s, g, ridge, own)
+            for g in reference.matchings(4)
+        }
+        assert cost[str(sorted(map(sorted, found)))] == pytest.approx(min(cost.values()), rel=1e-9)
+
+
+# --- recoveries ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("grouping", ["hungarian", "kmeans", "local_search"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_permuted_twins_give_the_parent_on_new_data(name, grouping, device):
+    """C24: N > p at every level, lambda = 0."""
+    make, shape = NETWORKS[name]
+    parent = make().to(device)
+    result = fuse([parent, permuted(make()).to(device)], normal(150, *shape), grouping=grouping, ridge=0.0, device=device)
+    assert_same_function(result.model, parent, normal(50, *shape, seed=9).to(device), 1e-8)
+    assert sum(level.grouping_error for level in result.levels) < 1e-8
+    assert all(len(group) == 2 for level in result.levels for group in as_sets(level.labels))
+
+
+@pytest.mark.parametrize("boundaries", ["preactivations", 2])
+def test_twins_with_levels_cut_elsewhere(boundaries):
+    """C29: where every error is zero the cut does not matter."""
+    parent = mlp(activation=nn.Tanh)
+    fit = {"fit": "gradient", "epochs": 3, "weight_decay": 0.0} if boundaries == 2 else {"ridge": 0.0}
+    result = fuse([parent, permuted(parent)], normal(100, 6), boundaries=boundaries, device="cpu", **HF, **fit)
+    assert_same_function(result.model, parent, normal(30, 6, seed=2), 1e-8)
+
+
+@pytest.mark.parametrize("strength, tolerance", [(1e-3, 1e-3), (10.0, 1.0)])
+def test_ridge_costs_accuracy_in_proportion(strength, tolerance):
+    parent = mlp(activation=nn.Tanh)
+    result = fuse([parent, permuted(parent)], normal(400, 6), ridge=strength, device="cpu", **HF)
+    gap = (result.model(normal(30, 6, seed=2)) - parent(normal(30, 6, seed=2))).abs().max().item()
+    assert 1e-9 < gap < tolerance
+
+
+def test_with_fewer_rows_than_inputs_only_the_fusion_data_are_recovered():
+    """C24, N < p: exact where the data are, free elsewhere; the dual form and its pseudo-inverse."""
+    parent = mlp((30, 25, 24, 3), activation=nn.Tanh)
+    x = normal(12, 30)
+    result = fuse([parent, permuted(parent)], x, **HF, **EXACT)
+    assert "dual" in [level.form for level in result.levels]
+    assert_same_function(result.model, parent, x, 1e-7)
+    assert (result.model(normal(12, 30, seed=5)) - parent(normal(12, 30, seed=5))).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("copies", [1, 2, 3, 4])
+def test_copies_of_a_parent_give_the_parent(copies):
+    """C25, C26, C27."""
+    parent = cnn(activation=nn.LeakyReLU)
+    twins = [permuted(parent, seed=k) if k else parent for k in range(copies)]
+    result = fuse(twins, normal(60, *CNN_SHAPE), **KF, **EXACT)
+    assert_same_function(result.model, parent, normal(20, *CNN_SHAPE, seed=4), 1e-8)
+    assert [level.widths for level in result.levels] == [(4,) * copies, (5,) * copies, (3,) * copies]
+
+
+@pytest.mark.parametrize("make, shape", [(lambda: mlp(activation=nn.Tanh), (6,)), (cnn, CNN_SHAPE)])
+def test_duplicated_neurons_are_merged_without_loss(make, shape):
+    """C27: one widened parent compressed to the width that it came from."""
+    parent = make()
+    wide = widened(parent)
+    with untouched(wide, parent):
+        result = fuse([wide], normal(150, *shape), target=parent, **KF, **EXACT)
+    assert_same_function(result.model, wide, normal(30, *shape, seed=6), 1e-7)
+    assert sum(level.grouping_error for level in result.levels) < 1e-8
+    widths = [level.width for level in result.levels]
+    assert widths == [layer.weight.shape[0] for layer in affine_layers(parent)]
+
+
+def test_parents_of_different_widths_fuse_without_loss():
+    """C28: a network and its Net2Wider copy, in either order and into either width."""
+    parent = cnn(activation=nn.LeakyReLU)
+    wide = widened(parent, extra=2)
+    x, new = normal(80, *CNN_SHAPE), normal(20, *CNN_SHAPE, seed=4)
+    assert_same_function(fuse([parent, wide], x, **KF, **EXACT).model, parent, new, 1e-7)
+    small = fuse([wide, parent], x, target=parent, **KF, **EXACT)
+    assert_same_function(small.model, parent, new, 1e-7)
+    assert [level.widths for level in small.levels] == [(6, 4), (7, 5), (3, 3)]
+    assert_same_function(fuse([wide, parent], x, **KF, **EXACT).model, parent, new, 1e-7)  # splits twins, loses nothing
+
+
+def test_compression_really_narrows():
+    parents, target = [mlp(seed=k) for k in range(2)], mlp((6, 5, 3, 4), seed=9)
+    result = fuse(parents, normal(80, 6), target=target, device="cpu")
+    assert [tuple(layer.weight.shape) for layer in affine_layers(result.model)] == [(5, 6), (3, 5), (4, 3)]
+    assert all(level.grouping_error > 0 for level in result.levels)
+    wider = fuse(parents, normal(80, 6), target=mlp((6, 12, 10, 4)), device="cpu")
+    assert [level.width for level in wider.levels] == [12, 10, 4]
+
+
+@pytest.mark.parametrize("grouping", ["hungarian", "kmeans"])
+def test_a_gradient_fit_of_twins_starts_and_stays_at_the_parent(grouping):
+    """C25: groups are numbered like parent 0, so that its weights are the start and no epoch is better."""
+    parent = cnn()
+    result = fuse([parent, permuted(parent)], normal(40, *CNN_SHAPE), grouping=grouping, fit="gradient", epochs=3,
+                  weight_decay=0.0, device="cpu")  # fmt: skip
+    assert_same_function(result.model, parent, normal(20, *CNN_SHAPE, seed=4), 1e-10)
+    assert max(level.curve[0]["loss"] for level in result.levels) < 1e-20
+
+
+def test_a_gradient_fit_learns_where_parents_differ():
+    parents, x = [mlp(seed=k) for k in range(2)], normal(120, 6)
+    result = fuse(parents, x, fit="gradient", epochs=30, learning_rate=0.01, device="cpu", **HF)
+    for level in result.levels:
+        assert level.curve[-1]["loss"] < 0.7 * level.curve[0]["loss"]
+        assert level.form == "gradient"
+        assert np.isnan(level.ridge)
+    linear = fuse(parents, x, ridge=0.0, device="cpu", grouping=lambda *a, **k: _given(result.levels, a))
+    assert linear.levels[0].approximation_error <= result.levels[0].approximation_error  # C23
+
+
+def _given(levels, arguments):
+    """A user's own grouping: the labels of an earlier run."""
+    from retrofit_core.grouping import Grouping
+
+    gram, _, widths, width = arguments
+    level = next(level for level in levels if level.widths == widths and level.width == width)
+    return Grouping(level.labels, width, 0.0)
+
+
+def test_mapped_weights_start_a_gradient_fit_between_widths():
+    parent = cnn(activation=nn.LeakyReLU)
+    wide = widened(parent, extra=2)
+    result = fuse([wide, parent], normal(40, *CNN_SHAPE), target=parent, fit="gradient", epochs=1, device="cpu",
+                  weight_decay=0.0, learning_rate=1e-12)  # fmt: skip
+    assert max(level.curve[0]["loss"] for level in result.levels) < 1e-20
+    assert_same_function(result.model, parent, normal(9, *CNN_SHAPE, seed=8), 1e-8)
+
+
+# --- symmetries ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{**HF, "ridge": 0.1}, {**KF, "ridge": 0.1, "grouping_options": {"restarts": 40}}])
+def test_the_order_of_parents_and_of_their_neurons_does_not_matter(options):
+    """C8, C9."""
+    first, second, x = mlp((6, 4, 4, 3), seed=0), mlp((6, 4, 4, 3), seed=1), normal(60, 6)
+    plain = fuse([first, second], x, device="cpu", **options)
+    new = normal(20, 6, seed=5)
+    for parents in ([second, first], [first, permuted(second)], [permuted(first), permuted(second, seed=3)]):
+        other = fuse(parents, x, device="cpu", **options)
+        assert_same_function(other.model, plain.model, new, 1e-8)
+        for level, expected in zip(other.levels, plain.levels, strict=True):
+            assert level.grouping_error == pytest.approx(expected.grouping_error, rel=1e-8, abs=1e-12)
+
+
+def _scaled_by(factors):
+    calls = iter(range(len(factors)))
+
+    def score(levels, x, y):
+        factor = factors[next(calls)]
+        return [factor * (1 + torch.arange(level.width).double()) for level in levels]
+
+    return score
+
+
+def test_scaling_all_scores_changes_nothing_and_a_vanishing_parent_vanishes():
+    """C10."""
+    parents, x = [mlp(seed=k) for k in range(2)], normal(100, 6)
+    data = {"importance_data": [(x, labels(100, 4))] * 2, "normalise_scores": False, "device": "cpu", "ridge": 0.0}
+    plain = fuse(parents, x, importance=_scaled_by([1.0, 1.0]), **data, **HF)
+    scaled = fuse(parents, x, importance=_scaled_by([1e4, 1e4]), **data, **HF)
+    assert_same_function(plain.model, scaled.model, x, 1e-8)
+    alone = fuse(parents, x, importance=_scaled_by([1.0, 0.0]), **data, **HF)  # 1e-8 is added to every score
+    assert_same_function(alone.model, parents[0], normal(20, 6, seed=3), 1e-4)
+
+
+def test_uniform_scores_average_the_logits_where_the_head_can_fit_them():
+    """C30: an underdetermined head reaches its targets, the mean of the parents' logits."""
+    parents, x = [mlp((6, 40, 3), seed=k) for k in range(2)], normal(20, 6)
+    result = fuse(parents, x, **HF, **EXACT)
+    mean = (parents[0](x) + parents[1](x)) / 2
+    assert_close(result.model(x), mean, 1e-6)
+    assert fuse(parents, x, head="mean", **HF, **EXACT).model(x).sub(mean).abs().max() < 1e-6
+    shares = torch.tensor([[1.0, 0.0, 0.25], [0.0, 1.0, 0.75]]).double()
+    chosen = fuse(parents, x, head="shares", class_shares=shares, **HF, **EXACT).model(x)
+    logits = torch.stack([parent(x) for parent in parents])
+    assert_close(chosen, (shares[:, None] * logits).sum(0), 1e-6)
+
+
+def test_class_exclusive_scores_select_the_parent():
+    parents, x = [mlp((6, 40, 4), seed=k) for k in range(2)], normal(20, 6)
+    owners = iter([[1.0, 1, 0, 0], [0.0, 0, 1, 1]])
+
+    def score(levels, x, y):
+        return [torch.ones(40).double(), torch.tensor(next(owners)).double()]
+
+    result = fuse(parents, x, importance=score, importance_data=[(x, labels(20, 4))] * 2, **HF, **EXACT)
+    expected = torch.cat([parents[0](x)[:, :2], parents[1](x)[:, 2:]], 1)
+    assert_close(result.model(x), expected, 1e-5)
+
+
+# --- the same result whatever the circumstances --------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_weights_and_leaves_the_global_state():
+    parents, x = [mlp(seed=k) for k in range(3)], normal(60, 6)
+    options = {"fit": "gradient", "epochs": 2, "perturbation": 0.1, "device": "cpu"}
+    state = torch.random.get_rng_state()
+    first, second = (fuse(parents, x, seed=4, **options) for _ in "ab")
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert torch.equal(weights_of(first.model), weights_of(second.model))
+    assert not torch.equal(weights_of(first.model), weights_of(fuse(parents, x, seed=5, **options).model))
+
+
+@pytest.mark.parametrize("options", [HF, KF, {**HF, "fit": "gradient", "epochs": 2}], ids=["HF", "KF", "gradient"])
+@pytest.mark.parametrize("change", ["batches", "chunks", "no cache"])
+def test_batch_sizes_and_budgets_change_nothing(change, options, monkeypatch, device):
+    """C20, C33."""
+    parents, x = [cnn(seed=k).to(device) for k in range(2)], normal(45, *CNN_SHAPE)
+    expected = fuse(parents, x, device=device, **options).model
+    extra = {}
+    if change == "batches":
+        monkeypatch.setattr(walk, "BATCH", 7)
+    elif change == "chunks":
+        monkeypatch.setattr(walk, "CHUNK_BYTES", 8 * 49 * 18 * 2)
+    else:
+        extra = {"cache_bytes": 0}
+    found = fuse(parents, x, device=device, **extra, **options).model
+    assert_close(weights_of(found), weights_of(expected), 1e-7)
+
+
+def test_every_kind_of_data_gives_the_same_network():
+    parents, x, y = [mlp(seed=k) for k in range(2)], normal(50, 6), labels(50, 4)
+    expected = weights_of(fuse(parents, x, device="cpu").model)
+    kinds = [(x, y), TensorDataset(x, y), DataLoader(TensorDataset(x), batch_size=8), [(x[:20], y[:20]), (x[20:], y[20:])]]
+    for data in kinds:
+        assert torch.equal(weights_of(fuse(parents, data, device="cpu").model), expected)
+
+
+def test_primal_and_dual_form_give_the_same_network(monkeypatch):
+    parents, x = [cnn(seed=k) for k in range(2)], normal(10, *CNN_SHAPE)
+    models = {}
+    for form, keep in (("dual", True), ("primal", False)):
+        monkeypatch.setattr(walk, "dual_is_cheaper", lambda *_, keep=keep: keep)
+        for toward in ("zero", "parents"):
+            result = fuse(parents, x, toward=toward, device="cpu", **KF)
+            assert {level.form for level in result.levels} == {form}
+            models[form, toward] = result
+    for toward in ("zero", "parents"):
+        dual, primal = models["dual", toward], models["primal", toward]
+        assert_close(weights_of(dual.model), weights_of(primal.model), 1e-7)
+        for left, right in zip(dual.levels, primal.levels, strict=True):
+            for name in ("grouping_error", "approximation_error", "energy", "ridge"):
+                assert getattr(left, name) == pytest.approx(getattr(right, name), rel=1e-7, abs=1e-9)
+
+
+def test_float32_is_close_to_float64(device):
+    parents, x = [cnn(seed=k) for k in range(2)], normal(60, *CNN_SHAPE)
+    exact = fuse(parents, x, device="cpu", **HF)
+    single = fuse([copy.deepcopy(parent).float().to(device) for parent in parents], x, device=device, **HF)
+    assert next(single.model.parameters()).dtype == torch.float32
+    assert_close(weights_of(single.model).cpu(), weights_of(exact.model), 1e-3)
+
+
+def test_data_of_either_precision_are_taken():
+    parents, x = [mlp(seed=k).float() for k in range(2)], normal(50, 6)
+    left, right = (fuse(parents, data, device="cpu").model for data in (x, x.float()))
+    assert torch.equal(weights_of(left), weights_of(right))
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("options", [HF, KF, {**HF, "toward": "parents"}, {**KF, "importance": "conductance"}])
+def test_cuda_equals_the_cpu(options):
+    parents, x, y = [cnn(seed=k) for k in range(2)], normal(60, *CNN_SHAPE), labels(60, 3)
+    if "importance" in options:
+        options = {**options, "importance_data": "fusion"}
+    cpu, cuda = (fuse(parents, (x, y), device=place, **options) for place in ("cpu", "cuda"))
+    assert_close(weights_of(cuda.model).cpu(), weights_of(cpu.model), 1e-6)
+    assert [level.labels.tolist() for level in cuda.levels] == [level.labels.tolist() for level in cpu.levels]
+
+
+# --- parents, events, cancelling, going on -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fit", ["ridge", "gradient"])
+@pytest.mark.parametrize("importance", ["uniform", "conductance", "deeplift"])
+def test_parents_and_target_are_left_as_they_are(importance, fit):
+    parents, target = [batchnorm_cnn(bias=True, seed=k) for k in range(2)], batchnorm_cnn(bias=True, seed=8)
+    parents[0].train()
+    parents[1][1].train()  # one part only
+    next(parents[1].parameters()).requires_grad_(False)
+    x, y = normal(30, *CNN_SHAPE), labels(30, 3)
+    with untouched(*parents, target):
+        options = {"importance": importance, "importance_data": "fusion"} if importance != "uniform" else {}
+        settings = {"epochs": 1} if fit == "gradient" else {}
+        result = fuse(parents, (x, y), target=target, fit=fit, device="cpu", **options, **settings)
+    assert not result.model.training
+    own = {id(tensor) for tensor in result.model.parameters()}
+    assert not own & {id(tensor) for model in (*parents, target) for tensor in model.parameters()}
+
+
+def test_flags_are_restored_after_a_refusal_and_a_cancellation():
+    parents = [residual(seed=k).train() for k in range(2)]
+    x = normal(20, *CNN_SHAPE)
+    with untouched(*parents):
+        with pytest.raises(ValueError, match="not affine"):
+            fuse(parents, x, device="cpu")
+        with pytest.raises(Cancelled):
+            fuse(parents, x, fit="gradient", monitor=Monitor(cancelled=lambda: True), device="cpu")
+
+
+def test_events_tell_levels_phases_and_epochs():
+    events = []
+    x, y = normal(30, 6), labels(30, 4)
+    fuse([mlp(), mlp(seed=1)], (x, y), fit="gradient", epochs=2, importance="conductance", importance_data="fusion",
+         monitor=Monitor(events.append), device="cpu")  # fmt: skip
+    of_levels = [event for event in events if event["kind"] == "level"]
+    assert [(event["index"], event["total"], event["name"]) for event in of_levels] == [(0, 3, "0"), (1, 3, "2"), (2, 3, "4")]
+    phases = [event["name"] for event in events if event["kind"] == "phase"]
+    assert phases == ["importance"] * 2 + ["grouping", "fit"] * 3
+    assert sum(event["kind"] == "epoch" for event in events) == 6
+    assert all(np.isfinite(event["loss"]) for event in events if event["kind"] == "epoch")
+    assert [event["name"] for event in events if event["kind"] == "step"] == ["conductance"] * 2
+
+
+class Interrupting(Monitor):
+    """Cancels once the level of that number has been reported."""
+
+    def __init__(self, after: int) -> None:
+        self.finished = []
+        super().__init__(cancelled=lambda: len(self.finished) > after)
+
+    def on_level(self, index, report, weights):
+        self.finished.append((report, {name: tensor.clone() for name, tensor in weights.items()}))
+
+
+@pytest.mark.parametrize("stopped_after", [0, 1])
+@pytest.mark.parametrize(
+    "options", [HF, {**KF, "toward": "parents"}, {**KF, "fit": "gradient", "epochs": 2, "perturbation": 0.1}],
+    ids=["HF", "toward parents", "gradient"],
+)  # fmt: skip
+def test_a_stopped_fusion_goes_on_where_it_was(stopped_after, options):
+    parents, x = [batchnorm_cnn(seed=k) for k in range(2)], normal(40, *CNN_SHAPE)
+    whole = fuse(parents, x, device="cpu", **options)
+    monitor = Interrupting(stopped_after)
+    with pytest.raises(Cancelled):
+        fuse(parents, x, device="cpu", monitor=monitor, on_level=monitor.on_level, **options)
+    assert len(monitor.finished) == stopped_after + 1
+    later = []
+    resumed = fuse(parents, x, device="cpu", finished=monitor.finished, on_level=lambda i, *_: later.append(i), **options)
+    assert torch.equal(weights_of(resumed.model), weights_of(whole.model))
+    assert later == list(range(stopped_after + 1, 4))
+    for left, right in zip(resumed.levels, whole.levels, strict=True):
+        assert left.grouping_error == right.grouping_error
+        assert left.labels.tolist() == right.labels.tolist()
+
+
+def test_finished_levels_are_not_computed_again(monkeypatch):
+    """C32: what was taken over stays bit for bit."""
+    parents, x = [mlp(seed=k) for k in range(2)], normal(40, 6)
+    finished = []
+    fuse(parents, x, device="cpu", on_level=lambda _, report, weights: finished.append((report, weights)))
+    strange = {name: torch.full_like(tensor, 0.5) for name, tensor in finished[0][1].items()}
+    result = fuse(parents, x, device="cpu", finished=[(finished[0][0], strange)])
+    assert (result.model[0].weight == 0.5).all()
+    assert result.levels[0] is finished[0][0]
+    assert len(result.levels) == 3
+
+
+# --- what the reports say ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [HF, KF, {**KF, "toward": "parents"}, {**HF, "fit": "gradient", "epochs": 2}])
+def test_reported_errors_are_those_of_the_final_network(options):
+    """Theorem 1 on the raw targets, measured on the fused network's own activations."""
+    parents, x = [cnn(seed=k) for k in range(2)], normal(40, *CNN_SHAPE)
+    result = fuse(parents, x, device="cpu", **options)
+    networks = [partition(model, x[:2]) for model in (*parents, result.model)]
+    tensors = [x] * 3
+    for index, report in enumerate(result.levels):
+        with torch.no_grad():
+            tensors = [levels[index].module(h) for levels, h in zip(networks, tensors, strict=True)]
+        left, right, fused = (reference.output_rows(h.numpy()) for h in tensors)
+        z, s = np.hstack([left, right]), report.scores.numpy()
+        groups = as_groups(report.labels, report.width)
+        J = sum(s[j] * ((fused[:, k] - z[:, j]) ** 2).sum() for k, group in enumerate(groups) for j in group)
+        assert report.grouping_error + report.approximation_error == pytest.approx(J, rel=1e-7)
+        assert report.grouping_error == pytest.approx(reference.cluster_cost(z, s, groups), rel=1e-7)
+        assert report.energy == pytest.approx((s * (z**2).sum(0)).sum(), rel=1e-9)
+        assert_close(report.gram, torch.from_numpy(z.T @ z), 1e-5)
+        assert report.rows == len(z)
+        if "fit" not in options:
+            assert 0 <= report.unavoidable_error <= (1 + 1e-6) * J
+        assert report.seconds.keys() >= {"forward", "moments", "group"}
+
+
+def test_settings_and_presets():
+    paper = {"normalise_scores": False}
+    assert resolve("paper", "hungarian", "ridge", {}) == {**DEFAULTS, **paper, "ridge": 1e-3}
+    assert resolve("paper", "kmeans", "ridge", {}) == {**DEFAULTS, **paper, "ridge": 10.0}
+    gradient = resolve("paper", "kmeans", "gradient", {})
+    assert (gradient["learning_rate"], gradient["epochs"], gradient["batch_size"]) == (1e-3, 100, 32)
+    assert resolve("paper", "kmeans", "ridge", {"ridge": 2.0})["ridge"] == 2.0
+    assert resolve("default", "kmeans", "ridge", {"ridge": None}) == DEFAULTS
+    parents, x = [mlp(seed=k) for k in range(2)], normal(50, 6)
+    result = fuse(parents, x, preset="paper", device="cpu", **HF)
+    assert {level.ridge for level in result.levels} == {1e-3}
+    assert result.config["ridge"] == 1e-3
+    assert result.config["samples"] == 50
+
+
+def test_dead_and_rank_deficient_parents_give_finite_networks():
+    """A parent with dead neurons, one that is constant, and twins inside a parent."""
+    dead, constant = mlp(seed=0), mlp(seed=1)
+    with torch.no_grad():
+        dead[0].bias.fill_(-100.0)  # every hidden unit off
+        constant[0].weight.zero_()
+    twins = rewired(mlp(seed=2), [torch.zeros(8).long(), torch.arange(7)], [torch.ones(8).double(), torch.ones(7).double()])
+    for options in (HF, KF, {**HF, "ridge": 0.0}, {**KF, "ridge": 0.0}, {**KF, "toward": "parents"}):
+        for pair in ([dead, constant], [dead, dead], [constant, twins], [twins, dead]):
+            result = fuse(pair, normal(40, 6), device="cpu", **options)
+            assert torch.isfinite(weights_of(result.model)).all()
+            assert all(np.isfinite([r.grouping_error, r.approximation_error, r.unavoidable_error]).all() for r in result.levels)
+
+
+def test_one_neuron_levels():
+    parents, x = [mlp((3, 1, 2), seed=k) for k in range(2)], normal(20, 3)
+    for options in (HF, KF):
+        assert [level.width for level in fuse(parents, x, device="cpu", **options).levels] == [1, 2]
+
+
+def test_device_choice():
+    assert devices.pick("cpu").type == "cpu"
+    assert devices.pick(None).type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert devices.rows_per_batch(100, 1000) == 10
+    assert devices.rows_per_batch(10_000, 1000) == 1

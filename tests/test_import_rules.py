@@ -1,0 +1,99 @@
+"""Who may import whom, print, or seed; read off the source."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CORE = Path(__file__).parents[1] / "retrofit_core"
+#: A file imports only files with a lower number, or of its own folder.
+LAYERS = {
+    "registry": 0, "monitor": 0, "device": 0,
+    "levels": 1, "batchnorm": 1, "moments": 1, "data": 1, "architectures": 1,
+    "grouping": 2, "importance": 2, "walk": 2,
+    "fit": 3, "baselines": 3, "training": 3, "evaluation": 3, "checkpoints": 3,
+    "results": 4, "settings": 4,
+    "eligibility": 5,
+    "fusion": 6,
+    "runs": 7,
+    "methods": 8,
+    "cli": 9, "__main__": 9, "__init__": 9,
+}  # fmt: skip
+#: moments -> device and levels -> batchnorm are the two steps inside layer 1.
+INSIDE_LAYERS = {("levels", "batchnorm")}
+FILES = sorted(CORE.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    """The part of the core to which a file belongs: its folder, or the file itself."""
+    return path.relative_to(CORE).parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path) -> Iterator[tuple[str, str]]:
+    """(top-level package, part of the core or "") for each import, relative ones resolved."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                head, *rest = alias.name.split(".")
+                yield head, (rest or ["__init__"])[0] if head == "retrofit_core" else ""
+        elif isinstance(node, ast.ImportFrom):
+            parts = (node.module or "").split(".") if node.module else []
+            if node.level:
+                folder = ["retrofit_core", *path.relative_to(CORE).parts[:-1]]
+                parts = folder[: len(folder) - node.level + 1] + parts
+            if parts[0] != "retrofit_core":
+                yield parts[0], ""
+            elif len(parts) > 1:
+                yield parts[0], parts[1]
+            else:
+                for alias in node.names:  # from retrofit_core import levels, or a name of __init__
+                    known = (CORE / f"{alias.name}.py").exists() or (CORE / alias.name).is_dir()
+                    yield parts[0], alias.name if known else "__init__"
+
+
+def calls_of(path: Path) -> Iterator[tuple[str, int]]:
+    """(dotted name, line) of each call."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node.lineno
+
+
+def test_every_file_has_a_layer():
+    assert {name_of(path) for path in FILES} <= LAYERS.keys()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CORE)))
+def test_imports_go_down(path):
+    own = name_of(path)
+    for package, part in imports_of(path):
+        assert package not in {"streamlit", "plotly", "app", "retrofit_app"}, f"{path.name} imports {package}"
+        if package == "captum":
+            assert path == CORE / "importance" / "deeplift.py"
+        if package == "retrofit_core" and part != own:
+            allowed = LAYERS[part] < LAYERS[own] or (own, part) in INSIDE_LAYERS
+            assert allowed, f"{own} (layer {LAYERS[own]}) imports {part} (layer {LAYERS[part]})"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CORE)))
+def test_only_the_command_line_prints(path):
+    if name_of(path) in ("cli", "__main__"):
+        return
+    assert [line for name, line in calls_of(path) if name in ("print", "sys.stdout.write")] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CORE)))
+def test_the_global_generator_is_seeded_only_in_a_fork(path):
+    tree = ast.parse(path.read_text())
+    forked = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.With) and any("fork_rng" in ast.unparse(item.context_expr) for item in node.items)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            if name in ("torch.manual_seed", "torch.random.manual_seed", "torch.default_generator.manual_seed"):
+                assert node in forked, f"{path.name}:{node.lineno} seeds the global generator"
+            assert name not in ("torch.seed", "np.random.seed", "numpy.random.seed", "random.seed"), f"{path.name}:{node.lineno}"

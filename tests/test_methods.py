@@ -1,0 +1,50 @@
+"""The four methods on real checkpoints (skipped where those are absent)."""
+
+import dataclasses
+
+import pytest
+
+from retrofit_core import METHODS, evaluate, fuse
+from retrofit_core.registry import find
+from retrofit_core.runs import RunConfig, execute, read_inputs
+
+
+def test_the_four_methods_are_partials_of_one_function():
+    assert list(METHODS) == ["HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient"]
+    assert {method.func.__wrapped__ for method in METHODS.values()} == {fuse.__wrapped__}
+    assert find(METHODS, "kf-linear", "method") is METHODS["KF-Linear"]
+
+
+def config(shared, name, data, **settings):
+    models = tuple(str(shared / "models" / f"{name}-{k}.safetensors") for k in (0, 1))
+    splits = str(shared / "models" / f"{name}-splits.json")
+    return RunConfig(models=models, data=str(shared / "data" / data), splits=splits, **settings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear", "KF-Gradient"])
+def test_mnist_pair_with_conductance_passes_94(shared, method):
+    run = config(shared, "mnist-mlp-noniid2", "mnist", importance="conductance", method=method, evaluate=True)
+    _, metrics = execute(run)
+    networks = metrics["networks"]
+    assert networks["parent 0"]["accuracy"] == pytest.approx(88.69, abs=0.02)
+    assert networks["parent 1"]["accuracy"] == pytest.approx(84.82, abs=0.02)
+    assert networks["ensemble"]["accuracy"] == pytest.approx(96.62, abs=0.02)
+    assert networks["average"]["accuracy"] == pytest.approx(81.57, abs=0.02)
+    assert networks["fused"]["accuracy"] >= 94.0
+
+
+@pytest.mark.slow
+def test_conductance_beats_uniform_on_the_cifar_pair(shared):
+    """A fifth of the paper's samples and a twentieth of the test set: the order of the scores is far above the noise."""
+    found = {}
+    for importance in ("uniform", "conductance"):
+        run = config(shared, "cifar10-vgg11-noniid2", "cifar10", importance=importance, samples=80, importance_samples=40)
+        inputs = read_inputs(dataclasses.replace(run, method="HF-Linear"))
+        result = METHODS["HF-Linear"](inputs.models, inputs.fusion, importance=importance, importance_data=inputs.importance)
+        found[importance] = evaluate(result.model, inputs.train, rows=TEST_ROWS)["accuracy"]
+    assert found["conductance"] > found["uniform"] + 5
+    assert found["conductance"] > 60
+
+
+TEST_ROWS = list(range(49_500, 50_000))

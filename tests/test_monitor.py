@@ -1,0 +1,33 @@
+"""Events, cancellation, and looking names up."""
+
+import pytest
+
+from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.registry import find
+
+
+def test_each_reports_before_every_item():
+    events = []
+    seen = [item for item in Monitor(events.append).each("step", ["a", "b"], phase="fit")]
+    assert seen == ["a", "b"]
+    assert events == [{"kind": "step", "index": i, "total": 2, "phase": "fit"} for i in range(2)]
+    assert list(Monitor().each("step", iter("ab"))) == ["a", "b"]
+
+
+def test_cancelling_stops_between_two_items():
+    done = []
+    monitor = Monitor(cancelled=lambda: len(done) == 2)
+    with pytest.raises(Cancelled, match="cancelled on request"):
+        for item in monitor.each("step", range(5)):
+            done.append(item)  # noqa: PERF402 - the loop's body is what cancels
+    assert done == [0, 1]
+
+
+def test_names_are_found_and_functions_pass():
+    table = {"Ridge": 1, "gradient": 2}
+    assert find(table, "Ridge", "fit") == 1
+    assert find(table, len, "fit") is len
+    with pytest.raises(ValueError, match=r"unknown fit 'ridge'. Known: Ridge, gradient. Did you mean 'Ridge'\?"):
+        find(table, "ridge", "fit")
+    with pytest.raises(ValueError, match=r"unknown fit 'zzz'. Known: Ridge, gradient.$"):
+        find(table, "zzz", "fit")

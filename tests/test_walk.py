@@ -1,0 +1,135 @@
+"""The walk: rows of parents and fused prefix, whatever is cached, chunked or batched; what counts as fusion data."""
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from retrofit_core import walk as walks
+from retrofit_core.levels import compose, partition, rows
+from retrofit_core.moments import Rows
+from retrofit_core.walk import Walk, as_tensors
+from tests.networks import CNN_SHAPE, cnn, labels, normal
+from tests.properties import assert_close
+
+SAMPLES = 23
+
+
+def networks(device):
+    x = normal(SAMPLES, *CNN_SHAPE)
+    models = [cnn(seed=k).to(device) for k in range(3)]
+    return x, [partition(model, x[:2].to(device)) for model in models]
+
+
+def walked(device, **options):
+    """Moments and gradient data of every level; the fused network is network 2 as it is."""
+    x, (first, second, fused) = networks(device)
+    walk = Walk([first, second], fused, x, device=device, **options)
+    found = []
+    for index, level in enumerate(fused):
+        sums = walk.moments(index, inputs=True)
+        A = torch.full((2 * level.width, level.width), 0.5).double().to(device)
+        found.append((sums, *walk.inputs_and_targets(index, A)))
+        walk.advance(index)
+    return found
+
+
+def test_moments_are_those_of_the_materialised_rows(device):
+    x, (first, second, fused) = networks(device)
+    h = x.to(device)
+    for index, (sums, boundary, targets) in enumerate(walked(device)):
+        z = torch.cat([rows(compose(levels[: index + 1], x.to(device)), levels[index].axis) for levels in (first, second)], 1)
+        inputs = fused[index].inputs(h)
+        inputs = torch.cat([inputs, torch.ones(len(inputs), 1).to(inputs)], 1)
+        assert_close(sums.zz, z.T @ z, 1e-11)
+        assert_close(sums.sz, z.sum(0), 1e-11)
+        if isinstance(sums, Rows):
+            sums = sums.moments()
+        assert_close(sums.xx, inputs.T @ inputs, 1e-11)
+        assert_close(sums.xz, inputs.T @ z, 1e-11)
+        assert sums.rows == SAMPLES * fused[index].positions
+        assert_close(boundary, h, 1e-12)
+        expected = (z @ torch.full((z.shape[1], fused[index].width), 0.5).to(z)).reshape(SAMPLES, -1, fused[index].width)
+        assert_close(targets, expected, 1e-11)
+        h = fused[index].module(h)
+
+
+@pytest.mark.parametrize("change", ["no cache", "little cache", "batches of 7", "small chunks"])
+def test_budgets_and_batches_change_nothing(change, device, monkeypatch):
+    expected = walked(device)
+    options = {}
+    if change == "no cache":
+        options = {"cache_bytes": 0}
+    elif change == "little cache":
+        options = {"cache_bytes": 4 * 3 * 5 * 9 * SAMPLES + 1}  # fits the second level, not the first
+    elif change == "batches of 7":
+        monkeypatch.setattr(walks, "BATCH", 7)
+    else:
+        monkeypatch.setattr(walks, "CHUNK_BYTES", 8 * 49 * 18 * 3)
+    for (sums, boundary, targets), (old, old_boundary, old_targets) in zip(walked(device, **options), expected, strict=True):
+        assert_close(boundary, old_boundary, 1e-12)
+        assert_close(targets, old_targets, 1e-12)
+        left, right = (s.moments() if isinstance(s, Rows) else s for s in (sums, old))
+        for name in ("zz", "sz", "xx", "xz"):
+            assert_close(getattr(left, name), getattr(right, name), 1e-11)
+        assert left.rows == right.rows
+
+
+def test_few_rows_are_kept_in_the_dual_form_if_they_fit(device):
+    x, (first, second, fused) = networks(device)
+    few = Walk([first, second], fused, x[:4], device=device)
+    few.moments(0, inputs=True)
+    few.advance(0)
+    few.moments(1, inputs=True)
+    few.advance(1)
+    assert isinstance(few.moments(2, inputs=True), Rows)
+    tight = Walk([first, second], fused, x[:4], device=device, cache_bytes=0)
+    assert not isinstance(tight.moments(2, inputs=True), Rows)
+
+
+def test_without_inputs_only_outputs_are_summed(device):
+    x, (first, second, fused) = networks(device)
+    sums = Walk([first, second], fused, x, device=device).moments(0, inputs=False)
+    assert sums.xx is None
+    z = torch.cat([rows(levels[0].module(x.to(device)), 1) for levels in (first, second)], 1)
+    assert_close(sums.zz, z.T @ z, 1e-11)
+
+
+X, Y = normal(11, 3), labels(11, 4)
+
+
+@pytest.mark.parametrize(
+    "data, labelled",
+    [
+        (X, False),
+        ((X, Y), True),
+        ([X, Y], True),
+        (TensorDataset(X), False),
+        (TensorDataset(X, Y), True),
+        (DataLoader(TensorDataset(X, Y), batch_size=4), True),
+        ([(X[:5], Y[:5]), (X[5:], Y[5:])], True),
+        ([X[:5], X[5:9], X[9:]], False),
+        (((X[i : i + 1], Y[i : i + 1]) for i in range(11)), True),
+        ([X[:6], X[6:]], False),
+        ([X.numpy()[:5], X.numpy()[5:]], False),
+    ],
+)
+def test_every_kind_of_fusion_data_gives_the_same_tensors(data, labelled):
+    inputs, found = as_tensors(data)
+    assert torch.equal(inputs, X)
+    if labelled:
+        assert torch.equal(found, Y)
+    else:
+        assert found is None
+
+
+def test_what_is_no_fusion_data_is_refused():
+    for empty in (X[:0], [], DataLoader(TensorDataset(X[:0]))):
+        with pytest.raises(ValueError, match="the fusion set is empty"):
+            as_tensors(empty)
+    with pytest.raises(ValueError, match="11 inputs but 4 labels"):
+        as_tensors((X, Y[:4]))
+    for strange in (7, "digits", {"x": X}, None):
+        with pytest.raises(ValueError, match=f"must be a tensor.*Found {type(strange).__name__}"):
+            as_tensors(strange)
+    with pytest.raises(ValueError, match="a batch of the fusion data starts with dict, not a tensor"):
+        as_tensors([{"x": X}])
