@@ -54,7 +54,12 @@ class Entry:
     def state(self) -> str:
         """created, running, done, failed, cancelled, or "killed": it should be working and no worker is there."""
         state = self.status["state"]
-        return "killed" if state in ACTIVE and not worker_is_alive(self.folder) else state
+        if self.shipped or state == "done":
+            return state
+        alive = worker_is_alive(self.folder)
+        if alive and _worker(self.folder).get("started", 0) > self.status.get("updated", 0):
+            return "created"  # the status is that of an earlier attempt: this worker is still loading
+        return "killed" if state in ACTIVE and not alive else state
 
     @property
     def accuracy(self) -> float | None:
@@ -156,6 +161,7 @@ def start(config: Any, folder: Path | None = None) -> Path:
         try:
             runs.create(place, config)
             (place / "cancel").unlink(missing_ok=True)
+            _wait_for_exit(place)
             _spawn(place)
         except OSError as error:
             raise ValueError(
@@ -180,6 +186,14 @@ def _spawn(place: Path) -> None:
         )  # fmt: skip
         _CHILDREN[child.pid] = child
         json.dump({"pid": child.pid, "birth": _birth(child.pid), "started": time.time()}, file)
+
+
+def _wait_for_exit(place: Path) -> None:
+    """A worker that has just said how its run ended needs a moment to go."""
+    for _ in range(50):
+        if not worker_is_alive(place):
+            return
+        time.sleep(0.1)
 
 
 def worker_is_alive(folder: Path) -> bool:
@@ -234,7 +248,7 @@ def failure(entry: Entry) -> str:
     if entry.state == "cancelled":
         return f"Cancelled. {_kept(entry)}"
     if entry.state == "killed":
-        child = _CHILDREN.get(_pid(entry.folder))
+        child = _CHILDREN.get(_worker(entry.folder).get("pid", -1))
         how = f" by {signal.Signals(-child.returncode).name}" if child and (child.returncode or 0) < 0 else ""
         return f"The worker was killed{how} before it finished. {_kept(entry)}"
     return f"Failed: {entry.status.get('error') or 'no reason was recorded.'} {_kept(entry)}"
@@ -246,11 +260,12 @@ def _kept(entry: Entry) -> str:
     return f"{done} of {total} levels were finished and are kept." if total else "No level was finished."
 
 
-def _pid(folder: Path) -> int:
+def _worker(folder: Path) -> dict[str, Any]:
+    """worker.json, or nothing."""
     try:
-        return int(json.loads((folder / "worker.json").read_text())["pid"])
-    except (OSError, ValueError, KeyError):
-        return -1
+        return json.loads((folder / "worker.json").read_text())
+    except (OSError, ValueError):
+        return {}
 
 
 def log_tail(folder: Path, lines: int = 12) -> str:

@@ -7,7 +7,7 @@ import streamlit as st
 from retrofit_app import jobs, state
 
 HERE = Path(__file__).parent
-PAGES = {"Work": [st.Page(HERE / "views" / "fuse.py", title="Fuse", icon=":material/join_inner:", default=True)]}
+PAGES = {"Work": [st.Page(HERE / "views" / "fuse.py", title="Fuse", default=True)]}
 
 
 def pick_run() -> None:

@@ -13,6 +13,8 @@ import streamlit as st
 from retrofit_app import jobs
 from retrofit_app.figures import DARK, LIGHT, Palette, percent
 
+STATES = {"created": "starting", "running": "in progress"}
+
 
 def palette() -> Palette:
     """The colours of the theme in which the page is seen."""
@@ -53,7 +55,7 @@ def open_in_url(name: str, value: str, default: str | None = None) -> None:
 def label(entry: jobs.Entry) -> str:
     """A run's line in the picker: short, the rest is `details`."""
     config = entry.config
-    result = percent(entry.accuracy) if entry.accuracy is not None else entry.state
+    result = percent(entry.accuracy) if entry.accuracy is not None else STATES.get(entry.state, entry.state)
     kind = "shipped" if entry.shipped else f"{config.get('importance')}, seed {config.get('seed')}"
     return f"{config['method']} {result} · {kind}"
 

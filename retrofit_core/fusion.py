@@ -15,19 +15,13 @@ from .fit.mapping import is_channel_major
 from .fit.ridge import write_weights
 from .grouping import Grouping, ordered_like, same_index
 from .importance import IMPORTANCE, importance_scores, uniform
-from .levels import Level
-from .moments import (
-    Rows,
-    approximation_error,
-    grouping_error,
-    solve,
-    unavoidable_error,
-)
+from .levels import Level, rows
+from .moments import Moments, Rows, Solution, approximation_error, grouping_error, solve, unavoidable_error
 from .monitor import Monitor
 from .registry import find
 from .results import FusionResult, LevelReport
 from .settings import GRADIENT_OPTIONS, resolve
-from .walk import Walk, as_tensors
+from .walk import BATCH, Walk, as_tensors
 
 HEADS = ("scores", "mean", "shares")
 OnLevel = Callable[[int, LevelReport, dict[str, Tensor]], None]
@@ -103,6 +97,8 @@ def fuse(
     """
     start = time.perf_counter()
     monitor = monitor or Monitor()
+    # names are found in any case; below they are compared
+    grouping, fit, importance = (n.lower() if isinstance(n, str) else n for n in (grouping, fit, importance))
     chosen = resolve(preset, grouping, fit, settings)
     inputs, labels = as_tensors(data)
     place = devices.pick(device)
@@ -113,7 +109,8 @@ def fuse(
     scores, score_reports = _scores(plan, importance, importance_data, (inputs, labels), chosen["normalise_scores"],
                                     importance_options or {}, place, monitor)  # fmt: skip
     clock = devices.Stopwatch(place)
-    walk = Walk(plan.parents, plan.fused, inputs, device=place, cache_bytes=cache_bytes, stopwatch=clock)
+    walk = Walk(plan.parents, plan.fused, inputs, device=place, cache_bytes=cache_bytes, stopwatch=clock,
+                monitor=monitor)  # fmt: skip
     reports: list[LevelReport] = []
     for index, level in enumerate(monitor.each("level", plan.fused)):  # Algorithm 1, line 1: bottom-up
         clock.seconds.clear()
@@ -124,52 +121,24 @@ def fuse(
             continue
         sums = walk.moments(index, inputs=fit == "ridge")  # line 2: z of the parents on x of the fused prefix
         s = torch.cat([parent[index] for parent in scores])  # line 3
+        s = _head_scores(s, head, class_shares) if level.head else s
         monitor.emit("phase", name="grouping", level=level.name)
         with clock.phase("solve"):
             W0 = _parents_weights(plan, walk, index, reports) if toward == "parents" else None
             solution = solve(sums, chosen["ridge"], toward=W0) if fit == "ridge" else None
         with clock.phase("group"):  # line 4: R_1 ... R_d; class k stays class k at the head
-            groups = _group(plan, index, solution.gram if solution else sums.zz, sums.zz, s, generator,
-                            grouping_options or {})  # fmt: skip
-            A = groups.averaging(_head_scores(s, head, class_shares) if level.head else s)  # lines 5-7: T = z A
+            gram = solution.gram if solution else sums.zz
+            groups = _group(plan, index, gram, sums.zz, s, generator, grouping_options or {})
+            A = groups.averaging(s)  # lines 5-7: T = z A
         monitor.emit("phase", name="fit", level=level.name)
-        curve: list[dict[str, Any]] = []
         if solution is not None:  # lines 8-9: the weights of the level
-            with clock.phase("solve"):
-                V = ridge(level, solution, A)
-            with clock.phase("report"):
-                approximation, unavoidable = approximation_error(sums, s, A, V), unavoidable_error(sums, s)
+            fitted = _fit_ridge(level, sums, solution, s, A, clock)
         else:
-            x, T = walk.inputs_and_targets(index, A)
-            with clock.phase("fit"), torch.enable_grad():
-                _start_at_parents(plan, walk, index, reports, A)
-                weights = (A != 0).to(s).T @ s if weighted_loss else None
-                curve = gradient(level, x, T, generator=generator, weights=weights, monitor=monitor,
-                                 **{name: chosen[name] for name in GRADIENT_OPTIONS})  # fmt: skip
-            with clock.phase("report"):
-                approximation, unavoidable = _measured_error(level, x, T, A, s), float("nan")
+            _start_at_parents(plan, walk, index, reports, A)
+            fitted = _fit_gradient(level, walk, index, s, A, generator, chosen, weighted_loss, monitor)
         walk.advance(index)  # the fitted level feeds the next one
-        reports.append(
-            LevelReport(
-                name=level.name,
-                kind=level.kind,
-                widths=tuple(parent[index].width for parent in plan.parents),
-                width=level.width,
-                rows=walk.samples * level.positions,
-                scores=s.cpu(),
-                labels=groups.labels.cpu(),
-                gram=sums.zz.float().cpu(),
-                energy=(s @ sums.zz.diagonal()).item(),
-                grouping_error=grouping_error(sums.zz, s, A),
-                approximation_error=approximation,
-                unavoidable_error=unavoidable,
-                ridge=solution.strength if solution else float("nan"),
-                form=("dual" if isinstance(sums, Rows) else "primal") if solution else "gradient",
-                grouping=groups.report,
-                curve=curve,
-                seconds=dict(clock.seconds),
-            )
-        )
+        widths = tuple(parent[index].width for parent in plan.parents)
+        reports.append(_report(level, widths, sums, s, groups, A, fitted, dict(clock.seconds)))
         if on_level is not None:
             on_level(index, reports[-1], {name: p.detach() for name, p in level.module.state_dict().items()})
     for level in plan.fused:
@@ -224,7 +193,7 @@ def _scores(
     for levels, (x, y) in zip(plan.parents, pairs, strict=True):
         classes = levels[-1].width
         if y is not None and len(y) and not 0 <= int(y.min()) <= int(y.max()) < classes:
-            raise ValueError(f"labels run from {int(y.min())} to {int(y.max())}, but the parents have {classes} classes.")
+            raise ValueError(f"labels run from {int(y.min())} to {int(y.max())}; the parents have {classes} classes.")
         monitor.emit("phase", name="importance", parent=len(found), parents=len(plan.parents))
         dtype = next(levels[0].module.parameters()).dtype
         with torch.enable_grad():
@@ -247,7 +216,7 @@ def _group(
 
 def _head_scores(s: Tensor, head: str, class_shares: Tensor | None) -> Tensor:
     if head == "mean":
-        return torch.ones_like(s)
+        return torch.full_like(s, s.mean().item())
     return class_shares.to(s).flatten() if head == "shares" and class_shares is not None else s
 
 
@@ -268,22 +237,81 @@ def _parents_weights(plan: Plan, walk: Walk, index: int, reports: list[LevelRepo
 def _start_at_parents(plan: Plan, walk: Walk, index: int, reports: list[LevelReport], A: Tensor) -> None:
     """Start a gradient fit at parent 0's weights, or at the mapped mean of the parents' where shapes differ."""
     level, parent = plan.fused[index], plan.parents[0][index]
-    state = parent.module.state_dict()
-    own = level.module.state_dict()
-    if all(own[name].shape == value.shape for name, value in state.items() if name in own) and own.keys() == state.keys():
+    state, own = parent.module.state_dict(), level.module.state_dict()
+    if {name: value.shape for name, value in state.items()} == {name: value.shape for name, value in own.items()}:
         level.module.load_state_dict(state)
     elif level.affine is not None and all(levels[index].affine is not None for levels in plan.parents):
         write_weights(level, _parents_weights(plan, walk, index, reports) @ A)
 
 
-def _measured_error(level: Level, x: Tensor, T: Tensor, A: Tensor, s: Tensor) -> float:
-    from .levels import rows
+def _fit_ridge(
+    level: Level, sums: Moments | Rows, solution: Solution, s: Tensor, A: Tensor, clock: devices.Stopwatch
+) -> dict[str, Any]:
+    """Closed form; returns what the report says of the fit."""
+    with clock.phase("solve"):
+        V = ridge(level, solution, A)
+    with clock.phase("report"):
+        return {
+            "approximation_error": approximation_error(sums, s, A, V),
+            "unavoidable_error": unavoidable_error(sums, s),
+            "ridge": solution.strength,
+            "form": "dual" if isinstance(sums, Rows) else "primal",
+        }
 
-    totals = (A != 0).to(s).T @ s
-    error = torch.zeros_like(totals)
-    for h, t in zip(x.split(100), T.split(100), strict=True):
-        error += (rows(level.module(h), level.axis) - t.flatten(0, 1)).double().square().sum(0)
-    return (totals @ error).item()
+
+def _fit_gradient(
+    level: Level,
+    walk: Walk,
+    index: int,
+    s: Tensor,
+    A: Tensor,
+    generator: torch.Generator,
+    chosen: dict[str, Any],
+    weighted_loss: bool,
+    monitor: Monitor,
+) -> dict[str, Any]:
+    """Gradient descent from the level's weights; returns what the report says of the fit."""
+    x, T = walk.inputs_and_targets(index, A)
+    totals = (A != 0).to(s).T @ s  # S_k
+    with walk.stopwatch.phase("fit"), torch.enable_grad():
+        options = {name: chosen[name] for name in GRADIENT_OPTIONS}
+        weights = totals if weighted_loss else None
+        curve = gradient(level, x, T, generator=generator, weights=weights, monitor=monitor, **options)
+    with walk.stopwatch.phase("report"):
+        error = torch.zeros_like(totals)
+        for h, t in zip(x.split(BATCH), T.split(BATCH), strict=True):
+            error += (rows(level.module(h), level.axis) - t.flatten(0, 1)).double().square().sum(0)
+    nan = float("nan")
+    return {"approximation_error": (totals @ error).item(), "unavoidable_error": nan, "ridge": nan,
+            "form": "gradient", "curve": curve}  # fmt: skip
+
+
+def _report(
+    level: Level,
+    widths: tuple[int, ...],
+    sums: Moments | Rows,
+    s: Tensor,
+    groups: Grouping,
+    A: Tensor,
+    fitted: dict[str, Any],
+    seconds: dict[str, float],
+) -> LevelReport:
+    zz = sums.zz
+    return LevelReport(
+        name=level.name,
+        kind=level.kind,
+        widths=widths,
+        width=level.width,
+        rows=sums.rows,
+        scores=s.cpu(),
+        labels=groups.labels.cpu(),
+        gram=zz.float().cpu(),
+        energy=(s @ zz.diagonal()).item(),
+        grouping_error=grouping_error(zz, s, A),
+        grouping=groups.report,
+        seconds=seconds,
+        **fitted,
+    )
 
 
 def _take_over(level: Level, report: LevelReport, weights: dict[str, Tensor]) -> LevelReport:

@@ -190,7 +190,7 @@ def _remove_inplace(graph: fx.Graph, modules: dict[Any, Any]) -> None:
         if node.op == "call_module" and getattr(modules[node.target], "inplace", False):
             plain = copy.copy(modules[node.target])
             plain.inplace = False
-            modules.update({node.target: plain})
+            modules[node.target] = plain
         elif node.op == "call_function" and node.target in INPLACE_OPERATORS:
             node.target = INPLACE_OPERATORS[node.target]
         elif node.op == "call_function" and node.kwargs.get("inplace"):
@@ -216,7 +216,7 @@ def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tupl
         ):
             affine, norm = modules[before.target], modules.pop(node.target)
             layer = batchnorm.folded(affine, norm)
-            folds[before.target] = (layer, affine, norm)
+            folds[str(before.target)] = (layer, affine, norm)
             modules[before.target] = layer
             node.replace_all_uses_with(before)
             graph.erase_node(node)

@@ -20,7 +20,8 @@ AUTO_STRENGTH = {"zero": 1e-2, "parents": 1e-1}
 """Ridge strengths relative to the mean of the diagonal of xx; measured, docs/defaults.md."""
 #: Ridge that stands for lambda -> 0 in the unavoidable error: small beside the data, large beside float64 rounding.
 VANISHING = 1e-10
-_BLOCK = 1024
+#: Columns of a block of x'x: of 192 to 5000 the fastest on an AVX-512 CPU for p = 577, 1153 and 4609.
+_BLOCK = 384
 
 
 @dataclass

@@ -32,7 +32,7 @@ class LevelReport:
     rows: int
     """Samples x positions"""
     scores: Tensor
-    """(m,) importance, parents side by side"""
+    """(m,) importance, parents side by side; at the head what weighs its targets"""
     labels: Tensor
     """(m,) group of each parent neuron"""
     gram: Tensor
@@ -204,7 +204,8 @@ def load_levels(folder: str | Path) -> list[LevelReport]:
     folder = Path(folder)
     try:
         table = pd.read_parquet(folder / "levels.parquet")
-        with np.load(folder / "arrays.npz", allow_pickle=False) as arrays:
+        # opened here, because numpy leaves a broken file open
+        with (folder / "arrays.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return [_read_level(json.loads(report), arrays, index) for index, report in enumerate(table["report"])]
     except Exception as error:  # pyarrow, zip, json and numpy each have their own
         raise ValueError(f"{folder}: levels.parquet or arrays.npz is missing or broken ({error}).") from error

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 from .device import CACHE_BYTES, CHUNK_BYTES, Stopwatch, rows_per_batch, sum_dtype
 from .levels import Level, compose, rows
 from .moments import Moments, Rows, dual_is_cheaper
+from .monitor import Monitor
 
 #: Samples per forward pass: large enough for full-speed convolutions.
 BATCH = 100
@@ -37,12 +38,14 @@ class Walk:
         device: torch.device,
         cache_bytes: int = CACHE_BYTES,
         stopwatch: Stopwatch | None = None,
+        monitor: Monitor | None = None,
     ) -> None:
         self.networks = [*parents, fused]
         self.fused = fused
         self.device = device
         self.cache_bytes = cache_bytes
         self.stopwatch = stopwatch or Stopwatch(device)
+        self.monitor = monitor or Monitor()
         self.samples = len(inputs)
         # kept[b][k] = (number of levels passed, tensor) for batch b and network k, the fused one last
         self.kept = [[(0, batch)] * len(self.networks) for batch in inputs.split(BATCH)]
@@ -99,7 +102,7 @@ class Walk:
     def _outputs(self, index: int) -> Iterator[tuple[Tensor, list[Tensor]]]:
         """For each batch: the fused network's boundary tensor before level `index`, the parents' after it."""
         keep = self._fits(index)
-        for batch in self.kept:
+        for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
             with self.stopwatch.phase("forward"):
                 outputs = [self._at(batch, k, index + 1) for k in range(len(self.networks) - 1)]
                 if keep:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +38,7 @@ def device(request: pytest.FixtureRequest) -> torch.device:
 
 # The networks of the tests are tiny: threads would only wait for each other.
 torch.set_num_threads(1)
+threadpool_limits(1)
 
 # The same examples every time, and no limit per example: these machines are shared.
 settings.register_profile("tests", deadline=None, derandomize=True, max_examples=25, database=None)

@@ -53,7 +53,9 @@ def mlp(sizes: Sequence[int] = (6, 8, 7, 4), *, bias: bool = True, activation: t
     return initialised(nn.Sequential(*parts[:-1]), seed)
 
 
-def cnn(widths: Sequence[int] = (4, 5), classes: int = 3, *, bias: bool = True, activation: type = nn.ReLU, seed: int = 0):
+def cnn(
+    widths: Sequence[int] = (4, 5), classes: int = 3, *, bias: bool = True, activation: type = nn.ReLU, seed: int = 0
+):
     """Padding, stride 2, overlapping and plain pooling, and a classifier that reads 2 x 2 positions a channel."""
     first, second = widths
     parts = [
@@ -181,7 +183,10 @@ def permuted(model: nn.Module, seed: int = 7) -> nn.Module:
 
 
 def widened(model: nn.Module, extra: int = 3, seed: int = 5) -> nn.Module:
-    """Net2Wider (Chen et al. 2016): `extra` hidden neurons per layer are copies, outgoing weights divided; same function."""
+    """Net2Wider (Chen et al. 2016): `extra` hidden neurons per layer are copies, outgoing weights divided.
+
+    The function stays the same.
+    """
     generator = torch.Generator().manual_seed(seed)
     members, shares = [], []
     for layer in affine_layers(model)[:-1]:

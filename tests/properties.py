@@ -14,7 +14,7 @@ from retrofit_core.levels import Level, compose
 
 def assert_close(found: Tensor, expected: Tensor, tolerance: float = 1e-8) -> None:
     """Equal up to `tolerance` times the size of what is expected."""
-    found, expected = found.double(), torch.as_tensor(expected).double()
+    found, expected = found.detach().double(), torch.as_tensor(expected).detach().to(found.device).double()
     assert found.shape == expected.shape, (found.shape, expected.shape)
     gap = (found - expected).abs().max().item() if found.numel() else 0.0
     assert gap <= tolerance * max(1.0, expected.abs().max().item()), f"differ by {gap:.3g}"
@@ -27,7 +27,7 @@ def assert_same_function(left: nn.Module, right: nn.Module, x: Tensor, tolerance
 
 
 def assert_reproduces(model: nn.Module, levels: Sequence[Level], x: Tensor, *, exact: bool = True) -> None:
-    """Running the levels one after the other is running the model: bit for bit, or to rounding where BatchNorm folds."""
+    """Running the levels in turn is running the model: bit for bit, or to rounding where BatchNorm folds."""
     with torch.no_grad():
         expected, found = model(x), compose(levels, x)
     if exact:

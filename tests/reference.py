@@ -46,7 +46,7 @@ def input_rows(step: tuple, h: ndarray) -> ndarray:
     for sample in padded:
         for i in range(0, sample.shape[1] - size + 1, stride):
             for j in range(0, sample.shape[2] - size + 1, stride):
-                rows.append(sample[:, i : i + size, j : j + size].ravel())
+                rows.append(sample[:, i : i + size, j : j + size].ravel())  # noqa: PERF401 - loops, on purpose
     return np.array(rows)
 
 
@@ -68,9 +68,9 @@ def apply(step: tuple, h: ndarray) -> ndarray:
     pool = np.max if step[0] == "max" else np.mean
     _, size, stride = step
     places = range(0, h.shape[2] - size + 1, stride)
-    return np.array([[pool(h[:, :, i : i + size, j : j + size], axis=(2, 3)) for j in places] for i in places]).transpose(
-        2, 3, 0, 1
-    )
+    return np.array(
+        [[pool(h[:, :, i : i + size, j : j + size], axis=(2, 3)) for j in places] for i in places]
+    ).transpose(2, 3, 0, 1)
 
 
 def run(steps: Sequence[tuple], h: ndarray) -> ndarray:
@@ -107,7 +107,13 @@ def ridge(x: ndarray, t: ndarray, strength: float, own: ndarray | None = None, *
 
 
 def fitted_cost(
-    x: ndarray, z: ndarray, scores: ndarray, groups: Groups, strength: float = 0.0, own: ndarray | None = None, *,
+    x: ndarray,
+    z: ndarray,
+    scores: ndarray,
+    groups: Groups,
+    strength: float = 0.0,
+    own: ndarray | None = None,
+    *,
     bias: bool = True,
 ) -> float:
     """What the level costs once the groups' weights are fitted: the representation cost, plus the ridge's penalty."""
@@ -122,7 +128,9 @@ def fitted_cost(
     return total
 
 
-def errors(x: ndarray, z: ndarray, scores: ndarray, groups: Groups, weights: Sequence[ndarray]) -> tuple[float, float, float]:
+def errors(
+    x: ndarray, z: ndarray, scores: ndarray, groups: Groups, weights: Sequence[ndarray]
+) -> tuple[float, float, float]:
     """(J, approximation, grouping) of Theorem 1 by their definitions, on raw targets."""
     J = approximation = grouping = 0.0
     for group, v in zip(groups, weights, strict=True):
@@ -164,7 +172,7 @@ def partitions(m: int, d: int) -> Iterator[Groups]:
         yield [*smaller, [m - 1]]
 
 
-# --- the whole algorithm -----------------------------------------------------------------------------------------------
+# --- the whole algorithm ---------------------------------------------------------------------------------------------
 
 
 def fuse(

@@ -15,11 +15,13 @@ from retrofit_core.levels import partition
 from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.settings import DEFAULTS, resolve
 from tests import reference
+from tests.fit.test_mapping import ChannelsLast
 from tests.networks import (
     CNN_SHAPE,
     affine_layers,
     batchnorm_cnn,
     cnn,
+    initialised,
     labels,
     mlp,
     normal,
@@ -56,8 +58,12 @@ def weights_of(model):
 def test_equals_algorithm_1_in_plain_loops(name, make, shape, grouping, ridge, toward):
     parents, x = [make(seed=k) for k in range(2)], normal(40 if name == "mlp" else 12, *shape)
     if ridge == 0.0 and name == "cnn":
-        x = normal(40, *shape)  # with a full-rank x the solution is unique
-    importance = {"importance": _weight_norms, "importance_data": [(x, labels(len(x), 3))] * 2, "normalise_scores": False}
+        x = normal(26, *shape)  # with a full-rank x the solution is unique
+    importance = {
+        "importance": _weight_norms,
+        "importance_data": [(x, labels(len(x), 3))] * 2,
+        "normalise_scores": False,
+    }
     result = fuse(parents, x, grouping=grouping, ridge=ridge, toward=toward, device="cpu", **importance)
     scores = [level.scores.numpy() for level in result.levels]
     for index, level in enumerate(scores):
@@ -90,7 +96,9 @@ def test_no_other_matching_is_better_at_any_level(ridge, toward):
     result = fuse(parents, x, ridge=ridge, toward=toward, device="cpu", **HF)
     scores = [level.scores.numpy() for level in result.levels]
     groups = [as_groups(level.labels, level.width) for level in result.levels]
-    _, facts = reference.fuse(parents, x.numpy(), scores, groups, ridge_strength=ridge, toward_parents=toward == "parents")
+    _, facts = reference.fuse(
+        parents, x.numpy(), scores, groups, ridge_strength=ridge, toward_parents=toward == "parents"
+    )
     for fact, s, found in zip(facts[:-1], scores, groups, strict=False):
         own = fact["own"] if ridge else None
         cost = {
@@ -109,7 +117,9 @@ def test_permuted_twins_give_the_parent_on_new_data(name, grouping, device):
     """C24: N > p at every level, lambda = 0."""
     make, shape = NETWORKS[name]
     parent = make().to(device)
-    result = fuse([parent, permuted(make()).to(device)], normal(150, *shape), grouping=grouping, ridge=0.0, device=device)
+    result = fuse(
+        [parent, permuted(make()).to(device)], normal(150, *shape), grouping=grouping, ridge=0.0, device=device
+    )
     assert_same_function(result.model, parent, normal(50, *shape, seed=9).to(device), 1e-8)
     assert sum(level.grouping_error for level in result.levels) < 1e-8
     assert all(len(group) == 2 for level in result.levels for group in as_sets(level.labels))
@@ -287,7 +297,7 @@ def test_class_exclusive_scores_select_the_parent():
     assert_close(result.model(x), expected, 1e-5)
 
 
-# --- the same result whatever the circumstances --------------------------------------------------------------------------
+# --- the same result whatever the circumstances ----------------------------------------------------------------------
 
 
 def test_the_same_seed_gives_the_same_weights_and_leaves_the_global_state():
@@ -320,7 +330,12 @@ def test_batch_sizes_and_budgets_change_nothing(change, options, monkeypatch, de
 def test_every_kind_of_data_gives_the_same_network():
     parents, x, y = [mlp(seed=k) for k in range(2)], normal(50, 6), labels(50, 4)
     expected = weights_of(fuse(parents, x, device="cpu").model)
-    kinds = [(x, y), TensorDataset(x, y), DataLoader(TensorDataset(x), batch_size=8), [(x[:20], y[:20]), (x[20:], y[20:])]]
+    kinds = [
+        (x, y),
+        TensorDataset(x, y),
+        DataLoader(TensorDataset(x), batch_size=8),
+        [(x[:20], y[:20]), (x[20:], y[20:])],
+    ]
     for data in kinds:
         assert torch.equal(weights_of(fuse(parents, data, device="cpu").model), expected)
 
@@ -368,7 +383,7 @@ def test_cuda_equals_the_cpu(options):
     assert [level.labels.tolist() for level in cuda.levels] == [level.labels.tolist() for level in cpu.levels]
 
 
-# --- parents, events, cancelling, going on -------------------------------------------------------------------------------
+# --- parents, events, cancelling, going on ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fit", ["ridge", "gradient"])
@@ -404,12 +419,18 @@ def test_events_tell_levels_phases_and_epochs():
     fuse([mlp(), mlp(seed=1)], (x, y), fit="gradient", epochs=2, importance="conductance", importance_data="fusion",
          monitor=Monitor(events.append), device="cpu")  # fmt: skip
     of_levels = [event for event in events if event["kind"] == "level"]
-    assert [(event["index"], event["total"], event["name"]) for event in of_levels] == [(0, 3, "0"), (1, 3, "2"), (2, 3, "4")]
+    assert [(event["index"], event["total"], event["name"]) for event in of_levels] == [
+        (0, 3, "0"),
+        (1, 3, "2"),
+        (2, 3, "4"),
+    ]
     phases = [event["name"] for event in events if event["kind"] == "phase"]
     assert phases == ["importance"] * 2 + ["grouping", "fit"] * 3
     assert sum(event["kind"] == "epoch" for event in events) == 6
     assert all(np.isfinite(event["loss"]) for event in events if event["kind"] == "epoch")
-    assert [event["name"] for event in events if event["kind"] == "step"] == ["conductance"] * 2
+    steps = [event["name"] for event in events if event["kind"] == "step"]
+    assert steps[:2] == ["conductance"] * 2
+    assert set(steps) == {"conductance", "forward"}  # and batches of the walk, so that cancelling never waits for long
 
 
 class Interrupting(Monitor):
@@ -436,7 +457,9 @@ def test_a_stopped_fusion_goes_on_where_it_was(stopped_after, options):
         fuse(parents, x, device="cpu", monitor=monitor, on_level=monitor.on_level, **options)
     assert len(monitor.finished) == stopped_after + 1
     later = []
-    resumed = fuse(parents, x, device="cpu", finished=monitor.finished, on_level=lambda i, *_: later.append(i), **options)
+    resumed = fuse(
+        parents, x, device="cpu", finished=monitor.finished, on_level=lambda i, *_: later.append(i), **options
+    )
     assert torch.equal(weights_of(resumed.model), weights_of(whole.model))
     assert later == list(range(stopped_after + 1, 4))
     for left, right in zip(resumed.levels, whole.levels, strict=True):
@@ -456,14 +479,26 @@ def test_finished_levels_are_not_computed_again(monkeypatch):
     assert len(result.levels) == 3
 
 
-# --- what the reports say ------------------------------------------------------------------------------------------------
+# --- what the reports say --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [HF, KF, {**KF, "toward": "parents"}, {**HF, "fit": "gradient", "epochs": 2}])
+SHARES = torch.tensor([[1.0, 0.0, 0.25], [0.0, 1.0, 0.75]]).double()
+CHOICES = {
+    "HF": HF,
+    "KF": KF,
+    "toward": {**KF, "toward": "parents"},
+    "gradient": {**HF, "fit": "gradient", "epochs": 2},
+    "mean head": {**HF, "head": "mean"},
+    "class shares": {**KF, "head": "shares", "class_shares": SHARES},
+}
+
+
+@pytest.mark.parametrize("options", CHOICES.values(), ids=CHOICES)
 def test_reported_errors_are_those_of_the_final_network(options):
     """Theorem 1 on the raw targets, measured on the fused network's own activations."""
     parents, x = [cnn(seed=k) for k in range(2)], normal(40, *CNN_SHAPE)
-    result = fuse(parents, x, device="cpu", **options)
+    importance = {"importance": "conductance", "importance_data": "fusion"}
+    result = fuse(parents, (x, labels(40, 3)), device="cpu", **importance, **options)
     networks = [partition(model, x[:2]) for model in (*parents, result.model)]
     tensors = [x] * 3
     for index, report in enumerate(result.levels):
@@ -498,18 +533,37 @@ def test_settings_and_presets():
     assert result.config["samples"] == 50
 
 
+def test_names_are_found_in_any_case():
+    parents, x = [mlp(seed=k) for k in range(2)], normal(50, 6)
+    plain = fuse(parents, x, preset="paper", grouping="hungarian", fit="ridge", importance="uniform", device="cpu")
+    other = fuse(parents, x, preset="paper", grouping="Hungarian", fit="Ridge", importance="Uniform", device="cpu")
+    assert torch.equal(weights_of(plain.model), weights_of(other.model))
+    assert other.config == plain.config
+
+
 def test_dead_and_rank_deficient_parents_give_finite_networks():
     """A parent with dead neurons, one that is constant, and twins inside a parent."""
     dead, constant = mlp(seed=0), mlp(seed=1)
     with torch.no_grad():
         dead[0].bias.fill_(-100.0)  # every hidden unit off
         constant[0].weight.zero_()
-    twins = rewired(mlp(seed=2), [torch.zeros(8).long(), torch.arange(7)], [torch.ones(8).double(), torch.ones(7).double()])
+    twins = rewired(
+        mlp(seed=2), [torch.zeros(8).long(), torch.arange(7)], [torch.ones(8).double(), torch.ones(7).double()]
+    )
     for options in (HF, KF, {**HF, "ridge": 0.0}, {**KF, "ridge": 0.0}, {**KF, "toward": "parents"}):
         for pair in ([dead, constant], [dead, dead], [constant, twins], [twins, dead]):
             result = fuse(pair, normal(40, 6), device="cpu", **options)
             assert torch.isfinite(weights_of(result.model)).all()
-            assert all(np.isfinite([r.grouping_error, r.approximation_error, r.unavoidable_error]).all() for r in result.levels)
+            assert all(
+                np.isfinite([r.grouping_error, r.approximation_error, r.unavoidable_error]).all() for r in result.levels
+            )
+
+
+def test_weights_that_cannot_be_mapped_towards_the_parents_are_refused():
+    parents = [initialised(ChannelsLast(), k) for k in range(2)]
+    with pytest.raises(ValueError, match="level 'fc' does not read its inputs channel by channel.*toward='zero'"):
+        fuse(parents, normal(20, *CNN_SHAPE), toward="parents", device="cpu")
+    assert fuse(parents, normal(20, *CNN_SHAPE), device="cpu").levels[1].name == "fc"
 
 
 def test_one_neuron_levels():

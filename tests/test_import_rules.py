@@ -16,11 +16,12 @@ LAYERS = {
     "results": 4, "settings": 4,
     "eligibility": 5,
     "fusion": 6,
-    "runs": 7,
-    "methods": 8,
-    "cli": 9, "__main__": 9, "__init__": 9,
+    "methods": 7,
+    "runs": 8,
+    "__init__": 9, "cli": 9,
+    "__main__": 10,
 }  # fmt: skip
-#: moments -> device and levels -> batchnorm are the two steps inside layer 1.
+#: The one step inside a layer: folding is a part of partitioning.
 INSIDE_LAYERS = {("levels", "batchnorm")}
 FILES = sorted(CORE.rglob("*.py"))
 
@@ -96,4 +97,6 @@ def test_the_global_generator_is_seeded_only_in_a_fork(path):
             name = ast.unparse(node.func)
             if name in ("torch.manual_seed", "torch.random.manual_seed", "torch.default_generator.manual_seed"):
                 assert node in forked, f"{path.name}:{node.lineno} seeds the global generator"
-            assert name not in ("torch.seed", "np.random.seed", "numpy.random.seed", "random.seed"), f"{path.name}:{node.lineno}"
+            assert name not in ("torch.seed", "np.random.seed", "numpy.random.seed", "random.seed"), (
+                f"{path.name}:{node.lineno}"
+            )

@@ -41,10 +41,17 @@ MODELS = {
 
 def small_torchvision_vgg(batch_norm: bool) -> nn.Module:
     """torchvision's class and forward with its layers made small."""
-    layers = torchvision.models.vgg.make_layers([4, "M", 5, "M", 6, 6, "M"], batch_norm=batch_norm)
-    model = torchvision.models.VGG(layers, num_classes=4, init_weights=False)
+    with torch.device("meta"):  # its own classifier has 120 million weights
+        model = torchvision.models.VGG(nn.Identity(), num_classes=4, init_weights=False)
+    model.features = torchvision.models.vgg.make_layers([4, "M", 5, "M", 6, 6, "M"], batch_norm=batch_norm)
     model.classifier = nn.Sequential(
-        nn.Linear(6 * 49, 12), nn.ReLU(True), nn.Dropout(), nn.Linear(12, 8), nn.ReLU(True), nn.Dropout(), nn.Linear(8, 4)
+        nn.Linear(6 * 49, 12),
+        nn.ReLU(True),
+        nn.Dropout(),
+        nn.Linear(12, 8),
+        nn.ReLU(True),
+        nn.Dropout(),
+        nn.Linear(8, 4),
     )
     return initialised(model, 0).float()
 
@@ -114,7 +121,9 @@ def test_folded_batchnorms_compose_to_rounding_and_go_back():
 
 
 def test_a_batchnorm_before_its_layer_cannot_be_folded():
-    model = initialised(nn.Sequential(nn.BatchNorm2d(2), nn.Conv2d(2, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(75, 3)), 0)
+    model = initialised(
+        nn.Sequential(nn.BatchNorm2d(2), nn.Conv2d(2, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(75, 3)), 0
+    )
     levels = partition(model, normal(2, *CNN_SHAPE))
     assert levels[0].affine is None
     assert "2 layers with parameters (0, 1)" in levels[0].why_not_affine
@@ -325,14 +334,14 @@ def test_dropout_is_transparent_and_off():
 @pytest.mark.parametrize(
     "conv",
     [
-        dict(kernel_size=3, padding=1),
-        dict(kernel_size=3, stride=2),
-        dict(kernel_size=(2, 3), padding=(0, 2), stride=(1, 2)),
-        dict(kernel_size=3, dilation=2),
-        dict(kernel_size=4, padding="same"),
-        dict(kernel_size=3, padding=2, padding_mode="reflect"),
-        dict(kernel_size=3, padding=1, padding_mode="circular"),
-        dict(kernel_size=1, bias=False),
+        {"kernel_size": 3, "padding": 1},
+        {"kernel_size": 3, "stride": 2},
+        {"kernel_size": (2, 3), "padding": (0, 2), "stride": (1, 2)},
+        {"kernel_size": 3, "dilation": 2},
+        {"kernel_size": 4, "padding": "same"},
+        {"kernel_size": 3, "padding": 2, "padding_mode": "reflect"},
+        {"kernel_size": 3, "padding": 1, "padding_mode": "circular"},
+        {"kernel_size": 1, "bias": False},
     ],
     ids=str,
 )

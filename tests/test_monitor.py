@@ -8,7 +8,7 @@ from retrofit_core.registry import find
 
 def test_each_reports_before_every_item():
     events = []
-    seen = [item for item in Monitor(events.append).each("step", ["a", "b"], phase="fit")]
+    seen = list(Monitor(events.append).each("step", ["a", "b"], phase="fit"))
     assert seen == ["a", "b"]
     assert events == [{"kind": "step", "index": i, "total": 2, "phase": "fit"} for i in range(2)]
     assert list(Monitor().each("step", iter("ab"))) == ["a", "b"]
@@ -27,7 +27,8 @@ def test_names_are_found_and_functions_pass():
     table = {"Ridge": 1, "gradient": 2}
     assert find(table, "Ridge", "fit") == 1
     assert find(table, len, "fit") is len
-    with pytest.raises(ValueError, match=r"unknown fit 'ridge'. Known: Ridge, gradient. Did you mean 'Ridge'\?"):
-        find(table, "ridge", "fit")
+    assert find(table, "RIDGE", "fit") == 1
+    with pytest.raises(ValueError, match=r"unknown fit 'rigde'. Known: Ridge, gradient. Did you mean 'Ridge'\?"):
+        find(table, "rigde", "fit")
     with pytest.raises(ValueError, match=r"unknown fit 'zzz'. Known: Ridge, gradient.$"):
         find(table, "zzz", "fit")

@@ -37,7 +37,9 @@ def test_moments_are_those_of_the_materialised_rows(device):
     x, (first, second, fused) = networks(device)
     h = x.to(device)
     for index, (sums, boundary, targets) in enumerate(walked(device)):
-        z = torch.cat([rows(compose(levels[: index + 1], x.to(device)), levels[index].axis) for levels in (first, second)], 1)
+        z = torch.cat(
+            [rows(compose(levels[: index + 1], x.to(device)), levels[index].axis) for levels in (first, second)], 1
+        )
         inputs = fused[index].inputs(h)
         inputs = torch.cat([inputs, torch.ones(len(inputs), 1).to(inputs)], 1)
         assert_close(sums.zz, z.T @ z, 1e-11)
@@ -48,7 +50,9 @@ def test_moments_are_those_of_the_materialised_rows(device):
         assert_close(sums.xz, inputs.T @ z, 1e-11)
         assert sums.rows == SAMPLES * fused[index].positions
         assert_close(boundary, h, 1e-12)
-        expected = (z @ torch.full((z.shape[1], fused[index].width), 0.5).to(z)).reshape(SAMPLES, -1, fused[index].width)
+        expected = (z @ torch.full((z.shape[1], fused[index].width), 0.5).to(z)).reshape(
+            SAMPLES, -1, fused[index].width
+        )
         assert_close(targets, expected, 1e-11)
         h = fused[index].module(h)
 
@@ -65,7 +69,9 @@ def test_budgets_and_batches_change_nothing(change, device, monkeypatch):
         monkeypatch.setattr(walks, "BATCH", 7)
     else:
         monkeypatch.setattr(walks, "CHUNK_BYTES", 8 * 49 * 18 * 3)
-    for (sums, boundary, targets), (old, old_boundary, old_targets) in zip(walked(device, **options), expected, strict=True):
+    for (sums, boundary, targets), (old, old_boundary, old_targets) in zip(
+        walked(device, **options), expected, strict=True
+    ):
         assert_close(boundary, old_boundary, 1e-12)
         assert_close(targets, old_targets, 1e-12)
         left, right = (s.moments() if isinstance(s, Rows) else s for s in (sums, old))

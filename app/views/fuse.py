@@ -14,6 +14,7 @@ from retrofit_app.figures import Network, listing, number, percent
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 POLL = 0.5  # seconds
+IMPORTANCE = ("conductance", "uniform", "deeplift")  # as in retrofit_core.importance, whose import takes torch's time
 KNOWN = 5.0  # per cent of a class right, above which a network counts as knowing it
 PHASES = {
     "importance": "how much each neuron matters",
@@ -32,10 +33,10 @@ def page() -> None:
     shown = asked if asked.state == "done" else next(entry for entry in known if entry.name == st.session_state.first)
     palette = state.palette()
     headline(shown, palette)
-    new_fusion(asked)
     if asked.state != "done":
         current(asked)
-        st.caption(f"Below: the shipped example, {state.label(shown)}.")
+        st.caption(f"Above and below: the shipped example, {state.label(shown)}.")
+    new_fusion(asked)
     accuracies(shown, known, palette)
     levels(shown)
 
@@ -87,7 +88,7 @@ def _finding(entry: jobs.Entry, networks: dict[str, Any], classes: list[str], se
             "images right."
         )
     else:
-        each = [f"{number(networks[f'parent {index}']['accuracy'])} %" for index in range(len(config["models"]))]
+        each = [percent(networks[f"parent {index}"]["accuracy"]) for index in range(len(config["models"]))]
         words.append(f"On their own the networks get {listing(each)} of the test images right.")
     words.append(
         f"Retrofitting fuses them, level by level, into **one network that gets {percent(fused['accuracy'])}** "
@@ -147,7 +148,7 @@ def new_fusion(asked: jobs.Entry) -> None:
             "closed form, Gradient by gradient descent.",
         )  # fmt: skip
         importance = columns[1].selectbox(
-            "Importance", ["conductance", "uniform", "deeplift"],
+            "Importance", IMPORTANCE,
             help="What a neuron counts when neurons are grouped: its part in the network's decisions (conductance or "
             "DeepLIFT, on each parent's own data), or all the same.",
         )  # fmt: skip
@@ -188,7 +189,7 @@ def begin(config: Any) -> None:
 def current(entry: jobs.Entry) -> None:
     """A run that is not finished: its progress, or why it ended and what can be done."""
     with st.container(border=True):
-        st.markdown(f"**{state.label(entry)}**")
+        st.markdown(f"**Your run**: {state.details(entry)}")
         if entry.state in jobs.ACTIVE:
             watch(str(entry.folder))
             return
@@ -216,7 +217,7 @@ def watch(folder: str) -> None:
     status = entry.status
     level, total = status.get("level"), status.get("levels")
     what = PHASES.get(status.get("name", ""), "")
-    if status["state"] == "created":
+    if entry.state == "created":
         done, text = 0.0, "Starting the worker…"
     elif not total or level is None:
         done, text = 0.02, f"Before the first level: {what or 'reading networks and data'}"
@@ -226,7 +227,7 @@ def watch(folder: str) -> None:
         done, text = (level + 0.5) / (total + 0.2), f"Level {level + 1} of {total}" + (f": {what}" if what else "")
         if "Gradient" in entry.config["method"] and "loss" in status:
             text += f", loss {status['loss']:.3g}"
-    begun = status.get("started")
+    begun = status.get("started") if entry.state == "running" else None
     st.progress(min(max(done, 0.0), 1.0), text=text + (f" · {time.time() - begun:.0f} s" if begun else ""))
     stopping = (entry.folder / "cancel").exists()
     if st.button("Cancelling…" if stopping else "Cancel", key="cancel", icon=":material/stop:", disabled=stopping,

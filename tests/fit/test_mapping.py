@@ -27,7 +27,10 @@ def test_equals_the_loops(make, shape, places, bias):
         expected = np.hstack([reference.own_weights(steps[k], places[index], before, k) for k in range(2)])
         assert np.abs(found.numpy() - expected).max() < 1e-12
     first = mapped_weights(levels[0][0], [level[0] for level in levels], None, (), 0)
-    assert np.abs(first.numpy() - np.hstack([reference.own_weights(s, 0, None, k) for k, s in enumerate(steps)])).max() == 0
+    assert (
+        np.abs(first.numpy() - np.hstack([reference.own_weights(s, 0, None, k) for k, s in enumerate(steps)])).max()
+        == 0
+    )
 
 
 def test_members_of_one_group_add_up_and_absent_ones_give_zero():

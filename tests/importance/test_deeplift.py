@@ -71,7 +71,8 @@ class Gelu(Functional):
 
 
 @pytest.mark.parametrize(
-    "kind, place", [(Functional, r"the function relu\(\) in level 'b'"), (Reused, "used twice"), (Gelu, "the Hardswish 'act'")]
+    "kind, place",
+    [(Functional, r"the function relu\(\) in level 'b'"), (Reused, "used twice"), (Gelu, "the Hardswish 'act'")],
 )
 def test_places_without_a_rule_are_refused_unless_the_gradient_may_stand_in(kind, place):
     model, x, y = initialised(kind(), 0), normal(8, 5), labels(8, 3)

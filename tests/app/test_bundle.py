@@ -1,0 +1,31 @@
+"""The committed command reproduces the shipped example."""
+
+import json
+
+import pytest
+
+from retrofit_app import bundle, jobs
+from retrofit_core import load_model
+from retrofit_core.runs import read_run
+
+
+@pytest.mark.slow
+def test_the_command_reproduces_the_shipped_example(tmp_path, monkeypatch):
+    monkeypatch.setattr(bundle, "SEEDS", (bundle.SEED,))
+    facts = bundle.build(tmp_path)
+    committed = json.loads((jobs.BUNDLED / "bundle.json").read_text())
+    assert facts["runs"] == committed["runs"]
+    assert (tmp_path / "splits.json").read_text() == (jobs.BUNDLED / "splits.json").read_text()
+    for name in bundle.PARENTS:
+        new, old = load_model(tmp_path / name)[1], load_model(jobs.BUNDLED / name)[1]
+        assert new["class_counts"] == old["class_counts"]
+    for name in committed["runs"]:
+        new, old = read_run(tmp_path / name), read_run(jobs.BUNDLED / name)
+        assert new.config == old.config
+        # Another processor rounds otherwise and twenty epochs amplify that: a few test images may flip.
+        for network, measured in old.metrics["networks"].items():
+            slack = 10 if network == "average" else 2.5
+            assert new.metrics["networks"][network]["accuracy"] == pytest.approx(measured["accuracy"], abs=slack)
+        for ours, theirs in zip(new.levels, old.levels, strict=True):
+            assert (ours.name, ours.widths, ours.width) == (theirs.name, theirs.widths, theirs.width)
+            assert ours.grouping_error / ours.energy == pytest.approx(theirs.grouping_error / theirs.energy, abs=0.05)
