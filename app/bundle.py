@@ -87,7 +87,10 @@ def main() -> None:
         shutil.copytree(new, HERE)
     fused = [found["fused"] for found in facts["tried"].values()]
     size = sum(path.stat().st_size for path in HERE.rglob("*") if path.is_file())
-    print(f"{TYPICAL} over {len(fused)} seeds: mean {statistics.mean(fused):.1f} %. Wrote {size / 1e6:.2f} MB to {HERE.name}/.")
+    print(
+        f"{TYPICAL} over {len(fused)} seeds: mean {statistics.mean(fused):.1f} %. "
+        f"Wrote {size / 1e6:.2f} MB to {HERE.name}/."
+    )
 
 
 if __name__ == "__main__":

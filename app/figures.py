@@ -91,11 +91,11 @@ def percent(value: float) -> str:
 
 
 def listing(words: Sequence[str]) -> str:
-    """"a, b and c"."""
+    """ "a, b and c"."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else list(words))
 
 
-# --- accuracy ----------------------------------------------------------------------------------------------------------
+# --- accuracy -------------------------------------------------------------------------------------
 
 
 def accuracy_bars(networks: Sequence[Network], palette: Palette) -> Picture:
@@ -122,7 +122,9 @@ def accuracy_bars(networks: Sequence[Network], palette: Palette) -> Picture:
     )  # fmt: skip
     figure = go.Figure(bars)
     figure.update_layout(**_layout(palette, height=44 + 34 * len(networks)))
-    figure.update_xaxes(range=[0, 114], tickvals=[0, 50, 100], ticktext=["0", "50", "100 %"], side="top", **_axis(palette))
+    figure.update_xaxes(
+        range=[0, 114], tickvals=[0, 50, 100], ticktext=["0", "50", "100 %"], side="top", **_axis(palette)
+    )
     figure.update_yaxes(**_rows(palette))
     figure.update_layout(margin={"l": _room(names), "r": 4, "t": 30, "b": 10})
     words = ", ".join(f"{network.name} {number(network.accuracy)}" for network in networks)
@@ -207,7 +209,7 @@ def cards(left: Sequence[str], right: str, palette: Palette) -> str:
     return f"{style}<div class='retrofit-cards'>{plus.join(left)}{arrow}{right}</div>"
 
 
-# --- levels ------------------------------------------------------------------------------------------------------------
+# --- levels ---------------------------------------------------------------------------------------
 
 
 def level_errors(table: Any, palette: Palette, chosen: int | None = None) -> Picture:
@@ -240,8 +242,15 @@ def level_errors(table: Any, palette: Palette, chosen: int | None = None) -> Pic
                          legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal",
                                  "font": {"size": TEXT, "color": palette.ink}})  # fmt: skip
     figure.update_layout(margin={"l": 4, "r": 4, "t": 40, "b": 40})
-    figure.update_xaxes(title={"text": "level", "standoff": 4, "font": {"size": TEXT}}, type="category", **_axis(palette), showgrid=False)
-    figure.update_yaxes(range=[0, max(float(total.max()) * 1.22, 1e-9)], ticksuffix=" %", automargin=True, **_axis(palette))
+    figure.update_xaxes(
+        title={"text": "level", "standoff": 4, "font": {"size": TEXT}},
+        type="category",
+        **_axis(palette),
+        showgrid=False,
+    )
+    figure.update_yaxes(
+        range=[0, max(float(total.max()) * 1.22, 1e-9)], ticksuffix=" %", automargin=True, **_axis(palette)
+    )
     worst = int(np.argmax(total))
     row = table.iloc[worst]
     part = row["grouping share"] / max(row["grouping share"] + row["approximation share"], 1e-300)
@@ -249,10 +258,12 @@ def level_errors(table: Any, palette: Palette, chosen: int | None = None) -> Pic
         f"Level {worst + 1} ({row['level']}) loses most: {percent(total.iloc[worst])} of its neurons' energy, "
         f"{100 * part:.0f}\N{NO-BREAK SPACE}% of that by grouping."
     )
-    return Picture(figure, f"Stacked bars of grouping and approximation error over {len(table)} levels. {finding}", finding)
+    return Picture(
+        figure, f"Stacked bars of grouping and approximation error over {len(table)} levels. {finding}", finding
+    )
 
 
-# --- clusters ----------------------------------------------------------------------------------------------------------
+# --- clusters -------------------------------------------------------------------------------------
 
 
 def clusters(level: Any, palette: Palette) -> Picture:
@@ -290,7 +301,9 @@ def clusters(level: Any, palette: Palette) -> Picture:
         for is_inside in (True, False):
             rows = order[(layer & (inside == is_inside))[order]]
             if len(rows):
-                figure.add_trace(_marks(kind, is_inside, rows, shown, sizes, parents, labels, weights, counts, hue, level, palette))
+                figure.add_trace(
+                    _marks(kind, is_inside, rows, shown, sizes, parents, labels, weights, counts, hue, level, palette)
+                )
         if kind == "cluster" and densest is not None:  # the centroid: above the other clusters, below its own members
             figure.add_scatter(x=[middle[0]], y=[middle[1]], mode="markers", hoverinfo="skip", showlegend=False,
                                marker={"symbol": "cross-thin", "size": 16, "color": palette.hues[5],
@@ -298,13 +311,14 @@ def clusters(level: Any, palette: Palette) -> Picture:
     figure.update_layout(**_layout(palette, height=430))
     figure.update_layout(margin={"l": 28, "r": 8, "t": 8, "b": 34}, dragmode=False)
     frame = {"showgrid": False, "zeroline": False, "showticklabels": False, "fixedrange": True, "mirror": True,
-             "showline": True, "linecolor": palette.line, "ticks": "", "constrain": "domain", "constraintoward": "center"}  # fmt: skip
+             "showline": True, "linecolor": palette.line, "ticks": "",
+             "constrain": "domain", "constraintoward": "center"}  # fmt: skip
     explained = level.explained.numpy()
     padding = reach * 1.06
     figure.update_xaxes(range=[centre[0] - padding, centre[0] + padding], **frame,
-                        title={"text": f"principal component 1 ({100 * explained[0]:.0f} %)", "standoff": 6, "font": {"size": TEXT}})  # fmt: skip
-    figure.update_yaxes(range=[centre[1] - padding, centre[1] + padding], scaleanchor="x", **{**frame, "constraintoward": "top"},
-                        title={"text": f"principal component 2 ({100 * explained[1]:.0f} %)", "standoff": 6, "font": {"size": TEXT}})  # fmt: skip
+                        title=_component_title(1, explained[0]))  # fmt: skip
+    figure.update_yaxes(range=[centre[1] - padding, centre[1] + padding], scaleanchor="x",
+                        title=_component_title(2, explained[1]), **{**frame, "constraintoward": "top"})  # fmt: skip
     alone, off = int((counts == 1).sum()), int((~inside).sum())
     mixed = sum(len(set(parents[labels == cluster])) > 1 for cluster in range(level.width))
     hidden = max(0.0, 1 - float(explained[:2].sum()))
@@ -362,13 +376,13 @@ def densest_cluster(points: np.ndarray, labels: np.ndarray, weights: np.ndarray)
     counts = np.bincount(labels)
     if counts.max() < 2:
         return None
-    tied = np.flatnonzero(counts == counts.max())
+    tied = np.flatnonzero(counts == counts.max()).tolist()
 
     def spread(cluster: int) -> float:
         members = labels == cluster
         return float(np.linalg.norm(points[members] - _centroid(points, weights, members), axis=1).mean())
 
-    return int(min(tied, key=spread))
+    return min(tied, key=spread)
 
 
 def neighbour_hues(
@@ -394,8 +408,8 @@ def neighbour_hues(
         if given[row] >= 0:
             continue
         # More neighbours than hues: take the hue whose nearest bearer is farthest away.
-        gaps = [min((distance[row, other] for other in np.flatnonzero(linked[row] & (given == candidate))), default=np.inf)
-                for candidate in range(hues)]  # fmt: skip
+        near = [distance[row, linked[row] & (given == candidate)] for candidate in range(hues)]
+        gaps = [float(found.min(initial=np.inf)) for found in near]
         used = np.bincount(given[given >= 0], minlength=hues)
         given[row] = max(range(hues), key=lambda candidate: (gaps[candidate], -used[candidate], -candidate))
     hue[several] = given
@@ -420,7 +434,9 @@ def cluster_key(parents: Sequence[str], neurons: int, palette: Palette) -> str:
         f"<span style='{swatch}background:{palette.grey};opacity:.6'></span>alone",
         "other colours only tell neighbouring clusters apart",
     ]
-    words = "".join(f"<span style='white-space:normal;margin-right:18px;display:inline-block'>{item}</span>" for item in items)
+    words = "".join(
+        f"<span style='white-space:normal;margin-right:18px;display:inline-block'>{item}</span>" for item in items
+    )
     return f"<div style='font-size:14px;line-height:1.8;color:{palette.muted}'>{words}</div>"
 
 
@@ -436,7 +452,11 @@ def _centroid(points: np.ndarray, weights: np.ndarray, members: np.ndarray) -> n
     return np.average(points[members], axis=0, weights=weights[members] if total > 0 else None)
 
 
-# --- shared ------------------------------------------------------------------------------------------------------------
+# --- shared ---------------------------------------------------------------------------------------
+
+
+def _component_title(number: int, share: float) -> dict[str, Any]:
+    return {"text": f"principal component {number} ({100 * share:.0f} %)", "standoff": 6, "font": {"size": TEXT}}
 
 
 def _layout(palette: Palette, height: int) -> dict[str, Any]:

@@ -91,7 +91,9 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
         metrics = json.loads((folder / "metrics.json").read_text()) if done else {}
         return Entry(folder, dict(config), status, metrics, shipped)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"run {folder.name} cannot be read and is left out ({type(error).__name__}: {error}).") from error
+        raise ValueError(
+            f"run {folder.name} cannot be read and is left out ({type(error).__name__}: {error})."
+        ) from error
 
 
 def entries(folder: Path | None = None) -> tuple[list[Entry], list[str]]:
@@ -128,7 +130,7 @@ def class_counts(config: dict[str, Any]) -> list[list[int]] | None:
         return None
 
 
-# --- start, watch, cancel ----------------------------------------------------------------------------------------------
+# --- start, watch, cancel -------------------------------------------------------------------------
 
 
 def worker_command(folder: Path) -> list[str]:

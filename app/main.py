@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import streamlit as st
-
 from retrofit_app import jobs, state
 
 HERE = Path(__file__).parent
@@ -29,7 +28,9 @@ def pick_run() -> None:
             "FOLDER`, and what `retrofit fuse --record` writes there), newest first.",
         )
         st.caption(state.details(by_name[chosen]))
-        st.caption(f"{sum(entry.shipped for entry in known)} shipped, {sum(not entry.shipped for entry in known)} of your own.")
+        st.caption(
+            f"{sum(entry.shipped for entry in known)} shipped, {sum(not entry.shipped for entry in known)} of your own."
+        )
         for problem in problems:
             st.caption(f":material/warning: {problem}")
     st.session_state.update(entry=by_name[chosen], entries=known, first=first)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
-
 from retrofit_app import jobs
 from retrofit_app.figures import DARK, LIGHT, Palette, percent
 
@@ -63,8 +62,12 @@ def label(entry: jobs.Entry) -> str:
 def details(entry: jobs.Entry) -> str:
     """What a run was, in a line."""
     config = entry.config
-    words = [f"{config['method']}, {config.get('importance')} importance", f"{config.get('samples')} samples",
-             f"seed {config.get('seed')}", f"{len(config['models'])} networks on {Path(config.get('data', '')).name}"]  # fmt: skip
+    words = [
+        f"{config['method']}, {config.get('importance')} importance",
+        f"{config.get('samples')} samples",
+        f"seed {config.get('seed')}",
+        f"{len(config['models'])} networks on {Path(config.get('data', '')).name}",
+    ]
     if entry.status.get("started"):
         words.append(time.strftime("%d %b %Y", time.localtime(entry.status["started"])))
     return " · ".join([*words, "shipped" if entry.shipped else entry.name])
@@ -108,6 +111,9 @@ def panel(error: Exception) -> None:
     text = str(error) or type(error).__name__
     st.error(f"This part of the page could not be shown. {text.replace(str(Path.home()), '~')}")
     st.markdown("Choose another run on the left, or reload the page. The lines below can go into a report as they are.")
-    places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)]
+    places = [
+        f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
     lines = [f"run: {st.query_params.get('run', 'default')}", f"{type(error).__name__}: {text}", *places[-8:]]
     st.code("\n".join(lines).replace(str(Path.home()), "~"), language=None)

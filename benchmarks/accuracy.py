@@ -1,7 +1,7 @@
 """Accuracy of every method with every importance score on the real checkpoints, three fusion seeds.
 
-    python benchmarks/accuracy.py            everything (about an hour on two cores: gradient fits and full test sets)
-    python benchmarks/accuracy.py --fit Linear --pair "MNIST MLP, non-IID"
+python benchmarks/accuracy.py            everything (about an hour on two cores: gradient fits and full test sets)
+python benchmarks/accuracy.py --fit Linear --pair "MNIST MLP, non-IID"
 """
 
 import argparse

@@ -16,7 +16,13 @@ from torch.nn import functional as F
 
 @torch.no_grad()
 def fuse_directly(
-    models: list[nn.Module], inputs: Tensor, scores: list[list[Tensor]], *, grouping: str, restarts: int = 10, seed: int = 0
+    models: list[nn.Module],
+    inputs: Tensor,
+    scores: list[list[Tensor]],
+    *,
+    grouping: str,
+    restarts: int = 10,
+    seed: int = 0,
 ) -> nn.Module:
     """Fuse plain chains of Linear and Conv2d with parameter-free modules between them.
 

@@ -1,4 +1,4 @@
-"""Time of the linear methods on the VGG pair beside the floor and the direct form; k-means; conductance; the digits demo.
+"""Time of the linear methods on the VGG pair beside floor and direct form; k-means; conductance; the digits demo.
 
     python benchmarks/speed.py              everything (about 20 minutes on two cores, most of it the direct form)
     python benchmarks/speed.py --no-direct  without the direct form
@@ -68,7 +68,9 @@ def linear(inputs: Any, place: torch.device, *, direct: bool) -> dict[str, Any]:
         phases = {phase: statistics.median(total(run.levels, phase) for run in runs)
                   for phase in ("forward", "moments", "solve", "group", "report")}  # fmt: skip
         levels = partition(runs[0].model, x[:1])
-        operations = sum(level_operations(r, input_columns(level)) for r, level in zip(runs[0].levels, levels, strict=True))
+        operations = sum(
+            level_operations(r, input_columns(level)) for r, level in zip(runs[0].levels, levels, strict=True)
+        )
         floor = forward + operations / rates["torch.float64"]
         found[name] = {"median seconds": statistics.median(seconds), "min": min(seconds), "max": max(seconds),
                        "breakdown": phases, "operations, GFLOP": operations / 1e9, "forward pass, seconds": forward,
@@ -102,7 +104,16 @@ def level_operations(level: LevelReport, p: int) -> int:
     """Floating-point operations of one level's moments and solve; symmetric products count half."""
     n, m, d = level.rows, sum(level.widths), level.width
     if dual_is_cheaper(n, p, m):
-        return n * n * p + n**3 // 3 + 2 * n * n * m + 2 * n * p * m + 2 * n * n * m + n * m * m + p * m * m + 2 * p * m * d
+        return (
+            n * n * p
+            + n**3 // 3
+            + 2 * n * n * m
+            + 2 * n * p * m
+            + 2 * n * n * m
+            + n * m * m
+            + p * m * m
+            + 2 * p * m * d
+        )
     moments = n * p * p + 2 * n * p * m + n * m * m
     return moments + p**3 // 3 + p * p * m + p * m * m + p * p * d
 
@@ -147,7 +158,9 @@ def clustering(inputs: Any, place: torch.device) -> dict[str, Any]:
         theirs: list[tuple[float, float]] = []
         for seed in range(3):
             start = time.perf_counter()
-            result = kmeans(gram.to(place), weights.to(place), (512, 512), 512, generator=torch.Generator().manual_seed(seed))
+            result = kmeans(
+                gram.to(place), weights.to(place), (512, 512), 512, generator=torch.Generator().manual_seed(seed)
+            )
             ours.append((time.perf_counter() - start, result.cost))
             starts = result.report["restarts"]
             start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Take the pictures of docs/images: `python docs/screenshots.py` (needs Chromium; executable in CHROMIUM or on the path)."""
+"""Take the pictures of docs/images: `python docs/screenshots.py` (needs Chromium, in CHROMIUM or on the path)."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Model fusion via retrofitting: fuse trained networks level by level, with a few hundred samples, without retraining."""
+"""Model fusion via retrofitting: trained networks fused level by level, with few samples, without retraining."""
 
 from .checkpoints import load_model, save_model
 from .evaluation import ensemble, evaluate

@@ -128,9 +128,7 @@ def _header(path: Path) -> dict[str, Any]:
     if len(text) < length:
         if text[:1] != b"{":
             raise ValueError(f"{path} is not a safetensors file: no header follows its length.")
-        raise ValueError(
-            f"{path} is truncated within its header ({size} of {8 + length} bytes): copy it again."
-        )
+        raise ValueError(f"{path} is truncated within its header ({size} of {8 + length} bytes): copy it again.")
     try:
         header = json.loads(text)
         facts = header.get("__metadata__", {})
@@ -143,9 +141,7 @@ def _header(path: Path) -> dict[str, Any]:
     found = size - 8 - length
     if found != end:
         fault = "truncated" if found < end else "oversized"
-        raise ValueError(
-            f"{path} is {fault}: its header announces {end} bytes of data, the file has {found}."
-        )
+        raise ValueError(f"{path} is {fault}: its header announces {end} bytes of data, the file has {found}.")
     return header
 
 
@@ -182,9 +178,7 @@ def _read_pickled(path: Path) -> dict[str, Tensor]:
         raise ValueError(f"{path} holds a {type(content).__name__} instead of a state_dict of tensors.")
     for name, value in content.items():
         if not isinstance(name, str) or not isinstance(value, Tensor):
-            raise ValueError(
-                f"{path}: entry {name!r} is a {type(value).__name__}, only named tensors are read."
-            )
+            raise ValueError(f"{path}: entry {name!r} is a {type(value).__name__}, only named tensors are read.")
     wrapped = all(name.startswith("module.") for name in content)
     return {name.removeprefix("module.") if wrapped else name: tensor for name, tensor in content.items()}
 
@@ -226,8 +220,7 @@ def _check_fit(model: nn.Module, state: Mapping[str, Tensor], path: Path) -> Non
             rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
             listed = ", ".join(sorted(names)[:NAMED]) + rest
             raise ValueError(
-                f"{path} does not fit its architecture: it {fault} the key(s) {listed}. Name another one "
-                "with --arch."
+                f"{path} does not fit its architecture: it {fault} the key(s) {listed}. Name another one with --arch."
             )
     for name, tensor in state.items():
         if tensor.shape != wanted[name].shape:

@@ -47,7 +47,6 @@ app = typer.Typer(
 )
 
 
-
 def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a command whose errors are one sentence on standard error, and whose interruption is no traceback."""
 
@@ -74,7 +73,9 @@ Mean = Annotated[str | None, typer.Option(help='Channel means for a data set nob
 Std = Annotated[str | None, typer.Option(help="Channel standard deviations, as --mean.")]
 Arch = Annotated[
     str | None,
-    typer.Option(help=f"Architecture of bare checkpoints: a preset ({', '.join(list(PRESETS)[:3])}, ...) or a JSON spec."),
+    typer.Option(
+        help=f"Architecture of bare checkpoints: a preset ({', '.join(list(PRESETS)[:3])}, ...) or a JSON spec."
+    ),
 ]
 Device = Annotated[str, typer.Option(help="auto (CUDA if present), cpu, cuda, cuda:1, ...")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -89,7 +90,9 @@ def train_command(
     parts: Annotated[int, typer.Option(min=1, help="Number of parents.")] = 2,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over each parent's rows.")] = 20,
     seed: Seed = 0,
-    out_folder: Annotated[Path, typer.Option("--out", help="Folder for the checkpoints and splits.json.")] = Path("parents"),
+    out_folder: Annotated[Path, typer.Option("--out", help="Folder for the checkpoints and splits.json.")] = Path(
+        "parents"
+    ),
     mean: Mean = None,
     std: Std = None,
     device: Device = "auto",
@@ -205,7 +208,9 @@ def fuse_command(
     out.print(_levels_table(result.levels, f"{config.method}, {config.importance}"))
     for report in result.importance:
         if gaps := report.get("completeness_gap"):
-            out.print(f"completeness gap of the {config.importance} per level: " + " ".join(f"{gap:.1%}" for gap in gaps))
+            out.print(
+                f"completeness gap of the {config.importance} per level: " + " ".join(f"{gap:.1%}" for gap in gaps)
+            )
     if networks:
         out.print(_networks_table(networks))
     where = f", written to {out_file}" if out_file else ""
@@ -221,7 +226,9 @@ def _check_output(out_file: Path | None, record: Path | None) -> None:
         raise ValueError("say where the fused network goes: --out FILE.safetensors, or --record FOLDER.")
     if out_file is not None:
         if out_file.suffix != ".safetensors":
-            raise ValueError(f"--out {out_file}: checkpoints are written as safetensors, so end the name in .safetensors.")
+            raise ValueError(
+                f"--out {out_file}: checkpoints are written as safetensors, so end the name in .safetensors."
+            )
         parent = out_file.absolute().parent
         if not parent.is_dir() or not os.access(parent, os.W_OK):
             raise ValueError(f"--out {out_file}: the folder {parent} does not exist or cannot be written to.")
@@ -334,8 +341,11 @@ def app_command(
 
 def _app_script() -> Path:
     found = importlib.util.find_spec("retrofit_app")
-    folder = Path(found.submodule_search_locations[0]) if found and found.submodule_search_locations \
+    folder = (
+        Path(found.submodule_search_locations[0])
+        if found and found.submodule_search_locations
         else Path(__file__).parent.parent / "app"
+    )
     if not (folder / "main.py").exists():
         raise ValueError("the workbench is not installed. Install it with `pip install .` from the repository.")
     return folder / "main.py"
@@ -384,7 +394,11 @@ def _progress(quiet: bool) -> Iterator[Monitor]:
             elif event["kind"] == "level":
                 bar.update(task, description=str(event["name"]))
             if event["kind"] in ("level", "step", "evaluate", "epoch"):
-                bar.update(task, completed=event.get("index", event.get("epoch", 0)), total=event.get("total", event.get("epochs")))
+                bar.update(
+                    task,
+                    completed=event.get("index", event.get("epoch", 0)),
+                    total=event.get("total", event.get("epochs")),
+                )
 
         yield Monitor(show)
 

@@ -45,8 +45,11 @@ def sum_dtype(device: torch.device) -> torch.dtype:
     if device.type == "cuda":
         # Data-centre cards (P100 6.0, V100 7.0, A100 8.0, H100 9.0, B200 10.0) run float64 at half the float32 rate;
         # the consumer cards of the same generations (x.6, x.9, 12.x) at 1/64.
-        return torch.float64 if torch.cuda.get_device_capability(device) in {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)} \
+        return (
+            torch.float64
+            if torch.cuda.get_device_capability(device) in {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
             else torch.float32
+        )
     return torch.float32
 
 

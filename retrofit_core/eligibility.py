@@ -56,8 +56,7 @@ def check(
     _check_precision(everyone)
     example = inputs[:2].to(device)
     parents = [
-        _levels(_on(model, device), example, f"parent {index}", partition_options)
-        for index, model in enumerate(models)
+        _levels(_on(model, device), example, f"parent {index}", partition_options) for index, model in enumerate(models)
     ]
     model = copy.deepcopy(target if target is not None else models[0]).to(device)
     fused = _levels(model, example, "the target", partition_options)
@@ -82,7 +81,9 @@ def _check_data(inputs: Tensor, fit: str) -> None:
     finite = torch.isfinite(inputs).flatten(1).all(1)
     if not finite.all():
         first = int((~finite).nonzero()[0])
-        raise ValueError(f"fusion sample {first} holds NaN or infinity ({int((~finite).sum())} samples do). Remove them.")
+        raise ValueError(
+            f"fusion sample {first} holds NaN or infinity ({int((~finite).sum())} samples do). Remove them."
+        )
 
 
 def _check_weights(model: nn.Module, who: str) -> None:

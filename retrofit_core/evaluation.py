@@ -43,9 +43,7 @@ def evaluate(
     hits = torch.bincount(labels, weights=correct, minlength=len(images.classes))
     return {
         "accuracy": 100 * correct.mean().item(),
-        "per_class": [
-            100 * hit / n if n else None for hit, n in zip(hits.tolist(), counts.tolist(), strict=True)
-        ],
+        "per_class": [100 * hit / n if n else None for hit, n in zip(hits.tolist(), counts.tolist(), strict=True)],
         "loss": cross_entropy(logits.double(), labels).item(),
         "calibration_error": calibration_error(logits, labels),
         "samples": len(labels),
@@ -112,8 +110,7 @@ def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, de
     except RuntimeError as error:
         shape = "x".join(map(str, images.shape))
         raise ValueError(
-            f"the model does not take the images of data set {images.name!r} ({shape}): "
-            f"{str(error).splitlines()[0]}"
+            f"the model does not take the images of data set {images.name!r} ({shape}): {str(error).splitlines()[0]}"
         ) from error
     if outputs.shape != (len(rows), len(images.classes)):
         raise ValueError(
@@ -121,9 +118,7 @@ def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, de
             f"{images.name!r}, wanted {(len(rows), len(images.classes))}: one column for each class."
         )
     if outputs.isnan().any():
-        raise ValueError(
-            f"the model gives NaN on data set {images.name!r}: its weights or inputs are damaged."
-        )
+        raise ValueError(f"the model gives NaN on data set {images.name!r}: its weights or inputs are damaged.")
     return outputs.float().cpu()
 
 

@@ -98,7 +98,8 @@ def fuse(
     start = time.perf_counter()
     monitor = monitor or Monitor()
     # names are found in any case; below they are compared
-    grouping, fit, importance = (n.lower() if isinstance(n, str) else n for n in (grouping, fit, importance))
+    grouping, importance = (n.lower() if isinstance(n, str) else n for n in (grouping, importance))
+    fit = fit.lower()
     chosen = resolve(preset, grouping, fit, settings)
     inputs, labels = as_tensors(data)
     place = devices.pick(device)

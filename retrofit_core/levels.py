@@ -1,4 +1,4 @@
-"""Levels: a traced model cut where exactly one tensor is alive (paper sec. 3; DESIGN.md, "Levels").
+"""Levels: a traced model cut where exactly one tensor is alive (paper sec. 3; docs/method.md).
 
 Legend: B samples, N rows = samples x positions, C or width neurons, p inputs of an affine level (unfolded for
 convolutions, channel-major, as `weight.flatten(1)`).
@@ -22,7 +22,18 @@ ACTIVATIONS = (
     nn.ReLU, nn.GELU, nn.SiLU, nn.Hardswish, nn.LeakyReLU, nn.ELU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ReLU6,
     nn.PReLU, nn.Mish,
 )  # fmt: skip
-ACTIVATION_FUNCTIONS = {"relu", "relu_", "gelu", "silu", "hardswish", "leaky_relu", "elu", "tanh", "sigmoid", "softplus"}
+ACTIVATION_FUNCTIONS = {
+    "relu",
+    "relu_",
+    "gelu",
+    "silu",
+    "hardswish",
+    "leaky_relu",
+    "elu",
+    "tanh",
+    "sigmoid",
+    "softplus",
+}
 ADDITIONS = {operator.add, operator.iadd, torch.add}
 INPLACE_OPERATORS = {operator.iadd: operator.add, operator.isub: operator.sub, operator.imul: operator.mul}
 
@@ -310,7 +321,10 @@ def _single_tensor_nodes(graph: fx.Graph) -> list[fx.Node]:
 def _is_preactivation(node: fx.Node, modules: dict[Any, Any]) -> bool:
     if node.op == "call_module":
         return isinstance(modules[node.target], (*AFFINE, nn.Conv1d, nn.Conv3d))
-    is_sum = (node.op == "call_function" and node.target in ADDITIONS) or (node.op, node.target) == ("call_method", "add")
+    is_sum = (node.op == "call_function" and node.target in ADDITIONS) or (node.op, node.target) == (
+        "call_method",
+        "add",
+    )
     inputs = [arg for arg in node.args if isinstance(arg, fx.Node) and arg.op != "get_attr" and arg.meta["is_tensor"]]
     return is_sum and len(inputs) == 2
 
@@ -421,9 +435,7 @@ def _build_level(
     )
 
 
-def _why_not_affine(
-    segment: list[fx.Node], owners: list[fx.Node], after: fx.Node, modules: dict[Any, Any]
-) -> str:
+def _why_not_affine(segment: list[fx.Node], owners: list[fx.Node], after: fx.Node, modules: dict[Any, Any]) -> str:
     if len(owners) != 1:
         return f"it holds {len(owners)} layers with parameters ({', '.join(str(node.target) for node in owners[:4])})"
     target = modules[owners[0].target]
@@ -493,9 +505,9 @@ def _needed_for(after: fx.Node, segment: list[fx.Node], before: fx.Node) -> set[
 
 def _integer(node: fx.Node, graph: fx.Graph, start: fx.Node, here: Callable[[fx.Node], Any]) -> Any:
     """An integer that an earlier level computed: a batch size is read off this level's input, the rest is fixed."""
-    is_batch = (
-        node.target is operator.getitem and node.args[1] == 0 and _is_shape(node.args[0])
-    ) or (node.op == "call_method" and node.target == "size" and node.args[1:] == (0,))
+    is_batch = (node.target is operator.getitem and node.args[1] == 0 and _is_shape(node.args[0])) or (
+        node.op == "call_method" and node.target == "size" and node.args[1:] == (0,)
+    )
     if is_batch:
         return graph.call_method("size", (start, 0))
     if isinstance(node.meta["value"], int) and any(arg.meta.get("is_tensor") is False for arg in node.all_input_nodes):

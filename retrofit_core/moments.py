@@ -1,4 +1,4 @@
-"""The moment form: sums over rows from which grouping, fit and errors of an affine level follow (DESIGN.md sec. 2).
+"""The moment form: sums over rows from which grouping, fit and errors of an affine level follow (docs/method.md).
 
 Legend: x (N, p) input rows of the fused level, the last column 1 if it has a bias; z (N, m) output rows of all parents,
 side by side; xx = x'x, xz = x'z, zz = z'z, sz = sum of z: sums, not means, because the paper's ridge strengths refer to
@@ -43,7 +43,9 @@ class Moments:
     bias: bool = False
 
     @classmethod
-    def zeros(cls, m: int, p: int | None = None, *, bias: bool = False, device: torch.device | None = None) -> "Moments":
+    def zeros(
+        cls, m: int, p: int | None = None, *, bias: bool = False, device: torch.device | None = None
+    ) -> "Moments":
         """Empty sums for m parents' neurons and p inputs, the column of ones included."""
         zz = torch.zeros(m, m, dtype=torch.float64, device=device)
         xx, xz = (None, None) if p is None else (zz.new_zeros(p, p), zz.new_zeros(p, m))
@@ -196,14 +198,14 @@ def ridge_strength(ridge: float | str, diagonal: float, toward: str) -> float:
 
 
 def dual_is_cheaper(rows: int, p: int, m: int) -> bool:
-    """Compare the floating-point operations of both forms (DESIGN.md sec. 2)."""
+    """Compare the floating-point operations of both forms (docs/method.md)."""
     primal = rows * p * p + 2 * rows * p * m + p**3 / 3 + 2 * p * p * m
     dual = 2 * rows * rows * p + rows**3 / 3 + 2 * rows * rows * m + 4 * rows * p * m + 2 * p * m * m
     return rows < p and dual < primal
 
 
 def solve(sums: Moments | Rows, ridge: float | str = "auto", *, toward: Tensor | None = None) -> Solution:
-    """Solve L L' = xx + lambda D, phi = L^-1 (xz + lambda D W0), G = phi'phi (METHODS.md section 0).
+    """Solve L L' = xx + lambda D, phi = L^-1 (xz + lambda D W0), G = phi'phi (docs/method.md).
 
     Equals numpy.linalg.lstsq at lambda = 0 and full rank, the pseudo-inverse with cut-off p x eps at lambda = 0 else.
 
@@ -279,7 +281,9 @@ def _solve_rows(sums: Rows, lam: float, toward: Tensor | None) -> Solution:
     x, z = (sums.x[:, :-1], sums.z) if sums.bias else (sums.x, sums.z)
     x_mean, z_mean = (x.mean(0), z.mean(0)) if sums.bias else (torch.zeros_like(x[0]), torch.zeros_like(z[0]))
     x, z = x - x_mean, z - z_mean
-    own = torch.zeros(x.shape[1], z.shape[1], dtype=x.dtype, device=x.device) if toward is None else toward[: x.shape[1]]
+    own = (
+        torch.zeros(x.shape[1], z.shape[1], dtype=x.dtype, device=x.device) if toward is None else toward[: x.shape[1]]
+    )
     residual = z if toward is None else z - x @ own
     kernel = x @ x.T
     factor, lam = _cholesky(kernel, lam, bias=False)

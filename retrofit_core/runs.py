@@ -5,6 +5,7 @@ arrays.npz (finished levels), partial.safetensors (their weights, to resume), fu
 metrics.json (at the end). The app only reads.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -196,7 +197,9 @@ def _target(name: str | None) -> nn.Module | None:
 
 def _class_shares(train: Images, parts: list[Tensor] | None) -> Tensor:
     if parts is None:
-        raise ValueError("head='shares' weights classes by training rows, which only a splits file tells. Pass --splits.")
+        raise ValueError(
+            "head='shares' weights classes by training rows, which only a splits file tells. Pass --splits."
+        )
     counts = torch.stack([torch.bincount(train.labels[part], minlength=len(train.classes)) for part in parts]).double()
     return counts / counts.sum(0).clamp_min(1)
 
@@ -262,10 +265,8 @@ def measure(
     test = load(config.data, "test", config.mean, config.std)
     networks = {f"parent {index}": model for index, model in enumerate(models)}
     networks["ensemble"] = ensemble(list(models))
-    try:
+    with contextlib.suppress(ValueError):  # different widths have no plain average
         networks["average"] = average(models)
-    except ValueError:
-        pass  # different widths have no plain average
     networks["fused"] = fused
     found = {}
     for name, network in networks.items():

@@ -4,7 +4,7 @@ from typing import Any
 
 from .moments import ridge_strength
 
-#: Ours (METHODS.md section 0), for every method.
+#: Ours (docs/method.md), for every method.
 DEFAULTS: dict[str, Any] = {
     "ridge": "auto",
     "normalise_scores": True,

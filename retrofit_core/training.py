@@ -95,9 +95,7 @@ def train(
                     schedule.step()
                     loss += error.item() * len(chunk) / len(fit_rows)
                 if not math.isfinite(loss):
-                    raise ValueError(
-                        f"training diverged in epoch {epoch}: take a learning rate below {learning_rate}."
-                    )
+                    raise ValueError(f"training diverged in epoch {epoch}: take a learning rate below {learning_rate}.")
                 quality = _quality(model, images, pixels, labels, check_rows, batch)
                 entry = {"epoch": epoch, "epochs": epochs, "loss": loss, "accuracy": quality and quality[0]}
                 history.append(entry)
@@ -116,8 +114,7 @@ def _check(images: Images, rows: Tensor, epochs: int, batch: int, holdout: float
         raise ValueError(f"no rows of data set {images.name!r} to train on.")
     if epochs < 1 or batch < 1 or not 0 <= holdout < 1:
         raise ValueError(
-            f"training needs epochs >= 1, batch >= 1 and holdout in [0, 1). Found {epochs}, {batch}, "
-            f"{holdout}."
+            f"training needs epochs >= 1, batch >= 1 and holdout in [0, 1). Found {epochs}, {batch}, {holdout}."
         )
 
 

@@ -1,4 +1,4 @@
-"""Runs parents and fused prefix level by level, so that they stand at the same boundary (DESIGN.md, "The core").
+"""Runs parents and fused prefix level by level, so that they stand at the same boundary.
 
 Tensors at the boundary are kept while they fit into the budget and recomputed from the last kept ones else.
 """
@@ -164,8 +164,12 @@ def as_tensors(data: Any) -> tuple[Tensor, Tensor | None]:
     """
     if isinstance(data, Tensor):
         found: tuple[Tensor, Tensor | None] = (data, None)
-    elif isinstance(data, (tuple, list)) and len(data) == 2 and all(isinstance(part, Tensor) for part in data) \
-            and data[1].ndim <= 1:
+    elif (
+        isinstance(data, (tuple, list))
+        and len(data) == 2
+        and all(isinstance(part, Tensor) for part in data)
+        and data[1].ndim <= 1
+    ):
         found = (data[0], data[1])
     elif isinstance(data, (DataLoader, Dataset, Iterable)) and not isinstance(data, (str, bytes, dict)):
         batches = DataLoader(data, batch_size=256) if isinstance(data, Dataset) else data
@@ -187,6 +191,8 @@ def _joined(batches: list[Any]) -> tuple[Tensor, Tensor | None]:
         return torch.empty(0), None
     strange = next((type(pair[0]).__name__ for pair in pairs if not hasattr(pair[0], "__array__")), None)
     if strange:
-        raise ValueError(f"a batch of the fusion data starts with {strange}, not a tensor. Yield inputs or (inputs, labels).")
+        raise ValueError(
+            f"a batch of the fusion data starts with {strange}, not a tensor. Yield inputs or (inputs, labels)."
+        )
     labels = torch.cat([torch.as_tensor(pair[1]) for pair in pairs]) if len(pairs[0]) > 1 else None
     return torch.cat([torch.as_tensor(pair[0]) for pair in pairs]), labels

@@ -158,14 +158,10 @@ def test_truncated_and_oversized_files(model, path):
     save_model(model, path)
     whole = path.read_bytes()
     path.write_bytes(whole[:-4])
-    with pytest.raises(
-        ValueError, match=r"truncated: its header announces 92 bytes of data, the file has 88"
-    ):
+    with pytest.raises(ValueError, match=r"truncated: its header announces 92 bytes of data, the file has 88"):
         load_model(path)
     path.write_bytes(whole + b"more")
-    with pytest.raises(
-        ValueError, match=r"oversized: its header announces 92 bytes of data, the file has 96"
-    ):
+    with pytest.raises(ValueError, match=r"oversized: its header announces 92 bytes of data, the file has 96"):
         load_model(path)
 
 

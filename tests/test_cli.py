@@ -20,7 +20,9 @@ pytestmark = pytest.mark.slow
 
 def retrofit(*words, cwd, expect=0, **kwargs):
     """Run `python -m retrofit_core` and return the finished process."""
-    done = subprocess.run(command(*words), cwd=cwd, env=environment(), capture_output=True, text=True, timeout=600, **kwargs)
+    done = subprocess.run(
+        command(*words), cwd=cwd, env=environment(), capture_output=True, text=True, timeout=600, **kwargs
+    )
     assert done.returncode == expect, done.stdout + done.stderr
     return done
 
@@ -37,13 +39,22 @@ def environment():
 def parents(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cli")
     found = json.loads(retrofit("train", "--epochs", 8, "--out", "parents", "--json", cwd=folder).stdout)
-    assert [Path(parent["model"]).name for parent in found["parents"]] == ["parent-0.safetensors", "parent-1.safetensors"]
+    assert [Path(parent["model"]).name for parent in found["parents"]] == [
+        "parent-0.safetensors",
+        "parent-1.safetensors",
+    ]
     assert all(35 < parent["accuracy"] <= 55 for parent in found["parents"])  # five of ten classes each
     return folder
 
 
 def fuse_words(folder, *more):
-    return ("fuse", *sorted((folder / "parents").glob("*.safetensors")), "--splits", folder / "parents" / "splits.json", *more)
+    return (
+        "fuse",
+        *sorted((folder / "parents").glob("*.safetensors")),
+        "--splits",
+        folder / "parents" / "splits.json",
+        *more,
+    )
 
 
 def test_fuse_then_evaluate(parents):

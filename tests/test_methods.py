@@ -39,9 +39,13 @@ def test_conductance_beats_uniform_on_the_cifar_pair(shared):
     """A fifth of the paper's samples and a twentieth of the test set: the order of the scores is far above the noise."""
     found = {}
     for importance in ("uniform", "conductance"):
-        run = config(shared, "cifar10-vgg11-noniid2", "cifar10", importance=importance, samples=80, importance_samples=40)
+        run = config(
+            shared, "cifar10-vgg11-noniid2", "cifar10", importance=importance, samples=80, importance_samples=40
+        )
         inputs = read_inputs(dataclasses.replace(run, method="HF-Linear"))
-        result = METHODS["HF-Linear"](inputs.models, inputs.fusion, importance=importance, importance_data=inputs.importance)
+        result = METHODS["HF-Linear"](
+            inputs.models, inputs.fusion, importance=importance, importance_data=inputs.importance
+        )
         found[importance] = evaluate(result.model, inputs.train, rows=TEST_ROWS)["accuracy"]
     assert found["conductance"] > found["uniform"] + 5
     assert found["conductance"] > 60

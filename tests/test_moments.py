@@ -1,5 +1,8 @@
 """The moment form against the rows themselves, the solve against least squares, Theorems 1 and 2."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -304,7 +307,9 @@ def test_weights_of_a_centroid_are_the_mean_of_the_neurons_own():
 @pytest.mark.slow
 def test_all_reduce_gives_every_process_the_whole(tmp_path):
     """Two processes with half of the rows each, over gloo."""
-    torch.multiprocessing.spawn(_reduce, args=(str(tmp_path),), nprocs=2)
+    command = "import sys; from tests.test_moments import reduce; reduce(int(sys.argv[1]), sys.argv[2])"
+    workers = [subprocess.Popen([sys.executable, "-c", command, str(rank), str(tmp_path)]) for rank in range(2)]
+    assert [worker.wait(timeout=120) for worker in workers] == [0, 0]
     whole = problem()[0].moments()
     for rank in range(2):
         found = Moments.load(tmp_path / f"{rank}.safetensors")
@@ -313,7 +318,7 @@ def test_all_reduce_gives_every_process_the_whole(tmp_path):
         assert_close(found.zz, whole.zz, 1e-13)
 
 
-def _reduce(rank: int, folder: str) -> None:
+def reduce(rank: int, folder: str) -> None:
     import torch.distributed as dist
 
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)

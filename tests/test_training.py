@@ -101,9 +101,7 @@ def test_shifts_move_each_image_by_its_own_offset(generator):
     padded = nn.functional.pad(pixels, (1, 1, 1, 1))
     offsets = set()
     for image, result in zip(padded, moved, strict=True):
-        found = [
-            (y, x) for y in range(3) for x in range(3) if torch.equal(image[:, y : y + 5, x : x + 6], result)
-        ]
+        found = [(y, x) for y in range(3) for x in range(3) if torch.equal(image[:, y : y + 5, x : x + 6], result)]
         assert len(found) == 1
         offsets.update(found)
     assert len(offsets) == 9

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
-
 from retrofit_app import figures, jobs, state
 from retrofit_app.figures import Network, listing, number, percent
 
@@ -41,7 +40,7 @@ def page() -> None:
     levels(shown)
 
 
-# --- the headline ------------------------------------------------------------------------------------------------------
+# --- the headline ---------------------------------------------------------------------------------
 
 
 def headline(entry: jobs.Entry, palette: figures.Palette) -> None:
@@ -50,7 +49,9 @@ def headline(entry: jobs.Entry, palette: figures.Palette) -> None:
     parents = len(entry.config["models"])
     if not networks or not classes:
         st.title(f"{_count(parents)} networks, fused into one", anchor=False)
-        st.markdown(f"{entry.config['method']}. Accuracies were not measured: run `retrofit fuse … --evaluate --record`.")
+        st.markdown(
+            f"{entry.config['method']}. Accuracies were not measured: run `retrofit fuse … --evaluate --record`."
+        )
         return
     counts = jobs.class_counts(entry.config)
     tables = [networks[f"parent {index}"] for index in range(parents)]
@@ -74,7 +75,9 @@ def headline(entry: jobs.Entry, palette: figures.Palette) -> None:
     st.caption(_provenance(entry, fused))
 
 
-def _finding(entry: jobs.Entry, networks: dict[str, Any], classes: list[str], seen: list[list[bool]], halves: bool) -> str:
+def _finding(
+    entry: jobs.Entry, networks: dict[str, Any], classes: list[str], seen: list[list[bool]], halves: bool
+) -> str:
     config, fused = entry.config, networks["fused"]
     own = config.get("splits") and config.get("fusion_from") != "iid"
     source = f"{config['samples']} of network A's training images" if own else f"{config['samples']} training images"
@@ -113,7 +116,8 @@ def _provenance(entry: jobs.Entry, fused: dict[str, Any]) -> str:
         found = [table["fused"] for table in facts["tried"].values()]
         words.append(
             f"One split of scikit-learn's digits (seed {facts['seed']}); over the split seeds {', '.join(facts['tried'])} "
-            f"{facts['typical']} gives {number(min(found))} to {percent(max(found))}, on average {percent(sum(found) / len(found))}."
+            f"{facts['typical']} gives {number(min(found))} to {percent(max(found))}, "
+            f"on average {percent(sum(found) / len(found))}."
         )
     return " ".join(words)
 
@@ -130,7 +134,7 @@ def _count(n: int) -> str:
     return {1: "One", 2: "Two", 3: "Three", 4: "Four", 5: "Five", 6: "Six"}.get(n, str(n))
 
 
-# --- new fusion --------------------------------------------------------------------------------------------------------
+# --- new fusion -----------------------------------------------------------------------------------
 
 
 def new_fusion(asked: jobs.Entry) -> None:
@@ -157,14 +161,20 @@ def new_fusion(asked: jobs.Entry) -> None:
             help="Training images of network A that the fusion sees, balanced over its classes. It has 715.",
         )  # fmt: skip
         seed = columns[3].number_input(
-            "Seed", 0, 9999, 0, 1, help="Decides which samples are drawn and where clusterings start. Same seed, same numbers."
+            "Seed",
+            0,
+            9999,
+            0,
+            1,
+            help="Decides which samples are drawn and where clusterings start. Same seed, same numbers.",
         )
         started = st.form_submit_button(
             "Start", type="primary", icon=":material/play_arrow:", disabled=asked.state in jobs.ACTIVE,
             help="Runs in a process of its own: you can reload or close the page, and come back to the same address.",
         )  # fmt: skip
         st.caption("The shipped runs took " + listing([f"{time_:.1f} s ({name})" for name, time_ in seconds.items()])
-                   + ", and about 5 s to start and measure. The same settings are never run twice: you get the run that exists.")  # fmt: skip
+                   + ", and about 5 s to start and measure. The same settings are never run twice: "
+                   "you get the run that exists.")  # fmt: skip
     if started:
         from retrofit_app import bundle
 
@@ -196,7 +206,9 @@ def current(entry: jobs.Entry) -> None:
         show = st.warning if entry.state == "cancelled" else st.error
         show(jobs.failure(entry))
         with st.container(horizontal=True):
-            if st.button("Go on with it", icon=":material/resume:", help="Takes up the run after its last finished level."):
+            if st.button(
+                "Go on with it", icon=":material/resume:", help="Takes up the run after its last finished level."
+            ):
                 from retrofit_core.runs import RunConfig
 
                 begin(RunConfig.from_json(entry.config))
@@ -235,7 +247,7 @@ def watch(folder: str) -> None:
         jobs.cancel(entry.folder)
 
 
-# --- accuracies --------------------------------------------------------------------------------------------------------
+# --- accuracies -----------------------------------------------------------------------------------
 
 
 def accuracies(entry: jobs.Entry, known: list[jobs.Entry], palette: figures.Palette) -> None:
@@ -286,13 +298,26 @@ def measured(entry: jobs.Entry, known: list[jobs.Entry]) -> list[tuple[Network, 
         rows.append(("plain average", "reference", networks["average"], False))
     same = [other for other in known if other.shipped and other.metrics
             and all(other.config.get(name) == entry.config.get(name) for name in ("models", "data"))]  # fmt: skip
-    rows += [(other.config["method"], "fused", other.metrics["networks"]["fused"], other.name == entry.name) for other in same]
+    rows += [
+        (other.config["method"], "fused", other.metrics["networks"]["fused"], other.name == entry.name)
+        for other in same
+    ]
     if entry.name not in [other.name for other in same]:
-        rows.append((f"this run: {entry.config['method']}" if same else entry.config["method"], "fused", networks["fused"], True))
-    return [(Network(name, role, facts["accuracy"], facts["per_class"], chosen), facts) for name, role, facts, chosen in rows]
+        rows.append(
+            (
+                f"this run: {entry.config['method']}" if same else entry.config["method"],
+                "fused",
+                networks["fused"],
+                True,
+            )
+        )
+    return [
+        (Network(name, role, facts["accuracy"], facts["per_class"], chosen), facts)
+        for name, role, facts, chosen in rows
+    ]
 
 
-# --- levels ------------------------------------------------------------------------------------------------------------
+# --- levels ---------------------------------------------------------------------------------------
 
 
 @st.fragment

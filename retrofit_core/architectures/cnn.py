@@ -22,8 +22,7 @@ class CNN(nn.Module):
         super().__init__()
         if len(widths) != 3 or size % 4 or size < 4:
             raise ValueError(
-                f"cnn needs three widths and images whose size is a multiple of 4. Found {list(widths)}, "
-                f"{size}."
+                f"cnn needs three widths and images whose size is a multiple of 4. Found {list(widths)}, {size}."
             )
         self.spec = {
             "architecture": "cnn",

@@ -68,9 +68,7 @@ class VGG(nn.Module):
             modules += [nn.BatchNorm2d(width)] if batch_norm else []
             modules.append(nn.ReLU())
         if not side:
-            raise ValueError(
-                f"a plan with {list(plan).count(POOL)} poolings needs images larger than {size} pixels."
-            )
+            raise ValueError(f"a plan with {list(plan).count(POOL)} poolings needs images larger than {size} pixels.")
         self.features = nn.Sequential(*modules)
         self.flatten = nn.Flatten()
         self.classifier = nn.Linear(width * side**2, classes)

@@ -16,9 +16,7 @@ from retrofit_core.data.known import DATASETS, DataSet, recognise
 __all__ = ["DATASETS", "DataSet", "Images", "load"]
 
 SPLITS = ("train", "val", "test")
-Source = Callable[
-    [int], tuple[Read, Tensor, tuple[int, int, int]]
-]  # channels -> reader of rows, labels, (C, H, W)
+Source = Callable[[int], tuple[Read, Tensor, tuple[int, int, int]]]  # channels -> reader of rows, labels, (C, H, W)
 
 
 def load(
@@ -89,13 +87,9 @@ def _notes(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not readable JSON: {error}") from error
     notes = {"classes": notes} if isinstance(notes, list) else notes
     if not isinstance(notes, dict):
-        raise ValueError(
-            f'{path} must be a list of class names or an object with "classes", "mean" and "std".'
-        )
+        raise ValueError(f'{path} must be a list of class names or an object with "classes", "mean" and "std".')
     names = notes.get("classes", notes.get("names"))
-    if names is not None and not (
-        isinstance(names, list) and names and all(isinstance(n, str) for n in names)
-    ):
+    if names is not None and not (isinstance(names, list) and names and all(isinstance(n, str) for n in names)):
         raise ValueError(f"{path}: the class names must be a list of strings in label order.")
     return {"classes": names, "mean": notes.get("mean"), "std": notes.get("std"), "path": path}
 
@@ -105,9 +99,7 @@ def _constants(
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation, from the first source that has them."""
     if (mean is None) != (std is None):
-        raise ValueError(
-            f"--mean and --std belong together, only {'--std' if mean is None else '--mean'} was given."
-        )
+        raise ValueError(f"--mean and --std belong together, only {'--std' if mean is None else '--mean'} was given.")
     if mean is None:
         mean, std = notes.get("mean"), notes.get("std")
         if (mean is None) != (std is None):
@@ -124,9 +116,7 @@ def _constants(
 
 def _floats(values: Any, what: str) -> tuple[float, ...]:
     values = values if isinstance(values, Sequence) and not isinstance(values, str) else [values]
-    if not values or not all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in values
-    ):
+    if not values or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         raise ValueError(f"{what} must be numbers, one for each channel. Found {list(values)}.")
     return tuple(float(value) for value in values)
 

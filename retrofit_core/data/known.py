@@ -16,13 +16,8 @@ class DataSet:
     advice: str
 
 
-_IDX = (
-    "put the four IDX files of torchvision's {name} (packed or not) into {folder}/raw "
-    "and give the path of '{root}'"
-)
-_PARQUET = (
-    "put train.parquet and test.parquet (columns image, label) into a folder named {name} and give its path"
-)
+_IDX = "put the four IDX files of torchvision's {name} (packed or not) into {folder}/raw and give the path of '{root}'"
+_PARQUET = "put train.parquet and test.parquet (columns image, label) into a folder named {name} and give its path"
 _DIGIT_NAMES = tuple("0123456789")
 _CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _FASHION = (
@@ -49,28 +44,20 @@ _CIFAR100 = (
 DATASETS = {
     # Measured on the training split of data/digits.py.
     "digits": DataSet(_DIGIT_NAMES, (0.3055,), (0.3759,), "it comes with scikit-learn"),
-    "mnist": DataSet(
-        _DIGIT_NAMES, (0.1307,), (0.3081,), _IDX.format(name="MNIST", folder="mnist/MNIST", root="mnist")
-    ),
+    "mnist": DataSet(_DIGIT_NAMES, (0.1307,), (0.3081,), _IDX.format(name="MNIST", folder="mnist/MNIST", root="mnist")),
     "fashion-mnist": DataSet(
         _FASHION,
         (0.2860,),
         (0.3530,),
         _IDX.format(name="FashionMNIST", folder="fashion-mnist/FashionMNIST", root="fashion-mnist"),
     ),
-    "cifar10": DataSet(
-        _CIFAR10, (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616), _PARQUET.format(name="cifar10")
-    ),
+    "cifar10": DataSet(_CIFAR10, (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616), _PARQUET.format(name="cifar10")),
     "cifar100": DataSet(
         _CIFAR100, (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762), _PARQUET.format(name="cifar100")
     ),
-    "bloodmnist": DataSet(
-        _BLOOD, (0.795, 0.660, 0.696), (0.226, 0.255, 0.110), _PARQUET.format(name="bloodmnist")
-    ),
+    "bloodmnist": DataSet(_BLOOD, (0.795, 0.660, 0.696), (0.226, 0.255, 0.110), _PARQUET.format(name="bloodmnist")),
     # Class names come from the folder's classes.json: subsets differ.
-    "tiny-imagenet": DataSet(
-        (), (0.480, 0.448, 0.398), (0.276, 0.269, 0.282), _PARQUET.format(name="tiny-imagenet")
-    ),
+    "tiny-imagenet": DataSet((), (0.480, 0.448, 0.398), (0.276, 0.269, 0.282), _PARQUET.format(name="tiny-imagenet")),
 }
 
 

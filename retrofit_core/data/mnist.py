@@ -63,17 +63,11 @@ def _idx(path: Path, dimensions: int) -> Tensor:
                 )
             wanted = math.prod(sizes)
             if not 0 < wanted <= LARGEST:
-                raise ValueError(
-                    f"{path} claims the size {'x'.join(map(str, sizes))}: its header is damaged."
-                )
-            body = file.read(
-                wanted + 1
-            )  # one byte more tells an oversized file, whatever gzip would unpack to
+                raise ValueError(f"{path} claims the size {'x'.join(map(str, sizes))}: its header is damaged.")
+            body = file.read(wanted + 1)  # one byte more tells an oversized file, whatever gzip would unpack to
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{path} cannot be read ({error}): download it again.") from error
     if len(body) != wanted:
         fault = "truncated: it ends early" if len(body) < wanted else "oversized: bytes follow"
-        raise ValueError(
-            f"{path} is {fault}, its header announces {wanted} bytes of data; download it again."
-        )
+        raise ValueError(f"{path} is {fault}, its header announces {wanted} bytes of data; download it again.")
     return torch.frombuffer(bytearray(body), dtype=torch.uint8).view(*sizes)

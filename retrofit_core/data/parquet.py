@@ -129,16 +129,12 @@ class _Table:
         try:
             return pq.read_table(self.path, columns=[column])[column]
         except (pa.ArrowException, OSError) as error:
-            raise ValueError(
-                f"column {column!r} of {self.path} cannot be read: {_first_line(error)}"
-            ) from error
+            raise ValueError(f"column {column!r} of {self.path} cannot be read: {_first_line(error)}") from error
 
     def _read_labels(self, column: str) -> Tensor:
         values = self._read(column)
         if not pa.types.is_integer(values.type):
-            raise ValueError(
-                f"column {column!r} of {self.path} has type {values.type}: labels must be integers."
-            )
+            raise ValueError(f"column {column!r} of {self.path} has type {values.type}: labels must be integers.")
         if values.null_count:
             row = values.is_null().to_pylist().index(True)
             raise ValueError(f"row {row} of {self.path} has no label.")
@@ -172,9 +168,7 @@ def _open(data: bytes, where: str) -> Image.Image:
     except Exception as error:
         raise ValueError(f"{where} cannot be decoded as an image: {_first_line(error)}") from error
     if image.width * image.height > LARGEST_IMAGE:
-        raise ValueError(
-            f"{where} is {image.width}x{image.height} pixels: more than {LARGEST_IMAGE} are refused."
-        )
+        raise ValueError(f"{where} is {image.width}x{image.height} pixels: more than {LARGEST_IMAGE} are refused.")
     return image
 
 

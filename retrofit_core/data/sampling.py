@@ -4,9 +4,7 @@ import torch
 from torch import Tensor
 
 
-def balanced(
-    labels: Tensor, n: int, *, rows: Tensor | None = None, generator: torch.Generator | None = None
-) -> Tensor:
+def balanced(labels: Tensor, n: int, *, rows: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
     """n row numbers, as equal as possible over the classes present; a class with too few rows gives all it
     has.
 

@@ -53,8 +53,7 @@ def dirichlet(labels: Tensor, n_parts: int, *, seed: Seed = 0, ratio: float = 0.
     for number, part in enumerate(merged):
         if not len(part):
             raise ValueError(
-                f"part {number} of {n_parts} got no rows from {len(labels)}: take fewer parts or another "
-                "seed."
+                f"part {number} of {n_parts} got no rows from {len(labels)}: take fewer parts or another seed."
             )
     return [torch.from_numpy(part) for part in merged]
 
@@ -71,8 +70,7 @@ def sharded(labels: Tensor, n_parts: int, *, seed: Seed = 0) -> list[Tensor]:
     classes = np.unique(labels.numpy())
     if n_parts > len(classes):
         raise ValueError(
-            f"a sharded split gives every part classes of its own: {len(classes)} classes cannot serve "
-            f"{n_parts} parts."
+            f"a sharded split gives every part classes of its own: {len(classes)} classes cannot serve {n_parts} parts."
         )
     shards = np.array_split(_generator(seed).permutation(classes), n_parts)
     return [torch.from_numpy(np.flatnonzero(np.isin(labels.numpy(), shard))) for shard in shards]
@@ -104,9 +102,7 @@ def read_splits(path: str | Path, model_files: Sequence[str | Path], n_rows: int
         raise ValueError(f"splits file {path} is not JSON: {error}.") from error
     parts = content.get("parts") if isinstance(content, dict) else None
     if not isinstance(parts, list) or not parts or not all(isinstance(part, dict) for part in parts):
-        raise ValueError(
-            f'splits file {path} has no "parts": a list with an object for each checkpoint is wanted.'
-        )
+        raise ValueError(f'splits file {path} has no "parts": a list with an object for each checkpoint is wanted.')
     rows = [_rows(part, n_rows, f"part {number} of splits file {path}") for number, part in enumerate(parts)]
     if not str(content.get("split", "")).lower().startswith("full"):
         _check_disjoint(rows, path)
@@ -139,9 +135,7 @@ def write_splits(
         for rows in parts
     ]
     if model_files:
-        entries = [
-            {"model": Path(file).name, **entry} for file, entry in zip(model_files, entries, strict=True)
-        ]
+        entries = [{"model": Path(file).name, **entry} for file, entry in zip(model_files, entries, strict=True)]
     path = Path(path)
     part_file = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -201,7 +195,5 @@ def _match(parts: list[dict[str, Any]], files: list[str], path: Path) -> list[in
         missing = next(file for file in files if file not in names or names.count(file) > 1)
         raise ValueError(f"splits file {path} has no part of its own for {missing}, but one for {found[0]}.")
     if len(parts) != len(files):
-        raise ValueError(
-            f"splits file {path} has {len(parts)} parts, but {len(files)} checkpoints are given."
-        )
+        raise ValueError(f"splits file {path} has {len(parts)} parts, but {len(files)} checkpoints are given.")
     return list(range(len(files)))

@@ -1,4 +1,4 @@
-"""The parents' own weights on the fused network's inputs: W0 of the ridge towards the parents (METHODS.md section 0)."""
+"""The parents' own weights on the fused network's inputs: W0 of the ridge towards the parents (docs/method.md)."""
 
 from collections.abc import Sequence
 

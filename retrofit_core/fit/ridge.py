@@ -11,8 +11,8 @@ from ..moments import Solution
 def ridge(level: Level, solution: Solution, A: Tensor) -> Tensor:
     """Write the weights that fit the targets z A best into an affine level.
 
-    Minimises sum_k S_k |x v_k - T_k|^2 + lambda x the penalty of METHODS.md section 0; equals numpy.linalg.lstsq on the
-    targets at lambda = 0 and full rank. The scores decide the targets only: per output they cancel (METHODS.md C17).
+    Minimises sum_k S_k |x v_k - T_k|^2 + lambda x the penalty of docs/method.md; equals numpy.linalg.lstsq on the
+    targets at lambda = 0 and full rank. The scores decide the targets only: per output they cancel.
 
     Args:
         A: (m, d) averaging matrix of the grouping; columns sum to 1.

@@ -44,7 +44,7 @@ def squared_distances(gram: Tensor) -> Tensor:
 def pairwise_costs(gram: Tensor, scores: Tensor, first: int) -> Tensor:
     """(first, m - first): the exact cost of joining neuron i of the first parent with neuron j of the others.
 
-    s_i s_j / (s_i + s_j) |phi_i - phi_j|^2 (METHODS.md C4); it is what the refitted level would pay, at any ridge.
+    s_i s_j / (s_i + s_j) |phi_i - phi_j|^2 (docs/method.md); it is what the refitted level would pay, at any ridge.
     """
     s, t = scores[:first, None], scores[None, first:]
     norms = gram.diagonal()

@@ -99,8 +99,9 @@ def lloyd(
     labels = _start_labels(distances, centres)
     costs = torch.full((len(centres),), math.inf, dtype=gram.dtype, device=gram.device)
     active = torch.arange(len(centres), device=gram.device)
-    step = 0
-    for step in range(1, iterations + 1):
+    steps = 0
+    while len(active) and steps < iterations:
+        steps += 1
         current = labels[active]
         from_centroid, own = distances_to_centroids(gram, scores, current, centres.shape[1])
         cost = own @ scores
@@ -111,9 +112,7 @@ def lloyd(
         going_on = falling & (moved != current).any(1)
         labels[active[going_on]] = moved[going_on]
         active = active[going_on]
-        if not len(active):
-            break
-    return labels, costs, step
+    return labels, costs, steps
 
 
 def _start_labels(distances: Tensor, centres: Tensor) -> Tensor:
@@ -121,7 +120,9 @@ def _start_labels(distances: Tensor, centres: Tensor) -> Tensor:
     labels = torch.stack([distances[centre].argmin(0) for centre in centres])
     numbers = torch.arange(centres.shape[1], device=centres.device).expand_as(centres)
     labels.scatter_(1, centres, numbers)
-    _refill_empty_groups(labels, torch.ones_like(labels, dtype=distances.dtype), centres.shape[1])  # a centre drawn twice
+    _refill_empty_groups(
+        labels, torch.ones_like(labels, dtype=distances.dtype), centres.shape[1]
+    )  # a centre drawn twice
     return labels
 
 

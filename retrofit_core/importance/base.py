@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..levels import Level
 
-#: Added to every score, so that a class which a parent never saw keeps a vanishing weight, not none (METHODS.md sec. 0).
+#: Added to every score, so that a class which a parent never saw keeps a vanishing weight, not none (docs/method.md).
 EPSILON = 1e-8
 #: Bytes of activations and gradients that one batch of samples may take.
 BATCH_BYTES = 2**30

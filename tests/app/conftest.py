@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from retrofit_app import bundle, jobs
+
 from retrofit_core.runs import Run, RunConfig, read_run
 
 

@@ -6,9 +6,9 @@ import re
 import numpy as np
 import pytest
 import torch
-
 from retrofit_app import figures
 from retrofit_app.figures import DARK, LIGHT, Network
+
 from retrofit_core.results import LevelReport, frame
 
 NETWORKS = [
@@ -85,7 +85,11 @@ def test_cluster_picture_shows_each_neuron_once_with_its_number(points):
     picture = figures.clusters(level(points, [0, 0, 0, 1, 1, 2, 3, 3]), LIGHT)
     marks = [trace for trace in picture.figure.data if trace.customdata is not None]
     assert sorted(int(row[0]) for trace in marks for row in trace.customdata) == list(range(8))
-    symbols = {int(row[0]): symbol for trace in marks for row, symbol in zip(trace.customdata, trace.marker.symbol, strict=True)}
+    symbols = {
+        int(row[0]): symbol
+        for trace in marks
+        for row, symbol in zip(trace.customdata, trace.marker.symbol, strict=True)
+    }
     assert symbols[0].startswith("circle") and symbols[4].startswith("diamond")  # shape is the parent
     ink = [trace for trace in marks if LIGHT.ink in trace.marker.color]
     assert sorted(int(row[0]) for trace in ink for row in trace.customdata) == [0, 1, 2]

@@ -6,8 +6,8 @@ import signal
 import time
 
 import pytest
-
 from retrofit_app import bundle, jobs
+
 from retrofit_core import runs
 
 

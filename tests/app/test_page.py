@@ -4,9 +4,9 @@ import json
 import time
 
 import pytest
+from retrofit_app import bundle, figures, jobs
 from streamlit.testing.v1 import AppTest
 
-from retrofit_app import bundle, figures, jobs
 from retrofit_core import runs
 from retrofit_core.importance import IMPORTANCE
 from retrofit_core.methods import METHODS
@@ -106,7 +106,10 @@ def stopped(runs_folder, **status):
 @pytest.mark.parametrize(
     ("status", "says"),
     [
-        ({"state": "failed", "error": "level 'x' is broken.", "levels_done": 1, "levels": 4}, "Failed: level 'x' is broken. 1 of 4"),
+        (
+            {"state": "failed", "error": "level 'x' is broken.", "levels_done": 1, "levels": 4},
+            "Failed: level 'x' is broken. 1 of 4",
+        ),
         ({"state": "cancelled", "levels_done": 2, "levels": 4}, "Cancelled. 2 of 4 levels"),
         ({"state": "running", "level": 1, "levels": 4}, "killed"),
     ],

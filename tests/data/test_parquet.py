@@ -138,9 +138,7 @@ def test_missing_columns_and_wrong_types(tmp_path, pixels):
 
 
 def test_no_rows(tmp_path):
-    empty = pa.table(
-        {"image": pa.array([], pa.struct([("bytes", pa.binary())])), "label": pa.array([], pa.int64())}
-    )
+    empty = pa.table({"image": pa.array([], pa.struct([("bytes", pa.binary())])), "label": pa.array([], pa.int64())})
     pq.write_table(empty, tmp_path / "train.parquet")
     with pytest.raises(ValueError, match="holds no rows"):
         load(tmp_path, **PLAIN)
