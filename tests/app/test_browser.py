@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(screenshots.chromium() is None, reason="no Chromium found (Debian's package, or CHROMIUM=path)"),
 ]
-PATIENCE = 60_000  # ms; a shared machine may be slow
+PATIENCE = 180_000  # ms; a shared machine may be slow
 
 
 @pytest.fixture(scope="module")
