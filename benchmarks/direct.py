@@ -1,6 +1,6 @@
 """The direct form of HF-Linear and KF-Linear: activations of all samples, pseudo-inverses, k-means on long vectors.
 
-What a reader of the paper would write first. It is the yardstick of `vgg_pair.py` and, at small size, an oracle of
+What a reader of the paper would write first. It is the yardstick of `speed.py` and, at small size, an oracle of
 the tests; it shares no algorithm with `retrofit_core` (levels are cut by hand: convolution or linear layers in order).
 """
 

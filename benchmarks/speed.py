@@ -4,7 +4,8 @@
     python benchmarks/speed.py --no-direct  without the direct form
 
 The floor is one forward pass of parents and fused network over the samples, plus the floating-point operations of
-moments and solves at the rate that a large product of the same precision reaches in the same run.
+moments (float32 products) and solves (float64) at the rate that a large product of the same precision reaches in the
+same run.
 """
 
 import argparse
@@ -25,11 +26,11 @@ from machine import product_rate, shared_folder, write
 from pairs import PAIRS, config
 from sklearn.cluster import KMeans
 
-from retrofit_core import METHODS, importance_scores, partition
+from retrofit_core import METHODS, importance_scores, lags, partition
 from retrofit_core import device as devices
 from retrofit_core.grouping import kmeans
 from retrofit_core.levels import Level
-from retrofit_core.moments import dual_is_cheaper, solve
+from retrofit_core.moments import solve
 from retrofit_core.results import LevelReport
 from retrofit_core.runs import read_inputs
 from retrofit_core.walk import Walk
@@ -68,12 +69,12 @@ def linear(inputs: Any, place: torch.device, *, direct: bool) -> dict[str, Any]:
         phases = {phase: statistics.median(total(run.levels, phase) for run in runs)
                   for phase in ("forward", "moments", "solve", "group", "report")}  # fmt: skip
         levels = partition(runs[0].model, x[:1])
-        operations = sum(
-            level_operations(r, input_columns(level)) for r, level in zip(runs[0].levels, levels, strict=True)
-        )
-        floor = forward + operations / rates["torch.float64"]
+        counts = [level_operations(r, level) for r, level in zip(runs[0].levels, levels, strict=True)]
+        products, solves = (sum(count) for count in zip(*counts, strict=True))
+        floor = forward + products / rates["torch.float32"] + solves / rates["torch.float64"]
         found[name] = {"median seconds": statistics.median(seconds), "min": min(seconds), "max": max(seconds),
-                       "breakdown": phases, "operations, GFLOP": operations / 1e9, "forward pass, seconds": forward,
+                       "breakdown": phases, "operations, GFLOP": {"moments, float32": products / 1e9,
+                       "solves, float64": solves / 1e9}, "forward pass, seconds": forward,
                        "floor, seconds": floor, "times the floor": statistics.median(seconds) / floor}  # fmt: skip
         if direct:
             scores = [[torch.full((level.width,), 1 / level.width).double() for level in partition(model, x[:1])]
@@ -94,28 +95,23 @@ def forward_pass(models: list[torch.nn.Module], x: torch.Tensor) -> None:
                 model(batch)
 
 
-def input_columns(level: Level) -> int:
-    """p: inputs per neuron, the bias included."""
+def level_operations(report: LevelReport, level: Level) -> tuple[int, int]:
+    """Floating-point operations of one level's moments and of its solve; symmetric products count half."""
     assert level.affine is not None
-    return level.affine.weight[0].numel() + (level.affine.bias is not None)
-
-
-def level_operations(level: LevelReport, p: int) -> int:
-    """Floating-point operations of one level's moments and solve; symmetric products count half."""
-    n, m, d = level.rows, sum(level.widths), level.width
-    if dual_is_cheaper(n, p, m):
-        return (
-            n * n * p
-            + n**3 // 3
-            + 2 * n * n * m
-            + 2 * n * p * m
-            + 2 * n * n * m
-            + n * m * m
-            + p * m * m
-            + 2 * p * m * d
+    p = level.affine.weight[0].numel() + (level.affine.bias is not None)
+    n, m, d = report.rows, sum(report.widths), report.width
+    if report.form == "dual":
+        kernel, factor, solution, gram, weights = (
+            n * n * p,
+            n**3 // 3,
+            2 * n * n * m,
+            2 * n * m * m,
+            2 * n * d * (m + p),
         )
-    moments = n * p * p + 2 * n * p * m + n * m * m
-    return moments + p**3 // 3 + p * p * m + p * m * m + p * p * d
+        return 0, kernel + factor + solution + gram + n * m * m + weights
+    xx = len(lags.LAGS) * 2 * n * level.affine.weight.shape[1] ** 2 if lags.applies(level.affine) else n * p * p
+    factor, phi, gram, weights = p**3 // 3, p * p * m, p * m * m, 2 * p * m * d + p * p * d
+    return xx + 2 * n * p * m + n * m * m, factor + phi + gram + weights
 
 
 def total(levels: list[LevelReport], phase: str) -> float:

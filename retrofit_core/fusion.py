@@ -16,12 +16,21 @@ from .fit.ridge import write_weights
 from .grouping import Grouping, ordered_like, same_index
 from .importance import IMPORTANCE, importance_scores, uniform
 from .levels import Level, rows
-from .moments import Moments, Rows, Solution, approximation_error, grouping_error, solve, unavoidable_error
+from .moments import (
+    Moments,
+    Rows,
+    Solution,
+    approximation_error,
+    grouping_error,
+    product_dtype,
+    solve,
+    unavoidable_error,
+)
 from .monitor import Monitor
 from .registry import find
 from .results import FusionResult, LevelReport
 from .settings import GRADIENT_OPTIONS, resolve
-from .walk import BATCH, Walk, as_tensors
+from .walk import Walk, as_tensors
 
 HEADS = ("scores", "mean", "shares")
 OnLevel = Callable[[int, LevelReport, dict[str, Tensor]], None]
@@ -109,6 +118,7 @@ def fuse(
     inputs = inputs.to(next(plan.model.parameters()).dtype)
     scores, score_reports = _scores(plan, importance, importance_data, (inputs, labels), chosen["normalise_scores"],
                                     importance_options or {}, place, monitor)  # fmt: skip
+    products = product_dtype(chosen["ridge"] if fit == "ridge" else None, inputs.dtype, place)
     clock = devices.Stopwatch(place)
     walk = Walk(plan.parents, plan.fused, inputs, device=place, cache_bytes=cache_bytes, stopwatch=clock,
                 monitor=monitor)  # fmt: skip
@@ -120,7 +130,7 @@ def fuse(
             reports.append(_take_over(level, *finished[index]))
             walk.advance(index)
             continue
-        sums = walk.moments(index, inputs=fit == "ridge")  # line 2: z of the parents on x of the fused prefix
+        sums = walk.moments(index, inputs=fit == "ridge", dtype=products)  # line 2: z of the parents, x of the fused
         s = torch.cat([parent[index] for parent in scores])  # line 3
         s = _head_scores(s, head, class_shares) if level.head else s
         monitor.emit("phase", name="grouping", level=level.name)
@@ -253,7 +263,7 @@ def _fit_ridge(
         V = ridge(level, solution, A)
     with clock.phase("report"):
         return {
-            "approximation_error": approximation_error(sums, s, A, V),
+            "approximation_error": approximation_error(sums, s, A, V, solution),
             "unavoidable_error": unavoidable_error(sums, s),
             "ridge": solution.strength,
             "form": "dual" if isinstance(sums, Rows) else "primal",
@@ -280,7 +290,7 @@ def _fit_gradient(
         curve = gradient(level, x, T, generator=generator, weights=weights, monitor=monitor, **options)
     with walk.stopwatch.phase("report"):
         error = torch.zeros_like(totals)
-        for h, t in zip(x.split(BATCH), T.split(BATCH), strict=True):
+        for h, t in zip(x.split(walk.batch), T.split(walk.batch), strict=True):
             error += (rows(level.module(h), level.axis) - t.flatten(0, 1)).double().square().sum(0)
     nan = float("nan")
     return {"approximation_error": (totals @ error).item(), "unavoidable_error": nan, "ridge": nan,

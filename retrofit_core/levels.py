@@ -73,10 +73,15 @@ class Level:
         """What the level is, for tables: Linear, Conv2d, or the reason why it is not affine."""
         return type(self.affine).__name__ if self.affine is not None else "not affine"
 
-    def inputs(self, boundary: Tensor) -> Tensor:
-        """The level's input rows x of shape (N, p): one row per output position, convolution patches unfolded."""
+    def inputs(self, boundary: Tensor, dtype: torch.dtype | None = None, *, ones: bool = False) -> Tensor:
+        """The level's input rows x of shape (N, p): one row per output position, convolution patches unfolded.
+
+        Args:
+            dtype: of the rows; default: the boundary tensor's.
+            ones: append a column of ones (p + 1).
+        """
         assert self.prefix is not None and self.affine is not None
-        return unfolded(self.affine, self.prefix(boundary))
+        return unfolded(self.affine, self.prefix(boundary), dtype, ones=ones)
 
     def put_back(self) -> None:
         """Write folded layers back into the model they came from."""
@@ -89,15 +94,34 @@ def rows(tensor: Tensor, axis: int) -> Tensor:
     return tensor.movedim(axis, -1).reshape(-1, tensor.shape[axis])
 
 
-def unfolded(affine: nn.Linear | nn.Conv2d, tensor: Tensor) -> Tensor:
-    """Input rows (N, p) such that `rows @ weight.flatten(1).T + bias` are the layer's output rows."""
-    if isinstance(affine, nn.Linear):
-        return tensor.reshape(-1, tensor.shape[-1])
-    mode = "constant" if affine.padding_mode == "zeros" else affine.padding_mode
-    padding = affine._reversed_padding_repeated_twice  # holds for int, tuple, "same" and "valid" alike
+def unfolded(
+    affine: nn.Linear | nn.Conv2d, tensor: Tensor, dtype: torch.dtype | None = None, *, ones: bool = False
+) -> Tensor:
+    """Input rows (N, p) such that `rows @ weight.flatten(1).T + bias` are the layer's output rows.
+
+    Unfolding, conversion and the column of ones take one pass over memory.
+    """
+    windows = tensor if isinstance(affine, nn.Linear) else _windows(affine, tensor)
+    p = affine.weight[0].numel()
+    found = torch.empty(windows.numel() // p, p + ones, dtype=dtype or tensor.dtype, device=tensor.device)
+    found[:, :p].view(windows.shape).copy_(windows)
+    if ones:
+        found[:, -1] = 1
+    return found
+
+
+def _windows(conv: nn.Conv2d, tensor: Tensor) -> Tensor:
+    """A view (B, out height, out width, C, kernel height, kernel width) of the padded input."""
+    mode = "constant" if conv.padding_mode == "zeros" else conv.padding_mode
+    padding = conv._reversed_padding_repeated_twice  # holds for int, tuple, "same" and "valid" alike
     tensor = F.pad(tensor, padding, mode=mode) if any(padding) else tensor
-    patches = F.unfold(tensor, affine.kernel_size, affine.dilation, stride=affine.stride)  # (B, p, positions)
-    return patches.transpose(1, 2).reshape(-1, patches.shape[1])
+    B, C, *sizes = tensor.shape
+    spans = [d * (k - 1) + 1 for d, k in zip(conv.dilation, conv.kernel_size, strict=True)]
+    counts = [(size - span) // step + 1 for size, span, step in zip(sizes, spans, conv.stride, strict=True)]
+    b, c, *strides = tensor.stride()
+    steps = [stride * step for stride, step in zip(strides, conv.stride, strict=True)]
+    inner = [stride * d for stride, d in zip(strides, conv.dilation, strict=True)]
+    return tensor.as_strided((B, *counts, C, *conv.kernel_size), (b, *steps, c, *inner))
 
 
 def partition(

@@ -7,8 +7,9 @@ D = diag(1, ..., 1, 0): the bias is not penalised.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 
 import torch
@@ -18,10 +19,13 @@ from . import device
 
 AUTO_STRENGTH = {"zero": 1e-2, "parents": 1e-1}
 """Ridge strengths relative to the mean of the diagonal of xx; measured, docs/defaults.md."""
-#: Ridge that stands for lambda -> 0 in the unavoidable error: small beside the data, large beside float64 rounding.
+#: Ridge that stands for lambda -> 0 in the unavoidable error, relative as AUTO_STRENGTH: small beside the data, large
+#: beside rounding; VANISHING for sums of float64 products, else ten times the rounding of the products.
 VANISHING = 1e-10
-#: Columns of a block of x'x: of 192 to 5000 the fastest on an AVX-512 CPU for p = 577, 1153 and 4609.
-_BLOCK = 384
+#: Relative ridges from here up outweigh the rounding of float32 products (1e-7) a thousandfold and more.
+_FLOAT32_SUFFICES = 1e-3
+#: Rows of a block of x'x: of 192 to 5000 the fastest on an AVX-512 CPU for p = 577, 1153, 2305 and 4609.
+_BLOCK = 256
 
 
 @dataclass
@@ -41,6 +45,8 @@ class Moments:
     """(p, m)"""
     rows: int = 0
     bias: bool = False
+    rounding: float = 0.0
+    """Machine epsilon of the coarsest products that were added"""
 
     @classmethod
     def zeros(
@@ -52,12 +58,13 @@ class Moments:
         return cls(zz, zz.new_zeros(m), xx, xz, bias=bias)
 
     def accumulate(self, z: Tensor, x: Tensor | None = None) -> None:
-        """Add rows z (n, m) and, where inputs are summed, x (n, p); products in the rows' own precision."""
+        """Add rows z (n, m) and, where inputs are summed here, x (n, p); products in the rows' own precision."""
         self.rows += len(z)
-        self.sz += z.sum(0)
+        self.rounding = max(self.rounding, torch.finfo(z.dtype).eps)
+        self.sz += z.sum(0, dtype=self.sz.dtype)
         _add_gram(self.zz, z)
-        if self.xx is not None and self.xz is not None:
-            assert x is not None
+        if x is not None:
+            assert self.xx is not None and self.xz is not None
             _add_gram(self.xx, x)
             _add_product(self.xz, x, z)
 
@@ -65,7 +72,7 @@ class Moments:
         """Fill the lower triangles, which `accumulate` leaves to the end; call once after the last rows."""
         for square in (self.zz, self.xx):
             if square is not None:
-                square.copy_(square.triu() + square.triu(1).T)
+                _mirrored(square)
         return self
 
     def __add__(self, other: "Moments") -> "Moments":
@@ -73,7 +80,8 @@ class Moments:
             raise ValueError("moments of different levels cannot be added: their shapes or biases differ.")
         xx = self.xx + other.xx if self.xx is not None and other.xx is not None else None
         xz = self.xz + other.xz if self.xz is not None and other.xz is not None else None
-        return Moments(self.zz + other.zz, self.sz + other.sz, xx, xz, self.rows + other.rows, self.bias)
+        rounding = max(self.rounding, other.rounding)
+        return Moments(self.zz + other.zz, self.sz + other.sz, xx, xz, self.rows + other.rows, self.bias, rounding)
 
     def all_reduce(self) -> None:
         """Sum over the processes of torch.distributed, so that every rank holds the moments of all rows."""
@@ -91,7 +99,8 @@ class Moments:
 
         tensors = {"zz": self.zz, "sz": self.sz, "xx": self.xx, "xz": self.xz}
         found = {name: tensor.contiguous().cpu() for name, tensor in tensors.items() if tensor is not None}
-        save_file(found, str(path), {"rows": str(self.rows), "bias": str(int(self.bias))})
+        facts = {"rows": str(self.rows), "bias": str(int(self.bias)), "rounding": str(self.rounding)}
+        save_file(found, str(path), facts)
 
     @classmethod
     def load(cls, path: str | Path) -> "Moments":
@@ -100,7 +109,7 @@ class Moments:
 
         with safe_open(str(path), "pt") as file:
             meta, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return cls(**tensors, rows=int(meta["rows"]), bias=meta["bias"] == "1")
+        return cls(**tensors, rows=int(meta["rows"]), bias=meta["bias"] == "1", rounding=float(meta["rounding"]))
 
 
 @dataclass
@@ -128,6 +137,19 @@ class Rows:
         """(m,)"""
         return self.z.sum(0)
 
+    @cached_property
+    def centred(self) -> tuple[Tensor, Tensor]:
+        """x (N, weight columns) and z, minus their means where there is a bias: that is what not penalising it means."""
+        if not self.bias:
+            return self.x, self.z
+        return self.x[:, :-1] - self.x[:, :-1].mean(0), self.z - self.z.mean(0)
+
+    @cached_property
+    def kernel(self) -> Tensor:
+        """(N, N) inner products of the centred rows x."""
+        x = self.centred[0]
+        return _mirrored(_upper_gram(x.T))
+
     def moments(self) -> Moments:
         """The same sums in the primal form."""
         sums = Moments.zeros(self.z.shape[1], self.x.shape[1], bias=self.bias, device=self.z.device)
@@ -143,16 +165,10 @@ class Solution:
     """(m, m) G = phi'phi: inner products of the projected neurons, exact costs at any ridge and W0"""
     strength: float
     """lambda that was used, after `auto` and after any raising"""
-    _weights: Tensor
-    """(p, m): W in the dual form, phi in the primal one"""
-    _factor: Tensor | None = field(default=None)
-    """(p, p) lower Cholesky factor of xx + lambda D; None where `_weights` is W already"""
-
-    def weights(self, A: Tensor) -> Tensor:
-        """V (p, d): the fused weights for the targets z A; the row of the bias comes last."""
-        if self._factor is None:
-            return self._weights @ A
-        return torch.linalg.solve_triangular(self._factor.T, self._weights @ A, upper=True)
+    weights: Callable[[Tensor], Tensor]
+    """A (m, d) -> V (p, d): the fused weights for the targets z A; the row of the bias comes last"""
+    missed: Callable[[Tensor, Tensor], Tensor]
+    """A, V = weights(A) -> (d,): |x V_k - T_k|^2, at the cost of the right-hand side instead of that of xx V"""
 
 
 def _spans(size: int) -> Iterator[slice]:
@@ -160,11 +176,25 @@ def _spans(size: int) -> Iterator[slice]:
 
 
 def _add_gram(total: Tensor, x: Tensor) -> None:
-    """Add the upper blocks of x'x to `total`: half the work of the whole product for large p."""
-    for i, left in enumerate(_spans(x.shape[1])):
-        for j, right in enumerate(_spans(x.shape[1])):
-            if i <= j:
-                _add_product(total[left, right], x[:, left], x[:, right])
+    """Add the upper triangle of x'x to `total`, in block rows: half the work of the whole product for large p."""
+    for rows in _spans(x.shape[1]):
+        _add_product(total[rows, rows.start :], x[:, rows], x[:, rows.start :])
+
+
+def _upper_gram(x: Tensor) -> Tensor:
+    """x'x, of which only the upper triangle is right."""
+    total = x.new_zeros(x.shape[1], x.shape[1])
+    _add_gram(total, x)
+    return total
+
+
+def _mirrored(square: Tensor) -> Tensor:
+    """Copy the upper triangle into the lower one, in place and block by block."""
+    for rows in _spans(len(square)):
+        corner = square[rows, rows]
+        corner.copy_(corner.triu() + corner.triu(1).T)
+        square[rows.stop :, rows] = square[rows, rows.stop :].T
+    return square
 
 
 def _add_product(total: Tensor, x: Tensor, z: Tensor) -> None:
@@ -195,6 +225,19 @@ def ridge_strength(ridge: float | str, diagonal: float, toward: str) -> float:
             f"ridge must be 'auto', a number from 0, or a multiple of the mean input energy such as '0.1x'. Found {ridge!r}."
         )
     return factor * diagonal if ridge == "auto" or relative else factor
+
+
+def product_dtype(ridge: float | str | None, weights: torch.dtype, place: torch.device) -> torch.dtype:
+    """Precision of the products whose sums are the moments.
+
+    float64 where the device is good at it; float32 for float32 networks where the ridge outweighs their rounding (or
+    no ridge is asked for: None), at twice the speed. Sums are float64 in any case.
+    """
+    if weights == torch.float64 or ridge is None:
+        return weights
+    relative = ridge if isinstance(ridge, str) else "0x"
+    strength = min(AUTO_STRENGTH.values()) if relative == "auto" else float(relative[:-1])
+    return torch.float32 if strength >= _FLOAT32_SUFFICES else device.sum_dtype(place)
 
 
 def dual_is_cheaper(rows: int, p: int, m: int) -> bool:
@@ -236,11 +279,19 @@ def _mean_diagonal(sums: Moments | Rows) -> float:
 def _solve_moments(sums: Moments, lam: float, toward: Tensor | None) -> Solution:
     assert sums.xx is not None and sums.xz is not None
     if lam == 0:
-        return _pseudo_inverse(sums.xx, sums.xz)
+        return _pseudo_inverse(sums)
     rhs = sums.xz if toward is None else sums.xz + lam * _without_bias(toward, sums.bias)
     factor, lam = _cholesky(sums.xx, lam, sums.bias)
     phi = torch.linalg.solve_triangular(factor, rhs, upper=False)
-    return Solution(phi.T @ phi, lam, phi, factor)
+    gram = _mirrored(_upper_gram(phi))
+    back = partial(torch.linalg.solve_triangular, factor.T, upper=True)
+
+    def missed(A: Tensor, V: Tensor) -> Tensor:
+        away = -V if toward is None else toward @ A - V
+        pull = lam * _without_bias(away, sums.bias)  # xx V = xz A + lambda D (W0 A - V)
+        return _squared_misses(sums, A, V, pull)
+
+    return Solution(gram, lam, lambda A: back(phi @ A), missed)
 
 
 def _without_bias(weights: Tensor, bias: bool) -> Tensor:
@@ -265,45 +316,58 @@ def _cholesky(xx: Tensor, lam: float, bias: bool) -> tuple[Tensor, float]:
         lam = max(10 * lam, torch.finfo(xx.dtype).tiny ** 0.5)  # the floor: all inputs dead, lambda came out as 0
 
 
-def _pseudo_inverse(xx: Tensor, xz: Tensor) -> Solution:
+def _pseudo_inverse(sums: Moments) -> Solution:
     """lambda = 0: directions below p x eps x largest eigenvalue are dropped, as the paper's pinv does."""
+    assert sums.xx is not None and sums.xz is not None
+    xx, xz = sums.xx, sums.xz
     values, vectors = torch.linalg.eigh(xx)
     kept = values > len(values) * torch.finfo(xx.dtype).eps * values[-1].clamp_min(0)
     vectors, values = vectors[:, kept], values[kept]
     phi = (vectors.T @ xz) / values.sqrt()[:, None]
-    return Solution(phi.T @ phi, 0.0, vectors @ (phi / values.sqrt()[:, None]))
+    weights = lambda A: vectors @ (phi @ A / values.sqrt()[:, None])  # noqa: E731
+    return Solution(phi.T @ phi, 0.0, weights, partial(_squared_misses, sums))
 
 
 def _solve_rows(sums: Rows, lam: float, toward: Tensor | None) -> Solution:
-    """The dual form: (x x' + lambda I)^-1 on centred rows; centring is what not penalising the bias means."""
+    """The dual form on centred rows: W = W0 + x' Q with Q = (x x' + lambda I)^-1 (z - x W0).
+
+    G = W' (x'x + lambda I) W follows without W: (x x' + lambda I) Q is the residual z - x W0.
+    """
     if lam == 0:
-        return _pseudo_inverse_rows(sums.x, sums.z)
-    x, z = (sums.x[:, :-1], sums.z) if sums.bias else (sums.x, sums.z)
-    x_mean, z_mean = (x.mean(0), z.mean(0)) if sums.bias else (torch.zeros_like(x[0]), torch.zeros_like(z[0]))
-    x, z = x - x_mean, z - z_mean
-    own = (
-        torch.zeros(x.shape[1], z.shape[1], dtype=x.dtype, device=x.device) if toward is None else toward[: x.shape[1]]
-    )
-    residual = z if toward is None else z - x @ own
-    kernel = x @ x.T
-    factor, lam = _cholesky(kernel, lam, bias=False)
+        return _pseudo_inverse_rows(sums)
+    x, z = sums.centred
+    own = None if toward is None else toward[: x.shape[1]]
+    outputs = None if own is None else x @ own
+    residual = z if outputs is None else z - outputs
+    factor, lam = _cholesky(sums.kernel, lam, bias=False)
     dual = torch.cholesky_solve(residual, factor)
-    W = own + x.T @ dual
-    fitted = kernel @ dual + (x @ own if toward is not None else 0)
-    gram = fitted.T @ fitted + sums.rows * torch.outer(z_mean, z_mean)
-    gram += lam * (W.T @ W)
+    gram = residual.T @ (residual - lam * dual)  # x x' Q is the residual less lambda Q
+    if own is not None and outputs is not None:
+        cross = outputs.T @ residual  # W0' x' (x x' + lambda I) Q
+        gram += cross + cross.T + outputs.T @ outputs + lam * (own.T @ own)
+    gram = (gram + gram.T) / 2  # rounding aside it is symmetric
     if sums.bias:
-        W = torch.cat([W, (z_mean - x_mean @ W)[None]])
-    return Solution((gram + gram.T) / 2, lam, W)
+        x_mean, z_mean = sums.x[:, :-1].mean(0), sums.z.mean(0)
+        gram += sums.rows * torch.outer(z_mean, z_mean)
+
+    def weights(A: Tensor) -> Tensor:
+        V = x.T @ (dual @ A)
+        V = V if own is None else V + own @ A
+        return torch.cat([V, (z_mean @ A - x_mean @ V)[None]]) if sums.bias else V
+
+    # z - x W = lambda Q
+    return Solution(gram, lam, weights, lambda A, V: (lam * (dual @ A)).square().sum(0))
 
 
-def _pseudo_inverse_rows(x: Tensor, z: Tensor) -> Solution:
+def _pseudo_inverse_rows(sums: Rows) -> Solution:
     """The same pseudo-inverse, column of ones included, from the eigenvectors of x x'."""
+    x, z = sums.x, sums.z
     values, vectors = torch.linalg.eigh(x @ x.T)
     kept = values > x.shape[1] * torch.finfo(x.dtype).eps * values[-1].clamp_min(0)
     vectors, values = vectors[:, kept], values[kept]
     phi = vectors.T @ z
-    return Solution(phi.T @ phi, 0.0, x.T @ (vectors @ (phi / values[:, None])))
+    weights = lambda A: x.T @ (vectors @ (phi @ A / values[:, None]))  # noqa: E731
+    return Solution(phi.T @ phi, 0.0, weights, partial(_squared_misses, sums))
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------
@@ -315,14 +379,26 @@ def grouping_error(zz: Tensor, scores: Tensor, A: Tensor) -> float:
     return (scores @ zz.diagonal() - totals @ ((zz @ A) * A).sum(0)).clamp_min(0).item()
 
 
-def approximation_error(sums: Moments | Rows, scores: Tensor, A: Tensor, V: Tensor) -> float:
-    """sum_k S_k |x V_k - T_k|^2: what the fitted weights miss of the targets (Theorem 1)."""
-    totals = _group_totals(scores, A)
+def approximation_error(
+    sums: Moments | Rows, scores: Tensor, A: Tensor, V: Tensor, solution: Solution | None = None
+) -> float:
+    """sum_k S_k |x V_k - T_k|^2: what the fitted weights miss of the targets (Theorem 1).
+
+    Args:
+        solution: the one that V comes from, if there is one: it knows what it misses at less cost.
+    """
+    missed = _squared_misses(sums, A, V) if solution is None else solution.missed(A, V)
+    return (_group_totals(scores, A) @ missed).item()
+
+
+def _squared_misses(sums: Moments | Rows, A: Tensor, V: Tensor, pull: Tensor | None = None) -> Tensor:
+    """|x V_k - T_k|^2, (d,), of any weights V; pull = xx V - xz A where it is known."""
     if isinstance(sums, Rows):
-        return (totals @ (sums.x @ V - sums.z @ A).square().sum(0)).item()
+        return (sums.x @ V - sums.z @ A).square().sum(0)
     assert sums.xx is not None and sums.xz is not None
-    per_group = ((sums.xx @ V) * V).sum(0) - 2 * ((sums.xz.T @ V) * A).sum(0) + ((sums.zz @ A) * A).sum(0)
-    return (totals @ per_group.clamp_min(0)).item()
+    xzA = sums.xz @ A
+    pull = sums.xx @ V - xzA if pull is None else pull
+    return (((pull - xzA) * V).sum(0) + ((sums.zz @ A) * A).sum(0)).clamp_min(0)
 
 
 def unavoidable_error(sums: Moments | Rows, scores: Tensor) -> float:
@@ -330,13 +406,13 @@ def unavoidable_error(sums: Moments | Rows, scores: Tensor) -> float:
 
     The part of the cost that no weights of this level could avoid, whatever the grouping.
     """
-    lam = VANISHING * _mean_diagonal(sums)
+    diagonal = _mean_diagonal(sums)
     if isinstance(sums, Rows):
-        x, z = (sums.x - sums.x.mean(0), sums.z - sums.z.mean(0)) if sums.bias else (sums.x, sums.z)
-        kernel = x @ x.T
-        missed = z - kernel @ torch.cholesky_solve(z, _cholesky(kernel, lam, bias=False)[0])
+        factor, lam = _cholesky(sums.kernel, VANISHING * diagonal, bias=False)
+        missed = lam * torch.cholesky_solve(sums.centred[1], factor)  # z - K (K + lambda I)^-1 z
         return (scores @ missed.square().sum(0)).item()
     assert sums.xx is not None and sums.xz is not None
+    lam = max(VANISHING, 10 * sums.rounding) * diagonal
     factor, _ = _cholesky(sums.xx, lam, sums.bias)
     explained = torch.linalg.solve_triangular(factor, sums.xz, upper=False).square().sum(0)
     return (scores @ (sums.zz.diagonal() - explained).clamp_min(0)).item()

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from . import lags
 from .device import CACHE_BYTES, CHUNK_BYTES, Stopwatch, rows_per_batch, sum_dtype
-from .levels import Level, compose, rows
+from .levels import Level, compose
 from .moments import Moments, Rows, dual_is_cheaper
 from .monitor import Monitor
 
-#: Samples per forward pass: large enough for full-speed convolutions.
-BATCH = 100
+#: Most samples per forward pass: large enough for full-speed convolutions and long sums.
+BATCH = 400
 
 
 class Walk:
@@ -47,13 +48,18 @@ class Walk:
         self.stopwatch = stopwatch or Stopwatch(device)
         self.monitor = monitor or Monitor()
         self.samples = len(inputs)
+        largest = max(level.width * level.positions for network in self.networks for level in network)
+        self.batch = min(BATCH, rows_per_batch(inputs.element_size() * largest))  # samples per forward pass
         # kept[b][k] = (number of levels passed, tensor) for batch b and network k, the fused one last
-        self.kept = [[(0, batch)] * len(self.networks) for batch in inputs.split(BATCH)]
+        self.kept = [[(0, batch)] * len(self.networks) for batch in inputs.split(self.batch)]
 
-    def moments(self, index: int, *, inputs: bool) -> Moments | Rows:
+    def moments(self, index: int, *, inputs: bool, dtype: torch.dtype | None = None) -> Moments | Rows:
         """Sums over all rows of level `index`: the parents' outputs z and, if wanted, the fused network's inputs x.
 
         Rows instead of sums where the dual form is cheaper and the rows fit into the budget.
+
+        Args:
+            dtype: precision of the products, see `product_dtype`; default: that of sums on the device.
         """
         level = self.fused[index]
         m = sum(network[index].width for network in self.networks[:-1])
@@ -62,19 +68,27 @@ class Walk:
         n = self.samples * level.positions
         keep_rows = inputs and dual_is_cheaper(n, p, m) and 8 * n * (p + m) <= self.cache_bytes
         sums = Moments.zeros(m, p if inputs else None, bias=bias, device=self.device)
+        by_lags = inputs and not keep_rows and lags.applies(level.affine)
+        shared = lags.LagSums(level.affine.weight.shape[1], m, self.device) if by_lags and level.affine else None
         kept: list[tuple[Tensor, Tensor]] = []
         for h, outputs in self._outputs(index):
             with self.stopwatch.phase("moments"):
-                for x, z in self._chunks(level, h if inputs else None, outputs, index, bias):
+                unfold = inputs and shared is None
+                for x, z in self._chunks(level, h if unfold else None, outputs, index, bias, dtype):
                     if keep_rows and x is not None:
                         kept.append((x, z))
                     else:
                         sums.accumulate(z, x)
+                    if shared is not None and level.prefix is not None:
+                        shared.add(level.prefix(h), z)
         with self.stopwatch.phase("moments"):
             if keep_rows:
                 xs, zs = zip(*kept, strict=True)
                 return Rows(torch.cat(xs).double(), torch.cat(zs).double(), bias)
-            return sums.symmetric()
+            sums.symmetric()
+            if shared is not None:
+                shared.write(sums)
+            return sums
 
     def inputs_and_targets(self, index: int, A: Tensor) -> tuple[Tensor, Tensor]:
         """What a gradient fit needs: the fused boundary tensors (B, ...) and the targets z A as (B, positions, d)."""
@@ -120,35 +134,36 @@ class Walk:
         numbers = sum(network[index].width * network[index].positions for network in self.networks)
         return 4 * numbers * self.samples <= self.cache_bytes
 
-    def _side_by_side(self, outputs: list[Tensor], index: int) -> Tensor:
-        """z: the parents' output rows (N, m)."""
-        found = [rows(z, network[index].axis) for z, network in zip(outputs, self.networks[:-1], strict=True)]
-        return torch.cat(found, 1)
+    def _side_by_side(self, outputs: list[Tensor], index: int, dtype: torch.dtype | None = None) -> Tensor:
+        """z: the parents' output rows (N, m), laid side by side and converted in one pass over memory."""
+        views = [z.movedim(network[index].axis, -1) for z, network in zip(outputs, self.networks[:-1], strict=True)]
+        m = sum(view.shape[-1] for view in views)
+        found = torch.empty(views[0][..., 0].numel(), m, dtype=dtype or views[0].dtype, device=views[0].device)
+        for place, view in zip(found.split([view.shape[-1] for view in views], 1), views, strict=True):
+            place.view(view.shape).copy_(view)
+        return found
 
     @torch.no_grad()
     def _chunks(
-        self, level: Level, h: Tensor | None, outputs: list[Tensor], index: int, bias: bool
+        self,
+        level: Level,
+        h: Tensor | None,
+        outputs: list[Tensor],
+        index: int,
+        bias: bool,
+        dtype: torch.dtype | None = None,
     ) -> Iterator[tuple[Tensor | None, Tensor]]:
-        """x and z in the precision of sums, in chunks of samples that fit into CHUNK_BYTES."""
-        dtype = sum_dtype(self.device)
+        """x and z in the precision of products, in chunks of samples that fit into CHUNK_BYTES."""
+        dtype = dtype or sum_dtype(self.device)
         size = CHUNK_BYTES if h is None else CHUNK_BYTES // max(1, level.positions * _input_width(level))
-        step = rows_per_batch(8, size) if h is not None else len(outputs[0])
+        step = rows_per_batch(dtype.itemsize, size) if h is not None else len(outputs[0])
         for start in range(0, len(outputs[0]), step):
             here = slice(start, start + step)
-            z = self._side_by_side([output[here] for output in outputs], index).to(dtype)
+            z = self._side_by_side([output[here] for output in outputs], index, dtype)
             if h is None:
                 yield None, z
                 continue
-            x = level.inputs(h[here])
-            yield _with_ones(x, dtype) if bias else x.to(dtype), z
-
-
-def _with_ones(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Rows with a 1 appended, converted in the same copy."""
-    rows_ = torch.empty(x.shape[0], x.shape[1] + 1, dtype=dtype, device=x.device)
-    rows_[:, :-1] = x
-    rows_[:, -1] = 1
-    return rows_
+            yield level.inputs(h[here], dtype, ones=bias), z
 
 
 def _input_width(level: Level) -> int:

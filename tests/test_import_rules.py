@@ -10,7 +10,7 @@ CORE = Path(__file__).parents[1] / "retrofit_core"
 #: A file imports only files with a lower number, or of its own folder.
 LAYERS = {
     "registry": 0, "monitor": 0, "device": 0,
-    "levels": 1, "batchnorm": 1, "moments": 1, "data": 1, "architectures": 1,
+    "levels": 1, "batchnorm": 1, "moments": 1, "lags": 1, "data": 1, "architectures": 1,
     "grouping": 2, "importance": 2, "walk": 2,
     "fit": 3, "baselines": 3, "training": 3, "evaluation": 3, "checkpoints": 3,
     "results": 4, "settings": 4,
@@ -21,8 +21,8 @@ LAYERS = {
     "__init__": 9, "cli": 9,
     "__main__": 10,
 }  # fmt: skip
-#: The one step inside a layer: folding is a part of partitioning.
-INSIDE_LAYERS = {("levels", "batchnorm")}
+#: The steps inside a layer: folding is a part of partitioning, lags are another way to the moments.
+INSIDE_LAYERS = {("levels", "batchnorm"), ("lags", "moments")}
 FILES = sorted(CORE.rglob("*.py"))
 
 

@@ -57,7 +57,7 @@ def test_moments_are_those_of_the_materialised_rows(device):
         h = fused[index].module(h)
 
 
-@pytest.mark.parametrize("change", ["no cache", "little cache", "batches of 7", "small chunks"])
+@pytest.mark.parametrize("change", ["no cache", "little cache", "batches of 7", "small chunks", "lags"])
 def test_budgets_and_batches_change_nothing(change, device, monkeypatch):
     expected = walked(device)
     options = {}
@@ -65,6 +65,8 @@ def test_budgets_and_batches_change_nothing(change, device, monkeypatch):
         options = {"cache_bytes": 0}
     elif change == "little cache":
         options = {"cache_bytes": 4 * 3 * 5 * 9 * SAMPLES + 1}  # fits the second level, not the first
+    elif change == "lags":
+        monkeypatch.setattr("retrofit_core.lags.MIN_CHANNELS", 1)
     elif change == "batches of 7":
         monkeypatch.setattr(walks, "BATCH", 7)
     else:
