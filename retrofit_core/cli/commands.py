@@ -1,4 +1,4 @@
-"""The command line: train | fuse | evaluate | levels | app."""
+"""retrofit fuse | evaluate | levels | app"""
 
 import importlib.util
 import json
@@ -6,136 +6,40 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import wraps
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 import typer
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from . import device as devices
-from .architectures import PRESETS, build, parse
-from .checkpoints import load_model, save_model
-from .data import Images, load
-from .data.splits import SPLITS, write_splits
-from .evaluation import ensemble, evaluate
-from .importance import IMPORTANCE
-from .levels import Level, partition
-from .methods import METHODS
-from .monitor import Cancelled, Event, Monitor
-from .registry import find
-from .runs import RunConfig, checkpoint_metadata, execute, read_config
-from .training import train
-
-INTERRUPTED = 130  # what shells report for Ctrl-C
-out, err = Console(), Console(stderr=True)
-app = typer.Typer(
-    name="retrofit",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    help="Fuse trained neural networks into one by retrofitting, level by level, with a few hundred samples.",
-    epilog="Start with `retrofit train --out parents` (two digits networks that know five classes each), then "
-    "`retrofit fuse parents/*.safetensors --splits parents/splits.json --out fused.safetensors --evaluate`.",
+from .. import device as devices
+from ..checkpoints import load_model, save_model
+from ..data import load
+from ..evaluation import ensemble, evaluate
+from ..importance import IMPORTANCE
+from ..levels import Level, partition
+from ..methods import METHODS
+from ..runs import RunConfig, checkpoint_metadata, execute, read_config
+from .terminal import (
+    Arch,
+    Checkpoints,
+    Data,
+    Device,
+    Json,
+    Mean,
+    Seed,
+    Std,
+    command,
+    floats,
+    networks_table,
+    new_table,
+    number,
+    out,
+    print_json,
+    progress,
 )
-
-
-def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a command whose errors are one sentence on standard error, and whose interruption is no traceback."""
-
-    def register(function: Callable[..., None]) -> Callable[..., None]:
-        @wraps(function)
-        def guarded(*arguments: Any, **options: Any) -> None:
-            try:
-                function(*arguments, **options)
-            except ValueError as error:
-                err.print("Error:", error, soft_wrap=True, highlight=False, markup=False)
-                raise typer.Exit(2) from None
-            except (KeyboardInterrupt, Cancelled):
-                err.print("Interrupted. Nothing half-written was left; a run with --record goes on with --resume.")
-                raise typer.Exit(INTERRUPTED) from None
-
-        return app.command(name)(guarded)
-
-    return register
-
-
-Checkpoints = Annotated[list[Path], typer.Argument(help="Checkpoints (.safetensors, or .pt with tensors only).")]
-Data = Annotated[str, typer.Option(help='Folder of a data set (IDX or parquet files), or "digits", which is built in.')]
-Mean = Annotated[str | None, typer.Option(help='Channel means for a data set nobody knows, e.g. "0.5 0.5 0.5".')]
-Std = Annotated[str | None, typer.Option(help="Channel standard deviations, as --mean.")]
-Arch = Annotated[
-    str | None,
-    typer.Option(
-        help=f"Architecture of bare checkpoints: a preset ({', '.join(list(PRESETS)[:3])}, ...) or a JSON spec."
-    ),
-]
-Device = Annotated[str, typer.Option(help="auto (CUDA if present), cpu, cuda, cuda:1, ...")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Seed = Annotated[int, typer.Option(help="Same seed, same numbers.")]
-
-
-@command("train")
-def train_command(
-    data: Data = "digits",
-    arch: Annotated[str, typer.Option(help="cnn, mlp, a preset such as vgg11-half, or a JSON spec.")] = "cnn",
-    split: Annotated[str, typer.Option(help=f"Who gets which rows: {', '.join(SPLITS)}.")] = "sharded",
-    parts: Annotated[int, typer.Option(min=1, help="Number of parents.")] = 2,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over each parent's rows.")] = 20,
-    seed: Seed = 0,
-    out_folder: Annotated[Path, typer.Option("--out", help="Folder for the checkpoints and splits.json.")] = Path(
-        "parents"
-    ),
-    mean: Mean = None,
-    std: Std = None,
-    device: Device = "auto",
-    as_json: Json = False,
-) -> None:
-    """Train parents on the parts of a split, ready to be fused.
-
-    Example: `retrofit train --data digits --split sharded --parts 2 --out parents`
-    """
-    images = load(data, "train", _floats(mean), _floats(std))
-    test = load(data, "test", _floats(mean), _floats(std))
-    rows = find(SPLITS, split, "split")(images.labels, parts, seed=seed)
-    files = [out_folder / f"parent-{index}.safetensors" for index in range(parts)]
-    found = []
-    with _progress(as_json) as monitor:
-        for index, (file, part) in enumerate(zip(files, rows, strict=True)):
-            model = build(_fitting(parse(arch), images), seed=seed * 1000 + index)
-            train(model, images, part, epochs=epochs, seed=seed * 1000 + index, monitor=monitor, device=device)
-            measured = evaluate(model, test)
-            counts = torch.bincount(images.labels[part], minlength=len(images.classes)).tolist()
-            recipe = {"epochs": epochs, "seed": seed, "split": split, "part": index, "parts": parts}
-            save_model(model, file, classes=list(images.classes), mean=list(images.mean), std=list(images.std),
-                       data=images.name, class_counts=counts, recipe=recipe)  # fmt: skip
-            found.append({"model": str(file), "class_counts": counts, **measured})
-    write_splits(out_folder / "splits.json", rows, images.labels, model_files=files,
-                 split=f"{split}, {parts} parts, seed {seed}", training_set=f"{images.name} train")  # fmt: skip
-    if as_json:
-        return _print_json({"parents": found, "splits": str(out_folder / "splits.json")})
-    table = _table("parent", "test accuracy %", "training images per class", title=f"{images.name}, {split}")
-    for row in found:
-        table.add_row(Path(row["model"]).name, f"{row['accuracy']:.2f}", " ".join(map(str, row["class_counts"])))
-    out.print(table)
-    out.print(f"Next: retrofit fuse {' '.join(map(str, files))} --data {data} --splits {out_folder / 'splits.json'} "
-              "--importance conductance --out fused.safetensors", soft_wrap=True)  # fmt: skip
-    return None
-
-
-def _fitting(spec: dict[str, Any], images: Images) -> dict[str, Any]:
-    """The spec with sizes that the data decide filled in, where it leaves them open."""
-    channels, height, _ = images.shape
-    if spec["architecture"] == "mlp":
-        return {"sizes": [images.shape[0] * images.shape[1] * images.shape[2], 256, len(images.classes)], **spec}
-    return {"channels": channels, "size": height, "classes": len(images.classes), **spec}
 
 
 @command("fuse")
@@ -186,12 +90,12 @@ def fuse_command(
             models=tuple(map(str, models)), data=data, method=method, importance=importance,
             importance_data=importance_data, fusion_from=fusion_from, splits=str(splits) if splits else None,
             samples=samples, importance_samples=importance_samples, seed=seed, preset=preset,
-            ridge=ridge if ridge == "auto" or ridge.endswith("x") else _number(ridge, "--ridge"), toward=toward, head=head,
-            target=target, arch=arch, mean=_floats(mean), std=_floats(std), device=device, evaluate=evaluate_,
+            ridge=ridge if ridge == "auto" or ridge.endswith("x") else number(ridge, "--ridge"), toward=toward, head=head,
+            target=target, arch=arch, mean=floats(mean), std=floats(std), device=device, evaluate=evaluate_,
         )  # fmt: skip
     folder = record or resume
     _check_output(out_file, folder)
-    with _progress(as_json) as monitor:
+    with progress(as_json) as monitor:
         result, metrics = execute(config, folder, monitor)
     if out_file is not None:
         images = load(config.data, "train", config.mean, config.std)
@@ -199,7 +103,7 @@ def fuse_command(
     networks = metrics.get("networks", {})
     if as_json:
         frame = result.to_frame()
-        return _print_json({
+        return print_json({
             "out": str(out_file) if out_file else None, "record": str(folder) if folder else None,
             "seconds": result.seconds, "config": config.to_json(), "levels": json.loads(frame.to_json(orient="records") or "[]"),
             "importance": result.importance, "networks": networks,
@@ -212,12 +116,25 @@ def fuse_command(
                 f"completeness gap of the {config.importance} per level: " + " ".join(f"{gap:.1%}" for gap in gaps)
             )
     if networks:
-        out.print(_networks_table(networks))
+        out.print(networks_table(networks))
     where = f", written to {out_file}" if out_file else ""
     out.print(f"Fused {len(config.models)} parents in {result.seconds:.1f} s{where}.")
     if out_file and not networks:
         out.print(f"Next: retrofit evaluate {out_file} --data {config.data}", soft_wrap=True)
     return None
+
+
+def _levels_table(levels: Sequence[Any], title: str) -> Table:
+    table = new_table("level", "kind", "parents", "fused", "grouping", "approx.", "form", "seconds", title=title)
+    table.caption = "grouping and approximation error in % of the parents' importance-weighted energy"
+    for level in levels:
+        energy = level.energy or 1.0
+        table.add_row(
+            level.name, level.kind, "+".join(map(str, level.widths)), str(level.width),
+            f"{100 * level.grouping_error / energy:.2f}", f"{100 * level.approximation_error / energy:.2f}", level.form,
+            f"{sum(level.seconds.values()):.2f}",
+        )  # fmt: skip
+    return table
 
 
 def _check_output(out_file: Path | None, record: Path | None) -> None:
@@ -253,18 +170,18 @@ def evaluate_command(
     place = devices.pick(device)
     found: dict[str, dict[str, Any]] = {}
     networks = []
-    with _progress(as_json) as monitor:
+    with progress(as_json) as monitor:
         for path in models:
             model, metadata = load_model(path, arch)
-            images = load(data, split, _floats(mean) or metadata.get("mean"), _floats(std) or metadata.get("std"))
+            images = load(data, split, floats(mean) or metadata.get("mean"), floats(std) or metadata.get("std"))
             networks.append(model.to(place))
             found[str(path)] = evaluate(model, images, monitor=monitor)
         if together:
             found["ensemble"] = evaluate(ensemble(networks), images, monitor=monitor)
     if as_json:
         one = next(iter(found.values())) if len(found) == 1 else {}
-        return _print_json({**one, "networks": found, "classes": list(images.classes)})
-    out.print(_networks_table({Path(name).name: value for name, value in found.items()}))
+        return print_json({**one, "networks": found, "classes": list(images.classes)})
+    out.print(networks_table({Path(name).name: value for name, value in found.items()}))
     for name, value in found.items():
         shown = ", ".join(
             f"{label} {accuracy:.1f}" if accuracy is not None else f"{label} -"
@@ -294,8 +211,8 @@ def levels_command(
         wanted = boundaries.split(",")
     levels = partition(network, _example(metadata["architecture"]), wanted)
     if as_json:
-        return _print_json({"levels": [_describe(level) for level in levels]})
-    table = _table("level", "kind", "neurons", "rows per sample", "parameters", title=str(model))
+        return print_json({"levels": [_describe(level) for level in levels]})
+    table = new_table("level", "kind", "neurons", "rows per sample", "parameters", title=str(model))
     for level in levels:
         table.add_row(*map(str, _describe(level).values()))
     out.print(table)
@@ -344,7 +261,7 @@ def _app_script() -> Path:
     folder = (
         Path(found.submodule_search_locations[0])
         if found and found.submodule_search_locations
-        else Path(__file__).parent.parent / "app"
+        else Path(__file__).parents[2] / "app"
     )
     if not (folder / "main.py").exists():
         raise ValueError("the workbench is not installed. Install it with `pip install .` from the repository.")
@@ -373,85 +290,3 @@ def _open_when_ready(server: subprocess.Popen, port: int, address: str) -> None:
         if server.poll() is not None:
             return
         time.sleep(0.2)
-
-
-# --- shared ----------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Monitor]:
-    """A bar on standard error: level and step, with what happens inside in words."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
-        task = bar.add_task("starting", total=None, detail="")
-
-        def show(event: Event) -> None:
-            if event["kind"] == "phase":
-                name = " ".join(str(event[key]) for key in ("level", "network", "name") if key in event)
-                bar.update(task, description=name, detail="")
-            elif event["kind"] == "epoch":
-                bar.update(task, detail=f"loss {event['loss']:.4g}")
-            elif event["kind"] == "level":
-                bar.update(task, description=str(event["name"]))
-            if event["kind"] in ("level", "step", "evaluate", "epoch"):
-                bar.update(
-                    task,
-                    completed=event.get("index", event.get("epoch", 0)),
-                    total=event.get("total", event.get("epochs")),
-                )
-
-        yield Monitor(show)
-
-
-def _levels_table(levels: Sequence[Any], title: str) -> Table:
-    table = _table("level", "kind", "parents", "fused", "grouping", "approx.", "form", "seconds", title=title)
-    table.caption = "grouping and approximation error in % of the parents' importance-weighted energy"
-    for level in levels:
-        energy = level.energy or 1.0
-        table.add_row(
-            level.name, level.kind, "+".join(map(str, level.widths)), str(level.width),
-            f"{100 * level.grouping_error / energy:.2f}", f"{100 * level.approximation_error / energy:.2f}", level.form,
-            f"{sum(level.seconds.values()):.2f}",
-        )  # fmt: skip
-    return table
-
-
-def _networks_table(networks: dict[str, dict[str, Any]]) -> Table:
-    table = _table("network", "accuracy %", "loss", "calibration error")
-    for name, value in networks.items():
-        table.add_row(name, f"{value['accuracy']:.2f}", f"{value['loss']:.3f}", f"{value['calibration_error']:.3f}")
-    return table
-
-
-def _table(*columns: str, title: str = "") -> Table:
-    """Fits 80 columns; the first column is never cut."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), title=title, title_justify="left")
-    for index, column in enumerate(columns):
-        table.add_column(column, no_wrap=index == 0)
-    return table
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    print(json.dumps(content, indent=1, default=str))
-
-
-def _floats(text: str | None) -> tuple[float, ...] | None:
-    if text is None:
-        return None
-    return tuple(_number(word, "--mean and --std") for word in text.replace(",", " ").split())
-
-
-def _number(text: str, what: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{what}: {text!r} is not a number.") from None
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code: 0 done, 2 cannot be done as asked, 130 interrupted."""
-    try:
-        app(args=None if arguments is None else list(arguments), prog_name="retrofit")
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
