@@ -1,4 +1,4 @@
-"""The command line: train | fuse | evaluate | levels | app."""
+"""The command line: train | finetune | fuse | evaluate | levels | app."""
 
 from collections.abc import Sequence
 

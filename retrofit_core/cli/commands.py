@@ -31,6 +31,7 @@ from .terminal import (
     Mean,
     Seed,
     Std,
+    check_output,
     command,
     floats,
     networks_table,
@@ -94,7 +95,7 @@ def fuse_command(
             target=target, arch=arch, mean=floats(mean), std=floats(std), device=device, evaluate=evaluate_,
         )  # fmt: skip
     folder = record or resume
-    _check_output(out_file, folder)
+    check_output(out_file, folder)
     with progress(as_json) as monitor:
         result, metrics = execute(config, folder, monitor)
     if out_file is not None:
@@ -135,20 +136,6 @@ def _levels_table(levels: Sequence[Any], title: str) -> Table:
             f"{sum(level.seconds.values()):.2f}",
         )  # fmt: skip
     return table
-
-
-def _check_output(out_file: Path | None, record: Path | None) -> None:
-    """Refuse what could not be written, before minutes of work."""
-    if out_file is None and record is None:
-        raise ValueError("say where the fused network goes: --out FILE.safetensors, or --record FOLDER.")
-    if out_file is not None:
-        if out_file.suffix != ".safetensors":
-            raise ValueError(
-                f"--out {out_file}: checkpoints are written as safetensors, so end the name in .safetensors."
-            )
-        parent = out_file.absolute().parent
-        if not parent.is_dir() or not os.access(parent, os.W_OK):
-            raise ValueError(f"--out {out_file}: the folder {parent} does not exist or cannot be written to.")
 
 
 @command("evaluate")

@@ -1,6 +1,7 @@
 """What the commands share: the application, guarded commands, common options, bar, tables, numbers."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -120,3 +121,17 @@ def number(text: str, what: str) -> float:
         return float(text)
     except ValueError:
         raise ValueError(f"{what}: {text!r} is not a number.") from None
+
+
+def check_output(out_file: Path | None, record: Path | None) -> None:
+    """Refuse what could not be written, before minutes of work."""
+    if out_file is None and record is None:
+        raise ValueError("say where the fused network goes: --out FILE.safetensors, or --record FOLDER.")
+    if out_file is not None:
+        if out_file.suffix != ".safetensors":
+            raise ValueError(
+                f"--out {out_file}: checkpoints are written as safetensors, so end the name in .safetensors."
+            )
+        parent = out_file.absolute().parent
+        if not parent.is_dir() or not os.access(parent, os.W_OK):
+            raise ValueError(f"--out {out_file}: the folder {parent} does not exist or cannot be written to.")
