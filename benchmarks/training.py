@@ -30,7 +30,7 @@ IMAGES = 10_000  # an epoch on a CPU, 50,000 on a GPU
 BATCH = 128
 SECONDS = 40  # of measuring, for one line of the table on a CPU
 EPOCHS = 3  # measured after one that is discarded, on a GPU
-NAMES = ["cnn", "vgg11-half", "vgg11", "resnet18-half", "resnet18", "resnet34", "resnet50", "vit-half", "vit"]
+NAMES = ["cnn", "vgg11-half", "vgg11", "vgg16", "resnet18", "resnet34", "resnet50", "vit-small", "vit"]
 
 
 def main() -> None:
