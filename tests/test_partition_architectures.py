@@ -58,6 +58,8 @@ NETWORKS = {
     "resnet18": (lambda: torchvisions("resnet18"), (3, 64, 64), 10),
     "resnet50": (lambda: torchvisions("resnet50"), (3, 64, 64), 18),
     "mobilenet_v3_small": (lambda: torchvisions("mobilenet_v3_small"), (3, 64, 64), 24),
+    "convnext_tiny": (lambda: torchvisions("convnext_tiny"), (3, 64, 64), 23),
+    "swin_t": (lambda: torchvisions("swin_t"), (3, 64, 64), 29),
     "vit, torchvision's class": (
         lambda: torchvision.models.VisionTransformer(
             16, 8, num_layers=3, num_heads=4, hidden_dim=16, mlp_dim=24
@@ -96,11 +98,13 @@ def test_widths_axes_and_positions_are_those_of_the_boundary_tensors(name):
     make, shape, _ = NETWORKS[name]
     model, h = make(), normal(2, *shape).float()
     with torch.no_grad():
-        for level in partition(model, h):
+        for index, level in enumerate(partition(model, h)):
             h = level.module(h)
             assert h.shape[level.axis] == level.width
             assert h[0].numel() == level.width * level.positions
-            assert level.axis == (-1 if h.ndim == 3 else 1)
+            # Swin's convolution is followed by a permutation to (B, H, W, C), which then stays.
+            last = h.ndim == 3 or (name == "swin_t" and h.ndim == 4 and index > 0)
+            assert level.axis == (-1 if last else 1)
 
 
 @pytest.mark.parametrize("name", ["our resnet18", "our resnet50", "our vit", "resnet18", "mobilenet_v3_small"])
