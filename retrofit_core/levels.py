@@ -119,7 +119,8 @@ def partition(
     Args:
         example: (B, ...) input, B >= 1; it fixes shapes and is used to check that the composition is right.
         boundaries: "preactivations" (after every affine layer or residual sum where one tensor is alive),
-            "activations" (after every activation function), a wanted number of levels, or names of modules after
+            "activations" (after every activation function), "blocks" (stem, each residual block, head; as
+            "preactivations" where there are no such blocks), a wanted number of levels, or names of modules after
             which to cut.
         leaves: names of submodules to take whole, for parts that torch.fx cannot trace.
         neuron_axis: axis of the neurons at boundaries where the model does not tell.
@@ -279,14 +280,15 @@ def _choose_cuts(
     """The nodes after which to cut, the last one being the model's output; each segment holds parameters."""
     single = _single_tensor_nodes(graph)
     output = next(node for node in graph.nodes if node.op == "output").args[0]
-    if isinstance(boundaries, str) and boundaries not in ("preactivations", "activations"):
+    if isinstance(boundaries, str) and boundaries not in ("preactivations", "activations", "blocks"):
         raise ValueError(
-            f"unknown boundaries {boundaries!r}. Use 'preactivations', 'activations', a number of levels or a list of "
-            "module names."
+            f"unknown boundaries {boundaries!r}. Use 'preactivations', 'activations', 'blocks', a number of levels or a "
+            "list of module names."
         )
     if isinstance(boundaries, (str, int)):
         is_end = _is_activation if boundaries == "activations" else _is_preactivation
-        wanted = [node for node in single if is_end(node, modules)]
+        wanted = _block_ends(graph, modules, single) if boundaries == "blocks" else []
+        wanted = wanted or [node for node in single if is_end(node, modules)]
     else:
         wanted = [_end_of(name, graph, single, model) for name in boundaries]
     order = {node: index for index, node in enumerate(graph.nodes)}
@@ -322,9 +324,45 @@ def _single_tensor_nodes(graph: fx.Graph) -> list[fx.Node]:
     return single
 
 
+def _block_ends(graph: fx.Graph, modules: dict[Any, Any], single: list[fx.Node]) -> list[fx.Node]:
+    """Where residual blocks end, and where the stem before the first one does; empty without such blocks.
+
+    A block is a module in whose own forward two tensors are added, the outermost where they nest. Without an activation
+    function the stem is a mere embedding and goes with the first block; tokens that a selection drops after a
+    block do not count as its output.
+    """
+    nodes = list(graph.nodes)
+    paths = {node: [path for path, _ in node.meta.get("nn_module_stack", {}).values() if path] for node in nodes}
+    owners = {paths[node][-1] for node in nodes if _is_sum(node) and paths[node]}
+    spans = {path: [node for node in nodes if path in paths[node]] for path in owners if not _outer(path, owners)}
+    ends = [span[-1] for span in spans.values() if span[-1] in single]
+    if not ends:
+        return []
+    start = min(nodes.index(span[0]) for span in spans.values())
+    stem = [node for node in single if nodes.index(node) < start]
+    if stem and any(_is_activation(node, modules) for node in nodes[: nodes.index(stem[-1]) + 1]):
+        ends.append(stem[-1])
+    return [_after_selection(node) for node in ends]
+
+
+def _outer(path: str, owners: set[str]) -> bool:
+    """Whether a module lies within another one of these."""
+    return any(path.startswith(f"{other}.") for other in owners)
+
+
+def _after_selection(node: fx.Node) -> fx.Node:
+    user = next(iter(node.users))
+    return user if len(node.users) == 1 and user.target is operator.getitem else node
+
+
 def _is_preactivation(node: fx.Node, modules: dict[Any, Any]) -> bool:
     if node.op == "call_module":
         return isinstance(modules[node.target], (*AFFINE, nn.Conv1d, nn.Conv3d))
+    return _is_sum(node)
+
+
+def _is_sum(node: fx.Node) -> bool:
+    """Whether two tensors that the model computes are added here."""
     is_sum = (node.op == "call_function" and node.target in ADDITIONS) or (node.op, node.target) == (
         "call_method",
         "add",
