@@ -1,4 +1,4 @@
-"""The command line: train | fuse | evaluate | levels | app."""
+"""The command line: data | train | fuse | evaluate | levels | app."""
 
 import importlib.util
 import json
@@ -22,7 +22,9 @@ from rich.table import Table
 from . import device as devices
 from .architectures import PRESETS, build, parse
 from .checkpoints import load_model, save_model
-from .data import Images, load
+from .data import DATASETS, Images, load
+from .data.augment import POLICIES
+from .data.download import download
 from .data.splits import SPLITS, write_splits
 from .evaluation import ensemble, evaluate
 from .importance import IMPORTANCE
@@ -68,9 +70,14 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 Checkpoints = Annotated[list[Path], typer.Argument(help="Checkpoints (.safetensors, or .pt with tensors only).")]
-Data = Annotated[str, typer.Option(help='Folder of a data set (IDX or parquet files), or "digits", which is built in.')]
+Data = Annotated[str, typer.Option(help='Folder of a data set (a folder of images a class, parquet, IDX, CIFAR or MedMNIST '
+                                   'files), or "digits", which is built in.')]  # fmt: skip
 Mean = Annotated[str | None, typer.Option(help='Channel means for a data set nobody knows, e.g. "0.5 0.5 0.5".')]
 Std = Annotated[str | None, typer.Option(help="Channel standard deviations, as --mean.")]
+Size = Annotated[
+    int | None,
+    typer.Option(help="Bring images to so many pixels a side: the shorter side resized, the centre kept."),
+]
 Arch = Annotated[
     str | None,
     typer.Option(
@@ -80,6 +87,25 @@ Arch = Annotated[
 Device = Annotated[str, typer.Option(help="auto (CUDA if present), cpu, cuda, cuda:1, ...")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Seed = Annotated[int, typer.Option(help="Same seed, same numbers.")]
+
+
+@command("data")
+def data_command(
+    name: Annotated[str | None, typer.Argument(help=f"{', '.join(DATASETS)}. Without a name: a list of them.")] = None,
+    out_folder: Annotated[Path | None, typer.Option("--out", help="Folder. Default: data/NAME.")] = None,
+) -> None:
+    """Download a data set, or say what to download and where to put it.
+
+    Example: `retrofit data cifar10`
+    """
+    if name is not None:
+        folder = download(name, out_folder)
+        out.print(f"Next: retrofit train --data {folder}", soft_wrap=True)
+        return
+    table = _table("data set", "how to get it")
+    for known, facts in DATASETS.items():
+        table.add_row(known, facts.advice)
+    out.print(table)
 
 
 @command("train")
@@ -95,6 +121,7 @@ def train_command(
     ),
     mean: Mean = None,
     std: Std = None,
+    size: Size = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -102,8 +129,8 @@ def train_command(
 
     Example: `retrofit train --data digits --split sharded --parts 2 --out parents`
     """
-    images = load(data, "train", _floats(mean), _floats(std))
-    test = load(data, "test", _floats(mean), _floats(std))
+    images = load(data, "train", _floats(mean), _floats(std), size)
+    test = load(data, "test", _floats(mean), _floats(std), size)
     rows = find(SPLITS, split, "split")(images.labels, parts, seed=seed)
     files = [out_folder / f"parent-{index}.safetensors" for index in range(parts)]
     found = []
@@ -115,7 +142,8 @@ def train_command(
             counts = torch.bincount(images.labels[part], minlength=len(images.classes)).tolist()
             recipe = {"epochs": epochs, "seed": seed, "split": split, "part": index, "parts": parts}
             save_model(model, file, classes=list(images.classes), mean=list(images.mean), std=list(images.std),
-                       data=images.name, class_counts=counts, recipe=recipe)  # fmt: skip
+                       data=images.name, class_counts=counts, recipe=recipe,
+                       **({"size": size} if size else {}))  # fmt: skip
             found.append({"model": str(file), "class_counts": counts, **measured})
     write_splits(out_folder / "splits.json", rows, images.labels, model_files=files,
                  split=f"{split}, {parts} parts, seed {seed}", training_set=f"{images.name} train")  # fmt: skip
@@ -151,6 +179,9 @@ def fuse_command(
                                                     "iid: all rows. Default: parent0 where there are splits.")] = None,
     splits: Annotated[Path | None, typer.Option(help="JSON file that tells which rows each parent was trained on.")] = None,
     samples: Annotated[int, typer.Option(min=1, help="Fusion samples, balanced over the classes.")] = 400,
+    augment: Annotated[int, typer.Option(min=0, help="Add so many augmented copies of each fusion sample.")] = 0,
+    auto_augment: Annotated[str | None, typer.Option(help=f"AutoAugment policy of these copies: {', '.join(POLICIES)}. "
+                                                     "Default: moved and mirrored only.")] = None,
     importance_samples: Annotated[int, typer.Option(min=1, help="Samples per parent for the importance.")] = 400,
     seed: Seed = 0,
     preset: Annotated[str, typer.Option(help="default, or paper: the paper's hyper-parameters.")] = "default",
@@ -164,6 +195,7 @@ def fuse_command(
     arch: Arch = None,
     mean: Mean = None,
     std: Std = None,
+    size: Size = None,
     device: Device = "auto",
     out_file: Annotated[Path | None, typer.Option("--out", help="Fused checkpoint (.safetensors).")] = None,
     record: Annotated[Path | None, typer.Option(help="Also write a run record into this folder; the workbench shows it.")] = None,
@@ -187,14 +219,15 @@ def fuse_command(
             importance_data=importance_data, fusion_from=fusion_from, splits=str(splits) if splits else None,
             samples=samples, importance_samples=importance_samples, seed=seed, preset=preset,
             ridge=ridge if ridge == "auto" or ridge.endswith("x") else _number(ridge, "--ridge"), toward=toward, head=head,
-            target=target, arch=arch, mean=_floats(mean), std=_floats(std), device=device, evaluate=evaluate_,
+            target=target, arch=arch, mean=_floats(mean), std=_floats(std), size=size, augment=augment,
+            auto_augment=auto_augment, device=device, evaluate=evaluate_,
         )  # fmt: skip
     folder = record or resume
     _check_output(out_file, folder)
     with _progress(as_json) as monitor:
         result, metrics = execute(config, folder, monitor)
     if out_file is not None:
-        images = load(config.data, "train", config.mean, config.std)
+        images = load(config.data, "train", config.mean, config.std, config.size)
         save_model(result.model, out_file, **checkpoint_metadata(config, images))
     networks = metrics.get("networks", {})
     if as_json:
@@ -242,6 +275,7 @@ def evaluate_command(
     arch: Arch = None,
     mean: Mean = None,
     std: Std = None,
+    size: Size = None,
     device: Device = "auto",
     together: Annotated[bool, typer.Option("--ensemble", help="Also the mean of the networks' softmax.")] = False,
     as_json: Json = False,
@@ -256,7 +290,8 @@ def evaluate_command(
     with _progress(as_json) as monitor:
         for path in models:
             model, metadata = load_model(path, arch)
-            images = load(data, split, _floats(mean) or metadata.get("mean"), _floats(std) or metadata.get("std"))
+            images = load(data, split, _floats(mean) or metadata.get("mean"), _floats(std) or metadata.get("std"),
+                          size or metadata.get("size"))  # fmt: skip
             networks.append(model.to(place))
             found[str(path)] = evaluate(model, images, monitor=monitor)
         if together:
