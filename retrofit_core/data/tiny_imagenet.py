@@ -19,7 +19,8 @@ def find(folder: Path, split: str) -> Found | None:
     Raises:
         ValueError: lists that cannot be read.
     """
-    if split == "test" or not ((folder / "wnids.txt").is_file() and (folder / "train").is_dir()):
+    split = "val" if split == "test" else split
+    if not ((folder / "wnids.txt").is_file() and (folder / "train").is_dir()):
         return None
     ids = sorted(_lines(folder / "wnids.txt"))
     if not ids or len(set(ids)) != len(ids):
