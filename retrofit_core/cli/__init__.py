@@ -1,12 +1,10 @@
-"""The command line: train | finetune | fuse | evaluate | levels | app."""
+"""The command line: data | train | finetune | fuse | evaluate | levels | app."""
 
 from collections.abc import Sequence
 
 # Importing a file registers its commands; help lists them in this order.
-from . import (
-    commands,  # noqa: F401
-    training,  # noqa: F401, I001
-)
+from . import training  # noqa: F401  # isort: skip
+from . import commands  # noqa: F401  # isort: skip
 from .terminal import app
 
 __all__ = ["main"]

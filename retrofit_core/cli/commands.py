@@ -1,4 +1,4 @@
-"""retrofit fuse | evaluate | levels | app"""
+"""retrofit data | fuse | evaluate | levels | app"""
 
 import importlib.util
 import json
@@ -16,7 +16,9 @@ from rich.table import Table
 
 from .. import device as devices
 from ..checkpoints import load_model, save_model
-from ..data import load
+from ..data import DATASETS, load
+from ..data.augment import POLICIES
+from ..data.download import download
 from ..evaluation import ensemble, evaluate
 from ..importance import IMPORTANCE
 from ..levels import Level, partition
@@ -30,6 +32,7 @@ from .terminal import (
     Json,
     Mean,
     Seed,
+    Size,
     Std,
     check_output,
     command,
@@ -41,6 +44,25 @@ from .terminal import (
     print_json,
     progress,
 )
+
+
+@command("data")
+def data_command(
+    name: Annotated[str | None, typer.Argument(help=f"{', '.join(DATASETS)}. Without a name: a list of them.")] = None,
+    out_folder: Annotated[Path | None, typer.Option("--out", help="Folder. Default: data/NAME.")] = None,
+) -> None:
+    """Download a data set, or say what to download and where to put it.
+
+    Example: `retrofit data cifar10`
+    """
+    if name is not None:
+        folder = download(name, out_folder)
+        out.print(f"Next: retrofit train --data {folder}", soft_wrap=True)
+        return
+    table = new_table("data set", "how to get it")
+    for known, facts in DATASETS.items():
+        table.add_row(known, facts.advice)
+    out.print(table)
 
 
 @command("fuse")
@@ -56,6 +78,9 @@ def fuse_command(
                                                     "iid: all rows. Default: parent0 where there are splits.")] = None,
     splits: Annotated[Path | None, typer.Option(help="JSON file that tells which rows each parent was trained on.")] = None,
     samples: Annotated[int, typer.Option(min=1, help="Fusion samples, balanced over the classes.")] = 400,
+    augment: Annotated[int, typer.Option(min=0, help="Add so many augmented copies of each fusion sample.")] = 0,
+    auto_augment: Annotated[str | None, typer.Option(help=f"AutoAugment policy of these copies: {', '.join(POLICIES)}. "
+                                                     "Default: moved and mirrored only.")] = None,
     importance_samples: Annotated[int, typer.Option(min=1, help="Samples per parent for the importance.")] = 400,
     seed: Seed = 0,
     preset: Annotated[str, typer.Option(help="default, or paper: the paper's hyper-parameters.")] = "default",
@@ -69,6 +94,7 @@ def fuse_command(
     arch: Arch = None,
     mean: Mean = None,
     std: Std = None,
+    size: Size = None,
     device: Device = "auto",
     out_file: Annotated[Path | None, typer.Option("--out", help="Fused checkpoint (.safetensors).")] = None,
     record: Annotated[Path | None, typer.Option(help="Also write a run record into this folder; the workbench shows it.")] = None,
@@ -92,14 +118,15 @@ def fuse_command(
             importance_data=importance_data, fusion_from=fusion_from, splits=str(splits) if splits else None,
             samples=samples, importance_samples=importance_samples, seed=seed, preset=preset,
             ridge=ridge if ridge == "auto" or ridge.endswith("x") else number(ridge, "--ridge"), toward=toward, head=head,
-            target=target, arch=arch, mean=floats(mean), std=floats(std), device=device, evaluate=evaluate_,
+            target=target, arch=arch, mean=floats(mean), std=floats(std), size=size, augment=augment,
+            auto_augment=auto_augment, device=device, evaluate=evaluate_,
         )  # fmt: skip
     folder = record or resume
     check_output(out_file, folder)
     with progress(as_json) as monitor:
         result, metrics = execute(config, folder, monitor)
     if out_file is not None:
-        images = load(config.data, "train", config.mean, config.std)
+        images = load(config.data, "train", config.mean, config.std, config.size)
         save_model(result.model, out_file, **checkpoint_metadata(config, images))
     networks = metrics.get("networks", {})
     if as_json:
@@ -146,6 +173,7 @@ def evaluate_command(
     arch: Arch = None,
     mean: Mean = None,
     std: Std = None,
+    size: Size = None,
     device: Device = "auto",
     together: Annotated[bool, typer.Option("--ensemble", help="Also the mean of the networks' softmax.")] = False,
     as_json: Json = False,
@@ -160,7 +188,8 @@ def evaluate_command(
     with progress(as_json) as monitor:
         for path in models:
             model, metadata = load_model(path, arch)
-            images = load(data, split, floats(mean) or metadata.get("mean"), floats(std) or metadata.get("std"))
+            images = load(data, split, floats(mean) or metadata.get("mean"), floats(std) or metadata.get("std"),
+                          size or metadata.get("size"))  # fmt: skip
             networks.append(model.to(place))
             found[str(path)] = evaluate(model, images, monitor=monitor)
         if together:

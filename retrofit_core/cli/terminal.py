@@ -52,9 +52,14 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 Checkpoints = Annotated[list[Path], typer.Argument(help="Checkpoints (.safetensors, or .pt with tensors only).")]
-Data = Annotated[str, typer.Option(help='Folder of a data set (IDX or parquet files), or "digits", which is built in.')]
+Data = Annotated[str, typer.Option(help='Folder of a data set (a folder of images a class, parquet, IDX, CIFAR or MedMNIST '
+                                   'files), or "digits", which is built in.')]  # fmt: skip
 Mean = Annotated[str | None, typer.Option(help='Channel means for a data set nobody knows, e.g. "0.5 0.5 0.5".')]
 Std = Annotated[str | None, typer.Option(help="Channel standard deviations, as --mean.")]
+Size = Annotated[
+    int | None,
+    typer.Option(help="Bring images to so many pixels a side: the shorter side resized, the centre kept."),
+]
 Arch = Annotated[
     str | None,
     typer.Option(

@@ -28,6 +28,7 @@ from .terminal import (
     Json,
     Mean,
     Seed,
+    Size,
     Std,
     check_output,
     command,
@@ -71,6 +72,7 @@ def train_command(
     resume: Resume = False,
     mean: Mean = None,
     std: Std = None,
+    size: Size = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -80,7 +82,7 @@ def train_command(
     """
     if only is not None and only >= parts:
         raise ValueError(f"--only {only}: a split of {parts} parts has the parents 0 to {parts - 1}.")
-    images, test = (load(data, name, floats(mean), floats(std)) for name in ("train", "test"))
+    images, test = (load(data, name, floats(mean), floats(std), size) for name in ("train", "test"))
     rows = find(SPLITS, split, "split")(images.labels, parts, seed=seed)
     files = [out_folder / f"parent-{index}.safetensors" for index in range(parts)]
     wanted = range(parts) if only is None else [only]
@@ -100,7 +102,7 @@ def train_command(
     with _bar(as_json) as monitor:
         for index in wanted:
             recipe_facts = {"name": recipe_, **settings, "seed": seed, "split": split, "part": index, "parts": parts}
-            facts = _facts(images, rows[index], recipe_facts, file=splits.name)
+            facts = _facts(images, rows[index], recipe_facts, size, file=splits.name)
             monitor.emit("phase", name=f"parent {index} of {parts}")
             run = {**settings, "seed": seed * 1000 + index, "device": device, "monitor": monitor}
             model = _trained(
@@ -132,6 +134,7 @@ def finetune_command(
     arch: Arch = None,
     mean: Mean = None,
     std: Std = None,
+    size: Size = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -142,14 +145,15 @@ def finetune_command(
     check_output(out_file, None)
     network, metadata = load_model(model, arch)
     constants = floats(mean) or metadata.get("mean"), floats(std) or metadata.get("std")
-    images, test = (load(data, name, *constants) for name in ("train", "test"))
+    size = size or metadata.get("size")
+    images, test = (load(data, name, *constants, size) for name in ("train", "test"))
     given = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate, "precision": precision}
     spec = metadata["architecture"]
     settings = _settings("finetune", images, spec["architecture"], 1, given)
     _check_unfinished(out_file, resume)
     origin = {"from": model.name, "from_weights": digest(network.state_dict())}
     rows = torch.arange(len(images))
-    facts = _facts(images, rows, {"name": "finetune", **settings, "seed": seed, **origin})
+    facts = _facts(images, rows, {"name": "finetune", **settings, "seed": seed, **origin}, size)
     with _bar(as_json) as monitor:
         found = {"before": evaluate(network, test)}
         monitor.emit("phase", name=model.name)
@@ -174,12 +178,13 @@ def _settings(
     return {**defaults, **chosen, **{key: value for key, value in given.items() if value is not None}}
 
 
-def _facts(images: Images, rows: Tensor, recipe: dict[str, Any], **files: str) -> dict[str, Any]:
+def _facts(images: Images, rows: Tensor, recipe: dict[str, Any], size: int | None, **files: str) -> dict[str, Any]:
     """What a checkpoint tells of its training; the list of rows itself is in the splits file."""
     return {
         "classes": list(images.classes), "mean": list(images.mean), "std": list(images.std), "data": images.name,
         "class_counts": torch.bincount(images.labels[rows], minlength=len(images.classes)).tolist(),
         "recipe": recipe, "rows": {"count": len(rows), "digest": digest({"rows": rows}), **files},
+        **({"size": size} if size else {}),
     }  # fmt: skip
 
 

@@ -4,10 +4,13 @@ Each image gets its own draw; all draws come from the generator, so equal seeds 
 CPU serves pixels anywhere.
 """
 
+from typing import cast
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from retrofit_core.data.images import Images
 from retrofit_core.registry import find
 
 POLICIES = {
@@ -78,7 +81,34 @@ def auto_augment(pixels: Tensor, policy: str, generator: torch.Generator, fill: 
         for (operation, value), parts in groups.items():
             rows = torch.cat(parts).to(pixels.device)
             if len(rows):
-                result[rows] = table._apply_image_or_video_transform(
+                moved = table._apply_image_or_video_transform(
                     result[rows], operation, value, interpolation=table.interpolation, fill=table._fill
                 )
+                result[rows] = cast(Tensor, moved)
     return result
+
+
+def copies(
+    images: Images, rows: Tensor, count: int, generator: torch.Generator, policy: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """Images followed by `count` augmented copies of each: pixels (n + n count, C, H, W) uint8 and labels.
+
+    Random crop, mirror image (where the data set allows it) and AutoAugment where a policy is named, as in training.
+
+    Raises:
+        ValueError: a negative count, or what `auto_augment` refuses.
+    """
+    if count < 0:
+        raise ValueError(f"augmented copies of each image: 0 or more. Found {count}.")
+    pixels, labels = images.pixels(rows), images.labels[rows]
+    found = [pixels]
+    for _ in range(count):
+        moved = crop(pixels, usual_padding(images.shape), generator)
+        moved = flip(moved, generator) if images.mirrors else moved
+        found.append(auto_augment(moved, policy, generator) if policy else moved)
+    return torch.cat(found), labels.repeat(1 + count)
+
+
+def usual_padding(shape: tuple[int, int, int]) -> int:
+    """4 pixels, as the paper's recipe for 32 x 32 and 64 x 64 pixels; an eighth of smaller images."""
+    return min(4, min(shape[1:]) // 8)

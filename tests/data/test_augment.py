@@ -5,7 +5,8 @@ import torch
 from torch.nn.functional import pad
 from torchvision.transforms import AutoAugmentPolicy, v2
 
-from retrofit_core.data.augment import POLICIES, auto_augment, crop, flip
+from retrofit_core.data import load
+from retrofit_core.data.augment import POLICIES, auto_augment, copies, crop, flip, usual_padding
 
 
 def draw(seed=0):
@@ -97,6 +98,40 @@ def test_unknown_policy_and_other_channels_are_refused():
         auto_augment(photographs(1), "cifar", draw())
     with pytest.raises(ValueError, match="these have 2 channels"):
         auto_augment(photographs(1, 2), "cifar10", draw())
+
+
+def test_copies_follow_their_images_with_their_labels():
+    images, rows = load("digits"), torch.tensor([7, 3, 3])
+    pixels, labels = copies(images, rows, 2, draw())
+    assert pixels.shape == (9, 1, 8, 8)
+    assert torch.equal(pixels[:3], images.pixels(rows)) and torch.equal(labels, images.labels[rows].repeat(3))
+    # Digits are moved by at most a pixel and never mirrored: each copy is a window of its padded image.
+    for copy, image in zip(pixels[3:], images.pixels(rows).repeat(2, 1, 1, 1), strict=True):
+        padded = pad(image, (1, 1, 1, 1))
+        assert any(torch.equal(padded[:, y : y + 8, x : x + 8], copy) for y in range(3) for x in range(3))
+    assert torch.equal(copies(images, rows, 2, draw())[0], pixels)
+    assert not torch.equal(copies(images, rows, 2, draw(1))[0], pixels)
+    assert torch.equal(copies(images, rows, 0, draw())[0], images.pixels(rows))
+    with pytest.raises(ValueError, match="0 or more. Found -1"):
+        copies(images, rows, -1, draw())
+
+
+def test_copies_are_mirrored_where_the_data_set_allows_it():
+    from dataclasses import replace
+
+    images = replace(load("digits"), mirrors=True)
+    pixels, _ = copies(images, torch.arange(40), 1, draw())
+    padded = pad(pixels[:40].flip(-1), (1, 1, 1, 1))
+    mirrored = sum(
+        any(torch.equal(padded[row, :, y : y + 8, x : x + 8], pixels[40 + row]) for y in range(3) for x in range(3))
+        for row in range(40)
+    )
+    assert 8 < mirrored < 32
+
+
+def test_padding_of_the_paper_and_of_small_images():
+    sides = {8: 1, 28: 3, 32: 4, 64: 4, 224: 4}
+    assert {side: usual_padding((3, side, side)) for side in sides} == sides
 
 
 @pytest.mark.cuda
