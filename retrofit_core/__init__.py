@@ -8,7 +8,7 @@ from .levels import partition
 from .methods import METHODS
 from .moments import Moments
 from .results import FusionResult
-from .training import train
+from .training import finetune, train
 
 __all__ = [
     "METHODS",
@@ -16,6 +16,7 @@ __all__ = [
     "Moments",
     "ensemble",
     "evaluate",
+    "finetune",
     "fuse",
     "importance_scores",
     "load_model",

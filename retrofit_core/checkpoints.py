@@ -43,7 +43,7 @@ def load_model(path: str | Path, arch: Architecture | None = None) -> tuple[nn.M
             floating-point numbers, or that do not fit the architecture.
     """
     path = Path(path)
-    metadata, state = read_metadata(path), _read_state(path)
+    metadata, state = read_metadata(path), read_tensors(path)
     state = {name: _usable(name, tensor, path) for name, tensor in state.items()}
     if callable(arch):
         # A foreign initialisation must not disturb the caller's seeds.
@@ -73,19 +73,30 @@ def save_model(model: nn.Module, path: str | Path, **metadata: Any) -> None:
     Raises:
         ValueError: the name does not end in .safetensors, a folder is in the way, or a fact is not JSON.
     """
+    spec = getattr(model, "spec", None)
+    facts = {**({"architecture": spec} if isinstance(spec, dict) else {}), **metadata}
+    write_tensors(path, model.state_dict(), facts)
+
+
+def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Write tensors and facts as safetensors; the file appears whole or not at all.
+
+    Raises:
+        ValueError: as `save_model`.
+    """
     path = Path(path)
     if path.suffix != ".safetensors":
         raise ValueError(f"checkpoints are written as safetensors: let the name {path} end in .safetensors.")
     if path.is_dir():
         raise ValueError(f"{path} is a folder: give a file's name.")
-    spec = getattr(model, "spec", None)
-    facts = {**({"architecture": spec} if isinstance(spec, dict) else {}), **metadata}
     try:
         texts = {name: json.dumps(value, allow_nan=False) for name, value in facts.items()}
     except (TypeError, ValueError) as error:
         raise ValueError(f"the metadata of {path} cannot be written as JSON: {error}.") from error
     # Clones, because safetensors refuses tensors that share memory.
-    state = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in model.state_dict().items()}
+    state = {
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
+    }
     # In the same folder, because a rename across disks is not atomic.
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -152,7 +163,12 @@ def _decoded(text: str) -> Any:
         return text
 
 
-def _read_state(path: Path) -> dict[str, Tensor]:
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a checkpoint by name, as they are.
+
+    Raises:
+        ValueError: the file is damaged or holds other things than tensors.
+    """
     if path.suffix in PICKLED:
         return _read_pickled(path)
     try:

@@ -3,6 +3,8 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -11,6 +13,10 @@ from torch import nn
 CHUNK_BYTES = 128 * 2**20
 #: Bytes of boundary tensors that the walk keeps before it recomputes them instead.
 CACHE_BYTES = 4 * 2**30
+#: Bytes of pixels that training keeps on its device before it decodes them again for every epoch.
+PIXEL_BYTES = 2 * 2**30
+
+PRECISIONS = ("auto", "float32", "bfloat16")
 
 
 def pick(name: str | torch.device | None = None) -> torch.device:
@@ -51,6 +57,36 @@ def sum_dtype(device: torch.device) -> torch.dtype:
             else torch.float32
         )
     return torch.float32
+
+
+def autocast_dtype(precision: str, device: torch.device) -> torch.dtype:
+    """The dtype of products in mixed precision; "auto" is bfloat16 where the device multiplies it faster.
+
+    Raises:
+        ValueError: an unknown precision.
+    """
+    if precision not in PRECISIONS:
+        raise ValueError(f"unknown precision {precision!r}. Known: {', '.join(PRECISIONS)}.")
+    if precision == "auto":
+        return torch.bfloat16 if gains_by_bfloat16(device) else torch.float32
+    return torch.bfloat16 if precision == "bfloat16" else torch.float32
+
+
+def gains_by_bfloat16(device: torch.device) -> bool:
+    """Whether the device has instructions for products of bfloat16 (CUDA from Ampere on, AMX, AVX512-BF16)."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    return device.type == "cpu" and bool({"amx_bf16", "avx512_bf16"} & _cpu_flags())
+
+
+@cache
+def _cpu_flags() -> frozenset[str]:
+    """What the processor can do, in Linux's words; empty elsewhere."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return frozenset()
+    return frozenset(next((line for line in lines if line.startswith("flags")), "").split())
 
 
 def rows_per_batch(bytes_per_row: int, budget: int = CHUNK_BYTES) -> int:

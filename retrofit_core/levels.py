@@ -34,6 +34,10 @@ ACTIVATION_FUNCTIONS = {
     "sigmoid",
     "softplus",
 }
+CHANNELS_FIRST = (nn.Conv1d, nn.Conv2d, nn.Conv3d, *batchnorm.BATCHNORMS)
+CHANNELS_LAST = (nn.Linear, nn.LayerNorm, nn.Embedding)
+# They may keep the number of axes and still change what an axis means.
+REARRANGING = {"reshape", "view", "flatten", "unflatten", "movedim", "moveaxis", "swapaxes", "swapdims", "einsum"}
 ADDITIONS = {operator.add, operator.iadd, torch.add}
 INPLACE_OPERATORS = {operator.iadd: operator.add, operator.isub: operator.sub, operator.imul: operator.mul}
 
@@ -139,7 +143,8 @@ def partition(
     Args:
         example: (B, ...) input, B >= 1; it fixes shapes and is used to check that the composition is right.
         boundaries: "preactivations" (after every affine layer or residual sum where one tensor is alive),
-            "activations" (after every activation function), a wanted number of levels, or names of modules after
+            "activations" (after every activation function), "blocks" (stem, each residual block, head; as
+            "preactivations" where there are no such blocks), a wanted number of levels, or names of modules after
             which to cut.
         leaves: names of submodules to take whole, for parts that torch.fx cannot trace.
         neuron_axis: axis of the neurons at boundaries where the model does not tell.
@@ -299,14 +304,15 @@ def _choose_cuts(
     """The nodes after which to cut, the last one being the model's output; each segment holds parameters."""
     single = _single_tensor_nodes(graph)
     output = next(node for node in graph.nodes if node.op == "output").args[0]
-    if isinstance(boundaries, str) and boundaries not in ("preactivations", "activations"):
+    if isinstance(boundaries, str) and boundaries not in ("preactivations", "activations", "blocks"):
         raise ValueError(
-            f"unknown boundaries {boundaries!r}. Use 'preactivations', 'activations', a number of levels or a list of "
-            "module names."
+            f"unknown boundaries {boundaries!r}. Use 'preactivations', 'activations', 'blocks', a number of levels or a "
+            "list of module names."
         )
     if isinstance(boundaries, (str, int)):
         is_end = _is_activation if boundaries == "activations" else _is_preactivation
-        wanted = [node for node in single if is_end(node, modules)]
+        wanted = _block_ends(graph, modules, single) if boundaries == "blocks" else []
+        wanted = wanted or [node for node in single if is_end(node, modules)]
     else:
         wanted = [_end_of(name, graph, single, model) for name in boundaries]
     order = {node: index for index, node in enumerate(graph.nodes)}
@@ -342,9 +348,45 @@ def _single_tensor_nodes(graph: fx.Graph) -> list[fx.Node]:
     return single
 
 
+def _block_ends(graph: fx.Graph, modules: dict[Any, Any], single: list[fx.Node]) -> list[fx.Node]:
+    """Where residual blocks end, and where the stem before the first one does; empty without such blocks.
+
+    A block is a module in whose own forward two tensors are added, the outermost where they nest. Without an activation
+    function the stem is a mere embedding and goes with the first block; tokens that a selection drops after a
+    block do not count as its output.
+    """
+    nodes = list(graph.nodes)
+    paths = {node: [path for path, _ in node.meta.get("nn_module_stack", {}).values() if path] for node in nodes}
+    owners = {paths[node][-1] for node in nodes if _is_sum(node) and paths[node]}
+    spans = {path: [node for node in nodes if path in paths[node]] for path in owners if not _outer(path, owners)}
+    ends = [span[-1] for span in spans.values() if span[-1] in single]
+    if not ends:
+        return []
+    start = min(nodes.index(span[0]) for span in spans.values())
+    stem = [node for node in single if nodes.index(node) < start]
+    if stem and any(_is_activation(node, modules) for node in nodes[: nodes.index(stem[-1]) + 1]):
+        ends.append(stem[-1])
+    return [_after_selection(node) for node in ends]
+
+
+def _outer(path: str, owners: set[str]) -> bool:
+    """Whether a module lies within another one of these."""
+    return any(path.startswith(f"{other}.") for other in owners)
+
+
+def _after_selection(node: fx.Node) -> fx.Node:
+    user = next(iter(node.users))
+    return user if len(node.users) == 1 and user.target is operator.getitem else node
+
+
 def _is_preactivation(node: fx.Node, modules: dict[Any, Any]) -> bool:
     if node.op == "call_module":
         return isinstance(modules[node.target], (*AFFINE, nn.Conv1d, nn.Conv3d))
+    return _is_sum(node)
+
+
+def _is_sum(node: fx.Node) -> bool:
+    """Whether two tensors that the model computes are added here."""
     is_sum = (node.op == "call_function" and node.target in ADDITIONS) or (node.op, node.target) == (
         "call_method",
         "add",
@@ -479,22 +521,72 @@ def _neuron_axis(node: fx.Node, modules: dict[Any, Any], name: str, given: int |
     dims = len(node.meta["value"])
     if given is not None:
         return given
-    if dims == 2:
-        return 1
-    here: fx.Node | None = node
-    while here is not None and here.op != "placeholder":
-        target = modules.get(here.target) if here.op == "call_module" else None
-        if isinstance(target, (nn.Conv1d, nn.Conv2d, nn.Conv3d, *batchnorm.BATCHNORMS)):
-            return 1
-        if isinstance(target, (nn.Linear, nn.LayerNorm, nn.Embedding)):
-            return -1
-        if here.op == "call_method" or getattr(here.target, "__name__", "") in {"permute", "transpose", "reshape"}:
-            break  # the axes were moved about: do not guess
-        here = next((arg for arg in here.args if isinstance(arg, fx.Node)), None)
-    raise ValueError(
-        f"level {name!r} ends with a tensor of shape {tuple(node.meta['value'])} whose neuron axis is ambiguous. "
-        "Say which one it is with neuron_axis=1 (channels) or neuron_axis=-1 (tokens), or cut elsewhere."
-    )
+    axis = 1 if dims == 2 else _followed(node, modules, {})
+    if axis is None:
+        raise ValueError(
+            f"level {name!r} ends with a tensor of shape {tuple(node.meta['value'])} whose neuron axis is ambiguous. "
+            "Say which one it is with neuron_axis=1 (channels) or neuron_axis=-1 (tokens), or cut elsewhere."
+        )
+    return -1 if axis == dims - 1 > 1 else axis
+
+
+def _followed(node: fx.Node, modules: dict[Any, Any], seen: dict[fx.Node, int | None]) -> int | None:
+    """The neuron axis, counted from the left, followed from the layers that made it to a node's output.
+
+    None where no such layer is found, where the axes were moved about in another way than by a permutation, or
+    where the operands of a sum disagree.
+    """
+    if node in seen:
+        return seen[node]
+    seen[node] = None
+    if not node.meta.get("is_tensor") or node.op in ("placeholder", "get_attr"):
+        return None
+    target = modules.get(node.target) if node.op == "call_module" else None
+    operation = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
+    dims = len(node.meta["value"])
+    if isinstance(target, CHANNELS_FIRST) or operation in {"conv1d", "conv2d", "conv3d", "batch_norm"}:
+        axis = 1
+    elif isinstance(target, CHANNELS_LAST) or operation in {"linear", "layer_norm"} or _is_attention(node, modules):
+        axis = dims - 1
+    else:
+        axis = _carried(node, operation, modules, seen)
+    seen[node] = axis
+    return axis
+
+
+def _carried(node: fx.Node, operation: Any, modules: dict[Any, Any], seen: dict[fx.Node, int | None]) -> int | None:
+    """The neuron axis that an operation without neurons of its own takes over from its inputs."""
+    shape = node.meta["value"]
+    if operation in REARRANGING:
+        return None
+    if operation in {"permute", "transpose"}:
+        before, order = _followed(node.all_input_nodes[0], modules, seen), _order(node, operation, len(shape))
+        return order.index(before) if before in order else None
+    found = set()
+    for other in node.all_input_nodes:
+        if other.meta.get("is_tensor") and len(other.meta["value"]) == len(shape):
+            axis = _followed(other, modules, seen)
+            found |= {axis} if axis is not None and other.meta["value"][axis] == shape[axis] else set()
+    return found.pop() if len(found) == 1 else None
+
+
+def _order(node: fx.Node, operation: str, dims: int) -> list[int]:
+    """Which axis of its input each axis of a permutation is; empty if that is not told by plain numbers."""
+    numbers = [*node.args[1:], *node.kwargs.values()]
+    numbers = list(numbers[0]) if len(numbers) == 1 and isinstance(numbers[0], (tuple, list)) else numbers
+    axes = [number % dims for number in numbers if isinstance(number, int)]
+    if operation == "permute":
+        return axes
+    order = list(range(dims))
+    if len(axes) == 2:
+        order[axes[0]], order[axes[1]] = axes[1], axes[0]
+    return order if len(axes) == 2 else []
+
+
+def _is_attention(node: fx.Node, modules: dict[Any, Any]) -> bool:
+    """The first of the two things that nn.MultiheadAttention returns."""
+    source = node.args[0] if node.target is operator.getitem else None
+    return isinstance(source, fx.Node) and isinstance(modules.get(source.target), nn.MultiheadAttention)
 
 
 def _graph_module(segment: list[fx.Node], before: fx.Node, after: Any, modules: dict[Any, Any]) -> nn.Module:

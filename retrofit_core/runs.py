@@ -25,6 +25,7 @@ from .architectures import build
 from .baselines import average
 from .checkpoints import load_model
 from .data import Images, load
+from .data.augment import POLICIES, copies
 from .data.sampling import balanced
 from .data.splits import read_splits
 from .evaluation import ensemble, evaluate
@@ -66,6 +67,10 @@ class RunConfig:
     """"parent0" (the paper; needs splits) or "iid"; by default parent0 where there are splits"""
     splits: str | None = None
     samples: int = 400
+    augment: int = 0
+    """Augmented copies of each fusion sample that are added to them"""
+    auto_augment: str | None = None
+    """AutoAugment policy of these copies; without one they are moved and mirrored only"""
     importance_samples: int = 400
     seed: int = 0
     preset: str = "default"
@@ -78,6 +83,8 @@ class RunConfig:
     """Architecture of bare checkpoints whose keys and shapes do not tell"""
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
+    size: int | None = None
+    """Images are brought to so many pixels a side; by default the data set's own size"""
     device: str = "auto"
     evaluate: bool = False
     """Also measure parents, ensemble, average and fused network on the test split"""
@@ -148,7 +155,7 @@ def read_inputs(config: RunConfig) -> Inputs:
             f"importance {config.importance} is computed on each parent's own training rows, which only a splits file "
             "tells. Pass --splits FILE, or --importance-data fusion to use the fusion samples."
         )
-    train = load(config.data, "train", config.mean, config.std)
+    train = load(config.data, "train", config.mean, config.std, config.size)
     models = [load_model(path, config.arch)[0] for path in config.models]
     parts = read_splits(config.splits, config.models, len(train)) if config.splits else None
     rows = parts[0] if parts and config.fusion_from != "iid" else (torch.cat(parts).unique() if parts else None)
@@ -156,7 +163,7 @@ def read_inputs(config: RunConfig) -> Inputs:
     return Inputs(
         models,
         train,
-        (train.inputs(chosen), train.labels[chosen]),
+        _fusion_data(config, train, chosen),
         _importance_data(config, train, parts),
         _target(config.target),
         _class_shares(train, parts) if config.head == "shares" else None,
@@ -170,10 +177,21 @@ def _check_choices(config: RunConfig) -> None:
         value = getattr(config, name)
         if value is not None and value not in known:
             raise ValueError(f"{name} is {value!r}. Known: {', '.join(known)}.")
+    if config.auto_augment is not None:
+        find(POLICIES, config.auto_augment, "AutoAugment policy")
+        if not config.augment:
+            raise ValueError("an AutoAugment policy needs augmented copies: say how many of each image with --augment.")
 
 
 def _balanced(images: Images, n: int, rows: Tensor | None, seed: int) -> Tensor:
     return balanced(images.labels, n, rows=rows, generator=torch.Generator().manual_seed(seed))
+
+
+def _fusion_data(config: RunConfig, train: Images, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Inputs and labels; all targets are computed on these inputs, so copies get targets of their own."""
+    generator = torch.Generator().manual_seed(config.seed)
+    pixels, labels = copies(train, rows, config.augment, generator, config.auto_augment)
+    return train.normalise(pixels), labels
 
 
 def _importance_data(config: RunConfig, train: Images, parts: list[Tensor] | None) -> Any:
@@ -254,6 +272,7 @@ def checkpoint_metadata(config: RunConfig, images: Images) -> dict[str, Any]:
         "mean": list(images.mean),
         "std": list(images.std),
         "data": images.name,
+        **({"size": config.size} if config.size else {}),
         "recipe": {**config.to_json(), "models": [Path(path).name for path in config.models]},
     }
 
@@ -262,7 +281,7 @@ def measure(
     config: RunConfig, models: Sequence[nn.Module], fused: nn.Module, monitor: Monitor | None = None
 ) -> dict[str, Any]:
     """Accuracy, per class, loss and calibration of parents, ensemble, vanilla average and fused network (test split)."""
-    test = load(config.data, "test", config.mean, config.std)
+    test = load(config.data, "test", config.mean, config.std, config.size)
     networks = {f"parent {index}": model for index, model in enumerate(models)}
     networks["ensemble"] = ensemble(list(models))
     with contextlib.suppress(ValueError):  # different widths have no plain average

@@ -1,10 +1,23 @@
 """Our networks: shapes, keys, specs, and recognition from bare tensors."""
 
+import copy
+import json
+
 import pytest
 import torch
-from torch import nn
+import torchvision
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from retrofit_core.architectures import ARCHITECTURES, PRESETS, build, parse, recognise
+from retrofit_core.checkpoints import load_model
+from retrofit_core.data import load
+from retrofit_core.training import train
+from tests.networks import normal
+from tests.properties import assert_close
+
+RESNET = {"bottleneck": False, "width": 4, "imagenet_stem": False, "classes": 6, "channels": 3}
+VIT = {"patch": 2, "hidden": 64, "depth": 2, "heads": 2, "mlp_width": 5, "classes": 6, "channels": 1}
 
 SPECS = [
     {"architecture": "mlp", "sizes": [784, 256, 10], "bias": True},
@@ -17,7 +30,40 @@ SPECS = [
         for norm in (False, True)
         for plan, size in [([4, "M", 5, 6, "M"], 16), ([4, 5, "M", 6, 7, "M", 8, "M"], 8), ([3, "M"], 4)]
     ],
+    {"architecture": "resnet", "layers": [1, 2], **RESNET, "size": 32},
+    {"architecture": "resnet", "layers": [2, 1, 1], **RESNET, "bottleneck": True, "size": 32},
+    {"architecture": "resnet", "layers": [1], **RESNET, "imagenet_stem": True, "channels": 1, "size": 224},
+    {"architecture": "vit", **VIT, "size": 6, "dropout": 0.0},
+    {"architecture": "vit", **VIT, "patch": 4, "hidden": 32, "heads": 1, "channels": 3, "size": 8, "dropout": 0.0},
 ]
+
+
+def on_meta(name: str, **more) -> nn.Module:
+    """A preset without memory for its weights."""
+    with torch.device("meta"):
+        return build({**parse(name), **more})
+
+
+def parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+
+
+def torchvision_resnet(name: str, **more) -> nn.Module:
+    """torchvision's, with weights and statistics that make every layer count."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = getattr(torchvision.models, name)(**more).eval()
+        for module in model.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.running_mean.normal_(0, 0.1)
+                module.running_var.uniform_(0.5, 2)
+                nn.init.uniform_(module.weight, 0.5, 1.5)
+                nn.init.normal_(module.bias, 0, 0.1)
+    return model
 
 
 def images_for(spec):
@@ -45,15 +91,220 @@ def test_every_module_is_used_once(spec):
     assert sorted(calls) == sorted(leaves)
 
 
-def test_preset_sizes_are_the_papers():
-    def parameters(name):
-        with torch.device("meta"):
-            return sum(p.numel() for p in build(parse(name)).parameters())
-
-    assert parameters("vgg11") == 9_225_610
-    millions = [f"{parameters(f'vgg11-{width}') / 1e6:.3g}" for width in ("half", "double", "quad")]
+def test_vgg_presets_have_the_papers_sizes():
+    assert parameters(on_meta("vgg11")) == 9_225_610
+    assert parameters(on_meta("vgg11", size=64, classes=8)) == 9_236_872
+    millions = [f"{parameters(on_meta(f'vgg11-{width}')) / 1e6:.3g}" for width in ("half", "double", "quad")]
     assert millions == ["2.92", "32", "118"]
-    assert [w for w in PRESETS["vgg11-half"]["plan"] if w != "M"] == [64, 64, 128, 128, 256, 256, 256, 512]
+    widths = {name: [item for item in PRESETS[f"vgg11-{name}"]["plan"] if item != "M"] for name in ("half", "quad")}
+    assert widths["half"] == [64, 64, 128, 128, 256, 256, 256, 512]
+    assert widths["quad"] == [64, 512, 1024, 1024, 2048, 2048, 2048, 512]
+
+
+@pytest.mark.parametrize("name", ["vgg11", "vgg13", "vgg16"])
+def test_vggs_have_torchvisions_convolutions(name):
+    with torch.device("meta"):
+        features = getattr(torchvision.models, name)().features
+    assert shapes(on_meta(name).features) == shapes(features)
+    assert parameters(on_meta(name)) == parameters(features) + 512 * 10 + 10
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("resnet18", 11_173_962), ("resnet34", 21_282_122), ("resnet50", 23_520_842)]
+)
+def test_resnet_presets_have_the_usual_sizes(name, count):
+    assert parameters(on_meta(name)) == count  # kuangliu/pytorch-cifar
+    with torch.device("meta"):
+        usual = getattr(torchvision.models, name)()
+    assert shapes(on_meta(f"{name}-imagenet", classes=1000)) == shapes(usual)
+
+
+@pytest.mark.parametrize(
+    ("name", "classes", "count"),
+    [
+        ("vit", 10, 6_268_810),
+        ("vit", 100, 6_303_460),
+        ("vit-mlp1536", 10, 12_470_026),
+        ("vit-mlp1536", 100, 12_504_676),
+        ("vit-tiny-imagenet-mlp384", 200, 6_397_256),
+        ("vit-tiny-imagenet", 200, 12_598_472),
+    ],
+)
+def test_vit_presets_have_the_sizes_of_vit_cifar(name, classes, count):
+    assert parameters(on_meta(name, classes=classes)) == count
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet34", "resnet50"])
+def test_torchvisions_resnets_are_recognised_and_give_its_outputs(name):
+    usual = torchvision_resnet(name)
+    state = usual.state_dict()
+    ours = build(recognise(state)).eval()
+    ours.load_state_dict(state)
+    x = normal(2, 3, 64, 64).float()
+    with torch.no_grad():
+        assert torch.equal(ours(x), usual(x))
+
+
+def test_the_small_stem_is_torchvisions_with_the_first_layers_replaced():
+    usual = torchvision_resnet("resnet18", num_classes=5)
+    usual.conv1, usual.maxpool = nn.Conv2d(1, 64, 3, padding=1, bias=False), nn.Identity()
+    ours = build(recognise(usual.state_dict())).eval()
+    ours.load_state_dict(usual.state_dict())
+    x = normal(3, 1, 8, 8).float()
+    with torch.no_grad():
+        assert torch.equal(ours(x), usual(x))
+
+
+def test_a_bare_torchvision_checkpoint_loads(tmp_path):
+    usual = torchvision_resnet("resnet18", num_classes=7)
+    torch.save(usual.state_dict(), tmp_path / "resnet18.pth")
+    ours, metadata = load_model(tmp_path / "resnet18.pth")
+    assert metadata["architecture"] == {**parse("resnet18-imagenet"), "bottleneck": False, "width": 64, "classes": 7,
+                                        "channels": 3, "size": 224}  # fmt: skip
+    x = normal(1, 3, 32, 32).float()
+    with torch.no_grad():
+        assert torch.equal(ours(x), usual(x))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        torchvision.models.wide_resnet50_2,
+        torchvision.models.resnext50_32x4d,
+        torchvision.models.vit_b_16,
+        torchvision.models.vgg11,
+        torchvision.models.mobilenet_v3_small,
+    ],
+)
+def test_torchvisions_other_networks_are_not_taken_for_ours(make):
+    with torch.device("meta"):
+        state = make().state_dict()
+    with pytest.raises(ValueError, match="not recognised from the keys"):
+        recognise(state)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_are_recognised_from_their_tensors(name):
+    model = on_meta(name, channels=1)
+    found = recognise(model.state_dict())
+    side = {"size": found["size"]} if "-imagenet" in name else {"size": model.spec.get("resize", 32)}
+    assert found == {**{key: value for key, value in model.spec.items() if key != "resize"}, **side}
+    with torch.device("meta"):
+        assert shapes(build(found)) == shapes(model)
+
+
+def plain_vit(state: dict[str, Tensor], image: Tensor, patch: int, heads: int) -> Tensor:
+    """Logits (classes,) of one image (C, H, W), token by token and head by head."""
+
+    def linear(x, name):
+        return state[f"{name}.weight"] @ x + state[f"{name}.bias"]
+
+    def norm(x, name):
+        centred = x - x.mean()
+        return centred / (centred.square().mean() + 1e-5).sqrt() * state[f"{name}.weight"] + state[f"{name}.bias"]
+
+    def gelu(x):
+        return x * 0.5 * (1 + torch.erf(x / 2**0.5))
+
+    tokens = [state["cls"][0, 0]]
+    for row in range(0, image.shape[1], patch):
+        for column in range(0, image.shape[2], patch):
+            pixels = [
+                image[c, row + i, column + j] for i in range(patch) for j in range(patch) for c in range(len(image))
+            ]
+            tokens.append(linear(torch.stack(pixels), "embedding"))
+    tokens = [token + position for token, position in zip(tokens, state["positions"][0], strict=True)]
+    hidden, block = len(tokens[0]), 0
+    while f"blocks.{block}.norm1.weight" in state:
+        here = f"blocks.{block}"
+        normed = [norm(token, f"{here}.norm1") for token in tokens]
+        q, k, v = ([linear(token, f"{here}.attention.{name}") for token in normed] for name in "qkv")
+        after = []
+        for query in q:
+            mixed = []
+            for part in torch.arange(hidden).chunk(heads):
+                scores = torch.stack([query[part] @ key[part] for key in k]) / hidden**0.5
+                shares = scores.exp() / scores.exp().sum()
+                mixed.append(sum(share * value[part] for share, value in zip(shares, v, strict=True)))
+            after.append(linear(torch.cat(mixed), f"{here}.attention.o"))
+        tokens = [token + found for token, found in zip(tokens, after, strict=True)]
+        for index, token in enumerate(tokens):
+            inner = gelu(linear(norm(token, f"{here}.norm2"), f"{here}.mlp.0"))
+            tokens[index] = token + gelu(linear(inner, f"{here}.mlp.3"))
+        block += 1
+    return linear(norm(tokens[0], "norm"), "head")
+
+
+@pytest.mark.parametrize(("channels", "patch", "size"), [(1, 4, 8), (3, 2, 6)])
+def test_the_vit_computes_the_papers_formulas(channels, patch, size):
+    spec = {"patch": patch, "hidden": 24, "depth": 2, "heads": 4, "mlp_width": 10, "size": size, "channels": channels}
+    model = build({"architecture": "vit", **spec, "dropout": 0.3}, seed=0).double().eval()
+    for name, parameter in model.named_parameters():
+        if "norm" in name:  # ones and zeros would hide them
+            parameter.data += normal(*parameter.shape, seed=len(name)) / 3
+    images = normal(3, channels, size, size)
+    with torch.no_grad():
+        expected = torch.stack([plain_vit(model.state_dict(), image, patch, 4) for image in images])
+        assert_close(model(images), expected, 1e-12)
+
+
+def test_tokens_start_with_standard_deviation_one_and_dropout_only_trains():
+    model = build({"architecture": "vit", "depth": 1, "dropout": 0.5}, seed=0)
+    assert model.cls.shape == (1, 1, 384) and model.positions.shape == (1, 65, 384)
+    assert abs(model.positions.std().item() - 1) < 0.01
+    assert abs(model.cls.std().item() - 1) < 0.1
+    x = normal(2, 3, 32, 32).float()
+    with torch.no_grad():
+        assert not torch.equal(model.train()(x), model(x))
+        assert torch.equal(model.eval()(x), model(x))
+
+
+SMALL = {
+    "cnn": ({"architecture": "cnn"}, 10, 12),
+    "vgg": ({"architecture": "vgg", "plan": [4, "M", 4, "M", 4, "M", 4, "M"]}, 10, 16),
+    "vgg with resize": ({"architecture": "vgg", "plan": [4, "M"], "resize": 12}, 8, 12),
+    "resnet": ({"architecture": "resnet", "layers": [1, 1, 1], "width": 4, "imagenet_stem": True}, 8, 16),
+    "vit": ({"architecture": "vit", "patch": 3, "hidden": 12, "depth": 1, "resize": 10}, 8, 12),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_images_are_enlarged_where_an_architecture_needs_it(name):
+    spec, size, side = SMALL[name]
+    model = build({**spec, "channels": 1, "size": size}, seed=0).eval()
+    assert (model.spec["size"], model.spec["resize"]) == (size, side)
+    assert build(json.loads(json.dumps(model.spec))).spec == model.spec
+    large = build({**model.spec, "size": side}).eval()
+    assert "resize" not in large.spec
+    large.load_state_dict(model.state_dict())
+    images = normal(3, 1, size, size).float()
+    enlarged = F.interpolate(images, (side, side), mode="bilinear", align_corners=False)
+    with torch.no_grad():
+        assert torch.equal(model(images), large(enlarged))
+
+
+def test_images_are_never_shrunk():
+    model = build({**parse("vit-small"), "size": 24})
+    assert "resize" not in model.spec and model.positions.shape[1] == 37
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_takes_digits(name):
+    model = on_meta(name, channels=1, size=8)
+    assert model(torch.empty(2, 1, 8, 8, device="meta")).shape == (2, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "spec", [parse("vit-small"), {"architecture": "resnet", "width": 8}, parse("resnet18-imagenet") | {"width": 8}]
+)
+def test_small_ones_learn_digits(spec):
+    images = load("digits", "train")
+    model = build({**spec, "channels": 1, "size": 8}, seed=0)
+    untrained = copy.deepcopy(model.state_dict())
+    history = train(model, images, epochs=6)
+    assert history[-1]["accuracy"] > 90
+    assert all((model.state_dict()[name] != tensor).any() for name, tensor in untrained.items())
 
 
 def test_seeds_leave_the_global_state_alone():
@@ -68,7 +319,7 @@ def test_seeds_leave_the_global_state_alone():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"architecture": "vg"}, "unknown architecture 'vg'. Known: mlp, cnn, vgg. Did you mean 'vgg'?"),
+        ({"architecture": "vg"}, "unknown architecture 'vg'. Known: mlp, cnn, vgg, resnet, vit. Did you mean 'vgg'?"),
         ({}, "unknown architecture"),
         ({"architecture": "mlp"}, "needs 'sizes'. Its keywords: sizes, bias"),
         ({"architecture": "mlp", "sizes": [4]}, "'sizes' cannot be"),
@@ -77,11 +328,19 @@ def test_seeds_leave_the_global_state_alone():
         ({"architecture": "mlp", "sizes": [4, 2**40]}, "'sizes' cannot be"),
         ({"architecture": "mlp", "sizes": [2] * 2000}, "'sizes' cannot be"),
         ({"architecture": "cnn", "widths": [1, 2]}, "needs three widths"),
-        ({"architecture": "cnn", "size": 10}, "multiple of 4"),
+        ({"architecture": "cnn", "resize": 0}, "'resize' cannot be 0"),
         ({"architecture": "cnn", "depth": 3}, "does not know 'depth'"),
         ({"architecture": "vgg", "plan": ["M"]}, "'plan' cannot be"),
-        ({"architecture": "vgg", "size": 16}, "5 poolings needs images larger than 16"),
+        ({"architecture": "vgg", "plan": [2] + ["M"] * 11}, "at most 10 poolings. Found 11"),
         ({"architecture": "vgg", "batch_norm": 1}, "'batch_norm' cannot be 1"),
+        ({"architecture": "resnet", "layers": []}, "'layers' cannot be"),
+        ({"architecture": "resnet", "layers": [600, 600]}, "'layers' cannot be"),
+        ({"architecture": "resnet", "layers": [1] * 9}, "at most 8 stages. Found layers for 9"),
+        ({"architecture": "resnet", "bottleneck": "yes"}, "'bottleneck' cannot be yes"),
+        ({"architecture": "vit", "hidden": 100}, "multiple of its heads. Found 100 and 12"),
+        ({"architecture": "vit", "depth": 1001}, "'depth' cannot be 1001"),
+        ({"architecture": "vit", "dropout": 1}, "'dropout' cannot be 1"),
+        ({"architecture": "vit", "patch": 2**20, "hidden": 2**18, "heads": 1}, "cannot be built with these numbers"),
     ],
 )
 def test_unusable_specs(spec, message):
@@ -119,4 +378,6 @@ def test_the_table_lists_builders_by_their_own_name():
         "mlp": "mlp",
         "cnn": "cnn",
         "vgg": "vgg",
+        "resnet": "resnet",
+        "vit": "vit",
     }

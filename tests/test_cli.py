@@ -117,6 +117,11 @@ def test_levels_lists_the_partition(parents):
         (["evaluate", "missing.safetensors"], "no checkpoint at missing"),
         (["levels", "missing.safetensors"], "no checkpoint at missing"),
         (["train", "--arch", "vgg99"], "vgg99"),
+        (["train", "--only", "2"], "has the parents 0 to 1"),
+        (["train", "--recipe", "paper"], "the paper trained no cnn on digits"),
+        (["train", "--recipe", "cifra"], "Did you mean 'cifar'"),
+        (["finetune", "missing.safetensors", "--out", "x.safetensors"], "no checkpoint at missing"),
+        (["finetune", "missing.safetensors", "--out", "x.pt"], "end the name in .safetensors"),
         (["fuse", "a.safetensors", "--ridge", "strong", "--out", "x.safetensors"], "is not a number"),
     ],
 )
@@ -136,7 +141,7 @@ def test_unknown_choices_name_the_known_ones(capsys):
     assert "Known: zero, parents" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["", "train", "fuse", "evaluate", "levels", "app"])
+@pytest.mark.parametrize("name", ["", "train", "finetune", "fuse", "evaluate", "levels", "app"])
 def test_help_teaches(name, capsys):
     assert main([word for word in (name, "--help") if word]) == 0
     shown = capsys.readouterr().out
@@ -163,6 +168,72 @@ def test_control_c_leaves_no_half_written_file_and_the_record_resumes(parents):
     straight = fuse_words(parents, "--method", "kf-gradient", "--out", "straight.safetensors")
     retrofit(*straight, cwd=parents)
     assert_same_tensors(*(tensors_of(parents / f"{name}.safetensors")[0] for name in ("stopped", "straight")))
+
+
+def test_a_stopped_training_resumes_to_the_same_checkpoints(tmp_path):
+    words = ("train", "--epochs", 25, "--seed", 5, "--out")
+    for stop, code in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
+        state = tmp_path / "stopped" / "unfinished" / "parent-1.safetensors"
+        process = subprocess.Popen(
+            command(*words, "stopped", *(["--resume"] if state.exists() else [])),
+            cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        before = state.stat().st_mtime_ns if state.exists() else 0
+        deadline = time.time() + 120
+        while not state.exists() or state.stat().st_mtime_ns == before:
+            assert time.time() < deadline and process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(stop)
+        shown = process.communicate(timeout=60)[1]
+        assert process.returncode == code
+        assert stop == signal.SIGKILL or ("parent-1.safetensors is not written yet" in shown and "--resume" in shown)
+        assert not (tmp_path / "stopped" / "parent-1.safetensors").exists()
+    assert "To begin anew, remove that file" in retrofit(*words, "stopped", cwd=tmp_path, expect=2).stderr
+    other = retrofit(*words, "stopped", "--learning-rate", 0.1, "--resume", cwd=tmp_path, expect=2).stderr
+    assert "learning_rate 0.003, this training has 0.1" in other
+    retrofit(*words, "stopped", "--resume", cwd=tmp_path)
+    retrofit(*words, "straight", cwd=tmp_path)
+    for name in ("parent-0.safetensors", "parent-1.safetensors"):
+        left, right = (tensors_of(tmp_path / folder / name) for folder in ("stopped", "straight"))
+        assert_same_tensors(left[0], right[0])
+        assert left[1] == right[1]
+    files = {path.name for path in (tmp_path / "stopped").iterdir()}
+    assert files == {"parent-0.safetensors", "parent-1.safetensors", "splits.json"}
+
+
+def test_parents_trained_one_by_one_are_those_trained_together(parents):
+    for part in (0, 1):
+        retrofit("train", "--epochs", 8, "--only", part, "--out", "apart", cwd=parents)
+        name = f"parent-{part}.safetensors"
+        left, right = (tensors_of(parents / folder / name) for folder in ("parents", "apart"))
+        assert_same_tensors(left[0], right[0])
+        facts = {key: json.loads(text) for key, text in left[1].items()}
+        assert facts["recipe"]["epochs"] == 8 and facts["recipe"]["part"] == part and sum(facts["class_counts"]) > 0
+        assert facts["rows"]["file"] == "splits.json" and facts["rows"]["count"] == sum(facts["class_counts"])
+    mixed = retrofit("train", "--epochs", 8, "--only", 1, "--seed", 7, "--out", "apart", cwd=parents, expect=2).stderr
+    assert "another split than this command's" in mixed
+
+
+def test_finetuning_a_parent_teaches_it_the_other_classes(parents):
+    words = (
+        "finetune",
+        "parents/parent-0.safetensors",
+        "--out",
+        "tuned.safetensors",
+        "--epochs",
+        4,
+        "--batch",
+        16,
+        "--json",
+    )
+    found = json.loads(retrofit(*words, cwd=parents).stdout)["networks"]
+    assert found["before"]["accuracy"] < 60 < found["after"]["accuracy"]
+    again = json.loads(retrofit(*words, "--resume", cwd=parents).stdout)["networks"]
+    assert again == found  # nothing left to do
+    facts = {key: json.loads(text) for key, text in tensors_of(parents / "tuned.safetensors")[1].items()}
+    assert facts["recipe"]["schedule"] == "restarts" and facts["recipe"]["from"] == "parent-0.safetensors"
+    other = retrofit(*words[:2], "--out", "tuned.safetensors", "--epochs", 3, "--resume", cwd=parents, expect=2).stderr
+    assert "with epochs 4, this training has 3" in other
 
 
 def test_the_mnist_pair_as_in_the_issue(shared, tmp_path):

@@ -18,6 +18,8 @@ SPECS = {
     "mlp": ({"sizes": [192, 9, 8, 4]}, VGG_SHAPE),
     "cnn": ({"widths": [3, 4, 5], "classes": 4, "channels": 3}, VGG_SHAPE),
     "vgg": ({"plan": [3, "M", 4, 5, "M"], "classes": 4, "size": 8}, VGG_SHAPE),
+    "resnet": ({"layers": [1, 1], "width": 3, "classes": 4, "size": 8}, VGG_SHAPE),
+    "vit": ({"hidden": 6, "depth": 2, "heads": 2, "mlp_width": 5, "classes": 4, "size": 8}, VGG_SHAPE),
 }
 NETWORKS = {
     **{
@@ -34,6 +36,9 @@ NETWORKS = {
 }
 #: (architecture, fit or importance) -> why it is refused; everything else must work
 REFUSED = {
+    ("resnet", "ridge"): r"level 'layer1.0.conv2' is not affine in its weights: it holds 2 layers with parameters",
+    ("vit", "ridge"): r"level 'blocks.0.attention.o' is not affine in its weights: it holds 7 layers with parameters",
+    ("vit", "deeplift"): r"DeepLIFT has no rule for the function unflatten\(\) in level 'embedding'",
     ("residual", "ridge"): r"level 'blocks.0.conv2' is not affine in its weights: it holds 2 layers with parameters",
 }
 

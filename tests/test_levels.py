@@ -1,5 +1,7 @@
 """Partition: levels compose to the model, share its parameters, and what cannot be cut is refused with the way out."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torchvision
@@ -299,16 +301,42 @@ def test_inputs_and_outputs():
 class Turned(nn.Module):
     """Channels and positions change places before an activation, at which a level may end."""
 
-    def __init__(self) -> None:
+    def __init__(self, turn: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.conv, self.fc = nn.Conv2d(2, 3, 3), nn.Linear(3, 2)
+        self.conv, self.fc, self.turn = nn.Conv2d(2, 3, 3), nn.Linear(3, 2), turn
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.fc(self.conv(x).permute(0, 2, 3, 1).relu()).mean((1, 2))
+        return self.fc(self.turn(self.conv(x)).relu()).mean((1, 2))
 
 
-def test_an_ambiguous_neuron_axis_is_refused_until_it_is_named():
-    model, x = initialised(Turned(), 0), normal(3, *CNN_SHAPE)
+TURNS = {
+    "permute": lambda x: x.permute(0, 2, 3, 1),
+    "permute, one argument": lambda x: torch.permute(x, (0, -2, -1, 1)),
+    "permute, by name": lambda x: torch.permute(x, dims=(0, 2, 3, 1)),
+    "transposed twice": lambda x: x.transpose(1, 2).transpose(-1, 2),
+    "scaled and added": lambda x: 2 * x.permute(0, 2, 3, 1) + x.permute(0, 3, 2, 1).tanh(),
+}
+
+
+@pytest.mark.parametrize("turn", TURNS)
+def test_the_neuron_axis_is_followed_through_permutations(turn):
+    model, x = initialised(Turned(TURNS[turn]), 0), normal(3, *CNN_SHAPE)
+    levels = partition(model, x, "activations")
+    assert [(level.axis, level.width) for level in levels] == [(-1, 3), (1, 2)]
+    assert_reproduces(model, levels, x)
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        lambda x: x.movedim(1, -1),
+        # Square, so that both orders of axes can be added: on the right they are positions.
+        lambda x: x[:, :, :3, :3].permute(0, 2, 3, 1) + x[:, :, :3, :3],
+    ],
+    ids=["moved otherwise", "operands disagree"],
+)
+def test_an_ambiguous_neuron_axis_is_refused_until_it_is_named(turn):
+    model, x = initialised(Turned(turn), 0), normal(3, *CNN_SHAPE)
     with pytest.raises(ValueError, match=r"level 'conv' .*neuron axis is ambiguous.*neuron_axis=-1"):
         partition(model, x, "activations")
     levels = partition(model, x, "activations", neuron_axis=-1)

@@ -1,17 +1,30 @@
 """Training: what it reaches, repeats, restores and refuses."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
-from retrofit_core import training
+from retrofit_core import device as devices
 from retrofit_core.architectures import build
 from retrofit_core.data import load
 from retrofit_core.data.splits import sharded
 from retrofit_core.evaluation import evaluate
 from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.training import OPTIMIZERS, RECIPES, finetune, loop, recipe, train
+from retrofit_core.training.batches import Augmentation, Source, cutmix, epoch_of, steps_in
+from retrofit_core.training.schedules import rates
 
 CNN = {"architecture": "cnn", "widths": [4, 6, 6]}
+CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
@@ -19,29 +32,45 @@ def digits():
     return load("digits")
 
 
+def network(dropout=False):
+    model = build(CNN, seed=0)
+    if dropout:
+        model.features.append(nn.Dropout(0.5))
+    return model
+
+
+def tensors(model):
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def assert_equal(left, right):
+    assert left.keys() == right.keys()
+    for name, tensor in left.items():
+        assert torch.equal(tensor, right[name]), name
+
+
 def test_a_shard_of_digits_is_learnt(digits):
     rows = sharded(digits.labels, 2, seed=0)[0]
     model, test = build({"architecture": "cnn"}, seed=0), load("digits", "test")
-    history = training.train(model, digits, rows, epochs=12)
+    history = train(model, digits, rows, epochs=12)
     known = torch.isin(test.labels, digits.labels[rows]).nonzero().flatten()
     assert evaluate(model, test, rows=known)["accuracy"] > 95
     assert history[-1]["loss"] < history[0]["loss"] and not model.training
 
 
-@pytest.mark.parametrize("optimizer", training.OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_optimizers_reduce_the_loss(digits, optimizer):
     model = build(CNN, seed=0)
-    rate = {"adamw": 3e-3, "sgd": 0.05}[optimizer]
+    rate = {"adamw": 3e-3, "adam": 3e-3, "sgd": 0.05}[optimizer]
     settings = {"epochs": 3, "batch": 16, "optimizer": optimizer, "learning_rate": rate}
-    history = training.train(model, digits, torch.arange(600), **settings)
+    history = train(model, digits, torch.arange(600), **settings)
     assert history[-1]["loss"] < 0.95 * history[0]["loss"]
 
 
 def test_training_repeats_by_its_seed_and_leaves_the_global_state_alone(digits):
     def weights(seed):
-        model = build(CNN, seed=0)
-        model.features.append(nn.Dropout(0.5))
-        training.train(model, digits, torch.arange(200), epochs=1, seed=seed, shift=1)
+        model = network(dropout=True)
+        train(model, digits, torch.arange(200), epochs=1, seed=seed, crop=1, cutmix=True)
         return model.classifier.weight
 
     state = torch.get_rng_state()
@@ -57,67 +86,393 @@ def test_the_best_epoch_is_restored(digits, monkeypatch):
         states.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
         return next(qualities)
 
-    monkeypatch.setattr(training, "_quality", quality)
-    history = training.train(model, digits, torch.arange(200), epochs=4)
+    monkeypatch.setattr(loop, "_quality", quality)
+    history = train(model, digits, torch.arange(200), epochs=4)
     assert [entry["accuracy"] for entry in history] == [50, 80, 80, 70]
     assert torch.equal(model.classifier.weight, states[2]["classifier.weight"])  # equal accuracy, lower loss
     assert not torch.equal(model.classifier.weight, states[3]["classifier.weight"])
 
 
 def test_without_held_out_rows_the_last_epoch_stays(digits):
-    history = training.train(build(CNN, seed=0), digits, torch.arange(64), epochs=2, holdout=0)
+    history = train(build(CNN, seed=0), digits, torch.arange(64), epochs=2, holdout=0)
     assert [entry["accuracy"] for entry in history] == [None, None]
 
 
 def test_events_and_cancellation(digits):
     events = []
-    monitor = Monitor(events.append, cancelled=lambda: len(events) == 2)
-    model = build(CNN, seed=0)
+    epochs_done = lambda: [event for event in events if event["kind"] == "epoch"]  # noqa: E731
+    monitor = Monitor(events.append, cancelled=lambda: len(epochs_done()) == 2)
+    model = network()
     with pytest.raises(Cancelled):
-        training.train(model, digits, torch.arange(100), epochs=5, monitor=monitor)
-    assert [(event["kind"], event["epoch"], event["epochs"]) for event in events] == [
-        ("epoch", 1, 5),
-        ("epoch", 2, 5),
-    ]
+        train(model, digits, torch.arange(100), epochs=5, batch=32, monitor=monitor)
+    assert [(event["epoch"], event["epochs"]) for event in epochs_done()] == [(1, 5), (2, 5)]
+    batches = [(event["epoch"], event["index"], event["total"]) for event in events if event["kind"] == "batch"]
+    assert batches[:4] == [(1, 1, 3), (1, 2, 3), (1, 3, 3), (2, 1, 3)]
     assert not model.training
 
 
 def test_held_out_rows_are_a_part_of_every_class(generator):
     labels = torch.tensor([0] * 50 + [1] * 20 + [2])
-    kept = training._held_out(labels, 0.1, generator)
+    kept = loop._held_out(labels, 0.1, generator)
     assert torch.bincount(labels[kept], minlength=3).tolist() == [5, 2, 0]
 
 
-def test_rates_rise_then_fall_and_are_never_zero():
-    rates = [training._rate(step, 100, 0.1) for step in range(100)]
-    assert rates[:10] == pytest.approx([k / 10 for k in range(1, 11)])
-    assert rates[9:] == sorted(rates[9:], reverse=True) and 0 < rates[-1] < 1e-3
-    assert all(training._rate(step, 1, 0.1) > 0 for step in range(1))
+@pytest.mark.parametrize(("epochs", "warmup", "floor"), [(10, 2, 0.0), (20, 0.5, 1e-5), (3, 1, 1e-4)])
+def test_the_cosine_schedule_is_torchs(epochs, warmup, floor):
+    per_epoch, peak = 7, 0.1
+    rate = rates("cosine", per_epoch, epochs, warmup=warmup, peak=peak, floor=floor)
+    rising, steps = round(warmup * per_epoch), per_epoch * epochs
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=peak)
+    parts = [
+        torch.optim.lr_scheduler.LinearLR(optimizer, 1 / rising, total_iters=rising - 1),
+        torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps - rising + 1, eta_min=floor),
+    ]
+    schedule = torch.optim.lr_scheduler.SequentialLR(optimizer, parts, [rising - 1])
+    for step in range(steps):
+        assert rate(step) == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-9)
+        optimizer.step()
+        schedule.step()
+    assert rate(steps - 1) > floor
 
 
-def test_shifts_move_each_image_by_its_own_offset(generator):
-    pixels = torch.randint(1, 256, (64, 2, 5, 6), generator=generator, dtype=torch.uint8)
-    moved = training._shifted(pixels, 1, generator)
-    padded = nn.functional.pad(pixels, (1, 1, 1, 1))
-    offsets = set()
-    for image, result in zip(padded, moved, strict=True):
-        found = [(y, x) for y in range(3) for x in range(3) if torch.equal(image[:, y : y + 5, x : x + 6], result)]
-        assert len(found) == 1
-        offsets.update(found)
-    assert len(offsets) == 9
-    assert training._shifted(pixels, 0, generator) is pixels
+def test_warm_restarts_are_torchs():
+    rate = rates("restarts", 3, 200, warmup=0, peak=3e-4, floor=1e-6)
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=3e-4)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 10, 2, eta_min=1e-6)
+    for epoch in range(200):
+        for step in range(3):
+            assert rate(3 * epoch + step) == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-9)
+        optimizer.step()
+        schedule.step()
+
+
+def test_a_warmup_longer_than_half_of_the_training_is_cut():
+    rate = rates("cosine", 10, 2, warmup=5, peak=1.0, floor=0.0)
+    assert rate(9) == 1 and rate(19) < 0.1
+
+
+def test_cutmix_weights_are_the_areas(generator):
+    """Images of a single value each: counting pixels tells what is whose."""
+    seen = set()
+    for _ in range(200):
+        n, height, width = 5, 9, 7
+        values = torch.arange(1.0, n + 1)
+        mixed = cutmix(values.view(n, 1, 1, 1).repeat(1, 2, height, width), torch.arange(n), generator)
+        assert mixed.labels.tolist() == [0, 1, 2, 3, 4] and sorted(mixed.others.tolist()) == [0, 1, 2, 3, 4]
+        for image, own, other in zip(mixed.inputs, mixed.labels, mixed.others, strict=True):
+            assert ((image == values[own]) | (image == values[other])).all()
+            if own != other:
+                assert (image == values[own]).double().mean().item() == pytest.approx(mixed.share, abs=1e-12)
+        seen.add(round(mixed.share, 1))
+    assert {0.3, 0.5, 0.7, 1.0} <= seen
+
+
+def test_the_loss_after_cutmix_weighs_both_labels(generator):
+    logits, labels = torch.randn(6, 4, generator=generator), torch.tensor([0, 1, 2, 3, 0, 1])
+    batch = cutmix(torch.rand(6, 1, 8, 8, generator=generator), labels, generator)
+    assert 0 < batch.share < 1
+    targets = batch.share * nn.functional.one_hot(batch.labels, 4) + (1 - batch.share) * nn.functional.one_hot(
+        batch.others, 4
+    )
+    smooth = 0.9 * targets + 0.1 / 4
+    expected = -(smooth * logits.log_softmax(1)).sum(1).mean()
+    assert loop._error(logits, batch, 0.1).item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "batch", "steps"), [(10, 5, 2), (11, 5, 2), (12, 5, 3), (1, 5, 1), (3, 1, 3)])
+def test_an_epoch_sees_every_row_once_but_no_single_last_one(digits, generator, rows, batch, steps, monkeypatch):
+    monkeypatch.setattr("retrofit_core.training.batches.BLOCK_BYTES", 7 * 64)  # one batch a block
+    images = digits
+    for budget in (2**30, 0):  # held, and decoded ahead by a thread
+        source = Source(images, torch.arange(100, 100 + rows), CPU, budget)
+        found = list(epoch_of(source, torch.arange(rows), batch, Augmentation(), generator, torch.contiguous_format))
+        assert len(found) == steps == steps_in(rows, batch)
+        seen = torch.cat([chunk.inputs for chunk in found])
+        known = images.inputs(torch.arange(100, 100 + rows))
+        places = [(known == image).flatten(1).all(1).nonzero()[0].item() for image in seen]
+        assert len(set(places)) == len(places) == min(rows, steps * batch)
+        assert torch.equal(torch.cat([chunk.labels for chunk in found]), images.labels[100 + torch.tensor(places)])
+
+
+def test_streamed_images_train_as_held_ones(digits):
+    models = [network(), network()]
+    for model, budget in zip(models, (2**30, 0), strict=True):
+        train(model, digits, torch.arange(300), epochs=2, crop=1, flip=True, cutmix=True, budget=budget)
+    assert_equal(tensors(models[0]), tensors(models[1]))
+
+
+def test_an_image_that_cannot_be_decoded_ends_streaming_with_its_error(digits):
+    def read(rows):
+        if 77 in rows:
+            raise ValueError("row 77 is no image.")
+        return digits.pixels(rows)
+
+    with pytest.raises(ValueError, match="row 77 is no image"):
+        train(network(), replace(digits, read=read), torch.arange(200), epochs=2, budget=0)
+
+
+def test_a_part_of_autoaugment_reaches_the_batches(digits, generator):
+    source = Source(digits, torch.arange(500), CPU, 2**30)
+    plain, changed = (
+        torch.cat([
+            chunk.inputs for chunk in epoch_of(source, torch.arange(500), 500, augment, torch.Generator().manual_seed(1),
+                                               torch.contiguous_format)
+        ])
+        for augment in (Augmentation(), Augmentation(policy="cifar10"))
+    )  # fmt: skip
+    same = (plain == changed).flatten(1).all(1).double().mean()
+    assert 0 < same < 0.8  # AutoContrast and the like leave many digits as they are
+
+
+def test_clipping_bounds_the_gradient(digits, monkeypatch):
+    lengths = []
+    step = torch.optim.SGD.step
+
+    def watched(self, *arguments):
+        grads = [parameter.grad for group in self.param_groups for parameter in group["params"]]
+        lengths.append(torch.cat([grad.flatten() for grad in grads]).norm().item())
+        return step(self, *arguments)
+
+    monkeypatch.setattr(torch.optim.SGD, "step", watched)
+    train(network(), digits, torch.arange(100), epochs=1, optimizer="sgd", clip=0.01)
+    assert lengths and max(lengths) <= 0.0101
+
+
+def test_bfloat16_trains_and_leaves_float32_weights(digits):
+    mixed, plain = network(), network()
+    settings = {"epochs": 6, "learning_rate": 0.01}
+    losses = [
+        train(model, digits, torch.arange(600), **settings, precision=precision)[-1]["loss"]
+        for model, precision in ((mixed, "bfloat16"), (plain, "float32"))
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=0.05) and losses[1] < 1.9
+    assert {tensor.dtype for tensor in mixed.state_dict().values()} == {torch.float32}
+    assert not torch.equal(mixed.classifier.weight, plain.classifier.weight)
+
+
+def test_auto_is_bfloat16_where_the_processor_has_it(monkeypatch):
+    for flags, expected in (({"amx_bf16"}, torch.bfloat16), ({"avx2"}, torch.float32)):
+        monkeypatch.setattr(devices, "_cpu_flags", lambda flags=flags: frozenset(flags))
+        assert devices.autocast_dtype("auto", CPU) == expected
+        assert devices.autocast_dtype("float32", CPU) == torch.float32
+    with pytest.raises(ValueError, match="unknown precision 'float16'. Known: auto, float32, bfloat16"):
+        devices.autocast_dtype("float16", CPU)
+
+
+def test_models_that_view_their_activations_train_too(digits):
+    class Views(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.head = nn.Conv2d(1, 4, 3), nn.Linear(144, 10)
+
+        def forward(self, images):
+            return self.head(self.conv(images).relu().view(len(images), -1))
+
+    model = Views()
+    train(model, digits, torch.arange(100), epochs=1)
+    assert model.conv.weight.is_contiguous()
+
+
+# --- going on after a stop
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("stop", [1, 4])
+def test_a_cancelled_training_goes_on_bit_for_bit(digits, tmp_path, optimizer, stop):
+    settings = {"epochs": 6, "optimizer": optimizer, "learning_rate": 3e-3, "crop": 1, "cutmix": True}
+    rows, state, straight = torch.arange(300), tmp_path / "state.safetensors", network(dropout=True)
+    history = train(straight, digits, rows, **settings)
+    events = []
+    monitor = Monitor(events.append, cancelled=lambda: sum(event["kind"] == "epoch" for event in events) == stop)
+    with pytest.raises(Cancelled):
+        train(network(dropout=True), digits, rows, **settings, state=state, monitor=monitor)
+    model = network(dropout=True)
+    assert train(model, digits, rows, **settings, state=state) == history
+    assert_equal(tensors(model), tensors(straight))
+    again = network(dropout=True)  # a finished training has nothing left to do
+    assert train(again, digits, rows, **settings, state=state) == history
+    assert_equal(tensors(again), tensors(straight))
+
+
+PROGRAM = """
+import sys, torch
+torch.set_num_threads(1)
+from retrofit_core.architectures import build
+from retrofit_core.data import load
+from retrofit_core.monitor import Monitor
+from retrofit_core.training import train
+model = build({"architecture": "cnn", "widths": [4, 6, 6]}, seed=0)
+train(model, load("digits"), torch.arange(600), epochs=12, batch=16, crop=1, state=sys.argv[1],
+      monitor=Monitor(lambda event: print(event["kind"], event["epoch"], flush=True)))
+"""
+
+
+@pytest.mark.slow
+def test_training_resumed_after_sigkill_equals_the_uninterrupted_run(digits, tmp_path):
+    state = tmp_path / "state.safetensors"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, state], stdout=subprocess.PIPE, text=True, env=environment
+    ) as run:
+        for line in run.stdout:
+            if line.split() == ["batch", "5"]:  # in the middle of an epoch
+                break
+        time.sleep(0.01)
+        run.send_signal(signal.SIGKILL)
+    assert run.returncode == -signal.SIGKILL and state.exists()
+    models = [network(), network()]
+    settings = {"epochs": 12, "batch": 16, "crop": 1}
+    events = []
+    train(models[0], digits, torch.arange(600), **settings, state=state, monitor=Monitor(events.append))
+    assert 2 <= events[0]["epoch"] <= 12  # it did go on
+    train(models[1], digits, torch.arange(600), **settings)
+    assert_equal(tensors(models[0]), tensors(models[1]))
+
+
+@pytest.fixture
+def stopped(digits, tmp_path):
+    """The state file of a training that was cancelled after its first epoch."""
+    state, events = tmp_path / "state.safetensors", []
+    monitor = Monitor(events.append, cancelled=lambda: any(event["kind"] == "epoch" for event in events))
+    with pytest.raises(Cancelled):
+        train(network(), digits, torch.arange(100), epochs=3, state=state, monitor=monitor)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epochs": 4}, "with epochs 3, this training has 4"),
+        ({"learning_rate": 1e-3}, "with learning_rate 0.003, this training has 0.001"),
+        ({"seed": 1}, "with seed 0, this training has 1"),
+        ({"cutmix": True}, "with cutmix False, this training has True"),
+        ({"precision": "bfloat16"}, "with precision float32, this training has bfloat16"),
+        ({"rows": torch.arange(99)}, "with training_rows "),
+    ],
+)
+def test_other_settings_do_not_go_on(digits, stopped, change, message):
+    with pytest.raises(ValueError, match=message):
+        train(network(), digits, **{"rows": torch.arange(100), "epochs": 3, "state": stopped, **change})
+
+
+def test_another_network_does_not_go_on(digits, stopped):
+    with pytest.raises(ValueError, match="with initial_weights "):
+        train(build(CNN, seed=1), digits, torch.arange(100), epochs=3, state=stopped)
+
+
+def damaged_states():
+    def cut(path):
+        path.write_bytes(path.read_bytes()[:-100])
+
+    def cut_header(path):
+        path.write_bytes(path.read_bytes()[:50])
+
+    def foreign(path):
+        save_file({"weight": torch.zeros(3)}, path)
+
+    def without(prefix):
+        def change(path):
+            from retrofit_core.checkpoints import read_metadata, write_tensors
+
+            kept = {name: value for name, value in load_file(path).items() if not name.startswith(prefix)}
+            write_tensors(path, kept, read_metadata(path))
+
+        return change
+
+    return {
+        "truncated": (cut, "is truncated"),
+        "header": (cut_header, "is truncated within its header"),
+        "empty": (lambda path: path.write_bytes(b""), "is not a safetensors file"),
+        "foreign": (foreign, "not the state of a training"),
+        "no draws": (without("draws"), "does not fit this training"),
+        "no model": (without("model"), "does not fit this training"),
+        "no best": (without("best"), "does not fit this training"),
+        "no optimiser": (without("optimizer"), "does not fit this training"),
+    }
+
+
+@pytest.mark.parametrize("damage", damaged_states())
+def test_a_damaged_state_is_refused_in_a_sentence(digits, stopped, damage):
+    change, message = damaged_states()[damage]
+    change(stopped)
+    with pytest.raises(ValueError, match=message) as caught:
+        train(network(), digits, torch.arange(100), epochs=3, state=stopped)
+    assert str(stopped) in str(caught.value) and "to begin again" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_writing_the_state_takes_a_small_part_of_the_time(digits, tmp_path, monkeypatch):
+    written = []
+
+    def slow(path, settings, progress):
+        written.append(progress.history[-1]["epoch"])
+        time.sleep(0.3)
+
+    monkeypatch.setattr(loop.states, "write", slow)
+    train(network(), digits, torch.arange(64), epochs=8, state=tmp_path / "state.safetensors")
+    assert written == [1, 8]
+
+
+# --- recipes
+
+
+def test_every_recipe_is_made_of_arguments_of_train(digits):
+    for name in RECIPES:
+        settings = recipe(name, "cifar10", architecture="vgg", parts=2)
+        model = network()
+        # `digits` takes the augmentation of CIFAR-10 too: it is grey, which AutoAugment allows.
+        train(model, digits, torch.arange(40), **{**settings, "epochs": 1, "batch": 16})
+
+
+@pytest.mark.parametrize(
+    ("architecture", "data", "parts", "epochs"),
+    [("vgg", "cifar10", 2, 200), ("vgg", "cifar10", 5, 150), ("vgg", "cifar100", 8, 200), ("vit", "cifar100", 1, 350),
+     ("vit", "tiny-imagenet", 6, 300), ("vgg", "bloodmnist", 2, 100), ("mlp", "mnist", 2, 25)],
+)  # fmt: skip
+def test_the_papers_epochs(architecture, data, parts, epochs):
+    settings = recipe("paper", data, architecture=architecture, parts=parts)
+    assert settings["epochs"] == epochs
+    assert (settings["optimizer"], settings["learning_rate"], settings["weight_decay"]) == ("adam", 1e-3, 5e-5)
+    assert settings["label_smoothing"] == (0.0 if data == "mnist" else 0.1) and settings["cutmix"]
+    assert settings.get("policy") == ("cifar10" if data.startswith("cifar") else None)
+
+
+def test_unknown_recipes_are_refused():
+    with pytest.raises(ValueError, match="unknown recipe 'cifr'. Known: .* Did you mean 'cifar'"):
+        recipe("cifr", "cifar10")
+    with pytest.raises(ValueError, match="the paper trained no resnet on digits"):
+        recipe("paper", "digits", architecture="resnet")
+
+
+def test_finetuning_starts_at_the_weights_and_goes_on(digits, tmp_path):
+    model = network()
+    train(model, digits, epochs=8)
+    start, rate = evaluate(model, digits)["accuracy"], []
+    before = tensors(model)
+    history = finetune(model, digits, epochs=3, batch=32, state=tmp_path / "s.safetensors",
+                       monitor=Monitor(lambda event: rate.append(event)))  # fmt: skip
+    assert len(history) == 3 and evaluate(model, digits)["accuracy"] > start - 5
+    assert not torch.equal(model.classifier.weight, before["classifier.weight"])
+    with pytest.raises(ValueError, match="with learning_rate 0.0003, this training has 0.001"):
+        model.load_state_dict(before)
+        finetune(model, digits, epochs=3, batch=32, learning_rate=1e-3, state=tmp_path / "s.safetensors")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"rows": torch.tensor([], dtype=torch.int64)}, "no rows of data set 'digits'"),
-        ({"epochs": 0}, "epochs >= 1"),
+        ({"epochs": 0}, "epochs >= 1. Found 0"),
         ({"holdout": 1.0}, r"holdout in \[0, 1\)"),
-        ({"optimizer": "adam"}, "Did you mean 'adamw'"),
+        ({"optimizer": "adamm"}, "Did you mean 'adam'"),
+        ({"schedule": "step"}, "unknown schedule 'step'"),
+        ({"policy": "cifar"}, "unknown AutoAugment policy 'cifar'"),
+        ({"label_smoothing": 1.0}, "label_smoothing in"),
+        ({"floor": 1.0}, "floor in"),
+        ({"clip": 0.0}, "clip > 0"),
         ({"rows": torch.arange(64), "learning_rate": 1e30, "optimizer": "sgd"}, "training diverged in epoch"),
     ],
 )
 def test_impossible_training(digits, arguments, message):
     with pytest.raises(ValueError, match=message):
-        training.train(build(CNN, seed=0), digits, **{"epochs": 3, **arguments})
+        train(build(CNN, seed=0), digits, **{"epochs": 3, **arguments})

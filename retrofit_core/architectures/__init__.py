@@ -13,25 +13,42 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from retrofit_core.architectures import cnn, mlp, vgg
+from retrofit_core.architectures import cnn, mlp, resnet, vgg, vit
 from retrofit_core.architectures.cnn import CNN
 from retrofit_core.architectures.mlp import MLP
+from retrofit_core.architectures.resnet import ResNet
 from retrofit_core.architectures.vgg import VGG
+from retrofit_core.architectures.vit import ViT
 from retrofit_core.registry import find
 
-__all__ = ["ARCHITECTURES", "CNN", "MLP", "PRESETS", "VGG", "build", "parse", "recognise"]
+__all__ = ["ARCHITECTURES", "CNN", "MLP", "PRESETS", "VGG", "ResNet", "ViT", "build", "parse", "recognise"]
 
-ARCHITECTURES = {"mlp": MLP, "cnn": CNN, "vgg": VGG}
+ARCHITECTURES = {"mlp": MLP, "cnn": CNN, "vgg": VGG, "resnet": ResNet, "vit": ViT}
 # The first that recognises wins: cnn comes before vgg, which is more general.
-RECOGNISERS = {"mlp": mlp.recognise, "cnn": cnn.recognise, "vgg": vgg.recognise}
+RECOGNISERS = {
+    "mlp": mlp.recognise,
+    "cnn": cnn.recognise,
+    "vgg": vgg.recognise,
+    "resnet": resnet.recognise,
+    "vit": vit.recognise,
+}
 WIDTHS = {"": 1.0, "-half": 0.5, "-double": 2.0, "-quad": 4.0}  # the paper's 1x, 0.5x, 2x, 4x
+# What the data decide (channels, image size, classes) is left open.
 PRESETS: dict[str, dict[str, Any]] = {
-    f"{name}{suffix}": {"architecture": "vgg", "plan": vgg.scaled(plan, width)}
-    for name, plan in vgg.PLANS.items()
-    for suffix, width in WIDTHS.items()
+    **{
+        f"{name}{suffix}": {"architecture": "vgg", "plan": vgg.scaled(plan, width)}
+        for name, plan in vgg.PLANS.items()
+        for suffix, width in WIDTHS.items()
+    },
+    **{name: {"architecture": "resnet", **depth} for name, depth in resnet.DEPTHS.items()},
+    **{
+        f"{name}-imagenet": {"architecture": "resnet", **depth, "imagenet_stem": True}
+        for name, depth in resnet.DEPTHS.items()
+    },
+    **{name: {"architecture": "vit", **sizes} for name, sizes in vit.SIZES.items()},
 }
 LARGEST = 1 << 20  # of any number in a spec
-DEEPEST = 1000  # entries in a plan or a list of sizes
+DEEPEST = 1000  # entries in a plan or a list of sizes, blocks in a row
 
 
 def build(spec: Mapping[str, Any], seed: int | None = None) -> nn.Module:
@@ -55,7 +72,11 @@ def build(spec: Mapping[str, Any], seed: int | None = None) -> nn.Module:
     with torch.random.fork_rng(devices=[]) if seed is not None else nullcontext():
         if seed is not None:
             torch.default_generator.manual_seed(seed)
-        return builder(**keywords)
+        try:
+            return builder(**keywords)
+        except RuntimeError as error:  # more memory than there is, or more numbers than can be counted
+            reason = str(error).splitlines()[0][:200]
+            raise ValueError(f"architecture {name!r} cannot be built with these numbers: {reason}.") from error
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -109,22 +130,28 @@ def _check(name: Any, builder: type[nn.Module], keywords: dict[str, Any]) -> Non
         fault = f"does not know {unknown[0]!r}" if unknown else f"needs {missing[0]!r}"
         raise ValueError(f"architecture {name!r} {fault}. Its keywords: {', '.join(parameters)}.")
     for key, value in keywords.items():
-        if key in ("bias", "batch_norm"):
-            usable = isinstance(value, bool)
-        elif key in ("plan", "sizes", "widths"):
-            usable = _is_list_of_counts(value, key)
-        else:
-            usable = _is_count(value)
-        if not usable:
+        if not _is_usable(key, value):
             raise ValueError(f"architecture {name!r}: {key!r} cannot be {str(value)[:80]}.")
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
+def _is_usable(key: str, value: Any) -> bool:
+    if key in ("bias", "batch_norm", "bottleneck", "imagenet_stem"):
+        return isinstance(value, bool)
+    if key in ("plan", "sizes", "widths", "layers"):
+        return _is_list_of_counts(value, key)
+    if key == "dropout":
+        return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
+    return _is_count(value, DEEPEST if key == "depth" else LARGEST)
+
+
+def _is_count(value: Any, largest: int = LARGEST) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= largest
 
 
 def _is_list_of_counts(values: Any, key: str) -> bool:
     if not isinstance(values, list | tuple) or not 1 <= len(values) <= DEEPEST:
         return False
     counts = [value for value in values if not (key == "plan" and value == vgg.POOL)]
-    return all(map(_is_count, counts)) and len(counts) >= (2 if key == "sizes" else 1)
+    if not all(map(_is_count, counts)) or (key == "layers" and sum(counts) > DEEPEST):
+        return False
+    return len(counts) >= (2 if key == "sizes" else 1)

@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from retrofit_core.architectures import vgg
+from retrofit_core.architectures.enlarging import enlarging, recorded, side_of
 
 
 class CNN(nn.Module):
@@ -13,41 +14,48 @@ class CNN(nn.Module):
 
     Args:
         widths: of the three convolutions.
-        size: height and width of the images, a multiple of 4.
+        size: height and width of the images.
+        resize: smaller images are enlarged to this, and all to a multiple of 4.
     """
 
     def __init__(
-        self, widths: Sequence[int] = (16, 32, 32), classes: int = 10, channels: int = 1, size: int = 8
+        self,
+        widths: Sequence[int] = (16, 32, 32),
+        classes: int = 10,
+        channels: int = 1,
+        size: int = 8,
+        resize: int | None = None,
     ) -> None:
         super().__init__()
-        if len(widths) != 3 or size % 4 or size < 4:
-            raise ValueError(
-                f"cnn needs three widths and images whose size is a multiple of 4. Found {list(widths)}, {size}."
-            )
+        if len(widths) != 3:
+            raise ValueError(f"cnn needs three widths. Found {list(widths)}.")
+        side = side_of(size, resize, multiple=4)
         self.spec = {
             "architecture": "cnn",
             "widths": list(widths),
             "classes": classes,
             "channels": channels,
-            "size": size,
+            **recorded(size, side),
         }
+        self.resize = enlarging(size, side)
         first, second, third = widths
         self.features = nn.Sequential(
-            nn.Conv2d(channels, first, 3, padding=1),  # (n, first, size, size)
+            nn.Conv2d(channels, first, 3, padding=1),  # (n, first, side, side)
             nn.ReLU(),
-            nn.Conv2d(first, second, 3, padding=1),  # (n, second, size, size)
+            nn.Conv2d(first, second, 3, padding=1),  # (n, second, side, side)
             nn.ReLU(),
             nn.MaxPool2d(2),
-            nn.Conv2d(second, third, 3, padding=1),  # (n, third, size/2, size/2)
+            nn.Conv2d(second, third, 3, padding=1),  # (n, third, side/2, side/2)
             nn.ReLU(),
             nn.MaxPool2d(2),
         )
         self.flatten = nn.Flatten()
-        self.classifier = nn.Linear(third * (size // 4) ** 2, classes)
+        self.classifier = nn.Linear(third * (side // 4) ** 2, classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        x = self.features(images)  # (n, channels, size, size) -> (n, third, size/4, size/4)
-        x = self.flatten(x)  # (n, third * (size/4)^2)
+        x = self.resize(images)  # (n, channels, size, size) -> (n, channels, side, side)
+        x = self.features(x)  # (n, third, side/4, side/4)
+        x = self.flatten(x)  # (n, third * (side/4)^2)
         return self.classifier(x)  # (n, classes)
 
 

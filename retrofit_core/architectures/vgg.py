@@ -10,7 +10,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from retrofit_core.architectures.enlarging import enlarging, recorded, side_of
+
 POOL = "M"  # max pooling in a plan, between the convolutions' widths
+MOST_POOLINGS = 10  # which halve images of 1024 pixels to one
 PLANS: dict[str, list[int | str]] = {
     "vgg11": [64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"],
     "vgg13": [64, 64, "M", 128, 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"],
@@ -36,6 +39,7 @@ class VGG(nn.Module):
     Args:
         plan: widths and "M", e.g. PLANS["vgg11"].
         size: height and width of the images.
+        resize: smaller images are enlarged to this, at least so far that one position is left after all poolings.
         batch_norm: BatchNorm after each convolution.
     """
 
@@ -45,19 +49,25 @@ class VGG(nn.Module):
         classes: int = 10,
         channels: int = 3,
         size: int = 32,
+        resize: int | None = None,
         batch_norm: bool = False,
     ) -> None:
         super().__init__()
+        poolings = list(plan).count(POOL)
+        if poolings > MOST_POOLINGS:
+            raise ValueError(f"a vgg plan has at most {MOST_POOLINGS} poolings. Found {poolings}.")
+        side = side_of(size, resize, least=2**poolings)
         self.spec = {
             "architecture": "vgg",
             "plan": list(plan),
             "classes": classes,
             "channels": channels,
-            "size": size,
+            **recorded(size, side),
             "batch_norm": batch_norm,
         }
+        self.resize = enlarging(size, side)
         modules: list[nn.Module] = []
-        width, side = channels, size
+        width = channels
         for item in plan:
             if item == POOL:
                 modules.append(nn.MaxPool2d(2))  # (n, width, side, side) -> halves the side
@@ -67,14 +77,13 @@ class VGG(nn.Module):
             width = int(item)
             modules += [nn.BatchNorm2d(width)] if batch_norm else []
             modules.append(nn.ReLU())
-        if not side:
-            raise ValueError(f"a plan with {list(plan).count(POOL)} poolings needs images larger than {size} pixels.")
         self.features = nn.Sequential(*modules)
         self.flatten = nn.Flatten()
         self.classifier = nn.Linear(width * side**2, classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        x = self.features(images)  # (n, channels, size, size) -> (n, width, side, side)
+        x = self.resize(images)  # (n, channels, size, size), enlarged where the poolings need it
+        x = self.features(x)  # (n, width, side, side)
         x = self.flatten(x)  # (n, width * side^2)
         return self.classifier(x)  # (n, classes)
 

@@ -3,20 +3,29 @@
 import json
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from retrofit_core.data import digits, mnist, parquet
-from retrofit_core.data.images import Images, Read
-from retrofit_core.data.known import DATASETS, DataSet, recognise
+from retrofit_core.data import cifar, digits, folders, medmnist, mnist, parquet, tiny_imagenet
+from retrofit_core.data.found import Found
+from retrofit_core.data.images import Images
+from retrofit_core.data.known import DATASETS, DataSet, plain, recognise
+from retrofit_core.data.sizes import fitting, wanted_fit
 
 __all__ = ["DATASETS", "DataSet", "Images", "load"]
 
 SPLITS = ("train", "val", "test")
-Source = Callable[[int], tuple[Read, Tensor, tuple[int, int, int]]]  # channels -> reader of rows, labels, (C, H, W)
+#: What reads a folder: (folder, split) -> what was found there, or None.
+FORMATS: dict[str, Callable[[Path, str], Found | None]] = {
+    "parquet files": parquet.find,
+    "IDX files": mnist.find,
+    "CIFAR-10's batches": cifar.find_10,
+    "CIFAR-100's files": cifar.find_100,
+    "MedMNIST's .npz": medmnist.find,
+    "Tiny-ImageNet": tiny_imagenet.find,
+}
 
 
 def load(
@@ -24,13 +33,19 @@ def load(
     split: str = "train",
     mean: float | Sequence[float] | None = None,
     std: float | Sequence[float] | None = None,
+    size: int | None = None,
 ) -> Images:
-    """A split of a data set: "digits" (embedded), or a folder with IDX or parquet files.
+    """A split of a data set: "digits" (embedded), or a folder in one of the FORMATS or with a folder of images a class.
 
-    Normalisation constants come from `mean` and `std`, else from "mean" and "std" in the folder's
-    `classes.json`, else from the folder's name (a key of DATASETS; case, "-" and "_" do not matter). Class
-    names likewise. Images are RGB unless the data set is known to be grey. Where a data set has no test
-    files, its validation files are the test split.
+    The bare name of a known data set also stands for `data/NAME`. Normalisation constants come from `mean` and
+    `std`, else from "mean" and "std" in the folder's `classes.json`, else from the folder's name (a key of DATASETS;
+    case, "-" and "_" do not matter). Class names likewise. Images are RGB unless the data set is known to be grey.
+    Where a data set has no test files, its validation files are the test split.
+
+    Args:
+        size: the shorter side of each image is resized to so many pixels and the central square kept (ImageNet: resized
+            to 8/7 of it). Default: the data set's own (ImageNet 224, Tiny-ImageNet 64), else images as they are,
+            which must then have one size.
 
     Example:
         >>> images = load("digits", "test")
@@ -39,42 +54,55 @@ def load(
 
     Raises:
         ValueError: no such data set or split, a file that cannot be read, labels outside the class names,
-            unknown normalisation constants.
+            unknown normalisation constants, images of different sizes.
     """
     if split not in SPLITS:
         raise ValueError(f"unknown split {split!r}. Known: {', '.join(SPLITS)}.")
-    name, notes, read = _find(str(source), split)
+    name, notes, found = _find(str(source), split)
     known = DATASETS.get(name)
     constants = _constants(name, known, notes, mean, std)  # first, because it is cheap to refuse
-    reader, labels, shape = read(len(known.mean) if known else 3)
-    return Images(reader, labels, shape, _class_names(name, known, notes, labels), name, *constants, split)
+    fit = wanted_fit(size, known.size if known else None, known.margin if known else 1.0)
+    reader, labels, shape = fitting(found.read(len(known.mean) if known else 3, fit), fit)
+    classes = _class_names(name, known, notes, found.classes, labels)
+    return Images(reader, labels, shape, classes, name, *constants, split, known.mirrors if known else True)
 
 
-def _find(source: str, split: str) -> tuple[str, dict[str, Any], Source]:
-    """A source's name, what its classes.json says, and its reader."""
+def _find(source: str, split: str) -> tuple[str, dict[str, Any], Found]:
+    """A source's name, what its classes.json says, and what holds the split."""
     if source == "digits":
-        return "digits", {}, lambda channels: digits.read(split)
-    folder = Path(os.path.abspath(Path(source).expanduser()))
-    if not folder.is_dir():
-        raise ValueError(_missing(source, folder))
+        return "digits", {}, Found(lambda channels, fit: digits.read(split))
+    folder = _folder(source)
     notes = _notes(folder / "classes.json")
-    splits = ("test", "val") if split == "test" else (split,)
-    if files := next(filter(None, (parquet.locate(folder, name) for name in splits)), None):
-        return recognise(folder.name) or folder.name, notes, partial(parquet.read, files)
-    if pair := mnist.locate(folder, split):
-        name = recognise(folder.name, pair[0].parent.parent.name) or folder.name
-        return name, notes, lambda channels: mnist.read(*pair)
+    for name in ("test", "val") if split == "test" else (split,):
+        every = {kind: one for kind, find in FORMATS.items() if (one := find(folder, name))}
+        if len(every) > 1:
+            raise ValueError(
+                f"{folder} holds several data sets ({', '.join(every)}): give the folder of one, or move it into its own."
+            )
+        # Last, because a folder of images may be anything.
+        found = next(iter(every.values()), None) or folders.find(folder, name)
+        if found:
+            return recognise(folder.name, *found.names) or folder.name, notes, found
+    known = recognise(folder.name)
     raise ValueError(
-        f"{folder} holds no {split} split: neither {split}.parquet nor IDX files such as "
-        "train-images-idx3-ubyte. Give the folder that holds the data set's files."
+        f"{folder} holds no {split} split: neither {split}.parquet nor IDX files such as train-images-idx3-ubyte, CIFAR's "
+        f"or MedMNIST's files, nor a folder of images for each class. "
+        + (f"For {known}, {DATASETS[known].advice}." if known else "Give the folder that holds the data set's files.")
     )
 
 
-def _missing(source: str, folder: Path) -> str:
+def _folder(source: str) -> Path:
+    """The folder meant: the path itself, else `data/NAME` for a data set's bare name."""
+    folder = Path(os.path.abspath(Path(source).expanduser()))
+    if folder.is_dir():
+        return folder
     name = recognise(source, folder.name)
     if name is None:
-        return f"there is no folder {source}. Give a data set's folder, or 'digits' for the embedded one."
-    return f"data set {name!r} is not at {source}: {DATASETS[name].advice}."
+        raise ValueError(f"there is no folder {source}. Give a data set's folder, or 'digits' for the embedded one.")
+    usual = Path("data", name)
+    if plain(source) == plain(name) and usual.is_dir():
+        return usual.absolute()
+    raise ValueError(f"data set {name!r} is not at {source}: {DATASETS[name].advice}.")
 
 
 def _notes(path: Path) -> dict[str, Any]:
@@ -121,11 +149,15 @@ def _floats(values: Any, what: str) -> tuple[float, ...]:
     return tuple(float(value) for value in values)
 
 
-def _class_names(name: str, known: DataSet | None, notes: dict[str, Any], labels: Tensor) -> tuple[str, ...]:
-    """Names in label order; numbers where nobody named the classes."""
+def _class_names(
+    name: str, known: DataSet | None, notes: dict[str, Any], found: tuple[str, ...], labels: Tensor
+) -> tuple[str, ...]:
+    """Names in label order: from classes.json, the files or what is known; numbers where nobody named the classes."""
     highest = int(labels.max())
-    names = tuple(notes.get("classes") or (known.classes if known else ()))
+    names = tuple(notes.get("classes") or found or (known.classes if known else ()))
     names = names or tuple(str(label) for label in range(highest + 1))
+    if found and len(names) != len(found):
+        raise ValueError(f"{notes['path']} names {len(names)} classes, but the data set has {len(found)}.")
     if highest >= len(names):
         row = int((labels >= len(names)).nonzero()[0])
         raise ValueError(

@@ -2,14 +2,13 @@
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from retrofit_core.data.images import Read, held
+from retrofit_core.data.images import Content, held
 
 SEED = 0  # of the train/test split, which is the same on every machine
 
 
-def read(split: str) -> tuple[Read, Tensor, tuple[int, int, int]]:
+def read(split: str) -> Content:
     """Reader of pixels (N, 1, 8, 8), labels (N,) int64 and the shape (1, 8, 8) of "train" (1,438 rows) or
     "test" (359 rows).
 

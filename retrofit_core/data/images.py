@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 Read = Callable[[Tensor], Tensor]  # row numbers (n,) int64 -> pixels (n, C, H, W) uint8
+Content = tuple[Read, Tensor, tuple[int, int, int]]  # reader, labels (N,) int64, shape (C, H, W)
 
 
-def held(pixels: Tensor, labels: Tensor) -> tuple[Read, Tensor, tuple[int, int, int]]:
+def held(pixels: Tensor, labels: Tensor) -> Content:
     """Reader, labels and shape of pixels that are in memory already, (N, C, H, W) uint8."""
     _, channels, height, width = pixels.shape
     return pixels.__getitem__, labels, (channels, height, width)
@@ -46,6 +47,7 @@ class Images:
         shape: (C, H, W).
         classes: class names in label order.
         mean, std: per channel, for pixels scaled to 0..1; a single value serves all channels.
+        mirrors: a mirror image belongs to the same class (not so for digits).
     """
 
     read: Read = field(repr=False)
@@ -56,6 +58,7 @@ class Images:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     split: str = "train"
+    mirrors: bool = True
 
     def __post_init__(self) -> None:
         for what in ("mean", "std"):

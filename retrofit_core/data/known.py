@@ -8,16 +8,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DataSet:
-    """What is known of a data set by its name; `advice` completes "data set 'x' is not here: "."""
+    """What is known of a data set by its name.
+
+    Fields:
+        advice: completes "data set 'x' is not here: "; what to download and where to put it.
+        size: side of the images that are meant where none is asked for; None: as they are.
+        margin: how much longer than that the shorter side is made before the centre is cut out.
+        mirrors: a mirror image belongs to the same class.
+    """
 
     classes: tuple[str, ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
     advice: str
+    size: int | None = None
+    margin: float = 1.0
+    mirrors: bool = True
 
 
-_IDX = "put the four IDX files of torchvision's {name} (packed or not) into {folder}/raw and give the path of '{root}'"
-_PARQUET = "put train.parquet and test.parquet (columns image, label) into a folder named {name} and give its path"
+_FETCH = "`retrofit data {name}` downloads it to data/{name}; or put {files} into a folder and give its path"
+_IDX = "the four IDX files of torchvision's {name} (packed or not)"
+_PARQUET = "train.parquet and test.parquet (columns image, label)"
 _DIGIT_NAMES = tuple("0123456789")
 _CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _FASHION = (
@@ -43,21 +54,57 @@ _CIFAR100 = (
 
 DATASETS = {
     # Measured on the training split of data/digits.py.
-    "digits": DataSet(_DIGIT_NAMES, (0.3055,), (0.3759,), "it comes with scikit-learn"),
-    "mnist": DataSet(_DIGIT_NAMES, (0.1307,), (0.3081,), _IDX.format(name="MNIST", folder="mnist/MNIST", root="mnist")),
+    "digits": DataSet(_DIGIT_NAMES, (0.3055,), (0.3759,), "it comes with scikit-learn", mirrors=False),
+    "mnist": DataSet(
+        _DIGIT_NAMES, (0.1307,), (0.3081,), _FETCH.format(name="mnist", files=_IDX.format(name="MNIST")), mirrors=False
+    ),
     "fashion-mnist": DataSet(
-        _FASHION,
-        (0.2860,),
-        (0.3530,),
-        _IDX.format(name="FashionMNIST", folder="fashion-mnist/FashionMNIST", root="fashion-mnist"),
+        _FASHION, (0.2860,), (0.3530,), _FETCH.format(name="fashion-mnist", files=_IDX.format(name="FashionMNIST"))
     ),
-    "cifar10": DataSet(_CIFAR10, (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616), _PARQUET.format(name="cifar10")),
+    "cifar10": DataSet(
+        _CIFAR10,
+        (0.4914, 0.4822, 0.4465),
+        (0.247, 0.2435, 0.2616),
+        _FETCH.format(name="cifar10", files=f"cifar-10-batches-py (unpacked cifar-10-python.tar.gz) or {_PARQUET}"),
+    ),
     "cifar100": DataSet(
-        _CIFAR100, (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762), _PARQUET.format(name="cifar100")
+        _CIFAR100,
+        (0.5071, 0.4865, 0.4409),
+        (0.2673, 0.2564, 0.2762),
+        _FETCH.format(name="cifar100", files=f"cifar-100-python (unpacked cifar-100-python.tar.gz) or {_PARQUET}"),
     ),
-    "bloodmnist": DataSet(_BLOOD, (0.795, 0.660, 0.696), (0.226, 0.255, 0.110), _PARQUET.format(name="bloodmnist")),
-    # Class names come from the folder's classes.json: subsets differ.
-    "tiny-imagenet": DataSet((), (0.480, 0.448, 0.398), (0.276, 0.269, 0.282), _PARQUET.format(name="tiny-imagenet")),
+    "bloodmnist": DataSet(
+        _BLOOD,
+        (0.795, 0.660, 0.696),
+        (0.226, 0.255, 0.110),
+        "download bloodmnist_64.npz from https://zenodo.org/records/10519652 into data/bloodmnist, or put "
+        f"{_PARQUET} into a folder named bloodmnist, and give the folder's path",
+    ),
+    # Class names come from the folder's words.txt or classes.json: subsets differ.
+    "tiny-imagenet": DataSet(
+        (),
+        (0.480, 0.448, 0.398),
+        (0.276, 0.269, 0.282),
+        "unpack http://cs231n.stanford.edu/tiny-imagenet-200.zip, or put train.parquet and val.parquet (columns image, "
+        "label) into a folder named tiny-imagenet, and give the folder's path",
+        size=64,
+    ),
+    "imagenet": DataSet(
+        (),
+        (0.485, 0.456, 0.406),  # torchvision's, of all its ImageNet weights
+        (0.229, 0.224, 0.225),
+        "download ILSVRC2012 from https://image-net.org (with an account), sort the images into "
+        "imagenet/train/<class id> and imagenet/val/<class id> as torchvision does, and give the path of 'imagenet'",
+        size=224,
+        margin=256 / 224,
+    ),
+}
+ALIASES = {
+    "tinyimagenet200": "tiny-imagenet",
+    "imagenet1k": "imagenet",
+    "ilsvrc2012": "imagenet",
+    "cifar10batchespy": "cifar10",
+    "cifar100python": "cifar100",
 }
 
 
@@ -68,5 +115,5 @@ def plain(name: str) -> str:
 
 def recognise(*names: str) -> str | None:
     """The key in DATASETS of the first name that is known, else None."""
-    by_plain_name = {plain(key): key for key in DATASETS}
+    by_plain_name = {plain(key): key for key in DATASETS} | ALIASES
     return next((by_plain_name[plain(name)] for name in names if plain(name) in by_plain_name), None)

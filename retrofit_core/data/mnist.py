@@ -8,31 +8,46 @@ import gzip
 import math
 import struct
 import zlib
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from retrofit_core.data.images import Read, held
+from retrofit_core.data.found import Found
+from retrofit_core.data.images import Content, held
+from retrofit_core.data.sizes import Fit
 
 PREFIXES = {"train": "train", "test": "t10k"}
 LARGEST = 4 << 30  # bytes in one file; a header that claims more is wrong
 
 
-def locate(folder: Path, split: str = "train") -> tuple[Path, Path] | None:
-    """The files of images and labels of a split: in the folder, in `raw` or `MNIST/raw`."""
+def find(folder: Path, split: str) -> Found | None:
+    """The split's IDX files: in the folder, its `raw`, or those of torchvision's MNIST and FashionMNIST.
+
+    Raises:
+        ValueError: both data sets lie side by side.
+    """
     prefix = PREFIXES.get(split)
+    pairs = []
     for place in (folder, folder / "raw", folder / "MNIST" / "raw", folder / "FashionMNIST" / "raw"):
-        found = [
+        files = [
             next((path for path in (place / name, place / f"{name}.gz") if path.is_file()), None)
             for name in (f"{prefix}-images-idx3-ubyte", f"{prefix}-labels-idx1-ubyte")
         ]
-        if found[0] and found[1]:
-            return found[0], found[1]
-    return None
+        if files[0] and files[1]:
+            pairs.append((files[0], files[1]))
+    if len(pairs) > 1:
+        places = " and ".join(str(images.parent) for images, _ in pairs)
+        raise ValueError(f"{folder} holds several data sets, in {places}: give the folder of one of them.")
+    return Found(partial(_read, *pairs[0]), names=(pairs[0][0].parent.parent.name,)) if pairs else None
 
 
-def read(images: Path, labels: Path) -> tuple[Read, Tensor, tuple[int, int, int]]:
+def _read(images: Path, labels: Path, channels: int, fit: Fit | None) -> Content:
+    return read(images, labels)
+
+
+def read(images: Path, labels: Path) -> Content:
     """Reader of pixels (N, 1, H, W) uint8, labels (N,) int64 and the shape (1, H, W).
 
     Raises:

@@ -3,10 +3,7 @@
 Labels are read at once; images are decoded with Pillow when their rows are asked for, and kept.
 """
 
-import io
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,19 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from PIL import Image
 from torch import Tensor
 
-from retrofit_core.data.images import Read
+from retrofit_core.data.decoding import Encoded, first_line, lazily, shape_of
+from retrofit_core.data.found import Found
+from retrofit_core.data.images import Content
+from retrofit_core.data.sizes import Fit
 
 # Columns of the same meaning in the hub's own CIFAR files.
 IMAGE_COLUMNS = ("image", "img")
 LABEL_COLUMNS = ("label", "fine_label")
-FORMATS = ("PNG", "JPEG", "WEBP", "BMP")  # Pillow's other decoders see no bytes from outside
-LARGEST_IMAGE = 4096 * 4096  # pixels; more is refused from the header, before anything is decoded
 MOST_CLASSES = 100_000
-KEPT = 1 << 30  # bytes of decoded pixels kept for the next request
-THREADS = min(4, os.cpu_count() or 1)
 
 
 def locate(folder: Path, split: str) -> list[Path]:
@@ -40,49 +35,38 @@ def locate(folder: Path, split: str) -> list[Path]:
     return []
 
 
-def read(files: Sequence[Path], channels: int) -> tuple[Read, Tensor, tuple[int, int, int]]:
+def find(folder: Path, split: str) -> Found | None:
+    """The split's parquet files in a folder."""
+    files = locate(folder, split)
+    return Found(partial(read, files)) if files else None
+
+
+def read(files: Sequence[Path], channels: int, fit: Fit | None = None) -> Content:
     """Reader, labels (N,) int64 and shape (C, H, W) of the images in these files, one after the other.
 
     Args:
         channels: 1 (grey) or 3 (RGB); images are converted.
+        fit: bring them to this size; without it all must have the size of row 0.
     Raises:
         ValueError: not a parquet file, a missing column, labels that are no counts, no rows; when rows are
-            read: an image that is missing, damaged, far too large, or of another size than row 0.
+            read: an image that is missing, damaged, far too large, or of another size.
     """
     tables = [_Table(path) for path in files]
     labels = torch.cat([table.labels for table in tables])
     if not len(labels):
         raise ValueError(f"{files[0]} holds no rows.")
-    first = tables[[len(table.labels) > 0 for table in tables].index(True)]
-    width, height = _open(first.encoded([0])[0], f"row 0 of {first.path}").size
-    shape = (channels, height, width)
-    return _reader(tables, shape), labels, shape
-
-
-def _reader(tables: "list[_Table]", shape: tuple[int, int, int]) -> Read:
-    """Rows -> pixels; what was decoded once is kept (pages of an untouched array cost no memory)."""
     starts = np.cumsum([0] + [len(table.labels) for table in tables])
-    keeps = int(starts[-1]) * int(np.prod(shape)) <= KEPT
-    kept = np.empty((int(starts[-1]) if keeps else 0, *shape), dtype=np.uint8)
-    known = np.zeros(len(kept), dtype=bool)
 
-    def decode(rows: np.ndarray) -> np.ndarray:
-        pixels = np.empty((len(rows), *shape), dtype=np.uint8)
+    def encoded(rows: np.ndarray) -> list[Encoded]:
+        images: list[Encoded] = [(b"", "")] * len(rows)
         for table, start, stop in zip(tables, starts[:-1], starts[1:], strict=True):
             places = np.flatnonzero((rows >= start) & (rows < stop))
-            pixels[places] = table.decode(rows[places] - start, shape)
-        return pixels
+            for place, image in zip(places, table.encoded(rows[places] - start), strict=True):
+                images[place] = image
+        return images
 
-    def read_rows(rows: Tensor) -> Tensor:
-        wanted = rows.numpy()
-        if not keeps:
-            return torch.from_numpy(decode(wanted))
-        new = np.unique(wanted[~known[wanted]])
-        kept[new] = decode(new)
-        known[new] = True
-        return torch.from_numpy(kept[wanted])
-
-    return read_rows
+    shape = shape_of(encoded(np.array([0]))[0], channels, fit)
+    return lazily(len(labels), shape, fit, encoded), labels, shape
 
 
 class _Table:
@@ -93,13 +77,15 @@ class _Table:
         try:
             self._names = pq.read_schema(path).names
         except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"{path} is not a readable parquet file: {_first_line(error)}") from error
+            raise ValueError(f"{path} is not a readable parquet file: {first_line(error)}") from error
         self._image_column = self._column(IMAGE_COLUMNS)
         self._images: Any = None  # a pyarrow array of bytes
         self.labels = self._read_labels(self._column(LABEL_COLUMNS))
 
-    def encoded(self, rows: Sequence[int] | np.ndarray) -> list[bytes]:
+    def encoded(self, rows: np.ndarray) -> list[Encoded]:
         """The encoded images of these rows of the file."""
+        if not len(rows):
+            return []
         if self._images is None:
             self._images = self._read_images()
         images = self._images.take(pa.array(rows, type=pa.int64())).to_pylist()
@@ -108,16 +94,7 @@ class _Table:
                 raise ValueError(
                     f"row {row} of {self.path} has no image bytes: only images embedded in the file are read."
                 )
-        return images
-
-    def decode(self, rows: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-        """Pixels of these rows of the file, (n, C, H, W) uint8, decoded by a few threads."""
-        if not len(rows):
-            return np.empty((0, *shape), dtype=np.uint8)
-        encoded = self.encoded(rows)
-        places = [f"row {row} of {self.path}" for row in rows]
-        with ThreadPoolExecutor(THREADS) as pool:
-            return np.stack(list(pool.map(partial(_pixels, shape=shape), encoded, places)))
+        return [(image, f"row {row} of {self.path}") for row, image in zip(rows, images, strict=True)]
 
     def _column(self, names: tuple[str, ...]) -> str:
         found = next((name for name in names if name in self._names), None)
@@ -129,7 +106,7 @@ class _Table:
         try:
             return pq.read_table(self.path, columns=[column])[column]
         except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"column {column!r} of {self.path} cannot be read: {_first_line(error)}") from error
+            raise ValueError(f"column {column!r} of {self.path} cannot be read: {first_line(error)}") from error
 
     def _read_labels(self, column: str) -> Tensor:
         values = self._read(column)
@@ -158,35 +135,3 @@ class _Table:
                 "with the field 'bytes' (an encoded image)."
             )
         return images
-
-
-def _open(data: bytes, where: str) -> Image.Image:
-    """The image, opened but not decoded."""
-    try:
-        image = Image.open(io.BytesIO(data), formats=FORMATS)
-    # Pillow's decoders raise what they like on damaged input; its size check may be a warning made an error.
-    except Exception as error:
-        raise ValueError(f"{where} cannot be decoded as an image: {_first_line(error)}") from error
-    if image.width * image.height > LARGEST_IMAGE:
-        raise ValueError(f"{where} is {image.width}x{image.height} pixels: more than {LARGEST_IMAGE} are refused.")
-    return image
-
-
-def _pixels(data: bytes, where: str, shape: tuple[int, int, int]) -> np.ndarray:
-    """One image as (C, H, W) uint8; its size is checked before it is decoded."""
-    channels, height, width = shape
-    image = _open(data, where)
-    if image.size != (width, height):
-        raise ValueError(
-            f"{where} is {image.width}x{image.height} pixels, but row 0 is {width}x{height}: "
-            f"all images must have one size; resize them first."
-        )
-    try:
-        pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"))  # (H, W) or (H, W, C)
-    except Exception as error:
-        raise ValueError(f"{where} cannot be decoded as an image: {_first_line(error)}") from error
-    return pixels.reshape(height, width, channels).transpose(2, 0, 1)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0][:200]

@@ -100,8 +100,8 @@ def test_known_data_sets_are_consistent():
     ("source", "message"),
     [
         ("nowhere", "there is no folder nowhere"),
-        ("data/cifar10", "put train.parquet and test.parquet .* into a folder named cifar10"),
-        ("MNIST", "data set 'mnist' is not at MNIST: put the four IDX files"),
+        ("data/cifar10", "`retrofit data cifar10` downloads it to data/cifar10; or put cifar-10-batches-py"),
+        ("MNIST", "data set 'mnist' is not at MNIST: .* put the four IDX files"),
     ],
 )
 def test_missing_data_set_says_where_to_put_it(source, message, tmp_path, monkeypatch):

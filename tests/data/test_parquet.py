@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from retrofit_core.data import load, parquet
+from retrofit_core.data import decoding, load
 
 from .conftest import encoded, write
 
@@ -50,15 +50,15 @@ def test_test_split_falls_back_to_validation(tmp_path, pixels):
 def test_only_wanted_rows_are_decoded_and_once(parquet_folder, monkeypatch):
     data = load(parquet_folder("cifar10"))
     decoded = []
-    original = parquet._pixels
-    monkeypatch.setattr(parquet, "_pixels", lambda *a, **k: decoded.append(a[1]) or original(*a, **k))
+    original = decoding.decoded
+    monkeypatch.setattr(decoding, "decoded", lambda *a, **k: decoded.append(a[1]) or original(*a, **k))
     data.pixels([1, 1])
     data.pixels([1])
     assert [place.split(" of ")[0] for place in decoded] == ["row 1"]
 
 
 def test_without_room_nothing_is_kept(parquet_folder, monkeypatch, pixels):
-    monkeypatch.setattr(parquet, "KEPT", 0)
+    monkeypatch.setattr(decoding, "KEPT", 0)
     data = load(parquet_folder("cifar10"))
     assert np.array_equal(data.pixels([2, 0]).numpy(), pixels[[2, 0]].transpose(0, 3, 1, 2))
 
@@ -67,8 +67,9 @@ def test_images_of_another_size_name_the_row(tmp_path, pixels):
     write(tmp_path / "train.parquet", [encoded(pixels[0]), encoded(pixels[1, :, :5])], [0, 1])
     data = load(tmp_path, **PLAIN)
     data.pixels([0])
-    with pytest.raises(ValueError, match=r"row 1 of .* is 5x4 pixels, but row 0 is 6x4"):
+    with pytest.raises(ValueError, match=r"row 1 of .* is 5x4 pixels, but row 0 is 6x4: give the size .* --size"):
         data.pixels([0, 1])
+    assert load(tmp_path, **PLAIN, size=4).pixels([0, 1]).shape == (2, 3, 4, 4)
 
 
 def damaged_images(pixels):
@@ -81,7 +82,7 @@ def damaged_images(pixels):
     tiff = io.BytesIO()
     Image.fromarray(pixels).save(tiff, "TIFF")
     yield "format not wanted", tiff.getvalue(), "row 1 of .* cannot be decoded as an image"
-    for side, message in ((20_000, "cannot be decoded|are refused"), (5_000, "are refused")):
+    for side, message in ((20_000, "cannot be decoded|are refused"), (9_000, "are refused")):
         yield f"bomb {side}", bomb(side), message
 
 
@@ -95,7 +96,7 @@ def bomb(side: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
 
 
-NAMES = ["empty", "no image", "truncated", "truncated jpeg", "format not wanted", "bomb 20000", "bomb 5000"]
+NAMES = ["empty", "no image", "truncated", "truncated jpeg", "format not wanted", "bomb 20000", "bomb 9000"]
 
 
 @pytest.mark.parametrize("case", range(len(NAMES)), ids=NAMES)

@@ -1,0 +1,19 @@
+"""The command line: data | train | finetune | fuse | evaluate | levels | app."""
+
+from collections.abc import Sequence
+
+# Importing a file registers its commands; help lists them in this order.
+from . import training  # noqa: F401  # isort: skip
+from . import commands  # noqa: F401  # isort: skip
+from .terminal import app
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code: 0 done, 2 cannot be done as asked, 130 interrupted."""
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="retrofit")
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0

@@ -1,0 +1,142 @@
+"""What the commands share: the application, guarded commands, common options, bar, tables, numbers."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ..architectures import PRESETS
+from ..monitor import Cancelled, Event, Monitor
+
+INTERRUPTED = 130  # what shells report for Ctrl-C
+out, err = Console(), Console(stderr=True)
+app = typer.Typer(
+    name="retrofit",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="Fuse trained neural networks into one by retrofitting, level by level, with a few hundred samples.",
+    epilog="Start with `retrofit train --out parents` (two digits networks that know five classes each), then "
+    "`retrofit fuse parents/*.safetensors --splits parents/splits.json --out fused.safetensors --evaluate`.",
+)
+
+
+def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a command whose errors are one sentence on standard error, and whose interruption is no traceback."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def guarded(*arguments: Any, **options: Any) -> None:
+            try:
+                function(*arguments, **options)
+            except ValueError as error:
+                err.print("Error:", error, soft_wrap=True, highlight=False, markup=False)
+                raise typer.Exit(2) from None
+            except (KeyboardInterrupt, Cancelled):
+                err.print("Interrupted. Nothing half-written was left; a run with --record goes on with --resume.")
+                raise typer.Exit(INTERRUPTED) from None
+
+        return app.command(name)(guarded)
+
+    return register
+
+
+Checkpoints = Annotated[list[Path], typer.Argument(help="Checkpoints (.safetensors, or .pt with tensors only).")]
+Data = Annotated[str, typer.Option(help='Folder of a data set (a folder of images a class, parquet, IDX, CIFAR or MedMNIST '
+                                   'files), or "digits", which is built in.')]  # fmt: skip
+Mean = Annotated[str | None, typer.Option(help='Channel means for a data set nobody knows, e.g. "0.5 0.5 0.5".')]
+Std = Annotated[str | None, typer.Option(help="Channel standard deviations, as --mean.")]
+Size = Annotated[
+    int | None,
+    typer.Option(help="Bring images to so many pixels a side: the shorter side resized, the centre kept."),
+]
+Arch = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Architecture of bare checkpoints: a preset ({', '.join(list(PRESETS)[:3])}, ...) or a JSON spec."
+    ),
+]
+Device = Annotated[str, typer.Option(help="auto (CUDA if present), cpu, cuda, cuda:1, ...")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Seed = Annotated[int, typer.Option(help="Same seed, same numbers.")]
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Monitor]:
+    """A bar on standard error: level and step, with what happens inside in words."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
+        task = bar.add_task("starting", total=None, detail="")
+
+        def show(event: Event) -> None:
+            if event["kind"] == "phase":
+                name = " ".join(str(event[key]) for key in ("level", "network", "name") if key in event)
+                bar.update(task, description=name, detail="")
+            elif event["kind"] == "epoch":
+                bar.update(task, detail=f"loss {event['loss']:.4g}")
+            elif event["kind"] == "level":
+                bar.update(task, description=str(event["name"]))
+            if event["kind"] in ("level", "step", "evaluate", "epoch"):
+                bar.update(
+                    task,
+                    completed=event.get("index", event.get("epoch", 0)),
+                    total=event.get("total", event.get("epochs")),
+                )
+
+        yield Monitor(show)
+
+
+def networks_table(networks: dict[str, dict[str, Any]]) -> Table:
+    table = new_table("network", "accuracy %", "loss", "calibration error")
+    for name, value in networks.items():
+        table.add_row(name, f"{value['accuracy']:.2f}", f"{value['loss']:.3f}", f"{value['calibration_error']:.3f}")
+    return table
+
+
+def new_table(*columns: str, title: str = "") -> Table:
+    """Fits 80 columns; the first column is never cut."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), title=title, title_justify="left")
+    for index, column in enumerate(columns):
+        table.add_column(column, no_wrap=index == 0)
+    return table
+
+
+def print_json(content: dict[str, Any]) -> None:
+    print(json.dumps(content, indent=1, default=str))
+
+
+def floats(text: str | None) -> tuple[float, ...] | None:
+    if text is None:
+        return None
+    return tuple(number(word, "--mean and --std") for word in text.replace(",", " ").split())
+
+
+def number(text: str, what: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{what}: {text!r} is not a number.") from None
+
+
+def check_output(out_file: Path | None, record: Path | None) -> None:
+    """Refuse what could not be written, before minutes of work."""
+    if out_file is None and record is None:
+        raise ValueError("say where the fused network goes: --out FILE.safetensors, or --record FOLDER.")
+    if out_file is not None:
+        if out_file.suffix != ".safetensors":
+            raise ValueError(
+                f"--out {out_file}: checkpoints are written as safetensors, so end the name in .safetensors."
+            )
+        parent = out_file.absolute().parent
+        if not parent.is_dir() or not os.access(parent, os.W_OK):
+            raise ValueError(f"--out {out_file}: the folder {parent} does not exist or cannot be written to.")

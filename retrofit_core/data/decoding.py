@@ -1,0 +1,134 @@
+"""Encoded images: opened with care, decoded when their rows are asked for, and kept."""
+
+import io
+import os
+import stat
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from retrofit_core.data.images import Read
+from retrofit_core.data.sizes import LARGEST_IMAGE, Fit, fitted
+
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP")  # Pillow's other decoders see no bytes from outside
+LARGEST_FILE = 1 << 28  # bytes of one encoded image
+KEPT = 1 << 30  # bytes of decoded pixels kept for the next request
+CHUNK = 256  # rows whose encoded bytes are in memory at once
+THREADS = min(4, os.cpu_count() or 1)
+
+Encoded = tuple[bytes | str, str]  # an image or its file, and how an error calls it
+
+
+def lazily(
+    count: int, shape: tuple[int, int, int], fit: Fit | None, encoded: Callable[[np.ndarray], Sequence[Encoded]]
+) -> Read:
+    """Rows -> pixels (n, C, H, W), decoded by a few threads; what was decoded once is kept where there is room.
+
+    Args:
+        count: rows there are.
+        encoded: row numbers (n,) -> their encoded images.
+    """
+    keeps = count * int(np.prod(shape)) <= KEPT
+    kept = np.empty((count if keeps else 0, *shape), dtype=np.uint8)  # pages of an untouched array cost no memory
+    known = np.zeros(len(kept), dtype=bool)
+
+    def decode(rows: np.ndarray, pixels: np.ndarray, places: np.ndarray) -> None:
+        with ThreadPoolExecutor(THREADS) as pool:
+            for start in range(0, len(rows), CHUNK):
+                images = encoded(rows[start : start + CHUNK])
+                found = pool.map(partial(decoded, shape=shape, fit=fit), *zip(*images, strict=True))
+                pixels[places[start : start + CHUNK]] = np.stack(list(found))
+
+    def read(rows: Tensor) -> Tensor:
+        wanted = rows.numpy()
+        if not keeps:
+            pixels = np.empty((len(wanted), *shape), dtype=np.uint8)
+            decode(wanted, pixels, np.arange(len(wanted)))
+            return torch.from_numpy(pixels)
+        new = np.unique(wanted[~known[wanted]])
+        decode(new, kept, new)
+        known[new] = True
+        return torch.from_numpy(kept[wanted])
+
+    return read
+
+
+def shape_of(first: Encoded, channels: int, fit: Fit | None) -> tuple[int, int, int]:
+    """(C, H, W) of all images: what they are brought to, else the size of the first one.
+
+    Raises:
+        ValueError: the first image is damaged or far too large.
+    """
+    image = opened(*first)  # also where the size is known: a folder of other files is told at once
+    return (channels, fit.crop, fit.crop) if fit else (channels, image.height, image.width)
+
+
+def opened(data: bytes | str, where: str) -> Image.Image:
+    """The image, opened but not decoded.
+
+    Raises:
+        ValueError: no readable file, no image, or more than LARGEST_IMAGE pixels by its header.
+    """
+    try:
+        content = data if isinstance(data, bytes) else _content(data)
+        image = Image.open(io.BytesIO(content), formats=FORMATS)
+    except OSError as error:
+        fault = f"cannot be read: {error.strerror}" if error.strerror else "cannot be decoded as an image"
+        raise ValueError(f"{where} {fault}{'' if error.strerror else ': ' + first_line(error)}.") from error
+    # Pillow's decoders raise what they like on damaged input; its size check may be a warning made an error.
+    except Exception as error:
+        raise ValueError(f"{where} cannot be decoded as an image: {first_line(error)}") from error
+    if image.width * image.height > LARGEST_IMAGE:
+        raise ValueError(f"{where} is {image.width}x{image.height} pixels: more than {LARGEST_IMAGE} are refused.")
+    return image
+
+
+def decoded(data: bytes | str, where: str, shape: tuple[int, int, int], fit: Fit | None) -> np.ndarray:
+    """One image as (C, H, W) uint8; its size is checked before it is decoded.
+
+    Raises:
+        ValueError: it is damaged, far too large, or of another size than the others and none was asked for.
+    """
+    channels, height, width = shape
+    image = opened(data, where)
+    if fit is None and image.size != (width, height):
+        raise ValueError(
+            f"{where} is {image.width}x{image.height} pixels, but row 0 is {width}x{height}: "
+            "give the size that all images shall have with --size."
+        )
+    try:
+        pixels = _converted(image, channels)
+        if fit:
+            return fitted(torch.from_numpy(pixels), fit).numpy()
+    except Exception as error:
+        raise ValueError(f"{where} cannot be decoded as an image: {first_line(error)}") from error
+    return pixels
+
+
+def _converted(image: Image.Image, channels: int) -> np.ndarray:
+    """(C, H, W) uint8. Transparency is dropped and EXIF's orientation ignored, as torchvision's ImageFolder does."""
+    if image.mode.startswith("I"):  # 16 bits a pixel, of which Pillow's own conversion keeps the lowest, clipped
+        image = Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
+    elif image.mode == "P":  # by way of RGBA, because Pillow warns about transparency in palettes
+        image = image.convert("RGBA")
+    pixels = np.array(image.convert("L" if channels == 1 else "RGB"))  # (H, W) or (H, W, C)
+    return np.ascontiguousarray(pixels.reshape(image.height, image.width, channels).transpose(2, 0, 1))
+
+
+def _content(path: str) -> bytes:
+    facts = os.stat(path)
+    if not stat.S_ISREG(facts.st_mode):  # a pipe would be waited for
+        raise ValueError("it is no regular file")
+    if facts.st_size > LARGEST_FILE:
+        raise ValueError(f"the file has {facts.st_size} bytes, more than {LARGEST_FILE} are refused")
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:200]

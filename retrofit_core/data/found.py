@@ -1,0 +1,23 @@
+"""What a file format answers when it is asked for a split of a folder."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from retrofit_core.data.images import Content
+from retrofit_core.data.sizes import Fit
+
+
+@dataclass(frozen=True)
+class Found:
+    """A split that a format has found; nothing is read before `read` is called.
+
+    Fields:
+        read: channels (1 or 3) and wanted size -> reader, labels, shape. Formats whose images have one size may leave
+            the size to their caller.
+        names: what else the data set may be called, beside the folder's name.
+        classes: class names in label order, where the files tell them.
+    """
+
+    read: Callable[[int, Fit | None], Content]
+    names: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()

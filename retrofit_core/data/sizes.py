@@ -1,0 +1,64 @@
+"""One size for all images: the usual transform for evaluation, on uint8 pixels."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from retrofit_core.data.images import Content
+
+LARGEST_SIDE = 4096  # that can be asked for
+LARGEST_IMAGE = 8192 * 8192  # pixels of one image, as stored or resized
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The shorter side becomes `resize` pixels long, then the central `crop` x `crop` pixels are kept."""
+
+    resize: int
+    crop: int
+
+
+def wanted_fit(size: int | None, default: int | None = None, margin: float = 1.0) -> Fit | None:
+    """The transform for images of `size` x `size`, else of the data set's own size; None: as they are.
+
+    Args:
+        margin: how much longer than the crop the resized shorter side is.
+    Raises:
+        ValueError: a size that is no number of pixels from 1 to LARGEST_SIDE.
+    """
+    side = default if size is None else size
+    if side is None:
+        return None
+    if isinstance(side, bool) or not isinstance(side, int) or not 1 <= side <= LARGEST_SIDE:
+        raise ValueError(f"--size is the side of the images in pixels, 1 to {LARGEST_SIDE}. Found {side}.")
+    return Fit(round(side * margin), side)
+
+
+def fitted(pixels: Tensor, fit: Fit) -> Tensor:
+    """(..., C, H, W) uint8 -> (..., C, crop, crop): torchvision's Resize and CenterCrop of tensors.
+
+    Raises:
+        ValueError: images so elongated that they would become huge.
+    """
+    height, width = pixels.shape[-2:]
+    short, long = min(height, width), max(height, width)
+    # The longer side is cut, not rounded, as torchvision does it.
+    longer = fit.resize * long // short
+    if longer * fit.resize > LARGEST_IMAGE:
+        raise ValueError(f"it is {width}x{height} pixels: far too elongated to be resized to {fit.resize}")
+    new_height, new_width = (longer, fit.resize) if height > width else (fit.resize, longer)
+    if (new_height, new_width) != (height, width):
+        batch = pixels.reshape(-1, *pixels.shape[-3:])
+        batch = interpolate(batch, (new_height, new_width), mode="bilinear", antialias=True)
+        pixels = batch.reshape(*pixels.shape[:-2], new_height, new_width)
+    top, left = round((new_height - fit.crop) / 2), round((new_width - fit.crop) / 2)
+    return pixels[..., top : top + fit.crop, left : left + fit.crop]
+
+
+def fitting(content: Content, fit: Fit | None) -> Content:
+    """A split whose images are brought to size as they are read; as it is where they have the size already."""
+    read, labels, (channels, height, width) = content
+    if fit is None or (height, width) == (fit.crop, fit.crop):
+        return content
+    return lambda rows: fitted(read(rows), fit).contiguous(), labels, (channels, fit.crop, fit.crop)

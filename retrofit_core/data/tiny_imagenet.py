@@ -1,0 +1,75 @@
+"""Tiny-ImageNet as its authors packed it: `wnids.txt`, `train/<id>/images/*.JPEG`, `val/images` with annotations.
+
+Classes are the ids by name, as in torchvision's ImageFolder, called as in `words.txt`. The test images have no labels,
+so the validation images are the test split.
+"""
+
+from functools import partial
+from pathlib import Path
+
+from retrofit_core.data.folders import images_in, read
+from retrofit_core.data.found import Found
+from retrofit_core.data.images import Content
+from retrofit_core.data.sizes import Fit
+
+
+def find(folder: Path, split: str) -> Found | None:
+    """The split's files in a folder with `wnids.txt` and `train`.
+
+    Raises:
+        ValueError: lists that cannot be read.
+    """
+    split = "val" if split == "test" else split
+    if not ((folder / "wnids.txt").is_file() and (folder / "train").is_dir()):
+        return None
+    ids = sorted(_lines(folder / "wnids.txt"))
+    if not ids or len(set(ids)) != len(ids):
+        raise ValueError(f"{folder / 'wnids.txt'} must list every class id once.")
+    return Found(partial(_read, folder, split, ids), names=("tiny-imagenet",), classes=_names(folder, ids))
+
+
+def _read(folder: Path, split: str, ids: list[str], channels: int, fit: Fit | None) -> Content:
+    notes = folder / "val" / "val_annotations.txt"
+    if split == "val" and notes.is_file():
+        files, labels = _annotated(notes, ids)
+        return read([[path] for path in files], labels, channels, fit)
+    # Also the validation images, where somebody has sorted them into folders.
+    return read([images_in(_within(folder / split, name)) for name in ids], range(len(ids)), channels, fit)
+
+
+def _annotated(notes: Path, ids: list[str]) -> tuple[list[str], list[int]]:
+    """The validation images in the order of the list, and their labels."""
+    label_of = {name: label for label, name in enumerate(ids)}
+    files, labels = [], []
+    for number, line in enumerate(_lines(notes), start=1):
+        file, name, *_ = [*line.split("\t"), ""]
+        if Path(file).name != file or name not in label_of:
+            raise ValueError(
+                f"line {number} of {notes} must be a file's name, a tab and one of the class ids: {line!r:.80}."
+            )
+        files.append(str(notes.parent / "images" / file))
+        labels.append(label_of[name])
+    if not files:
+        raise ValueError(f"{notes} lists no images.")
+    return files, labels
+
+
+def _within(folder: Path, name: str) -> Path:
+    """The class's folder; an id that would lead out of the data set has none."""
+    path = folder / name
+    if Path(name).name != name or not path.is_dir():
+        raise ValueError(f"{folder} has no folder for the class {name!r} of wnids.txt: unpack the data set again.")
+    return path
+
+
+def _names(folder: Path, ids: list[str]) -> tuple[str, ...]:
+    path = folder / "words.txt"
+    words = dict(line.split("\t", 1) for line in _lines(path) if "\t" in line) if path.is_file() else {}
+    return tuple(words.get(name, name) for name in ids)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read: {error}.") from error

@@ -1,0 +1,39 @@
+"""Training of classifiers from scratch and fine-tuning, at any size; RECIPES holds the settings."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from retrofit_core.data import Images
+from retrofit_core.monitor import Monitor
+from retrofit_core.training.loop import train
+from retrofit_core.training.optimizers import OPTIMIZERS
+from retrofit_core.training.recipes import PAPER_EPOCHS, RECIPES, recipe
+from retrofit_core.training.schedules import SCHEDULES
+
+__all__ = ["OPTIMIZERS", "PAPER_EPOCHS", "RECIPES", "SCHEDULES", "finetune", "recipe", "train"]
+
+
+def finetune(
+    model: nn.Module,
+    images: Images,
+    rows: Tensor | None = None,
+    *,
+    epochs: int = 200,
+    batch: int = 128,
+    learning_rate: float = 3e-4,
+    seed: int = 0,
+    state: str | Path | None = None,
+    monitor: Monitor | None = None,
+    device: str | torch.device | None = None,
+) -> list[dict[str, Any]]:
+    """Train on from the model's weights in place, with the paper's schedule: warm restarts, rate 3e-4, 200 epochs.
+
+    Everything else is the recipe "finetune" of the data set; arguments, results and errors are those of `train`, which
+    does the work. For Tiny-ImageNet the paper's rate is 1e-5.
+    """
+    settings = recipe("finetune", images.name, images.shape[1])
+    settings |= {"epochs": epochs, "batch": batch, "learning_rate": learning_rate}
+    return train(model, images, rows, **settings, seed=seed, state=state, monitor=monitor, device=device)

@@ -1,0 +1,120 @@
+"""A training's state after an epoch, as one safetensors file, so that it goes on after a kill with equal results.
+
+Tensors: "model/NAME", "best/NAME" (the best epoch's model), "optimizer/PARAMETER/KEY", "draws/NUMBER" (states of the
+random generators). The metadata hold, as JSON, what was set ("settings"), what was seen so far ("history", "best"), and
+the number of tensors.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from retrofit_core.checkpoints import read_metadata, read_tensors, write_tensors
+
+FORMAT = 1
+Quality = tuple[float, float]  # accuracy in per cent, minus the loss: the loss decides between equal accuracies
+
+
+@dataclass
+class Progress:
+    """What changes from epoch to epoch."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    generators: Sequence[torch.Generator]
+    history: list[dict[str, Any]] = field(default_factory=list)
+    """one dict a finished epoch"""
+    best: tuple[Quality, dict[str, Tensor]] | None = None
+    """the best epoch's quality and state_dict"""
+
+
+def digest(tensors: Mapping[str, Tensor]) -> str:
+    """A fingerprint of tensors with their names and shapes: SHA-256, its first 16 digits."""
+    found = hashlib.sha256()
+    for name, tensor in tensors.items():
+        found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} ".encode())
+        found.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return found.hexdigest()[:16]
+
+
+def write(path: Path, settings: dict[str, Any], progress: Progress) -> None:
+    """Write the state; the file appears whole or not at all."""
+    tensors = {f"model/{name}": tensor for name, tensor in progress.model.state_dict().items()}
+    if progress.best:
+        tensors |= {f"best/{name}": tensor for name, tensor in progress.best[1].items()}
+    for number, entries in progress.optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer/{number}/{key}": value for key, value in entries.items() if isinstance(value, Tensor)}
+    tensors |= {f"draws/{number}": draw.get_state() for number, draw in enumerate(progress.generators)}
+    best = progress.best and progress.best[0]
+    facts = {"format": FORMAT, "settings": settings, "history": progress.history, "best": best, "tensors": len(tensors)}
+    write_tensors(path, tensors, {"training": facts})
+
+
+def restore(path: Path, settings: dict[str, Any], progress: Progress) -> None:
+    """Bring model, optimiser, generators and history to where the file's writer was.
+
+    Raises:
+        ValueError: the file is damaged, is no training's state, or was written with other settings.
+    """
+    advice = f"Remove {path} to begin again."
+    try:
+        facts = read_metadata(path).get("training")
+    except ValueError as error:
+        raise ValueError(f"the state of the training is unusable: {error} {advice}") from error
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT or not isinstance(facts.get("settings"), dict):
+        raise ValueError(f"{path} is not the state of a training that this version can go on with. {advice}")
+    compare(facts["settings"], settings, f"{path} was written", advice)
+    try:
+        groups: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}, "draws": {}}
+        found = read_tensors(path)
+        if len(found) != facts["tensors"]:
+            raise ValueError(f"it has {len(found)} of {facts['tensors']} tensors")
+        for name, tensor in found.items():
+            kind, _, rest = name.partition("/")
+            groups[kind][rest] = tensor
+        progress.history = [dict(entry, epoch=int(entry["epoch"])) for entry in facts["history"]]
+        progress.model.load_state_dict(groups["model"])
+        if facts["best"] is not None:
+            accuracy, loss = map(float, facts["best"])
+            wanted = progress.model.state_dict()
+            progress.best = (
+                (accuracy, loss),
+                {name: torch.empty_like(value).copy_(groups["best"][name]) for name, value in wanted.items()},
+            )
+        _restore_optimizer(progress.optimizer, groups["optimizer"])
+        for number, draw in enumerate(progress.generators):
+            draw.set_state(groups["draws"][str(number)])
+    # A file of the right form with wrong contents: torch raises almost anything.
+    except (ValueError, KeyError, TypeError, RuntimeError, IndexError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0][:200]
+        raise ValueError(f"{path} does not fit this training ({reason}). {advice}") from error
+
+
+def _restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        number, key = name.split("/")
+        parameter = parameters[int(number)]
+        # In the parameter's memory layout, on which the speed of a step depends.
+        if tensor.shape == parameter.shape and tensor.dim():
+            tensor = torch.empty_like(parameter).copy_(tensor)
+        elif tensor.dim():
+            raise ValueError(f"the optimiser's {name} has shape {tuple(tensor.shape)}")
+        state.setdefault(int(number), {})[key] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def compare(stored: dict[str, Any], wanted: dict[str, Any], what: str, advice: str) -> None:
+    """Refuse to go on with other settings than a training was begun with; the message names the first that differs."""
+    for name in [*wanted, *(name for name in stored if name not in wanted)]:
+        if stored.get(name) != wanted.get(name):
+            raise ValueError(
+                f"{what} with {name} {stored.get(name)}, this training has {wanted.get(name)}: go on with the "
+                f"settings that it was begun with. {advice}"
+            )

@@ -1,0 +1,332 @@
+"""Image folders: layouts, order, sizes, and everything that may lie in a folder."""
+
+import os
+import struct
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from retrofit_core.data import DATASETS, decoding, load
+
+from .conftest import encoded
+from .test_parquet import bomb
+
+PLAIN = {"mean": 0.0, "std": 1.0}
+
+
+def colour(value, height=4, width=6):
+    """An image with its value in the red plane, so that rows can be told apart."""
+    pixels = np.random.default_rng(value).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    pixels[:, :, 0] = value
+    return pixels
+
+
+def put(folder, **images):
+    """One file for each keyword, encoded by its suffix: cat__1.png -> folder/cat/1.png."""
+    for number, (name, content) in enumerate(images.items()):
+        path = folder / name.replace("__", "/").replace("_dot_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else encoded(colour(content or number)))
+    return folder
+
+
+def animals(folder, split="train"):
+    return put(folder, **{f"{split}__cat__b_dot_png": 1, f"{split}__cat__a_dot_png": 2, f"{split}__dog__c_dot_PNG": 3,
+                          f"{split}__ant__deep__d_dot_png": 4})  # fmt: skip
+
+
+def test_rows_classes_and_pixels_are_those_of_torchvision(tmp_path):
+    from torchvision.datasets import ImageFolder
+
+    data = load(animals(tmp_path), **PLAIN)
+    theirs = ImageFolder(str(tmp_path / "train"))
+    assert list(data.classes) == theirs.classes == ["ant", "cat", "dog"]
+    assert data.labels.tolist() == theirs.targets
+    for row in range(4):
+        assert np.array_equal(data.pixels([row])[0].permute(1, 2, 0).numpy(), np.asarray(theirs[row][0]))
+    assert data.images[:, 0, 0, 0].tolist() == [4, 2, 1, 3]
+    assert data.name == tmp_path.name
+
+
+def test_val_and_test_take_the_classes_of_train(tmp_path):
+    animals(tmp_path)
+    put(tmp_path, val__dog__x_dot_png=9)
+    for split in ("val", "test"):  # the validation images, where there are no test images
+        data = load(tmp_path, split, **PLAIN)
+        assert data.classes == ("ant", "cat", "dog") and data.labels.tolist() == [2]
+    put(tmp_path, test__cat__x_dot_png=9)
+    assert load(tmp_path, "test", **PLAIN).labels.tolist() == [1]
+    put(tmp_path, test__horse__x_dot_png=9)
+    with pytest.raises(ValueError, match="test has the class folder 'horse', but .*train has not"):
+        load(tmp_path, "test", **PLAIN)
+
+
+def test_unlabelled_test_images_are_passed_over(tmp_path):
+    animals(animals(tmp_path), "val")
+    put(tmp_path, test__x_dot_png=9)
+    assert len(load(tmp_path, "test", **PLAIN)) == 4
+
+
+def test_a_folder_without_splits_is_divided_the_same_way_everywhere(tmp_path):
+    put(tmp_path, **{f"{name}__{number:02}_dot_png": 0 for name in ("a", "b") for number in range(20)})
+    train, test = load(tmp_path, **PLAIN), load(tmp_path, "test", **PLAIN)
+    assert torch.bincount(train.labels).tolist() == [16, 16]
+    assert torch.bincount(test.labels).tolist() == [4, 4]
+    seen = torch.cat([train.images, test.images]).flatten(1)
+    assert len(seen.unique(dim=0)) == 40
+    # Written out from numpy's documented generator: the first fifth of a permutation for each class in turn.
+    draw = np.random.default_rng(0)
+    expected = [np.sort(draw.permutation(20)[:4]) + 20 * k for k in range(2)]
+    assert test.images[:, 0, 0, 0].tolist() == np.concatenate(expected).tolist()
+    with pytest.raises(ValueError, match="holds no val split"):
+        load(tmp_path, "val", **PLAIN)
+
+
+def test_too_few_images_for_a_split(tmp_path):
+    put(tmp_path, a__1_dot_png=1, b__1_dot_png=1)
+    assert len(load(tmp_path, **PLAIN)) == 2
+    with pytest.raises(ValueError, match="too few images for a test split"):
+        load(tmp_path, "test", **PLAIN)
+
+
+def test_imagenet_gets_its_usual_transform(tmp_path):
+    from torchvision.transforms import CenterCrop, Compose, Resize
+
+    folder = tmp_path / "imagenet"
+    for name, size in (("n01__a", (300, 400)), ("n02__b", (517, 260)), ("n03__c", (100, 90))):
+        put(folder, **{f"train__{name}_dot_JPEG": encoded(np.asarray(smooth(*size)), "PNG")})
+    data = load(folder)
+    assert data.shape == (3, 224, 224) and data.mean == DATASETS["imagenet"].mean
+    assert data.classes == ("n01", "n02", "n03")
+    usual = Compose([Resize(256), CenterCrop(224)])  # on Pillow images, with Pillow's own code
+    for row, size in enumerate([(300, 400), (517, 260), (100, 90)]):
+        expected = np.asarray(usual(smooth(*size))).transpose(2, 0, 1).astype(int)
+        assert np.abs(data.images[row].numpy().astype(int) - expected).max() <= 1
+    assert load(folder, size=64).shape == (3, 64, 64)
+
+
+def smooth(height, width):
+    """A photograph-like image: noise at a twentieth of the size, enlarged."""
+    noise = np.random.default_rng(height).integers(0, 256, (height // 20, width // 20, 3), dtype=np.uint8)
+    return Image.fromarray(noise).resize((width, height), Image.Resampling.BICUBIC)
+
+
+def test_sizes_that_differ_need_a_size(tmp_path):
+    put(tmp_path, train__a__1_dot_png=1, train__b__2_dot_png=encoded(colour(2, 8, 5)))
+    data = load(tmp_path, **PLAIN)
+    with pytest.raises(ValueError, match=r"b/2.png is 5x8 pixels, but row 0 is 6x4: give the size .* with --size"):
+        data.images  # noqa: B018
+    assert load(tmp_path, size=4, **PLAIN).images.shape == (2, 3, 4, 4)
+
+
+@pytest.mark.parametrize("size", [0, -1, 5000, 2.5, True])
+def test_sizes_that_are_none(size):
+    with pytest.raises(ValueError, match="--size is the side of the images in pixels, 1 to 4096"):
+        load("digits", size=size)
+
+
+def test_size_of_data_in_memory():
+    from torchvision.transforms import Resize
+
+    data = load("digits", size=32)
+    assert data.shape == (1, 32, 32)
+    expected = np.asarray(Resize(32)(Image.fromarray(load("digits").images[5, 0].numpy())))
+    assert np.abs(data.pixels([5])[0, 0].numpy().astype(int) - expected.astype(int)).max() <= 1
+    assert data.pixels([]).shape == (0, 1, 32, 32)
+
+
+def modes():
+    grey = np.arange(24, dtype=np.uint8).reshape(4, 6) * 10
+    rgb = np.stack([grey] * 3, axis=2)
+    alpha = np.dstack([rgb, grey])
+    palette = Image.fromarray(grey).convert("P")
+    palette.info["transparency"] = bytes(range(256))
+    yield "grey", Image.fromarray(grey)
+    yield "16 bits", Image.fromarray(grey.astype(np.uint16) * 257)
+    yield "palette", palette
+    yield "alpha", Image.fromarray(alpha)
+    yield "grey with alpha", Image.fromarray(alpha).convert("LA")
+    yield "one bit", Image.fromarray(grey > 100)
+
+
+@pytest.mark.parametrize("kind", [name for name, _ in modes()])
+def test_every_kind_of_png_becomes_the_same_rgb(tmp_path, kind):
+    image = dict(modes())[kind]
+    (tmp_path / "train" / "a").mkdir(parents=True)
+    image.save(tmp_path / "train" / "a" / "1.png")
+    put(tmp_path, train__b__2_dot_png=1)
+    grey = np.asarray(dict(modes())["grey"])
+    expected = np.where(grey > 100, 255, 0) if kind == "one bit" else grey
+    assert np.array_equal(load(tmp_path, **PLAIN).pixels([0])[0].numpy(), np.stack([expected] * 3))
+
+
+def hostile(pixels=None):
+    jpeg = encoded(colour(1, 40, 60), "JPEG")
+    yield "truncated jpeg", jpeg[: len(jpeg) // 2], "cannot be decoded as an image"
+    yield "text", b"hello, I am a photograph", "cannot be decoded as an image"
+    yield "empty", b"", "cannot be decoded as an image"
+    yield "gif by another name", b"GIF89a" + bytes(40), "cannot be decoded as an image"
+    yield "bomb", bomb(9_000), "is 9000x9000 pixels: more than .* are refused"
+    yield "larger bomb", bomb(50_000), "cannot be decoded|are refused"
+    yield "elongated", elongated(), "far too elongated to be resized"
+    yield "svg", b"<svg onload='alert(1)'/>", "cannot be decoded as an image"
+
+
+def elongated():
+    """1 x 100,000 pixels: its shorter side at 224 pixels would make the longer one 22 million."""
+    return encoded(np.zeros((100_000, 1, 3), dtype=np.uint8))
+
+
+@pytest.mark.parametrize("case", [name for name, *_ in hostile()])
+@pytest.mark.parametrize("row", [0, 1])
+def test_hostile_files_are_named(tmp_path, case, row):
+    _, content, message = next(one for one in hostile() if one[0] == case)
+    names = ("a", "b") if row == 0 else ("b", "a")
+    put(tmp_path, **{f"train__{names[0]}__bad_dot_jpg": content, f"train__{names[1]}__good_dot_png": 1})
+    with pytest.raises(ValueError, match=f"bad.jpg.*({message})"):
+        load(tmp_path, size=224, **PLAIN).images  # noqa: B018
+
+
+def test_a_good_neighbour_is_still_read(tmp_path):
+    put(tmp_path, train__a__good_dot_png=1, train__b__bad_dot_jpg=b"text")
+    assert load(tmp_path, **PLAIN).pixels([0]).shape == (1, 3, 4, 6)
+
+
+def test_only_wanted_rows_are_opened(tmp_path, monkeypatch):
+    data = load(animals(tmp_path), **PLAIN)
+    opened = []
+    original = decoding._content
+    monkeypatch.setattr(decoding, "_content", lambda path: opened.append(os.path.basename(path)) or original(path))
+    data.pixels([2, 2]), data.pixels([2])
+    assert opened == ["b.png"]
+
+
+def test_large_sets_are_neither_kept_nor_read_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(decoding, "KEPT", 0)
+    monkeypatch.setattr(decoding, "CHUNK", 2)
+    data = load(animals(tmp_path), **PLAIN)
+    assert data.pixels([3, 0, 2, 1, 3])[:, 0, 0, 0].tolist() == [3, 4, 1, 2, 3]
+
+
+def test_an_empty_class_folder(tmp_path):
+    (animals(tmp_path) / "train" / "bee").mkdir()
+    put(tmp_path, train__bee__notes_dot_txt=b"none yet")
+    with pytest.raises(ValueError, match=r"class folder .*bee holds no images \(.jpg, .jpeg, .png, .webp, .bmp\)"):
+        load(tmp_path, **PLAIN)
+
+
+def test_images_of_formats_that_are_not_read_are_not_passed_over(tmp_path):
+    put(animals(tmp_path), train__cat__scan_dot_TIF=b"II*")
+    with pytest.raises(ValueError, match=r"cat/scan.TIF is no .jpg.*: convert it or take it out"):
+        load(tmp_path, **PLAIN)
+
+
+def test_hidden_files_and_folders_are_passed_over(tmp_path):
+    train = animals(tmp_path) / "train"
+    (train / "cat" / "._a.png").write_bytes(b"left by another system")
+    (train / ".cache").mkdir()
+    data = load(tmp_path, **PLAIN)
+    assert data.classes == ("ant", "cat", "dog") and len(data.images) == 4
+
+
+def test_a_single_class_folder_is_the_wrong_folder(tmp_path):
+    put(tmp_path, photos__cat__1_dot_png=1, photos__dog__1_dot_png=1)
+    with pytest.raises(
+        ValueError, match="single class folder 'photos': give the folder whose subfolders are the classes"
+    ):
+        load(tmp_path, **PLAIN)
+    assert len(load(tmp_path / "photos", **PLAIN)) == 2
+
+
+def test_class_names_that_differ_by_case(tmp_path):
+    put(tmp_path, train__Cat__1_dot_png=1, train__cat__2_dot_png=1)
+    if len(os.listdir(tmp_path / "train")) == 1:
+        pytest.skip("this file system does not tell upper from lower case")
+    with pytest.raises(ValueError, match="class folders 'Cat' and 'cat' of .*train differ by case only: rename one"):
+        load(tmp_path, **PLAIN)
+
+
+def test_links(tmp_path):
+    """To a class folder elsewhere: followed. To itself, nowhere, or around in a circle: named."""
+    animals(tmp_path / "a")
+    put(tmp_path / "elsewhere", owl__1_dot_png=1)
+    train = tmp_path / "a" / "train"
+    (train / "owl").symlink_to(tmp_path / "elsewhere" / "owl")
+    (train / "cat" / "again").symlink_to(train / "cat")  # a circle below a class folder is not entered
+    assert torch.bincount(load(tmp_path / "a", **PLAIN).labels).tolist() == [1, 2, 1, 1]
+    for target, message in (
+        (train, "lies within class"),
+        (train / "x", "leads nowhere, or to itself"),
+        (train / "cat", "x"),
+    ):
+        link = train / "x"
+        link.symlink_to(target)
+        with pytest.raises(ValueError, match=message):
+            load(tmp_path / "a", **PLAIN)
+        link.unlink()
+    (train / "cat" / "0.png").symlink_to("0.png")
+    with pytest.raises(ValueError, match=r"cat/0.png cannot be read: (Too many levels|No such file)"):
+        load(tmp_path / "a", **PLAIN).images  # noqa: B018
+
+
+def test_what_cannot_be_read(tmp_path, monkeypatch):
+    animals(tmp_path)
+
+    def refuse(path, *_):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", refuse)
+        with pytest.raises(ValueError, match="cannot be read: Permission denied"):
+            load(tmp_path, **PLAIN)
+    with monkeypatch.context() as patch:
+        patch.setattr("builtins.open", refuse)
+        with pytest.raises(ValueError, match=r"d.png cannot be read: Permission denied"):
+            load(tmp_path, **PLAIN)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="permissions do not bind root")
+@pytest.mark.parametrize("place", ["train", "train/cat", "train/cat/a.png"])
+def test_without_permission(tmp_path, place):
+    animals(tmp_path)
+    (tmp_path / place).chmod(0)
+    try:
+        with pytest.raises(ValueError, match="cannot be read: Permission denied"):
+            load(tmp_path, **PLAIN).images  # noqa: B018
+    finally:
+        (tmp_path / place).chmod(0o700)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(animals(tmp_path) / "train" / "cat" / "pipe.jpg")
+    with pytest.raises(ValueError, match="pipe.jpg cannot be decoded as an image: it is no regular file"):
+        load(tmp_path, **PLAIN).images  # noqa: B018
+
+
+def test_a_huge_file_is_not_read(tmp_path, monkeypatch):
+    path = put(animals(tmp_path), train__cat__a_dot_png=b"x") / "train" / "cat" / "a.png"
+    with path.open("r+b") as file:
+        file.truncate(1 << 33)  # sparse
+    with pytest.raises(ValueError, match=r"a.png .*: the file has 8589934592 bytes, more than"):
+        load(tmp_path, **PLAIN).pixels([1])
+
+
+def test_classes_json_renames_but_must_name_all(tmp_path):
+    animals(tmp_path)
+    (tmp_path / "classes.json").write_text('{"classes": ["Ameise", "Katze", "Hund"], "mean": [0.5], "std": [0.5]}')
+    assert load(tmp_path).classes == ("Ameise", "Katze", "Hund")
+    (tmp_path / "classes.json").write_text('["one", "two", "three", "four"]')
+    with pytest.raises(ValueError, match="classes.json names 4 classes, but the data set has 3"):
+        load(tmp_path, **PLAIN)
+
+
+def test_a_bmp_header_with_negative_sizes(tmp_path):
+    header = (
+        b"BM" + struct.pack("<IHHI", 100, 0, 0, 54) + struct.pack("<IiiHHIIiiII", 40, -6, -4, 1, 24, 0, 0, 0, 0, 0, 0)
+    )
+    put(tmp_path, train__a__1_dot_bmp=header + bytes(40), train__b__2_dot_png=1)
+    with pytest.raises(ValueError, match="1.bmp cannot be decoded"):
+        load(tmp_path, **PLAIN).images  # noqa: B018

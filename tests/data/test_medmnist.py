@@ -1,0 +1,138 @@
+"""MedMNIST's .npz files, and archives that are none."""
+
+import io
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+
+from retrofit_core.data import load, medmnist
+
+
+def arrays(n=5, side=6, seed=0, classes=8):
+    draw = np.random.default_rng(seed)
+    found = {}
+    for split in ("train", "val", "test"):
+        found[f"{split}_images"] = draw.integers(0, 256, (n, side, side, 3), dtype=np.uint8)
+        found[f"{split}_labels"] = draw.integers(0, classes, (n, 1), dtype=np.uint8)
+    return found
+
+
+def put(folder, name="bloodmnist.npz", packed=True, **changed):
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {key: value for key, value in (arrays() | changed).items() if value is not None}
+    (np.savez_compressed if packed else np.savez)(folder / name, **content)
+    return content
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_splits_are_the_arrays_of_the_file(tmp_path, packed):
+    content = put(tmp_path, packed=packed)
+    for split in ("train", "val", "test"):
+        data = load(tmp_path, split)
+        assert (data.name, data.shape, data.classes[6]) == ("bloodmnist", (3, 6, 6), "neutrophil")
+        assert data.labels.tolist() == content[f"{split}_labels"][:, 0].tolist()
+        assert np.array_equal(data.pixels([3, 0]).permute(0, 2, 3, 1).numpy(), content[f"{split}_images"][[3, 0]])
+
+
+def test_the_size_chooses_the_file(tmp_path):
+    small, large = arrays(side=28), arrays(side=64)
+    put(tmp_path, "bloodmnist.npz", **small)
+    put(tmp_path, "bloodmnist_64.npz", **large)
+    with pytest.raises(ValueError, match=r"several sizes of bloodmnist: choose one with --size \(28, 64\)"):
+        load(tmp_path)
+    for content, size in ((small, 28), (large, 64)):
+        found = load(tmp_path, size=size).images
+        assert np.array_equal(found.permute(0, 2, 3, 1).numpy(), content["train_images"])
+    with pytest.raises(ValueError, match="choose one with --size"):
+        load(tmp_path, size=32)
+    (tmp_path / "bloodmnist.npz").unlink()
+    assert load(tmp_path, size=32).shape == (3, 32, 32)
+
+
+def test_grey_sets_of_other_names(tmp_path):
+    content = put(tmp_path, "breastmnist_28.npz", train_images=np.arange(45, dtype=np.uint8).reshape(5, 3, 3))
+    data = load(tmp_path, mean=0.5, std=0.5)
+    assert data.shape == (3, 3, 3)
+    assert np.array_equal(data.images.numpy(), np.repeat(content["train_images"][:, None], 3, axis=1))
+
+
+def test_two_sets_in_one_folder(tmp_path):
+    put(tmp_path), put(tmp_path, "pathmnist_64.npz")
+    with pytest.raises(ValueError, match="holds the MedMNIST sets bloodmnist, pathmnist: put each into a folder"):
+        load(tmp_path)
+
+
+def test_pixels_are_unpacked_only_when_rows_are_asked_for(tmp_path, monkeypatch):
+    put(tmp_path)
+    unpacked = []
+    original = medmnist._array
+    monkeypatch.setattr(medmnist, "_array", lambda path, name: unpacked.append(name) or original(path, name))
+    data = load(tmp_path)
+    assert unpacked == ["train_labels"]
+    data.pixels([0]), data.pixels([1])
+    assert unpacked == ["train_labels", "train_images"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"train_images": np.array([[["x"]]] * 5, dtype=object)}, "train_images .* Python objects, which are never"),
+        ({"train_labels": np.array([[0]] * 5, dtype=object)}, "train_labels .* Python objects, which are never"),
+        ({"train_images": np.zeros((5, 6, 6, 3))}, r"type float64 and shape \(5, 6, 6, 3\): wanted are images"),
+        ({"train_images": np.zeros((5, 6, 6, 6, 3), np.uint8)}, "wanted are images"),
+        ({"train_images": np.zeros((5, 6, 6, 4), np.uint8)}, "wanted are images"),
+        ({"train_images": np.zeros((5, 0, 6, 3), np.uint8)}, "wanted are images"),
+        ({"train_images": np.zeros((4, 6, 6, 3), np.uint8)}, "holds 4 train images but 5 labels"),
+        ({"train_labels": np.zeros((5, 14), np.uint8)}, r"shape \(5, 14\): wanted is one whole number an image"),
+        ({"train_labels": np.zeros((5, 1))}, "type float64 .* one whole number an image"),
+        ({"train_labels": np.array([[0], [-1], [0], [0], [0]])}, "row 1 of train_labels .* has the label -1"),
+        ({"train_labels": np.array([[0], [1], [8], [0], [0]])}, "row 2 .* has the label 8, but it has 8 classes"),
+        ({"train_labels": np.zeros((0, 1), np.uint8), "train_images": np.zeros((0, 6, 6, 3), np.uint8)}, "no rows"),
+        ({"train_images": None}, "no readable array 'train_images': it is no MedMNIST file"),
+    ],
+)
+def test_unusable_arrays(tmp_path, changed, message):
+    put(tmp_path, **changed)
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"), [(1 << 40, "more than .* are refused"), (6, "not have the"), (4, "not have the")]
+)
+def test_a_header_that_lies(tmp_path, rows, message):
+    """More bytes claimed than there are, refused before they would be allocated; fewer than there are."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (rows, 3)})
+    with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("train_images.npy", header.getvalue() + bytes(15))
+    with pytest.raises(ValueError, match=message):
+        medmnist._array(tmp_path / "x.npz", "train_images")
+
+
+def test_damaged_archives(tmp_path):
+    put(tmp_path)
+    path = tmp_path / "bloodmnist.npz"
+    whole = path.read_bytes()
+    draw = np.random.default_rng(0)
+    for content in (b"", b"hello", whole[: len(whole) // 2], whole[-100:]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="bloodmnist.npz cannot be read"):
+            load(tmp_path)
+    for _ in range(60):
+        noisy = bytearray(whole)
+        for place in draw.integers(0, len(whole), 4):
+            noisy[place] = draw.integers(256)
+        path.write_bytes(noisy)
+        try:
+            assert load(tmp_path).images.dtype == torch.uint8
+        except ValueError as error:
+            assert len(str(error)) > 20
+
+
+def test_fortran_order(tmp_path):
+    images = np.asfortranarray(arrays()["train_images"])
+    put(tmp_path, train_images=images)
+    assert np.array_equal(load(tmp_path).images.permute(0, 2, 3, 1).numpy(), images)

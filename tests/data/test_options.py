@@ -1,0 +1,81 @@
+"""--size and --augment on their way through configs, records and checkpoints."""
+
+import dataclasses
+import json
+
+import pytest
+import torch
+
+from retrofit_core import runs
+from retrofit_core.architectures import build
+from retrofit_core.checkpoints import load_model, save_model
+from retrofit_core.cli import main
+from retrofit_core.data import load
+from retrofit_core.data.augment import copies
+from retrofit_core.data.splits import sharded, write_splits
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    """Two untrained networks for digits of 12 x 12 pixels, with the splits of a sharded pair."""
+    folder = tmp_path_factory.mktemp("parents")
+    files = [str(folder / f"parent-{k}.safetensors") for k in range(2)]
+    for k, file in enumerate(files):
+        model = build({"architecture": "cnn", "widths": [4, 6, 6], "channels": 1, "size": 12, "classes": 10}, seed=k)
+        save_model(model, file)
+    labels = load("digits").labels
+    write_splits(folder / "splits.json", sharded(labels, 2), labels, model_files=files, split="sharded")
+    return runs.RunConfig(models=tuple(files), splits=str(folder / "splits.json"), samples=40, size=12)
+
+
+def test_the_fusion_set_is_the_samples_and_their_copies(config):
+    plain = runs.read_inputs(config)
+    more = runs.read_inputs(dataclasses.replace(config, augment=2))
+    assert plain.fusion[0].shape == (40, 1, 12, 12) and more.fusion[0].shape == (120, 1, 12, 12)
+    assert torch.equal(more.fusion[0][:40], plain.fusion[0]) and torch.equal(more.fusion[1], plain.fusion[1].repeat(3))
+    again = runs.read_inputs(dataclasses.replace(config, augment=2))
+    assert torch.equal(more.fusion[0], again.fusion[0])
+    other = runs.read_inputs(dataclasses.replace(config, augment=2, auto_augment="cifar10"))
+    assert not torch.equal(more.fusion[0], other.fusion[0]) and torch.equal(other.fusion[0][:40], plain.fusion[0])
+
+
+def test_copies_are_drawn_from_the_seed_of_the_run(config):
+    inputs = runs.read_inputs(dataclasses.replace(config, augment=1))
+    train = load("digits", size=12)
+    rows = runs._balanced(train, 40, runs.read_splits(config.splits, config.models, len(train))[0], 0)
+    pixels, _ = copies(train, rows, 1, torch.Generator().manual_seed(0))
+    assert torch.equal(inputs.fusion[0], train.normalise(pixels))
+
+
+def test_choices_are_checked_before_anything_is_read(config):
+    with pytest.raises(ValueError, match="needs augmented copies: say how many of each image with --augment"):
+        runs.read_inputs(dataclasses.replace(config, auto_augment="cifar10", models=("nowhere",)))
+    with pytest.raises(ValueError, match="unknown AutoAugment policy 'x'"):
+        runs.read_inputs(dataclasses.replace(config, auto_augment="x", augment=1, models=("nowhere",)))
+
+
+def test_a_config_keeps_its_options_in_record_and_command(config):
+    full = dataclasses.replace(config, augment=2, auto_augment="svhn")
+    assert runs.RunConfig.from_json(full.to_json()) == full
+    assert "--augment 2 --auto-augment svhn" in full.command() and "--size 12" in full.command()
+    old = {name: value for name, value in config.to_json().items() if name not in ("size", "augment", "auto_augment")}
+    assert runs.RunConfig.from_json(old).size is None
+
+
+def test_the_size_travels_in_the_checkpoint(config, tmp_path, capsys):
+    fused = tmp_path / "fused.safetensors"
+    words = ["fuse", *config.models, "--splits", config.splits, "--samples", "40", "--size", "12", "--augment", "1"]
+    assert main([*words, "--out", str(fused), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["config"]["augment"] == 1
+    assert load_model(fused)[1]["size"] == 12
+    assert main(["evaluate", str(fused), "--json"]) == 0  # reads the size where it was kept
+    assert 0 <= json.loads(capsys.readouterr().out)["accuracy"] <= 100
+
+
+def test_training_keeps_the_size(tmp_path, capsys):
+    arch = json.dumps({"architecture": "cnn", "widths": [4, 4, 4]})
+    words = ["train", "--arch", arch, "--epochs", "1", "--parts", "2", "--size", "12", "--out", str(tmp_path), "--json"]
+    assert main(words) == 0
+    model, metadata = load_model(tmp_path / "parent-0.safetensors")
+    assert metadata["size"] == 12 and model.spec["size"] == 12
+    capsys.readouterr()
