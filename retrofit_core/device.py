@@ -11,8 +11,8 @@ from torch import nn
 
 #: Bytes that one chunk of unfolded rows may take; large enough for full-speed products, small enough for any machine.
 CHUNK_BYTES = 128 * 2**20
-#: Bytes of boundary tensors that the walk keeps before it recomputes them instead.
-CACHE_BYTES = 4 * 2**30
+#: Bytes that a level may take besides networks and data: sums, factors and kept boundary tensors.
+MEMORY = 8 * 2**30
 #: Bytes of pixels that training keeps on its device before it decodes them again for every epoch.
 PIXEL_BYTES = 2 * 2**30
 

@@ -3,15 +3,18 @@
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from .device import MEMORY
 from .fit import FITS
 from .grouping import GROUPINGS
-from .levels import Level, partition
+from .levels import Level, merged, partition
 from .registry import find
+from .walk import check_memory
 
 MIN_SAMPLES = {"ridge": 2, "gradient": 10}
 
@@ -38,9 +41,17 @@ def check(
     grouping: str | Callable[..., Any],
     fit: str,
     device: torch.device,
+    memory: int = MEMORY,
+    boundaries: str | int | Sequence[str] = "auto",
     **partition_options: Any,
 ) -> Plan:
     """Partition parents and target and refuse what cannot work, naming the level and the way out.
+
+    Networks of different depth are aligned: between two changes of the number of positions (the stages of a
+    convolutional network) the deeper ones join neighbouring levels until all have equally many.
+
+    Args:
+        boundaries: see `partition`; "auto" is "preactivations" for the ridge and "blocks" for gradient fits.
 
     Raises:
         ValueError: in every case that the paper's methods do not cover; see the sentences below.
@@ -54,17 +65,22 @@ def check(
     for index, model in enumerate(everyone):
         _check_weights(model, f"parent {index}" if index < len(models) else "the target")
     _check_precision(everyone)
+    if isinstance(boundaries, str) and boundaries == "auto":
+        boundaries = "blocks" if fit == "gradient" else "preactivations"
+    partition_options["boundaries"] = boundaries
     example = inputs[:2].to(device)
     parents = [
         _levels(_on(model, device), example, f"parent {index}", partition_options) for index, model in enumerate(models)
     ]
     model = copy.deepcopy(target if target is not None else models[0]).to(device)
     fused = _levels(model, example, "the target", partition_options)
+    *parents, fused = _aligned([*parents, fused])
     _check_shapes(parents, fused)
     _check_grouping(parents, fused, chosen)
     _check_folds(fused)
     if fit == "ridge":
         _check_affine(fused)
+    check_memory([*parents, fused], len(inputs), memory, fit)
     return Plan(parents, model, fused, chosen, fit)
 
 
@@ -119,12 +135,32 @@ def _levels(model: nn.Module, example: Tensor, who: str, options: dict[str, Any]
         raise ValueError(f"{who}: {error}") from error
 
 
+def _aligned(networks: list[list[Level]]) -> list[list[Level]]:
+    """Equally many levels in every stage, where the networks have the same stages; else as they are."""
+    stages = [[list(group) for _, group in groupby(levels[:-1], lambda level: level.positions)] for levels in networks]
+    orders = [[stage[0].positions for stage in network] for network in stages]
+    if len({len(levels) for levels in networks}) == 1 or any(order != orders[0] for order in orders):
+        return networks
+    counts = [min(map(len, alike)) for alike in zip(*stages, strict=True)]
+    return [
+        [merged(part) for stage, count in zip(network, counts, strict=True) for part in _parts(stage, count)]
+        + levels[-1:]
+        for network, levels in zip(stages, networks, strict=True)
+    ]
+
+
+def _parts(stage: list[Level], count: int) -> list[list[Level]]:
+    """A stage in `count` runs of levels, as equal as possible, the longer ones last."""
+    ends = [len(stage) * (k + 1) // count for k in range(count)]
+    return [stage[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
 def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
     counts = [len(levels) for levels in parents]
     if set(counts) != {len(fused)}:
         raise ValueError(
-            f"the parents have {counts} levels and the fused network {len(fused)}; they must have equally many. "
-            "Cut them alike with boundaries=<number of levels>."
+            f"the parents have {counts} levels and the fused network {len(fused)}; they must have equally many, or "
+            "change the number of positions alike. Cut them alike with boundaries=<number of levels> or [module names]."
         )
     for index, level in enumerate(fused):
         here = [levels[index] for levels in parents]

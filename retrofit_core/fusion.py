@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from . import device as devices
+from .batchnorm import reestimate
 from .eligibility import Plan, check
 from .fit import gradient, mapped_weights, ridge
 from .fit.mapping import is_channel_major
 from .fit.ridge import write_weights
-from .grouping import Grouping, ordered_like, same_index
+from .grouping import Grouping, ordered, ordered_like, same_index
 from .importance import IMPORTANCE, importance_scores, uniform
 from .levels import Level, rows
 from .moments import (
@@ -63,7 +64,7 @@ def fuse(
     importance_data: Any = None,
     importance_options: dict[str, Any] | None = None,
     target: nn.Module | None = None,
-    boundaries: str | int | Sequence[str] = "preactivations",
+    boundaries: str | int | Sequence[str] = "auto",
     toward: str = "zero",
     head: str = "scores",
     class_shares: Tensor | None = None,
@@ -72,7 +73,7 @@ def fuse(
     preset: str = "default",
     seed: int = 0,
     device: str | torch.device | None = None,
-    cache_bytes: int = devices.CACHE_BYTES,
+    memory: int = devices.MEMORY,
     leaves: Sequence[str] = (),
     monitor: Monitor | None = None,
     finished: Sequence[tuple[LevelReport, dict[str, Tensor]]] = (),
@@ -88,14 +89,15 @@ def fuse(
         fit: "ridge" (closed form) or "gradient".
         importance: a name in IMPORTANCE or a function; importance_data is "fusion" or one (inputs, labels) per parent.
         target: network of the fused architecture (widths); its weights do not matter to the linear methods.
-        boundaries, leaves: see `partition`.
+        boundaries, leaves: see `partition`; "auto" cuts at pre-activations for the ridge, at blocks for gradient fits.
+            Networks of unequal depth are aligned: see `eligibility.check`.
         toward: "zero" or "parents": where the ridge pulls the weights.
         head: targets of the class head: "scores" (Algorithm 1), "mean", or "shares" with class_shares (n, classes).
         weighted_loss: score-weighted MSE in gradient fits.
         preset: "default", or "paper" for the paper's hyper-parameters.
         seed: decides k-means starts, batches and perturbation; the same seed gives the same weights.
         device: "auto" (CUDA if present), "cpu", "cuda:1", ...
-        cache_bytes: budget for kept boundary tensors.
+        memory: bytes for a level's sums and for kept boundary tensors, which are recomputed where they do not fit.
         monitor: gets events and may cancel between steps.
         finished: levels of an earlier, interrupted run, with which to go on.
         on_level: called after each level with its index, report and weights.
@@ -112,7 +114,7 @@ def fuse(
     chosen = resolve(preset, grouping, fit, settings)
     inputs, labels = as_tensors(data)
     place = devices.pick(device)
-    plan = check(models, inputs, target=target, grouping=grouping, fit=fit, device=place,
+    plan = check(models, inputs, target=target, grouping=grouping, fit=fit, device=place, memory=memory,
                  boundaries=boundaries, leaves=leaves)  # fmt: skip
     _check_options(plan, toward, head, class_shares, fit)
     inputs = inputs.to(next(plan.model.parameters()).dtype)
@@ -120,7 +122,7 @@ def fuse(
                                     importance_options or {}, place, monitor)  # fmt: skip
     products = product_dtype(chosen["ridge"] if fit == "ridge" else None, inputs.dtype, place)
     clock = devices.Stopwatch(place)
-    walk = Walk(plan.parents, plan.fused, inputs, device=place, cache_bytes=cache_bytes, stopwatch=clock,
+    walk = Walk(plan.parents, plan.fused, inputs, device=place, memory=memory, stopwatch=clock,
                 monitor=monitor)  # fmt: skip
     reports: list[LevelReport] = []
     for index, level in enumerate(monitor.each("level", plan.fused)):  # Algorithm 1, line 1: bottom-up
@@ -139,7 +141,7 @@ def fuse(
             solution = solve(sums, chosen["ridge"], toward=W0) if fit == "ridge" else None
         with clock.phase("group"):  # line 4: R_1 ... R_d; class k stays class k at the head
             gram = solution.gram if solution else sums.zz
-            groups = _group(plan, index, gram, sums.zz, s, generator, grouping_options or {})
+            groups = _group(plan, walk, index, gram, sums.zz, s, generator, grouping_options or {})
             A = groups.averaging(s)  # lines 5-7: T = z A
         monitor.emit("phase", name="fit", level=level.name)
         if solution is not None:  # lines 8-9: the weights of the level
@@ -154,6 +156,7 @@ def fuse(
             on_level(index, reports[-1], {name: p.detach() for name, p in level.module.state_dict().items()})
     for level in plan.fused:
         level.put_back()
+    reestimate(plan.model, (batch.to(place) for batch in inputs.split(walk.batch)))
     config = {"grouping": str(grouping), "fit": fit, "importance": getattr(importance, "__name__", importance),
               "toward": toward, "head": head, "preset": preset, "seed": seed, "samples": len(inputs),
               "device": str(place), **chosen}  # fmt: skip
@@ -214,13 +217,22 @@ def _scores(
 
 
 def _group(
-    plan: Plan, index: int, gram: Tensor, zz: Tensor, s: Tensor, generator: torch.Generator, options: dict[str, Any]
+    plan: Plan,
+    walk: Walk,
+    index: int,
+    gram: Tensor,
+    zz: Tensor,
+    s: Tensor,
+    generator: torch.Generator,
+    options: dict[str, Any],
 ) -> Grouping:
     level = plan.fused[index]
     widths = tuple(parent[index].width for parent in plan.parents)
     if level.head:
         return same_index(gram, s, widths, level.width)
     groups = plan.grouping(gram, s, widths, level.width, generator=generator, **options)
+    if level.residual:  # the skip adds the neurons before the level, in their order
+        return ordered(groups, zz, s, *walk.stream(index))
     # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good.
     return ordered_like(groups, zz, s, torch.arange(widths[0], device=zz.device))
 
@@ -246,13 +258,20 @@ def _parents_weights(plan: Plan, walk: Walk, index: int, reports: list[LevelRepo
 
 
 def _start_at_parents(plan: Plan, walk: Walk, index: int, reports: list[LevelReport], A: Tensor) -> None:
-    """Start a gradient fit at parent 0's weights, or at the mapped mean of the parents' where shapes differ."""
-    level, parent = plan.fused[index], plan.parents[0][index]
-    state, own = parent.module.state_dict(), level.module.state_dict()
-    if {name: value.shape for name, value in state.items()} == {name: value.shape for name, value in own.items()}:
-        level.module.load_state_dict(state)
-    elif level.affine is not None and all(levels[index].affine is not None for levels in plan.parents):
+    """Start a gradient fit at parent 0's weights, or at the mapped mean of the parents' where shapes differ.
+
+    In levels of several layers those start at parent 0's weights that it has too, of the same name and shape; the
+    others keep the target's.
+    """
+    level, own = plan.fused[index], plan.fused[index].state()
+    known = {name: value for parent in plan.parents[0] for name, value in parent.state().items()}
+    known = {name: known[name] for name, value in own.items() if name in known and known[name].shape == value.shape}
+    affine = level.affine is not None and all(levels[index].affine is not None for levels in plan.parents)
+    if len(known) < len(own) and affine:
         write_weights(level, _parents_weights(plan, walk, index, reports) @ A)
+        return
+    for name, value in known.items():
+        own[name].copy_(value)
 
 
 def _fit_ridge(

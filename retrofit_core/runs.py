@@ -28,8 +28,10 @@ from .data import Images, load
 from .data.augment import POLICIES, copies
 from .data.sampling import balanced
 from .data.splits import read_splits
+from .device import MEMORY
 from .evaluation import ensemble, evaluate
 from .importance import IMPORTANCE
+from .levels import BOUNDARIES
 from .methods import METHODS
 from .monitor import Cancelled, Event, Monitor
 from .registry import find
@@ -77,6 +79,10 @@ class RunConfig:
     ridge: str | float = "auto"
     toward: str = "zero"
     head: str = "scores"
+    boundaries: str = "auto"
+    """"auto", "preactivations", "activations", "blocks", a number of levels, or module names separated by commas"""
+    memory: int | None = None
+    """Bytes for the sums of a level and for kept tensors; None for the library's default"""
     target: str | None = None
     """Checkpoint, spec or preset of the fused architecture; by default parent 0's"""
     arch: str | None = None
@@ -123,6 +129,13 @@ class RunConfig:
             else:
                 words += [flag, " ".join(map(str, value)) if isinstance(value, tuple) else str(value)]
         return shlex.join(words)
+
+
+def read_boundaries(text: str) -> str | int | list[str]:
+    """What `partition` takes, from a word, a number of levels or module names separated by commas."""
+    if text.isdigit():
+        return int(text)
+    return text if text in ("auto", *BOUNDARIES) else text.split(",")
 
 
 @dataclass(frozen=True)
@@ -245,6 +258,8 @@ def execute(
             importance_data=inputs.importance,
             target=inputs.target,
             toward=config.toward,
+            boundaries=read_boundaries(config.boundaries),
+            memory=config.memory or MEMORY,
             head=config.head,
             class_shares=inputs.shares,
             preset=config.preset,

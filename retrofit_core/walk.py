@@ -1,6 +1,7 @@
 """Runs parents and fused prefix level by level, so that they stand at the same boundary.
 
-Tensors at the boundary are kept while they fit into the budget and recomputed from the last kept ones else.
+Tensors at the boundary are kept while they and the level's sums fit into the budget, and recomputed from the last kept
+ones else.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,8 +12,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from . import lags
-from .device import CACHE_BYTES, CHUNK_BYTES, Stopwatch, rows_per_batch, sum_dtype
-from .levels import Level, compose
+from .device import CHUNK_BYTES, MEMORY, Stopwatch, rows_per_batch, sum_dtype
+from .levels import Level, compose, rows
 from .moments import Moments, Rows, dual_is_cheaper
 from .monitor import Monitor
 
@@ -27,7 +28,7 @@ class Walk:
         parents: the levels of each parent.
         fused: the levels of the fused network.
         inputs: (B, ...) fusion data; moved to the device batch by batch.
-        cache_bytes: budget for kept boundary tensors.
+        memory: bytes for the sums of a level and for kept boundary tensors.
     """
 
     def __init__(
@@ -37,14 +38,14 @@ class Walk:
         inputs: Tensor,
         *,
         device: torch.device,
-        cache_bytes: int = CACHE_BYTES,
+        memory: int = MEMORY,
         stopwatch: Stopwatch | None = None,
         monitor: Monitor | None = None,
     ) -> None:
         self.networks = [*parents, fused]
         self.fused = fused
         self.device = device
-        self.cache_bytes = cache_bytes
+        self.memory = memory
         self.stopwatch = stopwatch or Stopwatch(device)
         self.monitor = monitor or Monitor()
         self.samples = len(inputs)
@@ -66,7 +67,7 @@ class Walk:
         bias = inputs and level.affine is not None and level.affine.bias is not None
         p = _input_width(level) + bias if inputs else 0
         n = self.samples * level.positions
-        keep_rows = inputs and dual_is_cheaper(n, p, m) and 8 * n * (p + m) <= self.cache_bytes
+        keep_rows = inputs and dual_is_cheaper(n, p, m) and _dual_bytes(n, p, m) <= self.memory
         sums = Moments.zeros(m, p if inputs else None, bias=bias, device=self.device)
         by_lags = inputs and not keep_rows and lags.applies(level.affine)
         shared = lags.LagSums(level.affine.weight.shape[1], m, self.device) if by_lags and level.affine else None
@@ -104,6 +105,20 @@ class Walk:
         """The fused network's boundary tensor before level `index`, first batch."""
         return self._at(self.kept[0], len(self.networks) - 1, index)
 
+    def stream(self, index: int) -> tuple[Tensor, Tensor]:
+        """Inner products (m, width) of the parents' outputs with the fused network's inputs to a residual level, and
+        the inputs' squared lengths (width,)."""
+        axis, width = self.fused[index].axis, self.fused[index].width
+        m = sum(network[index].width for network in self.networks[:-1])
+        products = torch.zeros(m, width, dtype=torch.float64, device=self.device)
+        energies = products.new_zeros(width)
+        for h, outputs in self._outputs(index):
+            with self.stopwatch.phase("moments"):
+                x = rows(h, axis)
+                products += (self._side_by_side(outputs, index).T @ x).double()
+                energies += x.double().square().sum(0)
+        return products, energies
+
     def advance(self, index: int) -> None:
         """Let the fused network pass the level that was just fitted."""
         with self.stopwatch.phase("forward"):
@@ -131,8 +146,9 @@ class Walk:
         return compose(self.networks[network][before:passed], h.to(self.device))
 
     def _fits(self, index: int) -> bool:
-        numbers = sum(network[index].width * network[index].positions for network in self.networks)
-        return 4 * numbers * self.samples <= self.cache_bytes
+        """Whether the boundary tensors after this level can be kept beside the sums of this and the next level."""
+        sums = max(working_bytes(self.networks, k, self.samples) for k in range(index, min(index + 2, len(self.fused))))
+        return sums + _boundary_bytes(self.networks, index, self.samples) <= self.memory
 
     def _side_by_side(self, outputs: list[Tensor], index: int, dtype: torch.dtype | None = None) -> Tensor:
         """z: the parents' output rows (N, m), laid side by side and converted in one pass over memory."""
@@ -164,6 +180,51 @@ class Walk:
                 yield None, z
                 continue
             yield level.inputs(h[here], dtype, ones=bias), z
+
+
+def check_memory(networks: Sequence[Sequence[Level]], samples: int, memory: int, fit: str) -> None:
+    """Refuse a budget that one level alone exceeds.
+
+    Args:
+        networks: levels of the parents and, last, of the fused network.
+    Raises:
+        ValueError: names the level and the bytes.
+    """
+    for index, level in enumerate(networks[-1]):
+        need = working_bytes(networks, index, samples)
+        if fit == "gradient":  # inputs and targets of all samples
+            before = networks[-1][index - 1] if index else None
+            need += 4 * samples * level.positions * level.width
+            need += 4 * samples * before.positions * before.width if before else 0
+        if need > memory:
+            raise ValueError(
+                f"level {level.name!r} needs {need / 1e6:,.0f} MB for its sums, but the budget is {memory / 1e6:,.0f} MB. "
+                f"Allow at least memory={need} bytes (--memory), or fuse narrower networks."
+                + (" or fewer samples." if fit == "gradient" else "")
+            )
+
+
+def working_bytes(networks: Sequence[Sequence[Level]], index: int, samples: int) -> int:
+    """Bytes of the sums at a level and of what the solve makes of them, in the cheaper of its two forms.
+
+    Primal: xx, its factor, xz, phi, zz and G. Dual: rows and kernel. Levels that are not affine need zz alone.
+    """
+    level = networks[-1][index]
+    m = sum(network[index].width for network in networks[:-1])
+    if level.affine is None:
+        return 2 * 8 * m * m
+    n, p = samples * level.positions, _input_width(level) + 1
+    primal = 8 * (3 * p * p + 3 * p * m + 2 * m * m)
+    return min(primal, _dual_bytes(n, p, m)) if dual_is_cheaper(n, p, m) else primal
+
+
+def _dual_bytes(n: int, p: int, m: int) -> int:
+    return 8 * (2 * n * (p + 2 * m) + 3 * n * n + 2 * m * m)
+
+
+def _boundary_bytes(networks: Sequence[Sequence[Level]], index: int, samples: int) -> int:
+    """Of the tensors of all networks after a level, for all samples."""
+    return 4 * samples * sum(network[index].width * network[index].positions for network in networks)
 
 
 def _input_width(level: Level) -> int:

@@ -62,9 +62,9 @@ def test_budgets_and_batches_change_nothing(change, device, monkeypatch):
     expected = walked(device)
     options = {}
     if change == "no cache":
-        options = {"cache_bytes": 0}
+        options = {"memory": 0}
     elif change == "little cache":
-        options = {"cache_bytes": 4 * 3 * 5 * 9 * SAMPLES + 1}  # fits the second level, not the first
+        monkeypatch.setattr(Walk, "_fits", lambda self, index: index >= 1)
     elif change == "lags":
         monkeypatch.setattr("retrofit_core.lags.MIN_CHANNELS", 1)
     elif change == "batches of 7":
@@ -90,7 +90,7 @@ def test_few_rows_are_kept_in_the_dual_form_if_they_fit(device):
     few.moments(1, inputs=True)
     few.advance(1)
     assert isinstance(few.moments(2, inputs=True), Rows)
-    tight = Walk([first, second], fused, x[:4], device=device, cache_bytes=0)
+    tight = Walk([first, second], fused, x[:4], device=device, memory=0)
     assert not isinstance(tight.moments(2, inputs=True), Rows)
 
 

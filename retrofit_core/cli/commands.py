@@ -21,9 +21,9 @@ from ..data.augment import POLICIES
 from ..data.download import download
 from ..evaluation import ensemble, evaluate
 from ..importance import IMPORTANCE
-from ..levels import Level, partition
+from ..levels import BOUNDARIES, Level, partition
 from ..methods import METHODS
-from ..runs import RunConfig, checkpoint_metadata, execute, read_config
+from ..runs import RunConfig, checkpoint_metadata, execute, read_boundaries, read_config
 from .terminal import (
     Arch,
     Checkpoints,
@@ -43,7 +43,10 @@ from .terminal import (
     out,
     print_json,
     progress,
+    size_in_bytes,
 )
+
+CUTS = f"{', '.join(BOUNDARIES)}, a number of levels, or module names separated by commas"
 
 
 @command("data")
@@ -89,6 +92,10 @@ def fuse_command(
     toward: Annotated[str, typer.Option(help="Where the ridge pulls: zero, or parents (their own weights).")] = "zero",
     head: Annotated[str, typer.Option(help="Targets of the class head: scores (weighted by importance), mean, or shares "
                                       "(of the training rows per class; needs --splits).")] = "scores",
+    boundaries: Annotated[str, typer.Option(help=f"Where levels end: auto (pre-activations; for Gradient blocks), {CUTS}.")
+                          ] = "auto",
+    memory: Annotated[str | None, typer.Option(help="Memory for sums and kept tensors, e.g. 2GB; what does not fit is "
+                                               "computed again. Default: 8GB.")] = None,
     target: Annotated[str | None, typer.Option(help="Fused architecture: a checkpoint, preset or JSON spec. Default: "
                                                "parent 0's.")] = None,
     arch: Arch = None,
@@ -118,7 +125,8 @@ def fuse_command(
             importance_data=importance_data, fusion_from=fusion_from, splits=str(splits) if splits else None,
             samples=samples, importance_samples=importance_samples, seed=seed, preset=preset,
             ridge=ridge if ridge == "auto" or ridge.endswith("x") else number(ridge, "--ridge"), toward=toward, head=head,
-            target=target, arch=arch, mean=floats(mean), std=floats(std), size=size, augment=augment,
+            boundaries=boundaries, memory=size_in_bytes(memory), target=target, arch=arch,
+            mean=floats(mean), std=floats(std), size=size, augment=augment,
             auto_augment=auto_augment, device=device, evaluate=evaluate_,
         )  # fmt: skip
     folder = record or resume
@@ -210,8 +218,7 @@ def evaluate_command(
 @command("levels")
 def levels_command(
     model: Annotated[Path, typer.Argument(help="A checkpoint.")],
-    boundaries: Annotated[str, typer.Option(help="preactivations, activations, a number of levels, or module names "
-                                            "separated by commas.")] = "preactivations",
+    boundaries: Annotated[str, typer.Option(help=f"{CUTS}.")] = "preactivations",
     arch: Arch = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -220,12 +227,7 @@ def levels_command(
     Example: `retrofit levels vgg11.safetensors --boundaries activations`
     """
     network, metadata = load_model(model, arch)
-    wanted: Any = boundaries
-    if boundaries.isdigit():
-        wanted = int(boundaries)
-    elif boundaries not in ("preactivations", "activations"):
-        wanted = boundaries.split(",")
-    levels = partition(network, _example(metadata["architecture"]), wanted)
+    levels = partition(network, _example(metadata["architecture"]), read_boundaries(boundaries))
     if as_json:
         return print_json({"levels": [_describe(level) for level in levels]})
     table = new_table("level", "kind", "neurons", "rows per sample", "parameters", title=str(model))

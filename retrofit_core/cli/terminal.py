@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -126,6 +127,16 @@ def number(text: str, what: str) -> float:
         return float(text)
     except ValueError:
         raise ValueError(f"{what}: {text!r} is not a number.") from None
+
+
+def size_in_bytes(text: str | None) -> int | None:
+    """Bytes from "2GB", "500 MB" or a plain number of bytes."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)i?B?\s*", text, re.IGNORECASE)
+    if not found or float(found[1]) <= 0:
+        raise ValueError(f"--memory: {text!r} is not a size. Write, say, 2GB or 500MB.")
+    return int(float(found[1]) * 1000 ** " KMGT".index(found[2].upper() or " "))
 
 
 def check_output(out_file: Path | None, record: Path | None) -> None:

@@ -9,7 +9,7 @@ from .compare import adjusted_rand, adjusted_rand_matrix
 from .hungarian import hungarian
 from .kmeans import kmeans
 from .local_search import local_search
-from .order import ordered_like
+from .order import ordered, ordered_like
 from .same_index import same_index
 
 GROUPINGS = {
@@ -28,6 +28,7 @@ __all__ = [
     "hungarian",
     "kmeans",
     "local_search",
+    "ordered",
     "ordered_like",
     "pairwise_costs",
     "same_index",

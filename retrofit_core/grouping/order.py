@@ -14,17 +14,27 @@ def ordered_like(grouping: Grouping, gram: Tensor, scores: Tensor, reference: Te
         gram: (m, m) inner products in which nearness is measured.
         reference: (r,) neuron numbers; r may differ from the number of groups, the rest keeps its order.
     """
+    return ordered(grouping, gram, scores, gram[:, reference], gram.diagonal()[reference])
+
+
+def ordered(grouping: Grouping, gram: Tensor, scores: Tensor, products: Tensor, energies: Tensor) -> Grouping:
+    """The same groups, numbered so that group k's centroid lies as near as possible to the k-th of r given neurons.
+
+    Args:
+        gram: (m, m) inner products of the grouped neurons.
+        products: (m, r) inner products with the given neurons.
+        energies: (r,) their squared lengths.
+    """
     A = grouping.averaging(scores)
-    products = A.T @ gram  # (d, m)
-    costs = (products * A.T).sum(1)[:, None] - 2 * products[:, reference] + gram.diagonal()[reference]
-    groups, places = linear_sum_assignment(costs.cpu().numpy())
+    own = ((A.T @ gram) * A.T).sum(1)
+    groups, places = linear_sum_assignment((own[:, None] - 2 * A.T @ products + energies).cpu().numpy())
     new = torch.full((grouping.width,), -1, dtype=torch.long)
     new[torch.from_numpy(groups)] = torch.from_numpy(places)
     taken = set(places.tolist())
-    free = iter([place for place in range(max(grouping.width, len(reference))) if place not in taken])
+    free = iter([place for place in range(max(grouping.width, len(energies))) if place not in taken])
     for k in range(grouping.width):
         if new[k] < 0:
             new[k] = next(free)
-    # with more reference neurons than groups the places have gaps: close them, keeping the order
+    # with more given neurons than groups the places have gaps: close them, keeping the order
     new = new.argsort().argsort().to(grouping.labels.device)
     return Grouping(new[grouping.labels], grouping.width, grouping.cost, grouping.report)

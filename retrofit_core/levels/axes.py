@@ -1,0 +1,86 @@
+"""Which axis of a boundary tensor counts the neurons."""
+
+import operator
+from typing import Any
+
+from torch import fx, nn
+
+from .. import batchnorm
+
+CHANNELS_FIRST = (nn.Conv1d, nn.Conv2d, nn.Conv3d, *batchnorm.BATCHNORMS)
+CHANNELS_LAST = (nn.Linear, nn.LayerNorm, nn.Embedding)
+# They may keep the number of axes and still change what an axis means.
+REARRANGING = {"reshape", "view", "flatten", "unflatten", "movedim", "moveaxis", "swapaxes", "swapdims", "einsum"}
+
+
+def neuron_axis(node: fx.Node, modules: dict[Any, Any], name: str, given: int | None) -> int:
+    """Channels after a convolution, the last axis after a Linear or LayerNorm, the only axis of a flat tensor."""
+    dims = len(node.meta["value"])
+    if given is not None:
+        return given
+    axis = 1 if dims == 2 else _followed(node, modules, {})
+    if axis is None:
+        raise ValueError(
+            f"level {name!r} ends with a tensor of shape {tuple(node.meta['value'])} whose neuron axis is ambiguous. "
+            "Say which one it is with neuron_axis=1 (channels) or neuron_axis=-1 (tokens), or cut elsewhere."
+        )
+    return -1 if axis == dims - 1 > 1 else axis
+
+
+def _followed(node: fx.Node, modules: dict[Any, Any], seen: dict[fx.Node, int | None]) -> int | None:
+    """The neuron axis, counted from the left, followed from the layers that made it to a node's output.
+
+    None where no such layer is found, where the axes were moved about in another way than by a permutation, or
+    where the operands of a sum disagree.
+    """
+    if node in seen:
+        return seen[node]
+    seen[node] = None
+    if not node.meta.get("is_tensor") or node.op in ("placeholder", "get_attr"):
+        return None
+    target = modules.get(node.target) if node.op == "call_module" else None
+    operation = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
+    dims = len(node.meta["value"])
+    if isinstance(target, CHANNELS_FIRST) or operation in {"conv1d", "conv2d", "conv3d", "batch_norm"}:
+        axis = 1
+    elif isinstance(target, CHANNELS_LAST) or operation in {"linear", "layer_norm"} or _is_attention(node, modules):
+        axis = dims - 1
+    else:
+        axis = _carried(node, operation, modules, seen)
+    seen[node] = axis
+    return axis
+
+
+def _carried(node: fx.Node, operation: Any, modules: dict[Any, Any], seen: dict[fx.Node, int | None]) -> int | None:
+    """The neuron axis that an operation without neurons of its own takes over from its inputs."""
+    shape = node.meta["value"]
+    if operation in REARRANGING:
+        return None
+    if operation in {"permute", "transpose"}:
+        before, order = _followed(node.all_input_nodes[0], modules, seen), _order(node, operation, len(shape))
+        return order.index(before) if before in order else None
+    found = set()
+    for other in node.all_input_nodes:
+        if other.meta.get("is_tensor") and len(other.meta["value"]) == len(shape):
+            axis = _followed(other, modules, seen)
+            found |= {axis} if axis is not None and other.meta["value"][axis] == shape[axis] else set()
+    return found.pop() if len(found) == 1 else None
+
+
+def _order(node: fx.Node, operation: str, dims: int) -> list[int]:
+    """Which axis of its input each axis of a permutation is; empty if that is not told by plain numbers."""
+    numbers = [*node.args[1:], *node.kwargs.values()]
+    numbers = list(numbers[0]) if len(numbers) == 1 and isinstance(numbers[0], (tuple, list)) else numbers
+    axes = [number % dims for number in numbers if isinstance(number, int)]
+    if operation == "permute":
+        return axes
+    order = list(range(dims))
+    if len(axes) == 2:
+        order[axes[0]], order[axes[1]] = axes[1], axes[0]
+    return order if len(axes) == 2 else []
+
+
+def _is_attention(node: fx.Node, modules: dict[Any, Any]) -> bool:
+    """The first of the two things that nn.MultiheadAttention returns."""
+    source = node.args[0] if node.target is operator.getitem else None
+    return isinstance(source, fx.Node) and isinstance(modules.get(source.target), nn.MultiheadAttention)

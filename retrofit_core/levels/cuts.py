@@ -1,0 +1,131 @@
+"""Where a traced model is cut: places where exactly one tensor is alive."""
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from torch import fx, nn
+
+from .kinds import has_parameters, is_activation, is_preactivation, is_sum, parameter_count
+
+BOUNDARIES = ("preactivations", "activations", "blocks")
+
+
+def choose_cuts(
+    graph: fx.Graph, modules: dict[Any, Any], boundaries: str | int | Sequence[str], model: nn.Module
+) -> list[fx.Node]:
+    """The nodes after which to cut, the last one being the model's output; each segment holds parameters."""
+    single = _single_tensor_nodes(graph)
+    output = next(node for node in graph.nodes if node.op == "output").args[0]
+    if isinstance(boundaries, str) and boundaries not in BOUNDARIES:
+        raise ValueError(
+            f"unknown boundaries {boundaries!r}. Use 'preactivations', 'activations', 'blocks', a number of levels or a "
+            "list of module names."
+        )
+    if isinstance(boundaries, (str, int)):
+        is_end = is_activation if boundaries == "activations" else is_preactivation
+        wanted = _block_ends(graph, modules, single) if boundaries == "blocks" else []
+        wanted = wanted or [node for node in single if is_end(node, modules)]
+    else:
+        wanted = [_end_of(name, graph, single, model) for name in boundaries]
+    order = {node: index for index, node in enumerate(graph.nodes)}
+    cuts: list[fx.Node] = []
+    start, nodes = -1, list(graph.nodes)
+    for node in sorted(set(wanted), key=order.__getitem__):
+        here = nodes[start + 1 : order[node] + 1]
+        after = nodes[order[node] + 1 :]
+        if node is not output and has_parameters(here, modules) and has_parameters(after, modules):
+            cuts.append(node)
+            start = order[node]
+        elif node is not output and not isinstance(boundaries, (str, int)):
+            raise ValueError(f"boundary {node.name!r} leaves a level without parameters. Leave it out.")
+    if isinstance(boundaries, int):
+        cuts = _balanced(cuts, boundaries, nodes, modules)
+    return [*cuts, output]
+
+
+def _single_tensor_nodes(graph: fx.Graph) -> list[fx.Node]:
+    """Nodes after which their own output is the only tensor alive (integers such as batch sizes do not count)."""
+    nodes = list(graph.nodes)
+    order = {node: index for index, node in enumerate(nodes)}
+    alive: set[fx.Node] = set()
+    single = []
+    for index, node in enumerate(nodes):
+        if node.op == "output":
+            break
+        alive = {other for other in alive if max(order[user] for user in other.users) > index}
+        if node.op != "get_attr" and node.meta["holds_tensors"] and node.users:
+            alive.add(node)
+        if alive == {node} and node.meta["is_tensor"] and node.op != "placeholder":
+            single.append(node)
+    return single
+
+
+def _block_ends(graph: fx.Graph, modules: dict[Any, Any], single: list[fx.Node]) -> list[fx.Node]:
+    """Where residual blocks end, and where the stem before the first one does; empty without such blocks.
+
+    A block is a module in whose own forward two tensors are added, the outermost where they nest. Without an activation
+    function the stem is a mere embedding and goes with the first block; tokens that a selection drops after a
+    block do not count as its output.
+    """
+    nodes = list(graph.nodes)
+    paths = {node: [path for path, _ in node.meta.get("nn_module_stack", {}).values() if path] for node in nodes}
+    owners = {paths[node][-1] for node in nodes if is_sum(node) and paths[node]}
+    spans = {path: [node for node in nodes if path in paths[node]] for path in owners if not _outer(path, owners)}
+    ends = [span[-1] for span in spans.values() if span[-1] in single]
+    if not ends:
+        return []
+    start = min(nodes.index(span[0]) for span in spans.values())
+    stem = [node for node in single if nodes.index(node) < start]
+    if stem and any(is_activation(node, modules) for node in nodes[: nodes.index(stem[-1]) + 1]):
+        ends.append(stem[-1])
+    return [_after_selection(node) for node in ends]
+
+
+def _outer(path: str, owners: set[str]) -> bool:
+    """Whether a module lies within another one of these."""
+    return any(path.startswith(f"{other}.") for other in owners)
+
+
+def _after_selection(node: fx.Node) -> fx.Node:
+    user = next(iter(node.users))
+    return user if len(node.users) == 1 and user.target is operator.getitem else node
+
+
+def _end_of(name: str, graph: fx.Graph, single: list[fx.Node], model: nn.Module) -> fx.Node:
+    """The last node that module `name` computes, if one tensor is alive there."""
+    inside = [
+        node
+        for node in graph.nodes
+        if any(path == name for path, _ in node.meta.get("nn_module_stack", {}).values())
+        or (node.op == "call_module" and node.target == name)
+    ]
+    if not inside:
+        known = [path for path, _ in model.named_children()]
+        raise ValueError(f"boundaries: {name!r} is not a module that runs in the model. Its children are {known}.")
+    if inside[-1] not in single:
+        raise ValueError(
+            f"boundaries: after {name!r} more than one tensor is alive (a branch is open), so no level can end there. "
+            "Name the block that encloses the branch."
+        )
+    return inside[-1]
+
+
+def _balanced(cuts: list[fx.Node], n_levels: int, nodes: list[fx.Node], modules: dict[Any, Any]) -> list[fx.Node]:
+    """The n_levels - 1 cuts that make the largest level as small as possible, in parameters."""
+    if not 1 <= n_levels <= len(cuts) + 1:
+        raise ValueError(f"boundaries={n_levels}: this model can be cut into 1 to {len(cuts) + 1} levels.")
+    order = {node: index for index, node in enumerate(nodes)}
+    ends = [0, *(order[node] + 1 for node in cuts), len(nodes)]
+    sizes = [
+        sum(parameter_count(node, modules) for node in nodes[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True)
+    ]
+    # best[j] after i levels: (largest level, where each level ends) over the first j pieces
+    best: dict[int, tuple[int, list[int]]] = {0: (0, [])}
+    for _ in range(n_levels):
+        best = {
+            j: min((max(largest, sum(sizes[i:j])), [*stops, j]) for i, (largest, stops) in best.items() if i < j)
+            for j in range(1, len(sizes) + 1)
+            if any(i < j for i in best)
+        }
+    return [cuts[stop - 1] for stop in best[len(sizes)][1][:-1]]

@@ -1,0 +1,62 @@
+"""What nodes of a traced graph are: affine layers, activation functions, sums, owners of parameters."""
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+AFFINE = (nn.Linear, nn.Conv2d)
+TRANSPARENT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Identity)
+ACTIVATIONS = (
+    nn.ReLU, nn.GELU, nn.SiLU, nn.Hardswish, nn.LeakyReLU, nn.ELU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ReLU6,
+    nn.PReLU, nn.Mish,
+)  # fmt: skip
+ACTIVATION_FUNCTIONS = {
+    "relu",
+    "relu_",
+    "gelu",
+    "silu",
+    "hardswish",
+    "leaky_relu",
+    "elu",
+    "tanh",
+    "sigmoid",
+    "softplus",
+}
+ADDITIONS = {operator.add, operator.iadd, torch.add}
+
+
+def is_preactivation(node: fx.Node, modules: dict[Any, Any]) -> bool:
+    if node.op == "call_module":
+        return isinstance(modules[node.target], (*AFFINE, nn.Conv1d, nn.Conv3d))
+    return is_sum(node)
+
+
+def is_sum(node: fx.Node) -> bool:
+    """Whether two tensors that the model computes are added here."""
+    is_sum = (node.op == "call_function" and node.target in ADDITIONS) or (node.op, node.target) == (
+        "call_method",
+        "add",
+    )
+    inputs = [arg for arg in node.args if isinstance(arg, fx.Node) and arg.op != "get_attr" and arg.meta["is_tensor"]]
+    return is_sum and len(inputs) == 2
+
+
+def is_activation(node: fx.Node, modules: dict[Any, Any]) -> bool:
+    if node.op == "call_module":
+        return isinstance(modules[node.target], ACTIVATIONS)
+    name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
+    return node.op in ("call_function", "call_method") and name in ACTIVATION_FUNCTIONS
+
+
+def has_parameters(nodes: Iterable[fx.Node], modules: dict[Any, Any]) -> bool:
+    return any(parameter_count(node, modules) for node in nodes)
+
+
+def parameter_count(node: fx.Node, modules: dict[Any, Any]) -> int:
+    target = modules.get(node.target) if node.op in ("call_module", "get_attr") else None
+    if isinstance(target, nn.Module):
+        return sum(p.numel() for p in target.parameters())
+    return target.numel() if isinstance(target, nn.Parameter) else 0

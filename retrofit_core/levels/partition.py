@@ -1,0 +1,220 @@
+"""Levels of a model: traced, cut where exactly one tensor is alive, checked (paper sec. 3; docs/method.md)."""
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from .axes import neuron_axis as find_axis
+from .cuts import choose_cuts
+from .kinds import AFFINE, TRANSPARENT, is_sum, parameter_count
+from .level import Level, compose
+from .tracing import record_values, trace
+
+
+def partition(
+    model: nn.Module,
+    example: Tensor,
+    boundaries: str | int | Sequence[str] = "preactivations",
+    *,
+    leaves: Sequence[str] = (),
+    neuron_axis: int | None = None,
+) -> list[Level]:
+    """Cut a model into levels whose composition is the model.
+
+    BatchNorm is folded into the affine layer directly before it. The model is put into evaluation mode.
+
+    Args:
+        example: (B, ...) input, B >= 1; it fixes shapes and is used to check that the composition is right.
+        boundaries: "preactivations" (after every affine layer or residual sum where one tensor is alive),
+            "activations" (after every activation function), "blocks" (stem, each residual block, head; as
+            "preactivations" where there are no such blocks), a wanted number of levels, or names of modules after
+            which to cut.
+        leaves: names of submodules to take whole, for parts that torch.fx cannot trace.
+        neuron_axis: axis of the neurons at boundaries where the model does not tell.
+    Raises:
+        ValueError: the model cannot be traced or cut this way (with the reason and the way out), or a parameter would
+            lie in two levels.
+    """
+    graph, modules, folds = trace(model.eval(), leaves)
+    root = fx.GraphModule(modules, graph)
+    with torch.no_grad():
+        record_values(root, graph, example, model)
+    cuts = choose_cuts(graph, modules, boundaries, model)
+    segments = list(_segments(graph, cuts))
+    names = _names([(segment, after) for segment, _, after in segments], modules)
+    levels = [
+        _build_level(name, segment, before, after, modules, folds, head=after is cuts[-1], axis=neuron_axis)
+        for name, (segment, before, after) in zip(names, segments, strict=True)
+    ]
+    _refuse_tied_weights(levels)
+    _check_composition(model, levels, example, exact=not folds)
+    return levels
+
+
+def _segments(graph: fx.Graph, cuts: list[fx.Node]) -> Iterable[tuple[list[fx.Node], fx.Node, fx.Node]]:
+    before = next(node for node in graph.nodes if node.op == "placeholder")
+    segment: list[fx.Node] = []
+    pending = list(cuts)
+    for node in graph.nodes:
+        if node.op in ("placeholder", "output"):
+            continue
+        segment.append(node)
+        if node is pending[0] and len(pending) > 1:
+            yield segment, before, pending.pop(0)
+            before, segment = node, []
+    yield segment, before, pending[0]
+
+
+def _names(segments: list[tuple[list[fx.Node], fx.Node]], modules: dict[Any, Any]) -> list[str]:
+    """Each level's last layer with parameters, or the block around it at whose end the level ends, if that is unique."""
+    layers = [
+        str(next(node for node in reversed(segment) if parameter_count(node, modules)).target)
+        for segment, _ in segments
+    ]
+    blocks = [_common(layer, _path(after)) for layer, (_, after) in zip(layers, segments, strict=True)]
+    return [block if block and blocks.count(block) == 1 else layer for layer, block in zip(layers, blocks, strict=True)]
+
+
+def _path(node: fx.Node) -> str:
+    """The module whose forward computes a node."""
+    paths = [path for path, _ in node.meta.get("nn_module_stack", {}).values()]
+    return paths[-1] if paths else ""
+
+
+def _common(left: str, right: str) -> str:
+    """The innermost module in which both lie."""
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(left.split("."), right.split("."), strict=False))
+    return ".".join(part for part, _ in same)
+
+
+def _build_level(
+    name: str,
+    segment: list[fx.Node],
+    before: fx.Node,
+    after: fx.Node,
+    modules: dict[Any, Any],
+    folds: dict[str, tuple],
+    *,
+    head: bool,
+    axis: int | None,
+) -> Level:
+    owners = [node for node in segment if parameter_count(node, modules)]
+    why = _why_not_affine(segment, owners, after, modules)
+    affine = None if why else modules[owners[0].target]
+    prefix = None if why else _graph_module(segment, before, owners[0].args[0], modules)
+    shape = after.meta["value"]
+    axis = find_axis(after, modules, name, axis)
+    width = shape[axis]
+    return Level(
+        name=name,
+        module=_graph_module(segment, before, after, modules),
+        width=width,
+        axis=axis,
+        positions=shape.numel() // (shape[0] * width),
+        head=head,
+        affine=affine,
+        prefix=prefix,
+        why_not_affine=why,
+        folds=tuple(folds[str(node.target)] for node in owners if str(node.target) in folds),
+        residual=before.op != "placeholder" and _is_residual(segment, before, after, modules),
+    )
+
+
+def _is_residual(segment: list[fx.Node], before: fx.Node, after: fx.Node, modules: dict[Any, Any]) -> bool:
+    """Whether some sum adds what comes from `before` through no parameters, at an unchanged shape."""
+    free = {before}
+    for node in segment:
+        tensors = [other for other in node.all_input_nodes if other.meta.get("is_tensor")]
+        if tensors and all(other in free for other in tensors) and not parameter_count(node, modules):
+            free.add(node)
+    skips = [other for node in segment if is_sum(node) and node not in free for other in node.all_input_nodes]
+    return before.meta["value"] == after.meta["value"] and any(other in free for other in skips)
+
+
+def _why_not_affine(segment: list[fx.Node], owners: list[fx.Node], after: fx.Node, modules: dict[Any, Any]) -> str:
+    if len(owners) != 1:
+        return f"it holds {len(owners)} layers with parameters ({', '.join(str(node.target) for node in owners[:4])})"
+    target = modules[owners[0].target]
+    if not isinstance(target, AFFINE):
+        return f"its parameters belong to a {type(target).__name__}, not to a Linear or Conv2d"
+    if isinstance(target, nn.Conv2d) and target.groups > 1:
+        return f"its convolution is grouped (groups={target.groups})"
+    behind = segment[segment.index(owners[0]) + 1 : segment.index(after) + 1]
+    others = [
+        node for node in behind if not (node.op == "call_module" and isinstance(modules[node.target], TRANSPARENT))
+    ]
+    return f"{others[0].name!r} comes after its affine layer" if others else ""
+
+
+def _graph_module(segment: list[fx.Node], before: fx.Node, after: Any, modules: dict[Any, Any]) -> nn.Module:
+    """The part of the graph from tensor `before` to tensor `after` as a module that shares the parameters."""
+    graph = fx.Graph()
+    start = graph.placeholder("x")
+    copies: dict[fx.Node, Any] = {before: start}
+    needed = _needed_for(after, segment, before)
+
+    def here(node: fx.Node) -> Any:
+        if node not in copies:  # an integer from an earlier level
+            copies[node] = _integer(node, graph, start, here)
+        return copies[node]
+
+    for node in segment:
+        if node in needed:
+            copies[node] = graph.node_copy(node, here)
+    graph.output(copies[after])
+    used = {str(node.target) for node in graph.nodes if node.op in ("call_module", "get_attr")}
+    return fx.GraphModule({name: modules[name] for name in sorted(used)}, graph).eval()
+
+
+def _needed_for(after: fx.Node, segment: list[fx.Node], before: fx.Node) -> set[fx.Node]:
+    inside, needed, todo = set(segment), set(), [after]
+    while todo:
+        node = todo.pop()
+        if node in inside and node not in needed and node is not before:
+            needed.add(node)
+            todo.extend(node.all_input_nodes)
+    return needed
+
+
+def _integer(node: fx.Node, graph: fx.Graph, start: fx.Node, here: Callable[[fx.Node], Any]) -> Any:
+    """An integer that an earlier level computed: a batch size is read off this level's input, the rest is fixed."""
+    is_batch = (node.target is operator.getitem and node.args[1] == 0 and _is_shape(node.args[0])) or (
+        node.op == "call_method" and node.target == "size" and node.args[1:] == (0,)
+    )
+    if is_batch:
+        return graph.call_method("size", (start, 0))
+    if isinstance(node.meta["value"], int) and any(arg.meta.get("is_tensor") is False for arg in node.all_input_nodes):
+        return graph.node_copy(node, here) if not _is_shape(node.args[0]) else node.meta["value"]
+    return node.meta["value"]
+
+
+def _is_shape(node: Any) -> bool:
+    return isinstance(node, fx.Node) and isinstance(node.meta.get("value"), torch.Size) and not node.meta["is_tensor"]
+
+
+def _refuse_tied_weights(levels: list[Level]) -> None:
+    seen: dict[int, tuple[str, int]] = {}
+    for index, level in enumerate(levels):
+        for name, parameter in level.module.named_parameters():
+            first_name, first = seen.setdefault(id(parameter), (name, index))
+            if first != index:
+                raise ValueError(
+                    f"levels {levels[first].name!r} and {level.name!r} share the weights {first_name!r}: tied weights "
+                    "cannot be fitted one level at a time. Cut so that both uses lie in one level (boundaries=[...])."
+                )
+
+
+@torch.no_grad()
+def _check_composition(model: nn.Module, levels: list[Level], example: Tensor, *, exact: bool) -> None:
+    expected, found = model(example), compose(levels, example)
+    gap = (expected - found).abs().max().item() if expected.shape == found.shape else float("inf")
+    tolerance = 0.0 if exact else 1e-4 * max(1.0, expected.abs().max().item())
+    if not gap <= tolerance and torch.isfinite(expected).all():
+        raise ValueError(
+            f"partition does not reproduce the model: outputs differ by up to {gap:.2g} (tolerance {tolerance:.2g}). "
+            "Is its forward random or dependent on earlier calls? Name other boundaries with boundaries=[...]."
+        )
