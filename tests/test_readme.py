@@ -6,22 +6,34 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 README = Path(__file__).parent.parent / "README.md"
 
 
 @pytest.mark.slow
 def test_the_example_runs_as_pasted(tmp_path):
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
-    assert len(blocks) == 1
     program = tmp_path / "example.py"
-    program.write_text(blocks[0])
+    program.write_text(blocks()[0])
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, cwd=README.parent,
                           env=_environment(), timeout=300)  # fmt: skip
     assert done.returncode == 0, done.stderr
     accuracies = [float(found) for found in re.findall(r"(\d+\.\d) %", done.stdout)]
     assert len(accuracies) == 3
     assert accuracies[2] > max(accuracies[:2]) + 20  # the fused network knows what both parents know
+
+
+@pytest.mark.slow
+def test_two_networks_of_torchvision_are_fused_with_a_loader():
+    """On few and small images, and for one epoch."""
+    example = blocks()[1]
+    assert len(example.strip().splitlines()) <= 5
+    images = torch.randn(24, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    names = {"loader": DataLoader(TensorDataset(images), batch_size=8)}
+    exec(example.replace("loader)", "loader, epochs=1)"), names)
+    assert torch.isfinite(names["fused"](images)).all()
+    assert type(names["fused"]) is type(names["parents"][0])
 
 
 def test_every_file_that_the_map_names_exists():
@@ -39,6 +51,12 @@ def test_every_file_that_the_map_names_exists():
         if name and not (README.parent / path).exists():
             missing.append(path)
     assert named and not missing
+
+
+def blocks() -> list[str]:
+    found = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    assert len(found) == 2
+    return found
 
 
 def _environment():
