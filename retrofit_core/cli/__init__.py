@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 
 # Importing a file registers its commands; help lists them in this order.
-from . import (
-    commands,  # noqa: F401
-    training,  # noqa: F401, I001
-)
+from . import training  # noqa: F401  # isort: skip
+from . import commands  # noqa: F401  # isort: skip
 from .terminal import app
 
 __all__ = ["main"]
