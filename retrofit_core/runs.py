@@ -50,6 +50,8 @@ STATES = ("created", "running", "done", "failed", "cancelled")
 STATUS_INTERVAL = 0.3
 #: A running record whose status is older than this belongs to a worker that was killed.
 STALE_AFTER = 60.0
+#: Fields of RunConfig that records of the first version did not have.
+LATER = ("augment", "auto_augment", "size")
 SEALED = ("config.json", "levels.parquet", "arrays.npz", "fused.safetensors", "result.json", "metrics.json")
 
 
@@ -96,8 +98,10 @@ class RunConfig:
     """Also measure parents, ensemble, average and fused network on the test split"""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return json.loads(json.dumps(dataclasses.asdict(self)))
+        """Plain JSON types. LATER fields are left out at their defaults, so that older records stay equal to new ones."""
+        facts = dataclasses.asdict(self)
+        defaults = {field.name: field.default for field in dataclasses.fields(self) if field.name in LATER}
+        return json.loads(json.dumps({k: v for k, v in facts.items() if k not in defaults or v != defaults[k]}))
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> "RunConfig":

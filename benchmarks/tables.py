@@ -1,0 +1,83 @@
+"""Print the records in results/ as the Markdown tables of the README: `python benchmarks/tables.py`."""
+
+import json
+from typing import Any
+
+from machine import RESULTS
+
+ORDER = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
+SCORES = ("uniform", "conductance", "deeplift")
+PLAIN = ("toward zero, auto", "")
+
+
+def main() -> None:
+    for pair in ("cifar10-vgg11-noniid2", "cifar10-vgg11half-sharded2", "mnist-mlp-noniid2"):
+        records = [read(f"accuracy-{pair}-{fit}") for fit in ("linear", "gradient")]
+        print(accuracy([record for record in records if record]), "\n")
+    if found := read("speed"):
+        print(speed(found))
+
+
+def read(name: str) -> dict[str, Any] | None:
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def accuracy(records: list[dict[str, Any]]) -> str:
+    """Test accuracy of one pair: methods down, importance across, mean +- deviation over the fusion seeds."""
+    if not records:
+        return ""
+    cells = {(row["method"], row["importance"], row["ridge"]): row for record in records for row in record["rows"]}
+    reference = ", ".join(f"{name} {value:.2f}" for name, value in records[0]["reference"].items())
+    lines = [f"**{records[0]['pair']}** ({len(records[0]['seeds'])} fusion seeds; {reference})", ""]
+    lines += [f"| method | {' | '.join(SCORES)} |", "| --- |" + " --- |" * len(SCORES)]
+    variants = [(method, ridge) for method in ORDER for ridge in sorted({key[2] for key in cells if key[0] == method},
+                                                                       key=lambda r: (r not in PLAIN, r))]  # fmt: skip
+    for method, ridge in variants:
+        label = method if ridge in PLAIN else f"{method}, {ridge}"
+        found = [cells.get((method, score, ridge)) for score in SCORES]
+        lines.append(f"| {label} | " + " | ".join(map(cell, found)) + " |")
+    return "\n".join(lines)
+
+
+def cell(row: dict[str, Any] | None) -> str:
+    return "" if row is None else f"{row['mean']:.2f} ± {row['deviation'] or 0:.2f}"
+
+
+def speed(found: dict[str, Any]) -> str:
+    """Seconds, breakdown, floor and the direct form; k-means; conductance; the demo."""
+    machine = found["machine"]
+    lines = [f"**Time**, VGG11 pair, 400 samples ({machine['processor']}, {machine['threads']} threads)", "",
+             "| | HF-Linear | KF-Linear |", "| --- | --- | --- |"]  # fmt: skip
+    linear = [found["linear"][name] for name in ORDER[:2]]
+
+    def row(label: str, *values: str) -> None:
+        lines.append(f"| {label} | " + " | ".join(values) + " |")
+
+    row("seconds, median (least to most)",
+        *(f"{x['median seconds']:.1f} ({x['min']:.1f} to {x['max']:.1f})" for x in linear))  # fmt: skip
+    for phase in linear[0]["breakdown"]:
+        row(f"of these {phase}", *(f"{x['breakdown'][phase]:.1f}" for x in linear))
+    row("floor", *(f"{x['floor, seconds']:.1f}" for x in linear))
+    row("times the floor", *(f"{x['times the floor']:.1f}" for x in linear))
+    if "direct form, seconds" in linear[0]:
+        row("direct form, seconds", *(f"{x['direct form, seconds']:.0f}" for x in linear))
+        row("times faster than it", *(f"{x['times faster']:.1f}" for x in linear))
+    gradient = ", ".join(f"{name} {x['seconds']:.0f} s" for name, x in found["gradient"].items())
+    lines += ["", f"Gradient methods: {gradient}. Digits demo, cold to fused: "
+              f"{found['digits demo, cold to fused, seconds']:.1f} s.", ""]  # fmt: skip
+    for name, x in found["kmeans"].items():
+        lines.append(f"- k-means, n = 1024, k = 512, {name}: {x['ours, median seconds']:.2f} s, scikit-learn "
+                     f"{x['scikit-learn, median seconds']:.2f} s ({x['times faster']:.0f} times), inertia "
+                     f"{min(x['ours, inertia']):.5g} to {max(x['ours, inertia']):.5g} against "
+                     f"{min(x['scikit-learn, inertia']):.5g} to {max(x['scikit-learn, inertia']):.5g}")  # fmt: skip
+    x = found["conductance"]
+    lines.append(f"- conductance, all nine levels, {x['samples']} samples: {x['ours, seconds']:.1f} s, Captum level by level "
+                 f"{x['Captum level by level, seconds']:.1f} s ({x['times faster']:.1f} times), largest relative difference "
+                 f"{x['largest relative difference']:.1e}; bfloat16 {x['bfloat16, seconds']:.1f} s, least rank correlation "
+                 f"{x['bfloat16, least rank correlation']:.4f}")  # fmt: skip
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
