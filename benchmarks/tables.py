@@ -69,8 +69,8 @@ def speed(found: dict[str, Any]) -> str:
     for name, x in found["kmeans"].items():
         lines.append(f"- k-means, n = 1024, k = 512, {name}: {x['ours, median seconds']:.2f} s, scikit-learn "
                      f"{x['scikit-learn, median seconds']:.2f} s ({x['times faster']:.0f} times), inertia "
-                     f"{min(x['ours, inertia']):.5g} to {max(x['ours, inertia']):.5g} against "
-                     f"{min(x['scikit-learn, inertia']):.5g} to {max(x['scikit-learn, inertia']):.5g}")  # fmt: skip
+                     f"of a k-means++ start {x['ours, mean inertia of a k-means++ start']:.5g} against "
+                     f"{x['scikit-learn, mean inertia of a k-means++ start']:.5g} on average")  # fmt: skip
     x = found["conductance"]
     lines.append(f"- conductance, all nine levels, {x['samples']} samples: {x['ours, seconds']:.1f} s, Captum level by level "
                  f"{x['Captum level by level, seconds']:.1f} s ({x['times faster']:.1f} times), largest relative difference "
