@@ -301,7 +301,7 @@ def test_inputs_and_outputs():
 class Turned(nn.Module):
     """Channels and positions change places before an activation, at which a level may end."""
 
-    def __init__(self, turn: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, turn: Callable[[Tensor], Tensor] = lambda x: x.movedim(1, -1)) -> None:
         super().__init__()
         self.conv, self.fc, self.turn = nn.Conv2d(2, 3, 3), nn.Linear(3, 2), turn
 
@@ -329,7 +329,7 @@ def test_the_neuron_axis_is_followed_through_permutations(turn):
 @pytest.mark.parametrize(
     "turn",
     [
-        lambda x: x.movedim(1, -1),
+        Turned().turn,
         # Square, so that both orders of axes can be added: on the right they are positions.
         lambda x: x[:, :, :3, :3].permute(0, 2, 3, 1) + x[:, :, :3, :3],
     ],

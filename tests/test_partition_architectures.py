@@ -146,6 +146,65 @@ def test_levels_of_gradient_methods_end_at_blocks(name, boundaries, widths, posi
     assert_each_parameter_in_one_level(model, levels)
 
 
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("our resnet18", [(4, 64)] * 3 + [(8, 16)] * 2 + [(16, 4)] * 2 + [(32, 1)] * 2 + [(5, 1)]),
+        # Stem, of which the pooling is a part, blocks, head.
+        ("resnet18", [(64, 256)] * 3 + [(128, 64)] * 2 + [(256, 16)] * 2 + [(512, 4)] * 2 + [(1000, 1)]),
+        (
+            "resnet50",
+            [(64, 256)] + [(256, 256)] * 3 + [(512, 64)] * 4 + [(1024, 16)] * 6 + [(2048, 4)] * 3 + [(1000, 1)],
+        ),
+        # Embedding with the first block; the last one ends at the class token, all that the head reads.
+        ("our vit", [(12, 17), (12, 17), (12, 1), (5, 1)]),
+        # Its tokens are normalised before one of them is selected.
+        ("vit, torchvision's class", [(16, 5)] * 3 + [(1000, 1)]),
+        ("convnext_tiny", [(96, 256)] * 3 + [(192, 64)] * 3 + [(384, 16)] * 9 + [(768, 4)] * 3 + [(1000, 1)]),
+        # The blocks without a skip go with the next one that has one.
+        ("mobilenet_v3_small", [(24, 64)] * 2 + [(40, 16)] * 2 + [(48, 16)] + [(96, 4)] * 2 + [(1000, 1)]),
+        # No blocks: one layer each.
+        ("our vgg11, enlarged", [(3, 256), (4, 64), (4, 16), (5, 16), (5, 4), (10, 1)]),
+    ],
+)
+def test_blocks_are_found_without_names(name, expected):
+    make, shape, _ = NETWORKS[name]
+    model, x = make(), normal(3, *shape).float()
+    levels = partition(model, x, "blocks")
+    assert [(level.width, level.positions) for level in levels] == expected
+    assert_reproduces(model, levels, x, exact=not any(level.folds for level in levels))
+    assert_each_parameter_in_one_level(model, levels)
+
+
+class Nested(nn.Module):
+    """A block within a block, and a sum of the whole network's own, which has no name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.act = nn.Linear(4, 4), nn.Tanh()
+        self.outer = Skip(nn.Linear(4, 4), first=Skip(nn.Linear(4, 4)))
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.act(self.stem(x) + x)
+        return self.head(self.outer(x))
+
+
+class Skip(nn.Module):
+    def __init__(self, inner: nn.Module, first: nn.Module | None = None) -> None:
+        super().__init__()
+        self.first, self.inner = first or nn.Identity(), inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        return x.add(self.inner(x))
+
+
+def test_the_outermost_of_nested_blocks_counts():
+    levels = partition(Nested().eval(), normal(2, 4).float(), "blocks")
+    assert [level.parameters for level in levels] == [20, 40, 10]
+
+
 def test_the_enlarging_belongs_to_the_first_level():
     make, shape, _ = NETWORKS["our vgg11, enlarged"]
     model, x = make(), normal(2, *shape).float()
