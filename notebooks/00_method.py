@@ -454,7 +454,9 @@ assert (shares[owner, range(10)] > 0.5).all()
 result = METHODS["KF-Linear"](models, X, importance="conductance", importance_data=own_data, seed=0, device="cpu")
 for (name, ours), theirs in zip(fused_model.state_dict().items(), result.model.state_dict().values(), strict=True):
     print(f"{name:11} {tuple(ours.shape)!s:9} largest difference {(ours - theirs).abs().max():.0e}")
-    assert torch.allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+    assert torch.allclose(
+        ours, theirs, rtol=1e-3, atol=1e-3
+    )  # `fuse` multiplies in float32 here, the cells above in float64
 result.to_frame()[["level", "widths", "fused", "grouping error", "approximation error", "unavoidable error"]].round(3)
 
 # %% [markdown]

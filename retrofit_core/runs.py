@@ -51,7 +51,7 @@ STATUS_INTERVAL = 0.3
 #: A running record whose status is older than this belongs to a worker that was killed.
 STALE_AFTER = 60.0
 #: Fields of RunConfig that records of the first version did not have.
-LATER = ("augment", "auto_augment", "size")
+LATER = ("augment", "auto_augment", "boundaries", "memory", "size")
 SEALED = ("config.json", "levels.parquet", "arrays.npz", "fused.safetensors", "result.json", "metrics.json")
 
 

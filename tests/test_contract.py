@@ -36,10 +36,10 @@ NETWORKS = {
 }
 #: (architecture, fit or importance) -> why it is refused; everything else must work
 REFUSED = {
-    ("resnet", "ridge"): r"level 'layer1.0.conv2' is not affine in its weights: it holds 2 layers with parameters",
+    ("resnet", "ridge"): r"level 'layer1.0' is not affine in its weights: it holds 2 layers with parameters",
     ("vit", "ridge"): r"level 'blocks.0.attention.o' is not affine in its weights: it holds 7 layers with parameters",
-    ("vit", "deeplift"): r"DeepLIFT has no rule for the function unflatten\(\) in level 'embedding'",
-    ("residual", "ridge"): r"level 'blocks.0.conv2' is not affine in its weights: it holds 2 layers with parameters",
+    ("vit", "deeplift"): r"DeepLIFT has no rule for the function unflatten\(\) in level '(embedding|blocks.0)'",
+    ("residual", "ridge"): r"level 'blocks.0' is not affine in its weights: it holds 2 layers with parameters",
 }
 
 

@@ -14,7 +14,7 @@ from retrofit_core.batchnorm import BATCHNORMS, reestimate
 from retrofit_core.fusion import fuse
 from retrofit_core.grouping import Grouping, ordered
 from retrofit_core.levels import merged, partition
-from tests.networks import VGG_SHAPE, cnn, mlp, normal, widened
+from tests.networks import CNN_SHAPE, VGG_SHAPE, cnn, mlp, normal, widened
 from tests.properties import assert_close, assert_reproduces, assert_same_function, untouched
 
 GRADIENT = {"fit": "gradient", "epochs": 1, "device": "cpu"}
@@ -112,7 +112,7 @@ def test_blocks_on_a_residual_stream_are_known():
     assert [level.name for level in levels] == ["conv1", "layer1.0", "layer1.1", "layer2.0", "layer2.1", "fc"]
     assert [level.residual for level in levels] == [False, True, True, False, True, False]
     tokens = partition(vit(), x, "blocks")
-    assert [level.name for level in tokens] == ["blocks.0", "blocks.1", "blocks.2", "head"]
+    assert [level.name for level in tokens] == ["blocks.0", "blocks.1", "blocks.2.mlp.3", "head"]
     assert [level.residual for level in tokens] == [False, True, False, False]  # the last one selects the class token
 
 
@@ -132,7 +132,7 @@ def test_groups_take_the_order_of_the_stream():
 
 
 def test_merged_levels_are_one_level_with_the_same_tensors():
-    model, x = cnn(), normal(3, 2, 5, 5)
+    model, x = cnn(), normal(3, *CNN_SHAPE)
     levels = partition(model, x)
     joined = [merged(levels[:2]), *levels[2:]]
     assert_reproduces(model, joined, x)
@@ -205,7 +205,7 @@ def test_fused_networks_keep_useful_statistics():
 
 @pytest.mark.parametrize("fit", ["ridge", "gradient"])
 def test_too_small_a_budget_names_level_and_bytes(fit):
-    parents, x = [cnn(seed=k) for k in range(2)], normal(30, 2, 5, 5)
+    parents, x = [cnn(seed=k) for k in range(2)], normal(30, *CNN_SHAPE)
     options = {"fit": fit, "device": "cpu", **({"epochs": 1} if fit == "gradient" else {})}
     expected = fuse(parents, x, **options).model
     need = 1
@@ -222,7 +222,7 @@ def test_too_small_a_budget_names_level_and_bytes(fit):
 
 
 def test_an_ample_budget_keeps_the_boundary_tensors():
-    model, x = cnn(), normal(30, 2, 5, 5)
+    model, x = cnn(), normal(30, *CNN_SHAPE)
     levels = partition(model, x[:2])
     keeping = walk.Walk([levels], levels, x, device=torch.device("cpu"))
     keeping.moments(0, inputs=True)

@@ -366,22 +366,24 @@ def level_table(table: pd.DataFrame) -> None:
     """Widths, errors and seconds of each level."""
     shown = pd.DataFrame({
         "level": [f"{index + 1} · {name}" for index, name in enumerate(table["level"])],
-        "kind": table["kind"], "neurons": table["widths"], "fused": table["fused"], "fit": table["form"],
+        "neurons": [f"{widths} → {fused}" for widths, fused in zip(table["widths"], table["fused"], strict=True)],
         "grouping": 100 * table["grouping share"], "approximation": 100 * table["approximation share"],
-        "seconds": table["seconds"],
+        "seconds": table["seconds"], "kind": table["kind"], "fit": table["form"],
     })  # fmt: skip
     number_ = st.column_config.NumberColumn
     st.dataframe(
         shown, hide_index=True, alt="One row per level: widths, grouping error, approximation error, seconds.",
         column_config={
             "level": st.column_config.TextColumn("level", pinned=True),
-            "neurons": st.column_config.TextColumn("neurons", help="Of each parent."),
-            "fused": number_("fused", help="Neurons of the fused level, which is the number of clusters."),
+            "neurons": st.column_config.TextColumn(
+                "neurons", help="Of each parent → of the fused level, which is the number of clusters.", width=100),
             "fit": st.column_config.TextColumn("fit", help="primal or dual: closed form; gradient: gradient descent."),
-            "grouping": number_("grouping %", format="%.2f", help="Grouping error: neurons against their cluster's centre."),
-            "approximation": number_("approx. %", format="%.2f",
+            "grouping": number_("grouping %", format="%.2f", width=78,
+                                help="Grouping error: neurons against their cluster's centre."),
+            "approximation": number_("approx. %", format="%.2f", width=74,
                                      help="Approximation error: the fitted level against the clusters' centres."),
-            "seconds": number_("seconds", format="%.2f", help="Forward passes, moments, grouping and fit of this level."),
+            "seconds": number_("seconds", format="%.2f", width=64,
+                               help="Forward passes, moments, grouping and fit of this level."),
         },
     )  # fmt: skip
 

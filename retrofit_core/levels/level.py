@@ -81,7 +81,8 @@ def merged(levels: Sequence[Level]) -> Level:
         module=nn.Sequential(*(level.module for level in levels)),
         affine=None,
         prefix=None,
-        why_not_affine=f"it joins {len(levels)} levels ({', '.join(level.name for level in levels)})",
+        why_not_affine=f"it joins {len(levels)} levels ({', '.join(level.name for level in levels)}) to match a shallower "
+        "network",
         folds=tuple(fold for level in levels for fold in level.folds),
         residual=all(level.residual for level in levels),
     )
