@@ -49,11 +49,17 @@ def product_rate(dtype: torch.dtype, size: int = 3072) -> float:
     return 2 * size**3 / min(times)
 
 
+def read(name: str) -> dict[str, Any]:
+    """The record results/NAME.json, empty if there is none."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
 def write(name: str, content: dict[str, Any]) -> None:
     """Write results with the machine's facts to results/NAME.json."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps({"machine": facts(), **content}, indent=1) + "\n")
+    path.write_text(json.dumps({**content, "machine": facts()}, indent=1) + "\n")
     print(f"written to {path.relative_to(Path(__file__).parent.parent)}")
 
 

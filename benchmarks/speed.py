@@ -1,7 +1,7 @@
 """Time of the linear methods on the VGG pair beside floor and direct form; k-means; conductance; the digits demo.
 
-    python benchmarks/speed.py              everything (about 20 minutes on two cores, most of it the direct form)
-    python benchmarks/speed.py --no-direct  without the direct form
+    python benchmarks/speed.py                everything (about 20 minutes on two cores, half of it the direct form)
+    python benchmarks/speed.py --part linear  one part; the record keeps the others as they were measured before
 
 The floor is one forward pass of parents and fused network over the samples, plus the floating-point operations of
 moments (float32 products) and solves (float64) at the rate that a large product of the same precision reaches in the
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 from direct import fuse_directly
-from machine import product_rate, shared_folder, write
+from machine import product_rate, read, shared_folder, write
 from pairs import PAIRS, config
 from sklearn.cluster import KMeans
 
@@ -41,23 +41,22 @@ PAIR = next(iter(PAIRS))
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--no-direct", action="store_true", help="leave out the direct form")
+    parser.add_argument("--part", choices=PARTS, action="append", help="default: all")
     parser.add_argument("--device", default=None, help="device of the fusions (default: CUDA if present)")
     arguments = parser.parse_args()
     base = config(shared_folder(), PAIR)
     inputs = read_inputs(base)
     place = devices.pick(arguments.device)
-    content: dict[str, Any] = {"device": str(place), "samples": 400, "repeats": REPEATS}
-    content["linear"] = linear(inputs, place, direct=not arguments.no_direct)
-    content["gradient"] = {name: once(METHODS[name], inputs, place) for name in METHODS if "Gradient" in name}
-    content["kmeans"] = clustering(inputs, place)
-    content["conductance"] = conductance(inputs)
-    content["digits demo, cold to fused, seconds"] = demo()
-    write("speed" if place.type == "cpu" else f"speed-{place.type}", content)
+    name = "speed" if place.type == "cpu" else f"speed-{place.type}"
+    content = {"device": str(place), "samples": 400, "repeats": REPEATS, **read(name)}
+    for part in arguments.part or PARTS:
+        content[part] = PARTS[part](inputs, place)
+        print(part, content[part], flush=True)
+        write(name, content)
 
 
-def linear(inputs: Any, place: torch.device, *, direct: bool) -> dict[str, Any]:
-    """Medians and spread of HF-Linear and KF-Linear, their breakdown, the floor, the direct form."""
+def linear(inputs: Any, place: torch.device) -> dict[str, Any]:
+    """Medians and spread of HF-Linear and KF-Linear, their breakdown, the floor."""
     rates = {str(dtype): product_rate(dtype) for dtype in (torch.float32, torch.float64)}
     x = inputs.fusion[0]
     found: dict[str, Any] = {"rates, GFLOP/s": {name: rate / 1e9 for name, rate in rates.items()}}
@@ -76,14 +75,19 @@ def linear(inputs: Any, place: torch.device, *, direct: bool) -> dict[str, Any]:
                        "breakdown": phases, "operations, GFLOP": {"moments, float32": products / 1e9,
                        "solves, float64": solves / 1e9}, "forward pass, seconds": forward,
                        "floor, seconds": floor, "times the floor": statistics.median(seconds) / floor}  # fmt: skip
-        if direct:
-            scores = [[torch.full((level.width,), 1 / level.width).double() for level in partition(model, x[:1])]
-                      for model in inputs.models]  # fmt: skip
-            start = time.perf_counter()
-            fuse_directly(inputs.models, x, scores, grouping="hungarian" if "HF" in name else "kmeans")
-            found[name]["direct form, seconds"] = time.perf_counter() - start
-            found[name]["times faster"] = found[name]["direct form, seconds"] / found[name]["median seconds"]
-        print(name, found[name], flush=True)
+    return found
+
+
+def direct(inputs: Any, place: torch.device) -> dict[str, float]:
+    """Seconds of the direct form, on the CPU."""
+    x = inputs.fusion[0]
+    scores = [[torch.full((level.width,), 1 / level.width).double() for level in partition(model, x[:1])]
+              for model in inputs.models]  # fmt: skip
+    found = {}
+    for name, grouping in (("HF-Linear", "hungarian"), ("KF-Linear", "kmeans")):
+        start = time.perf_counter()
+        fuse_directly(inputs.models, x, scores, grouping=grouping)
+        found[name] = time.perf_counter() - start
     return found
 
 
@@ -128,11 +132,15 @@ def median_seconds(work: Callable[[], Any], repeats: int = 3) -> float:
     return statistics.median(times)
 
 
-def once(method: Callable[..., Any], inputs: Any, place: torch.device) -> dict[str, Any]:
-    """One gradient fusion: seconds, breakdown and epochs per level."""
-    run = method(inputs.models, inputs.fusion[0], device=place)
-    phases = {phase: total(run.levels, phase) for phase in ("forward", "moments", "group", "fit", "report")}
-    return {"seconds": run.seconds, "breakdown": phases, "epochs": [len(level.curve) - 1 for level in run.levels]}
+def gradient(inputs: Any, place: torch.device) -> dict[str, Any]:
+    """One fusion by each gradient method: seconds, breakdown and epochs per level."""
+    found = {}
+    for name in ("HF-Gradient", "KF-Gradient"):
+        run = METHODS[name](inputs.models, inputs.fusion[0], device=place)
+        phases = {phase: total(run.levels, phase) for phase in ("forward", "moments", "group", "fit", "report")}
+        epochs = [len(level.curve) - 1 for level in run.levels]
+        found[name] = {"seconds": run.seconds, "breakdown": phases, "epochs": epochs}
+    return found
 
 
 def clustering(inputs: Any, place: torch.device) -> dict[str, Any]:
@@ -172,11 +180,10 @@ def clustering(inputs: Any, place: torch.device) -> dict[str, Any]:
             )},
         }  # fmt: skip
         found[name]["times faster"] = found[name]["scikit-learn, median seconds"] / found[name]["ours, median seconds"]
-        print(name, found[name], flush=True)
     return found
 
 
-def conductance(inputs: Any, samples: int = 100) -> dict[str, Any]:
+def conductance(inputs: Any, place: torch.device, samples: int = 100) -> dict[str, Any]:
     """All levels in one pass against Captum level by level (same steps, same rule); bfloat16 and its ranks."""
     from captum.attr import LayerConductance
     from scipy.stats import spearmanr
@@ -208,7 +215,7 @@ def conductance(inputs: Any, samples: int = 100) -> dict[str, Any]:
             "bfloat16, seconds": half_seconds, "bfloat16, least rank correlation": float(np.min(ranks))}  # fmt: skip
 
 
-def demo() -> float:
+def demo(inputs: Any, place: torch.device) -> dict[str, float]:
     """Train two digits parents and fuse them from nothing, as two commands in fresh processes."""
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
@@ -220,8 +227,13 @@ def demo() -> float:
             environment = {"PYTHONPATH": str(Path(__file__).parent.parent)}
             subprocess.run([sys.executable, "-m", "retrofit_core", *words], cwd=folder, check=True,
                            env={**os.environ, **environment}, stdout=subprocess.DEVNULL)  # fmt: skip
-        return time.perf_counter() - start
+        return {"cold to fused, seconds": time.perf_counter() - start}
 
+
+PARTS = {
+    "linear": linear, "direct": direct, "gradient": gradient, "kmeans": clustering, "conductance": conductance,
+    "digits demo": demo,
+}  # fmt: skip
 
 if __name__ == "__main__":
     main()

@@ -1,9 +1,8 @@
 """Print the records in results/ as the Markdown tables of the README: `python benchmarks/tables.py`."""
 
-import json
 from typing import Any
 
-from machine import RESULTS
+from machine import read
 
 ORDER = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
 SCORES = ("uniform", "conductance", "deeplift")
@@ -16,11 +15,6 @@ def main() -> None:
         print(accuracy([record for record in records if record]), "\n")
     if found := read("speed"):
         print(speed(found))
-
-
-def read(name: str) -> dict[str, Any] | None:
-    path = RESULTS / f"{name}.json"
-    return json.loads(path.read_text()) if path.exists() else None
 
 
 def accuracy(records: list[dict[str, Any]]) -> str:
@@ -60,12 +54,16 @@ def speed(found: dict[str, Any]) -> str:
         row(f"of these {phase}", *(f"{x['breakdown'][phase]:.1f}" for x in linear))
     row("floor", *(f"{x['floor, seconds']:.1f}" for x in linear))
     row("times the floor", *(f"{x['times the floor']:.1f}" for x in linear))
-    if "direct form, seconds" in linear[0]:
-        row("direct form, seconds", *(f"{x['direct form, seconds']:.0f}" for x in linear))
-        row("times faster than it", *(f"{x['times faster']:.1f}" for x in linear))
+    if direct := found.get("direct"):
+        seconds = [direct[name] for name in ORDER[:2]]
+        row("direct form, seconds", *(f"{value:.0f}" for value in seconds))
+        row(
+            "times faster than it",
+            *(f"{value / x['median seconds']:.1f}" for value, x in zip(seconds, linear, strict=True)),
+        )
     gradient = ", ".join(f"{name} {x['seconds']:.0f} s" for name, x in found["gradient"].items())
     lines += ["", f"Gradient methods: {gradient}. Digits demo, cold to fused: "
-              f"{found['digits demo, cold to fused, seconds']:.1f} s.", ""]  # fmt: skip
+              f"{found['digits demo']['cold to fused, seconds']:.1f} s.", ""]  # fmt: skip
     for name, x in found["kmeans"].items():
         lines.append(f"- k-means, n = 1024, k = 512, {name}: {x['ours, median seconds']:.2f} s, scikit-learn "
                      f"{x['scikit-learn, median seconds']:.2f} s ({x['times faster']:.0f} times), inertia "
