@@ -79,7 +79,7 @@ def check(
     _check_grouping(parents, fused, chosen)
     _check_folds(fused)
     if fit == "ridge":
-        _check_affine(fused)
+        _check_affine(fused, boundaries)
     check_memory([*parents, fused], len(inputs), memory, fit)
     return Plan(parents, model, fused, chosen, fit)
 
@@ -200,12 +200,13 @@ def _check_grouping(parents: list[list[Level]], fused: list[Level], grouping: Ca
             )
 
 
-def _check_affine(fused: list[Level]) -> None:
+def _check_affine(fused: list[Level], boundaries: str | int | Sequence[str]) -> None:
+    otherwise = "" if boundaries == "preactivations" else ", or cut the model with boundaries='preactivations'"
     for level in fused:
         if level.affine is None:
             raise ValueError(
                 f"level {level.name!r} is not affine in its weights: {level.why_not_affine}. Use fit='gradient' "
-                "(HF-Gradient, KF-Gradient), or cut the model at pre-activations."
+                f"(HF-Gradient, KF-Gradient){otherwise}."
             )
 
 

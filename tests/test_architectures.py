@@ -134,6 +134,7 @@ def test_vit_presets_have_the_sizes_of_vit_cifar(name, classes, count):
     assert parameters(on_meta(name, classes=classes)) == count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["resnet18", "resnet34", "resnet50"])
 def test_torchvisions_resnets_are_recognised_and_give_its_outputs(name):
     usual = torchvision_resnet(name)

@@ -135,6 +135,7 @@ def test_impossible_ensembles(arguments, message):
         ensemble(*arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pair", "accuracies", "logits", "softmax"),
     [("otfusion", (97.72, 97.75), 97.88, 97.86), ("noniid2", (88.69, 84.82), 93.71, 96.62)],
@@ -147,6 +148,7 @@ def test_shared_mnist_networks_reach_the_stated_accuracies(shared, pair, accurac
     assert evaluate(ensemble(models), images)["accuracy"] == pytest.approx(softmax, abs=0.011)
 
 
+@pytest.mark.slow
 def test_shared_cifar_network_on_a_part_of_the_test_set(shared, generator):
     images = load(shared / "data" / "cifar10", "test")
     model = load_model(shared / "models" / "cifar10-vgg11half-sharded2-0.safetensors")[0]

@@ -12,6 +12,7 @@ from retrofit_core.levels import Level, compose, partition
 from tests.networks import normal
 from tests.properties import assert_close, assert_reproduces
 
+pytestmark = pytest.mark.slow  # large networks
 VIT = {"architecture": "vit", "patch": 2, "hidden": 12, "depth": 3, "heads": 3, "mlp_width": 20, "classes": 5}
 RESNET = {"architecture": "resnet", "width": 4, "classes": 5}
 

@@ -48,6 +48,7 @@ def test_a_finished_record_reads_back(config, tmp_path):
     assert metadata["recipe"]["models"] == ["parent-0.safetensors", "parent-1.safetensors"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "toward"), [("KF-Linear", "zero"), ("HF-Linear", "parents"), ("HF-Gradient", "zero")]
 )

@@ -49,6 +49,7 @@ def assert_equal(left, right):
         assert torch.equal(tensor, right[name]), name
 
 
+@pytest.mark.slow
 def test_a_shard_of_digits_is_learnt(digits):
     rows = sharded(digits.labels, 2, seed=0)[0]
     model, test = build({"architecture": "cnn"}, seed=0), load("digits", "test")
@@ -444,6 +445,7 @@ def test_unknown_recipes_are_refused():
         recipe("paper", "digits", architecture="resnet")
 
 
+@pytest.mark.slow
 def test_finetuning_starts_at_the_weights_and_goes_on(digits, tmp_path):
     model = network()
     train(model, digits, epochs=8)

@@ -158,6 +158,7 @@ def test_labels_outside_the_class_names_are_refused(parquet_folder):
         load(folder, mean=0.5, std=0.5)
 
 
+@pytest.mark.slow
 def test_shared_data_sets(shared, generator):
     sizes = {"cifar10": (50000, 10000), "mnist": (60000, 10000), "bloodmnist": (11959, 3421)}
     for name, (n_train, n_test) in {**sizes, "tiny-imagenet": (16000, 5000)}.items():

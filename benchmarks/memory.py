@@ -1,0 +1,49 @@
+"""Peak memory of KF-Linear with 1,000 and 10,000 samples under a budget below the cache: `python benchmarks/memory.py`.
+
+Each run is a process of its own, whose largest resident size the system tells. The budget holds the largest level's sums,
+but not the boundary tensors of all samples, so these are recomputed.
+"""
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+
+from machine import shared_folder, write
+from pairs import PAIRS, config
+
+SAMPLES = (1000, 10000)
+MEMORY = 300_000_000
+PAIR = list(PAIRS)[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=int, help="one run in this process")
+    arguments = parser.parse_args()
+    if arguments.samples:
+        return once(arguments.samples)
+    found = {}
+    for samples in SAMPLES:
+        words = [sys.executable, __file__, "--samples", str(samples)]
+        seconds, peak = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()[-2:]
+        found[str(samples)] = {"seconds": float(seconds), "peak bytes": int(peak)}
+        print(samples, found[str(samples)], flush=True)
+    ratio = found[str(SAMPLES[1])]["peak bytes"] / found[str(SAMPLES[0])]["peak bytes"]
+    write("memory", {"pair": PAIR, "budget, bytes": MEMORY, "runs": found, "ratio": ratio})
+    return None
+
+
+def once(samples: int) -> None:
+    from retrofit_core import METHODS
+    from retrofit_core.runs import read_inputs
+
+    inputs = read_inputs(config(shared_folder(), PAIR, samples=samples, fusion_from="iid"))
+    start = time.perf_counter()
+    METHODS["KF-Linear"](inputs.models, inputs.fusion[0], memory=MEMORY, device="cpu")
+    print(time.perf_counter() - start, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+if __name__ == "__main__":
+    main()
