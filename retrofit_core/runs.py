@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from .architectures import build
+from .architectures import build, fitted, parse
 from .baselines import average
 from .checkpoints import load_model
 from .data import Images, load
@@ -182,7 +182,7 @@ def read_inputs(config: RunConfig) -> Inputs:
         train,
         _fusion_data(config, train, chosen),
         _importance_data(config, train, parts),
-        _target(config.target),
+        _target(config.target, train),
         _class_shares(train, parts) if config.head == "shares" else None,
     )
 
@@ -220,14 +220,12 @@ def _importance_data(config: RunConfig, train: Images, parts: list[Tensor] | Non
     return [(train.inputs(chosen), train.labels[chosen]) for chosen in rows]
 
 
-def _target(name: str | None) -> nn.Module | None:
+def _target(name: str | None, images: Images) -> nn.Module | None:
     if name is None:
         return None
     if Path(name).is_file():
         return load_model(name)[0]
-    from .architectures import parse
-
-    return build(parse(name), seed=0)
+    return build(fitted(parse(name), images.shape, len(images.classes)), seed=0)
 
 
 def _class_shares(train: Images, parts: list[Tensor] | None) -> Tensor:

@@ -48,6 +48,13 @@ def test_a_finished_record_reads_back(config, tmp_path):
     assert metadata["recipe"]["models"] == ["parent-0.safetensors", "parent-1.safetensors"]
 
 
+def test_a_target_named_by_a_spec_is_fitted_to_the_data(config):
+    """Grey images of 8 x 8 and ten classes, which the spec does not say."""
+    config = dataclasses.replace(config, target='{"architecture": "cnn", "widths": [3, 5, 6]}', importance="uniform")
+    result, _ = runs.execute(config)
+    assert [level.width for level in result.levels] == [3, 5, 6, 10]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "toward"), [("KF-Linear", "zero"), ("HF-Linear", "parents"), ("HF-Gradient", "zero")]

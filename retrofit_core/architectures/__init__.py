@@ -6,7 +6,7 @@ models carry theirs as `model.spec`.
 
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -21,7 +21,7 @@ from retrofit_core.architectures.vgg import VGG
 from retrofit_core.architectures.vit import ViT
 from retrofit_core.registry import find
 
-__all__ = ["ARCHITECTURES", "CNN", "MLP", "PRESETS", "VGG", "ResNet", "ViT", "build", "parse", "recognise"]
+__all__ = ["ARCHITECTURES", "CNN", "MLP", "PRESETS", "VGG", "ResNet", "ViT", "build", "fitted", "parse", "recognise"]
 
 ARCHITECTURES = {"mlp": MLP, "cnn": CNN, "vgg": VGG, "resnet": ResNet, "vit": ViT}
 # The first that recognises wins: cnn comes before vgg, which is more general.
@@ -94,6 +94,20 @@ def parse(text: str) -> dict[str, Any]:
         return dict(PRESETS[text])
     find({**ARCHITECTURES, **PRESETS}, text, "architecture")
     return {"architecture": text}
+
+
+def fitted(spec: Mapping[str, Any], shape: Sequence[int], classes: int) -> dict[str, Any]:
+    """The spec with what the data decide filled in, where it leaves that open.
+
+    Args:
+        shape: (channels, height, width) of the images.
+    """
+    channels, height, width = shape
+    if spec["architecture"] == "mlp":
+        return {"sizes": [channels * height * width, 256, classes], **spec}
+    known = inspect.signature(find(ARCHITECTURES, spec["architecture"], "architecture")).parameters
+    decided = {"channels": channels, "size": height, "classes": classes}
+    return {**{key: value for key, value in decided.items() if key in known}, **spec}
 
 
 def recognise(state: Mapping[str, Tensor]) -> dict[str, Any]:

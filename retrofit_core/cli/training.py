@@ -11,7 +11,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
-from ..architectures import ARCHITECTURES, build, parse
+from ..architectures import build, fitted, parse
 from ..checkpoints import load_model, save_model
 from ..data import Images, load
 from ..data.splits import SPLITS, read_splits, write_splits
@@ -86,7 +86,7 @@ def train_command(
     rows = find(SPLITS, split, "split")(images.labels, parts, seed=seed)
     files = [out_folder / f"parent-{index}.safetensors" for index in range(parts)]
     wanted = range(parts) if only is None else [only]
-    spec = _fitting(parse(arch), images)
+    spec = fitted(parse(arch), images.shape, len(images.classes))
     given = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate, "precision": precision}
     settings = _settings(recipe_, images, spec["architecture"], parts, given)
     for index in wanted:
@@ -242,16 +242,6 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(f"--out {folder}: no such folder can be made: {error.strerror}.") from error
-
-
-def _fitting(spec: dict[str, Any], images: Images) -> dict[str, Any]:
-    """The spec with what the data decide filled in, where it leaves that open."""
-    channels, height, width = images.shape
-    if spec["architecture"] == "mlp":
-        return {"sizes": [channels * height * width, 256, len(images.classes)], **spec}
-    known = inspect.signature(find(ARCHITECTURES, spec["architecture"], "architecture")).parameters
-    decided = {"channels": channels, "size": height, "classes": len(images.classes)}
-    return {**{key: value for key, value in decided.items() if key in known}, **spec}
 
 
 @contextmanager
