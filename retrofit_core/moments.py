@@ -324,8 +324,8 @@ def _pseudo_inverse(sums: Moments) -> Solution:
     kept = values > len(values) * torch.finfo(xx.dtype).eps * values[-1].clamp_min(0)
     vectors, values = vectors[:, kept], values[kept]
     phi = (vectors.T @ xz) / values.sqrt()[:, None]
-    weights = lambda A: vectors @ (phi @ A / values.sqrt()[:, None])  # noqa: E731
-    return Solution(phi.T @ phi, 0.0, weights, partial(_squared_misses, sums))
+    back = vectors / values.sqrt()
+    return Solution(phi.T @ phi, 0.0, lambda A: back @ (phi @ A), partial(_squared_misses, sums))
 
 
 def _solve_rows(sums: Rows, lam: float, toward: Tensor | None) -> Solution:
@@ -366,8 +366,8 @@ def _pseudo_inverse_rows(sums: Rows) -> Solution:
     kept = values > x.shape[1] * torch.finfo(x.dtype).eps * values[-1].clamp_min(0)
     vectors, values = vectors[:, kept], values[kept]
     phi = vectors.T @ z
-    weights = lambda A: x.T @ (vectors @ (phi @ A / values[:, None]))  # noqa: E731
-    return Solution(phi.T @ phi, 0.0, weights, partial(_squared_misses, sums))
+    back = vectors / values
+    return Solution(phi.T @ phi, 0.0, lambda A: x.T @ (back @ (phi @ A)), partial(_squared_misses, sums))
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------

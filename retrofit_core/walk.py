@@ -199,8 +199,8 @@ def check_memory(networks: Sequence[Sequence[Level]], samples: int, memory: int,
         if need > memory:
             raise ValueError(
                 f"level {level.name!r} needs {need / 1e6:,.0f} MB for its sums, but the budget is {memory / 1e6:,.0f} MB. "
-                f"Allow at least memory={need} bytes (--memory), or fuse narrower networks."
-                + (" or fewer samples." if fit == "gradient" else "")
+                f"Allow at least memory={need} bytes (--memory), or fuse narrower networks"
+                + (" or fewer samples." if fit == "gradient" else ".")
             )
 
 

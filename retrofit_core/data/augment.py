@@ -88,6 +88,14 @@ def auto_augment(pixels: Tensor, policy: str, generator: torch.Generator, fill: 
     return result
 
 
+def augmented(pixels: Tensor, padding: int, mirror: bool, policy: str | None, generator: torch.Generator) -> Tensor:
+    """Random crop, mirror image where wanted, AutoAugment where a policy is named: (n, C, H, W) uint8, same shape."""
+    pixels = crop(pixels, padding, generator)
+    if mirror:
+        pixels = flip(pixels, generator)
+    return auto_augment(pixels, policy, generator) if policy else pixels
+
+
 def copies(
     images: Images, rows: Tensor, count: int, generator: torch.Generator, policy: str | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -101,12 +109,9 @@ def copies(
     if count < 0:
         raise ValueError(f"augmented copies of each image: 0 or more. Found {count}.")
     pixels, labels = images.pixels(rows), images.labels[rows]
-    found = [pixels]
-    for _ in range(count):
-        moved = crop(pixels, usual_padding(images.shape), generator)
-        moved = flip(moved, generator) if images.mirrors else moved
-        found.append(auto_augment(moved, policy, generator) if policy else moved)
-    return torch.cat(found), labels.repeat(1 + count)
+    padding = usual_padding(images.shape)
+    moved = [augmented(pixels, padding, images.mirrors, policy, generator) for _ in range(count)]
+    return torch.cat([pixels, *moved]), labels.repeat(1 + count)
 
 
 def usual_padding(shape: tuple[int, int, int]) -> int:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from retrofit_core.data import Images
-from retrofit_core.data.augment import auto_augment, crop, flip
+from retrofit_core.data.augment import augmented
 
 #: Bytes of pixels that are augmented together: AutoAugment costs far less an image in large blocks than in batches.
 BLOCK_BYTES = 32 * 2**20
@@ -29,10 +29,7 @@ class Augmentation:
 
     def __call__(self, pixels: Tensor, draw: torch.Generator) -> Tensor:
         """(n, C, H, W) uint8 -> the same shape, with draws of its own for each image; CutMix comes later."""
-        pixels = crop(pixels, self.crop, draw)
-        if self.flip:
-            pixels = flip(pixels, draw)
-        return auto_augment(pixels, self.policy, draw) if self.policy else pixels
+        return augmented(pixels, self.crop, self.flip, self.policy, draw)
 
 
 class Source:
