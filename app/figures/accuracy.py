@@ -1,0 +1,134 @@
+"""How good each network is: bars, a grid of classes, cards."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+import plotly.graph_objects as go
+
+from .palette import DARK, TEXT, Palette
+from .picture import Picture, axis, layout, listing, number, room, rows
+
+
+@dataclass(frozen=True)
+class Network:
+    """One measured network: a row of the accuracy figures."""
+
+    name: str
+    role: str
+    """parent, reference or fused"""
+    accuracy: float
+    per_class: Sequence[float | None]
+    chosen: bool = False
+
+
+def accuracy_bars(networks: Sequence[Network], palette: Palette) -> Picture:
+    """Accuracy of each network; parents and references in grey, fused networks in the accent."""
+    fused = [network.role == "fused" for network in networks]
+    names = [_emphasis(network) for network in networks]
+    bars = go.Bar(
+        x=[network.accuracy for network in networks],
+        y=names,
+        orientation="h",
+        width=0.68,
+        marker={
+            "color": [palette.accent if is_fused else palette.grey for is_fused in fused],
+            "line": {"color": [palette.ink if network.chosen else "rgba(0,0,0,0)" for network in networks], "width": 2},
+            # Shape and hatch say again what the colour says.
+            "pattern": {"shape": ["/" if network.role == "reference" else "" for network in networks],
+                        "fillmode": "overlay", "fgcolor": palette.paper, "size": 7, "solidity": 0.25},
+        },
+        text=[f" {number(network.accuracy)}" for network in networks],
+        textposition="outside",
+        textfont={"color": palette.ink, "size": TEXT},
+        cliponaxis=False,
+        hovertemplate="%{y}: %{x:.2f} %<extra></extra>",
+    )  # fmt: skip
+    figure = go.Figure(bars)
+    figure.update_layout(**layout(palette, height=44 + 34 * len(networks)))
+    figure.update_xaxes(
+        range=[0, 114], tickvals=[0, 50, 100], ticktext=["0", "50", "100 %"], side="top", **axis(palette)
+    )
+    figure.update_yaxes(**rows(palette))
+    figure.update_layout(margin={"l": room(names), "r": 4, "t": 30, "b": 10})
+    words = ", ".join(f"{network.name} {number(network.accuracy)}" for network in networks)
+    return Picture(figure, f"Bar chart of test accuracy in per cent: {words}.")
+
+
+def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Palette) -> Picture:
+    """Accuracy of each network on each class, numbers in the cells."""
+    values = [[np.nan if value is None else value for value in network.per_class] for network in networks]
+    text = [["–" if np.isnan(value) else f"{value:.0f}" for value in row] for row in values]
+    dark_paper = palette is DARK
+    # The low end is the page itself, so that what a network has never seen looks empty.
+    low, high = ("#232320", "#2F8F8B") if dark_paper else ("#F4F4F1", palette.accent)
+    figure = go.Figure(
+        go.Heatmap(
+            z=values, x=[f"“{name}”" if not name.isalnum() else name for name in classes],
+            y=[_emphasis(network) for network in networks], text=text, texttemplate="%{text}",
+            textfont={"size": 13}, colorscale=[[0, low], [1, high]], zmin=0, zmax=100, xgap=2, ygap=2, showscale=False,
+            hoverongaps=False, hovertemplate="%{y}<br>class %{x}: %{z:.1f} %<extra></extra>",
+        )
+    )  # fmt: skip
+    figure.update_layout(**layout(palette, height=44 + 34 * len(networks)))
+    figure.update_xaxes(side="top", type="category", ticks="", showgrid=False, zeroline=False, fixedrange=True,
+                        tickfont={"size": TEXT, "color": palette.ink})  # fmt: skip
+    figure.update_yaxes(**rows(palette))
+    figure.update_layout(margin={"l": room([network.name for network in networks]), "r": 4, "t": 30, "b": 10})
+    return Picture(figure, f"Table of accuracy by class. {_weakest(networks, classes)}")
+
+
+def _weakest(networks: Sequence[Network], classes: Sequence[str]) -> str:
+    words = []
+    for network in networks:
+        known = [(value, name) for value, name in zip(network.per_class, classes, strict=True) if value is not None]
+        zeros = [name for value, name in known if value < 5]
+        if zeros:
+            words.append(f"{network.name} fails on {listing(zeros)}")
+        elif known:
+            value, name = min(known)
+            words.append(f"{network.name} is weakest on {name} with {number(value, 0)} per cent")
+    return "; ".join(words) + "."
+
+
+def _emphasis(network: Network) -> str:
+    return f"<b>{escape(network.name)}</b>" if network.chosen else escape(network.name)
+
+
+def class_card(title: str, subtitle: str, per_class: Sequence[float | None], classes: Sequence[str], palette: Palette,
+               *, fused: bool = False, seen: Sequence[bool] | None = None) -> str:  # fmt: skip
+    """One network as HTML: a column per class, as high as its accuracy; classes without training images are hollow."""
+    colour = palette.accent if fused else palette.grey
+    columns = []
+    for index, (name, value) in enumerate(zip(classes, per_class, strict=True)):
+        known = seen[index] if seen else (value or 0) >= 5
+        height = max(2, round(0.72 * (value or 0)))
+        label = f"<b>{escape(name)}</b>" if known else f"<span style='opacity:.75'>{escape(name)}</span>"
+        fill = colour if known else "transparent"
+        columns.append(
+            f"<div style='flex:1;min-width:0;text-align:center'><div style='height:76px;display:flex;align-items:flex-end'>"
+            f"<div style='width:100%;height:{height}px;background:{fill};border:1px solid {colour};box-sizing:border-box;"
+            f"border-radius:2px 2px 0 0'></div></div><div style='font-size:14px;line-height:1.5;color:{palette.ink}'>"
+            f"{label}</div></div>"
+        )
+    known = [name for index, name in enumerate(classes) if (seen[index] if seen else (per_class[index] or 0) >= 5)]
+    alt = f"{title}, {subtitle}: knows {len(known)} of {len(classes)} classes ({', '.join(known)})."
+    border = f"2px solid {palette.accent}" if fused else f"1px solid {palette.line}"
+    return (
+        f"<div role='img' aria-label='{escape(alt, quote=True)}' style='flex:1 1 0;min-width:0;border:{border};"
+        f"border-radius:8px;padding:10px 14px 8px;color:{palette.ink}'><div style='font-weight:600;font-size:16px'>"
+        f"{escape(title)}</div><div style='font-size:14px;color:{palette.muted};margin-bottom:6px'>{escape(subtitle)}</div>"
+        f"<div style='display:flex;gap:4px'>{''.join(columns)}</div></div>"
+    )
+
+
+def cards(left: Sequence[str], right: str, palette: Palette) -> str:
+    """Parents, an arrow, the fused network; below each other on narrow screens."""
+    style = (
+        "<style>.retrofit-cards{display:flex;gap:10px}.retrofit-cards .sign{align-self:center;font-size:22px;line-height:1}"
+        "@media(max-width:700px){.retrofit-cards{flex-direction:column}.retrofit-cards .arrow{transform:rotate(90deg)}}</style>"
+    )
+    plus = f"<div class='sign' aria-hidden='true' style='color:{palette.muted}'>+</div>"
+    arrow = f"<div class='sign arrow' aria-hidden='true' style='color:{palette.muted}'>→</div>"
+    return f"{style}<div class='retrofit-cards'>{plus.join(left)}{arrow}{right}</div>"

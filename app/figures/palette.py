@@ -1,0 +1,48 @@
+"""The tokens of every picture: lettering, shapes, colours; checked for contrast and colour-vision deficiencies."""
+
+from dataclasses import dataclass
+from typing import Any
+
+FONT = '"Source Sans", "Source Sans Pro", Arial, sans-serif'
+TEXT = 14  # px, the smallest lettering in a figure
+SHAPES = ("circle", "diamond", "square", "triangle-up", "pentagon", "cross")
+#: The same shapes for captions.
+GLYPHS = ("●", "◆", "■", "▲", "⬟", "✚")
+#: Handed to every st.plotly_chart: nothing is sent anywhere, pictures are saved as SVG.
+CONFIG: dict[str, Any] = {
+    "displaylogo": False, "showSendToCloud": False, "plotlyServerURL": "", "displayModeBar": False, "scrollZoom": False,
+    "toImageButtonOptions": {"format": "svg"},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Palette:
+    """One theme's colours."""
+
+    paper: str
+    ink: str
+    muted: str
+    accent: str
+    line: str
+    grey: str
+    """Singletons, and networks that are not the subject"""
+    outline: str
+    hues: tuple[str, ...]
+
+    @property
+    def grouping(self) -> str:
+        return self.hues[0]
+
+    @property
+    def approximation(self) -> str:
+        return self.hues[1]
+
+
+LIGHT = Palette(
+    "#FFFFFF", "#111111", "#595955", "#0B6E6E", "#D9D9D4", "#8A8A85", "#3A3A38",
+    ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"),
+)  # fmt: skip
+DARK = Palette(
+    "#161614", "#F2F2F0", "#A9A9A4", "#4FC3BF", "#3A3A37", "#6F6F6C", "#0B0B0A",
+    ("#4BA3E3", "#F0B429", "#2CC295", "#E79BC4", "#8CD3FF", "#FF8A4C"),
+)  # fmt: skip

@@ -1,0 +1,57 @@
+"""A figure with its words, and what every figure shares: numbers as text, layout, axes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+from .palette import FONT, TEXT, Palette
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with its words."""
+
+    figure: go.Figure
+    alt: str
+    caption: str = ""
+
+
+def number(value: float, digits: int = 1) -> str:
+    """A number with a true minus sign."""
+    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def percent(value: float) -> str:
+    """A number of per cent whose sign does not slip to the next line."""
+    return f"{number(value)}\N{NO-BREAK SPACE}%"
+
+
+def listing(words: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else list(words))
+
+
+def layout(palette: Palette, height: int) -> dict[str, Any]:
+    return {
+        "template": "none", "height": height, "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": FONT, "size": TEXT, "color": palette.ink}, "dragmode": False,
+        "hoverlabel": {"bgcolor": palette.paper, "font": {"color": palette.ink, "size": TEXT}, "bordercolor": palette.muted},
+    }  # fmt: skip
+
+
+def rows(palette: Palette) -> dict[str, Any]:
+    """The vertical axis of a figure with one row per network."""
+    return {"autorange": "reversed", "showgrid": False, "zeroline": False, "ticks": "", "ticklabelstandoff": 4,
+            "fixedrange": True, "tickfont": {"size": TEXT, "color": palette.ink}}  # fmt: skip
+
+
+def room(names: Sequence[str]) -> int:
+    """Pixels for row names; Plotly's own estimate cuts the longest one off."""
+    return 14 + round(7.2 * max(len(name.replace("<b>", "").replace("</b>", "")) for name in names))
+
+
+def axis(palette: Palette) -> dict[str, Any]:
+    return {"gridcolor": palette.line, "zerolinecolor": palette.line, "linecolor": palette.line, "fixedrange": True,
+            "tickfont": {"size": TEXT, "color": palette.muted}}  # fmt: skip
