@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from retrofit_core import device as devices
+
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -37,16 +39,19 @@ def _read(path: str) -> str:
         return ""
 
 
-def product_rate(dtype: torch.dtype, size: int = 3072) -> float:
-    """Floating-point operations a second of a large matrix product, best of ten after a warm-up."""
-    a, b = torch.randn(size, size).to(dtype), torch.randn(size, size).to(dtype)
-    a @ b
+def product_rate(dtype: torch.dtype, place: torch.device | None = None) -> float:
+    """Floating-point operations a second of a large matrix product on a device, best of ten after a warm-up."""
+    place = place or torch.device("cpu")
+    size = 3072 if place.type == "cpu" else 8192
+    a, b = (torch.randn(size, size, device=place).to(dtype) for _ in range(2))
     times = []
-    for _ in range(10):
+    for _ in range(11):
+        devices.synchronise(place)
         start = time.perf_counter()
         a @ b
+        devices.synchronise(place)
         times.append(time.perf_counter() - start)
-    return 2 * size**3 / min(times)
+    return 2 * size**3 / min(times[1:])
 
 
 def read(name: str) -> dict[str, Any]:

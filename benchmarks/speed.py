@@ -1,4 +1,4 @@
-"""Time of the linear methods on the VGG pair beside floor and direct form; k-means; conductance; the digits demo.
+"""Time of the linear methods on the VGG pair beside floor and direct form; k-means; conductance; the digits demo; ViTs.
 
     python benchmarks/speed.py                everything (about 20 minutes on two cores, half of it the direct form)
     python benchmarks/speed.py --part linear  one part; the record keeps the others as they were measured before
@@ -28,6 +28,7 @@ from sklearn.cluster import KMeans
 
 from retrofit_core import METHODS, importance_scores, lags, partition
 from retrofit_core import device as devices
+from retrofit_core.architectures import build, parse
 from retrofit_core.grouping import kmeans
 from retrofit_core.levels import Level
 from retrofit_core.moments import solve
@@ -134,13 +135,20 @@ def median_seconds(work: Callable[[], Any], repeats: int = 3) -> float:
 
 def gradient(inputs: Any, place: torch.device) -> dict[str, Any]:
     """One fusion by each gradient method: seconds, breakdown and epochs per level."""
-    found = {}
-    for name in ("HF-Gradient", "KF-Gradient"):
-        run = METHODS[name](inputs.models, inputs.fusion[0], device=place)
-        phases = {phase: total(run.levels, phase) for phase in ("forward", "moments", "group", "fit", "report")}
-        epochs = [len(level.curve) - 1 for level in run.levels]
-        found[name] = {"seconds": run.seconds, "breakdown": phases, "epochs": epochs}
-    return found
+    return {name: _by_gradient(name, inputs.models, inputs.fusion[0], place) for name in ("HF-Gradient", "KF-Gradient")}
+
+
+def vit(inputs: Any, place: torch.device) -> dict[str, Any]:
+    """KF-Gradient of two ViTs of the paper's size on the pair's images; their weights are fresh, for only time counts."""
+    models = [build({**parse("vit"), "classes": 10}, seed=seed) for seed in range(2)]
+    return {"KF-Gradient": _by_gradient("KF-Gradient", models, inputs.fusion[0], place)}
+
+
+def _by_gradient(name: str, models: list[torch.nn.Module], x: torch.Tensor, place: torch.device) -> dict[str, Any]:
+    run = METHODS[name](models, x, device=place)
+    phases = {phase: total(run.levels, phase) for phase in ("forward", "moments", "group", "fit", "report")}
+    epochs = [len(level.curve) - 1 for level in run.levels]
+    return {"seconds": run.seconds, "breakdown": phases, "epochs": epochs}
 
 
 def clustering(inputs: Any, place: torch.device) -> dict[str, Any]:
@@ -231,7 +239,7 @@ def demo(inputs: Any, place: torch.device) -> dict[str, float]:
 
 
 PARTS = {
-    "linear": linear, "direct": direct, "gradient": gradient, "kmeans": clustering, "conductance": conductance,
+    "linear": linear, "direct": direct, "gradient": gradient, "vit": vit, "kmeans": clustering, "conductance": conductance,
     "digits demo": demo,
 }  # fmt: skip
 

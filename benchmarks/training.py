@@ -1,6 +1,6 @@
 """Seconds an epoch of training for each architecture, beside the floor; on a GPU too where there is one.
 
-    python benchmarks/training.py                    every architecture that is there (about 15 minutes on two cores)
+    python benchmarks/training.py                    every architecture that is there (about half an hour on two cores)
     python benchmarks/training.py vgg11-half cnn     only these
 
 CIFAR-10, batch 128, Adam, crop, flip, AutoAugment and CutMix as in the recipe "cifar". The floor is the number of
@@ -10,25 +10,24 @@ and scaled; the time of an epoch without augmentation stands beside it.
 """
 
 import argparse
-import inspect
 import statistics
 import time
 from typing import Any
 
 import torch
-from machine import shared_folder, write
+from machine import product_rate, shared_folder, write
 from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
 from retrofit_core import device as devices
-from retrofit_core.architectures import ARCHITECTURES, PRESETS, build, parse
+from retrofit_core.architectures import ARCHITECTURES, PRESETS, build, fitted, parse
 from retrofit_core.data import Images, load
 from retrofit_core.monitor import Monitor
 from retrofit_core.training import recipe, train
 
 IMAGES = 10_000  # an epoch on a CPU, 50,000 on a GPU
 BATCH = 128
-SECONDS = 40  # of measuring, for one line of the table on a CPU
+SECONDS = 15  # of measuring, for one line of the table on a CPU
 EPOCHS = 3  # measured after one that is discarded, on a GPU
 NAMES = ["cnn", "vgg11-half", "vgg11", "vgg16", "resnet18", "resnet34", "resnet50", "vit-small", "vit"]
 
@@ -95,25 +94,8 @@ def operations(model: torch.nn.Module) -> float:
     return counter.get_total_flops() / len(inputs)
 
 
-def product_rate(dtype: torch.dtype, place: torch.device) -> float:
-    """Floating-point operations a second of a large product on this device, best of five after a warm-up."""
-    size = 3072 if place.type == "cpu" else 8192
-    a, b = (torch.randn(size, size, device=place).to(dtype) for _ in range(2))
-    times = []
-    for _ in range(6):
-        devices.synchronise(place)
-        start = time.perf_counter()
-        a @ b
-        devices.synchronise(place)
-        times.append(time.perf_counter() - start)
-    return 2 * size**3 / min(times[1:])
-
-
 def _network(name: str, images: Images) -> torch.nn.Module:
-    spec = parse(name)
-    known = inspect.signature(ARCHITECTURES[spec["architecture"]]).parameters
-    fitting = {"channels": 3, "size": images.shape[1], "classes": len(images.classes)}
-    return build({**{key: value for key, value in fitting.items() if key in known}, **spec}, seed=0)
+    return build(fitted(parse(name), images.shape, len(images.classes)), seed=0)
 
 
 def _step_seconds(model: torch.nn.Module, images: Images) -> float:
