@@ -14,7 +14,11 @@ def main() -> None:
         records = [read(f"accuracy-{pair}-{fit}") for fit in ("linear", "gradient")]
         print(accuracy([record for record in records if record]), "\n")
     if found := read("speed"):
-        print(speed(found))
+        print(speed(found), "\n")
+    if found := read("training"):
+        print(training(found), "\n")
+    if found := read("memory"):
+        print(memory(found))
 
 
 def accuracy(records: list[dict[str, Any]]) -> str:
@@ -75,6 +79,33 @@ def speed(found: dict[str, Any]) -> str:
                  f"{x['largest relative difference']:.1e}; bfloat16 {x['bfloat16, seconds']:.1f} s, least rank correlation "
                  f"{x['bfloat16, least rank correlation']:.4f}")  # fmt: skip
     return "\n".join(lines)
+
+
+def training(found: dict[str, Any]) -> str:
+    """Seconds an epoch of each architecture, in each precision beside its floor."""
+    machine, rows = found["machine"], {(row["architecture"], row["precision"]): row for row in found["rows"]}
+    precisions = list(dict.fromkeys(precision for _, precision in rows))
+    count = found["rows"][0]["images"]
+    lines = [f"**Training**, seconds for {count:,} CIFAR-10 images ({machine['processor']}, {machine['threads']} threads)", "",
+             "| | " + " | ".join(f"{precision} | floor" for precision in precisions) + " |",
+             "| --- |" + " --- | --- |" * len(precisions)]  # fmt: skip
+    for name in dict.fromkeys(name for name, _ in rows):
+        cells = [rows.get((name, precision)) for precision in precisions]
+        lines.append(f"| {name} | " + " | ".join(
+            f"{row['seconds']:.1f} ± {row['deviation']:.1f} | {row['floor']:.1f}" if row else " | " for row in cells
+        ) + " |")  # fmt: skip
+    return "\n".join(lines)
+
+
+def memory(found: dict[str, Any]) -> str:
+    """Peak memory of KF-Linear under a budget below the kept tensors."""
+    runs = "; ".join(
+        f"{int(samples):,} samples: {run['peak bytes'] / 1e6:,.0f} MB ({run['bytes before'] / 1e6:,.0f} MB before), "
+        f"{run['seconds']:.0f} s"
+        for samples, run in found["runs"].items()
+    )
+    return (f"**Memory**, KF-Linear, {found['pair']}, budget {found['budget, bytes'] / 1e6:.0f} MB: {runs}. "
+            f"Ratio {found['ratio']:.2f}.")  # fmt: skip
 
 
 if __name__ == "__main__":
