@@ -1,25 +1,23 @@
 """retrofit train | finetune"""
 
-import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from torch import Tensor, nn
 
-from ..architectures import build, fitted, parse
-from ..checkpoints import load_model, save_model
-from ..data import Images, load
-from ..data.splits import SPLITS, read_splits, write_splits
+from ..checkpoints import load_model
+from ..data import load
+from ..data.splits import SPLITS
 from ..evaluation import evaluate
 from ..monitor import Cancelled, Event, Monitor
-from ..registry import find
-from ..training import RECIPES, recipe, train
-from ..training.state import compare, digest
+from ..training import RECIPES
+from ..training.files import AGAIN, check_unfinished, facts_of, settings_of, trained
+from ..training.parents import RATIO, TrainConfig, train_parents
+from ..training.state import digest
 from .terminal import (
     INTERRUPTED,
     Arch,
@@ -40,9 +38,6 @@ from .terminal import (
     print_json,
 )
 
-UNFINISHED = "unfinished"  # folder beside the checkpoints, for the states of trainings that are not done
-AGAIN = "Run the same command with --resume to go on after the last finished epoch."
-
 Epochs = Annotated[int | None, typer.Option(min=1, help="Passes over the rows. Default: the recipe's.")]
 Batch = Annotated[int | None, typer.Option(min=1, help="Images a step. Default: the recipe's.")]
 Rate = Annotated[float | None, typer.Option(help="Highest learning rate. Default: the recipe's.")]
@@ -55,9 +50,13 @@ Resume = Annotated[bool, typer.Option("--resume", help="Go on where the same com
 @command("train")
 def train_command(
     data: Data = "digits",
-    arch: Annotated[str, typer.Option(help="cnn, mlp, a preset such as vgg11-half, or a JSON spec.")] = "cnn",
+    arch: Annotated[list[str] | None, typer.Option(help="cnn (default), mlp, a preset such as vgg11-half, or a JSON spec; "
+                                                   "once for all parents, or once for each.")] = None,
     split: Annotated[str, typer.Option(help=f"Who gets which rows: {', '.join(SPLITS)}.")] = "sharded",
     parts: Annotated[int, typer.Option(min=1, help="Number of parents.")] = 2,
+    ratio: Annotated[float, typer.Option(help="Of a dirichlet split: how unequal, from 0 (very) to 1.")] = RATIO,
+    twins: Annotated[bool, typer.Option("--twins", help="Train parent 0 only; the others are copies of it with shuffled "
+                                        "neurons (needs --split full).")] = False,
     only: Annotated[int | None, typer.Option(min=0, help="Train this parent alone (from 0); others elsewhere.")] = None,
     recipe_: Annotated[str, typer.Option("--recipe", help=f"{', '.join(RECIPES)}; small has no augmentation, paper has "
                                          "the paper's epochs for the number of parts.")] = "small",
@@ -80,42 +79,21 @@ def train_command(
 
     Example: `retrofit train --data digits --split sharded --parts 2 --out parents`
     """
-    if only is not None and only >= parts:
-        raise ValueError(f"--only {only}: a split of {parts} parts has the parents 0 to {parts - 1}.")
-    images, test = (load(data, name, floats(mean), floats(std), size) for name in ("train", "test"))
-    rows = find(SPLITS, split, "split")(images.labels, parts, seed=seed)
-    files = [out_folder / f"parent-{index}.safetensors" for index in range(parts)]
-    wanted = range(parts) if only is None else [only]
-    spec = fitted(parse(arch), images.shape, len(images.classes))
-    given = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate, "precision": precision}
-    settings = _settings(recipe_, images, spec["architecture"], parts, given)
-    for index in wanted:
-        _check_unfinished(files[index], resume)
-    _make_folder(out_folder)
-    splits = out_folder / "splits.json"
-    if splits.exists() and (resume or only is not None):
-        _check_same_split(splits, files, rows, len(images))
-    # Before the training: whoever stops it, or trains the parents on several machines, has it too.
-    write_splits(splits, rows, images.labels, model_files=files,
-                 split=f"{split}, {parts} parts, seed {seed}", training_set=f"{images.name} train")  # fmt: skip
-    found = []
-    with _bar(as_json) as monitor:
-        for index in wanted:
-            recipe_facts = {"name": recipe_, **settings, "seed": seed, "split": split, "part": index, "parts": parts}
-            facts = _facts(images, rows[index], recipe_facts, size, file=splits.name)
-            monitor.emit("phase", name=f"parent {index} of {parts}")
-            run = {**settings, "seed": seed * 1000 + index, "device": device, "monitor": monitor}
-            model = _trained(
-                files[index], build(spec, seed=seed * 1000 + index), images, rows[index], run, facts, resume
-            )
-            found.append({"model": str(files[index]), "class_counts": facts["class_counts"], **evaluate(model, test)})
+    config = TrainConfig(
+        data=data, arch=tuple(arch or ("cnn",)), split=split, parts=parts, ratio=ratio, twins=twins, recipe=recipe_,
+        epochs=epochs, batch=batch, learning_rate=learning_rate, precision=precision, seed=seed, mean=floats(mean),
+        std=floats(std), size=size, device=device,
+    )  # fmt: skip
+    with _bar(as_json) as monitor, _told():
+        found = train_parents(config, out_folder, only=only, resume=resume, monitor=monitor)
+    splits = config.splits(out_folder)
     if as_json:
-        return print_json({"parents": found, "splits": str(splits)})
-    table = new_table("parent", "test accuracy %", "training images per class", title=f"{images.name}, {split}")
+        return print_json({"parents": found, "splits": splits})
+    table = new_table("parent", "test accuracy %", "training images per class", title=f"{Path(data).name}, {split}")
     for row in found:
         table.add_row(Path(row["model"]).name, f"{row['accuracy']:.2f}", " ".join(map(str, row["class_counts"])))
     out.print(table)
-    out.print(f"Next: retrofit fuse {' '.join(map(str, files))} --data {data} --splits {splits} "
+    out.print(f"Next: retrofit fuse {' '.join(config.files(out_folder))} --data {data} --splits {splits} "
               "--importance conductance --out fused.safetensors", soft_wrap=True)  # fmt: skip
     return None
 
@@ -149,16 +127,16 @@ def finetune_command(
     images, test = (load(data, name, *constants, size) for name in ("train", "test"))
     given = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate, "precision": precision}
     spec = metadata["architecture"]
-    settings = _settings("finetune", images, spec["architecture"], 1, given)
-    _check_unfinished(out_file, resume)
+    settings = settings_of("finetune", images, spec["architecture"], 1, given)
+    check_unfinished(out_file, resume)
     origin = {"from": model.name, "from_weights": digest(network.state_dict())}
     rows = torch.arange(len(images))
-    facts = _facts(images, rows, {"name": "finetune", **settings, "seed": seed, **origin}, size)
-    with _bar(as_json) as monitor:
+    facts = facts_of(images, rows, {"name": "finetune", **settings, "seed": seed, **origin}, size)
+    with _bar(as_json) as monitor, _told():
         found = {"before": evaluate(network, test)}
         monitor.emit("phase", name=model.name)
         run = {**settings, "seed": seed, "device": device, "monitor": monitor}
-        network = _trained(out_file, network, images, rows, run, facts, resume)
+        network = trained(out_file, network, images, rows, run, facts, resume)
         found["after"] = evaluate(network, test)
     if as_json:
         return print_json({"out": str(out_file), "accuracy": found["after"]["accuracy"], "networks": found})
@@ -167,81 +145,17 @@ def finetune_command(
     return None
 
 
-def _settings(
-    name: str, images: Images, architecture: str, parts: int, given: dict[str, Any]
-) -> dict[str, Any]:  # fmt: skip
-    """The recipe's arguments of `train`, every one of them, with what was given on the command line in their place."""
-    known = {key: entry.default for key, entry in inspect.signature(train).parameters.items()}
-    left_out = ("model", "images", "rows", "seed", "state", "monitor", "device", "budget")
-    defaults = {key: value for key, value in known.items() if key not in left_out}
-    chosen = recipe(name, images.name, images.shape[1], architecture, parts)
-    return {**defaults, **chosen, **{key: value for key, value in given.items() if value is not None}}
-
-
-def _facts(images: Images, rows: Tensor, recipe: dict[str, Any], size: int | None, **files: str) -> dict[str, Any]:
-    """What a checkpoint tells of its training; the list of rows itself is in the splits file."""
-    return {
-        "classes": list(images.classes), "mean": list(images.mean), "std": list(images.std), "data": images.name,
-        "class_counts": torch.bincount(images.labels[rows], minlength=len(images.classes)).tolist(),
-        "recipe": recipe, "rows": {"count": len(rows), "digest": digest({"rows": rows}), **files},
-        **({"size": size} if size else {}),
-    }  # fmt: skip
-
-
-def _trained(
-    file: Path, model: nn.Module, images: Images, rows: Tensor, run: dict[str, Any], facts: dict[str, Any], resume: bool
-) -> nn.Module:
-    """The model after training, written as a checkpoint; until it is done, its state lies in a folder beside it."""
-    state = _state_of(file)
-    if resume and file.exists() and not state.exists():
-        finished, found = load_model(file)
-        stored = {name: found.get(name) for name in facts if name != "recipe"}
-        told = found.get("recipe")
-        told = told if isinstance(told, dict) else {}
-        wanted = {"architecture": getattr(model, "spec", None), **facts, **facts["recipe"]}
-        del wanted["recipe"]
-        advice = f"Remove {file} to train it again."
-        compare({"architecture": found["architecture"], **stored, **told}, wanted, f"{file} was trained", advice)
-        return finished
+@contextmanager
+def _told() -> Iterator[None]:
+    """Say which checkpoint an interrupted training has not written yet, and how it goes on."""
     try:
-        history = train(model, images, rows, state=state, **run)
-    except (KeyboardInterrupt, Cancelled):
-        err.print(f"Interrupted; {file.name} is not written yet. {AGAIN}", highlight=False, soft_wrap=True)
+        yield
+    except (KeyboardInterrupt, Cancelled) as stopped:
+        notes = getattr(stopped, "__notes__", [])
+        if not notes:  # not in a training
+            raise
+        err.print("Interrupted;", *notes, AGAIN, highlight=False, soft_wrap=True)
         raise typer.Exit(INTERRUPTED) from None
-    accuracies = [entry["accuracy"] for entry in history if entry["accuracy"] is not None]
-    save_model(model, file, **facts, validation_accuracy=max(accuracies, default=None))
-    state.unlink(missing_ok=True)
-    with suppress(OSError):  # the states of other parents are in it
-        state.parent.rmdir()
-    return model
-
-
-def _state_of(file: Path) -> Path:
-    return file.parent / UNFINISHED / file.name
-
-
-def _check_unfinished(file: Path, resume: bool) -> None:
-    """Refuse to throw away hours of work, or to begin anew where somebody wants to go on."""
-    state = _state_of(file)
-    if state.exists() and not resume:
-        raise ValueError(f"{state} is from a training that was stopped. {AGAIN} To begin anew, remove that file.")
-
-
-def _check_same_split(path: Path, files: list[Path], rows: list[Tensor], n_rows: int) -> None:
-    """Refuse to mix parents of two splits in one folder."""
-    found = read_splits(path, files, n_rows)
-    if not all(torch.equal(left, right) for left, right in zip(found, rows, strict=True)):
-        raise ValueError(
-            f"{path} holds another split than this command's (data, --split, --parts and --seed decide it): repeat the "
-            "command that it was made with, or take another --out folder."
-        )
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"--out {folder}: no such folder can be made: {error.strerror}.") from error
 
 
 @contextmanager
@@ -261,7 +175,8 @@ def _shower(bar: Progress) -> Callable[[Event], None]:
         nonlocal task, measured
         if event["kind"] == "phase":  # a task of its own, so that the time left starts afresh
             bar.remove_task(task)
-            task, measured = bar.add_task(event["name"], total=None, detail=""), ""
+            who = f"parent {event['parent']} of {event['parents']}" if "parent" in event else event["name"]
+            task, measured = bar.add_task(who, total=None, detail=""), ""
         elif event["kind"] == "epoch":
             accuracy = "" if event["accuracy"] is None else f", held out {event['accuracy']:.2f} %"
             measured = f", loss {event['loss']:.4g}{accuracy}"

@@ -1,0 +1,94 @@
+"""A training whose result is a checkpoint: its settings, what the file tells of it, its state until it is done."""
+
+import inspect
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from retrofit_core.checkpoints import load_model, save_model
+from retrofit_core.data import Images
+from retrofit_core.monitor import Cancelled
+from retrofit_core.training.loop import train
+from retrofit_core.training.recipes import recipe
+from retrofit_core.training.state import compare, digest
+
+UNFINISHED = "unfinished"  # folder beside the checkpoints, for the states of trainings that are not done
+AGAIN = "Run the same command with --resume to go on after the last finished epoch."
+
+
+def settings_of(
+    name: str, images: Images, architecture: str, parts: int, given: dict[str, Any]
+) -> dict[str, Any]:  # fmt: skip
+    """The recipe's arguments of `train`, every one of them, with what was given (not None) in their place."""
+    known = {key: entry.default for key, entry in inspect.signature(train).parameters.items()}
+    left_out = ("model", "images", "rows", "seed", "state", "monitor", "device", "budget")
+    defaults = {key: value for key, value in known.items() if key not in left_out}
+    chosen = recipe(name, images.name, images.shape[1], architecture, parts)
+    return {**defaults, **chosen, **{key: value for key, value in given.items() if value is not None}}
+
+
+def facts_of(images: Images, rows: Tensor, recipe: dict[str, Any], size: int | None, **files: str) -> dict[str, Any]:
+    """What a checkpoint tells of its training; the list of rows itself is in the splits file."""
+    return {
+        "classes": list(images.classes), "mean": list(images.mean), "std": list(images.std), "data": images.name,
+        "class_counts": torch.bincount(images.labels[rows], minlength=len(images.classes)).tolist(),
+        "recipe": recipe, "rows": {"count": len(rows), "digest": digest({"rows": rows}), **files},
+        **({"size": size} if size else {}),
+    }  # fmt: skip
+
+
+def trained(
+    file: Path, model: nn.Module, images: Images, rows: Tensor, run: dict[str, Any], facts: dict[str, Any], resume: bool
+) -> nn.Module:
+    """The model after training, written as a checkpoint; until it is done, its state lies in a folder beside it.
+
+    Args:
+        run: further arguments of `train`.
+        facts: for the checkpoint, from `facts_of`.
+        resume: go on from the state, or take the finished checkpoint.
+    Raises:
+        ValueError: the state or the checkpoint is of a training with other settings.
+        Cancelled, KeyboardInterrupt: on request, with a note that names the file which is not written yet.
+    """
+    state = state_of(file)
+    if resume and file.exists() and not state.exists():
+        return _finished(file, model, facts)
+    try:
+        history = train(model, images, rows, state=state, **run)
+    except (KeyboardInterrupt, Cancelled) as stopped:
+        stopped.add_note(f"{file.name} is not written yet.")
+        raise
+    accuracies = [entry["accuracy"] for entry in history if entry["accuracy"] is not None]
+    save_model(model, file, **facts, validation_accuracy=max(accuracies, default=None))
+    state.unlink(missing_ok=True)
+    with suppress(OSError):  # the states of other parents are in it
+        state.parent.rmdir()
+    return model
+
+
+def _finished(file: Path, model: nn.Module, facts: dict[str, Any]) -> nn.Module:
+    """The checkpoint's network, if it is what this training would give."""
+    finished, found = load_model(file)
+    stored = {name: found.get(name) for name in facts if name != "recipe"}
+    told = found.get("recipe")
+    told = told if isinstance(told, dict) else {}
+    wanted = {"architecture": getattr(model, "spec", None), **facts, **facts["recipe"]}
+    del wanted["recipe"]
+    advice = f"Remove {file} to train it again."
+    compare({"architecture": found["architecture"], **stored, **told}, wanted, f"{file} was trained", advice)
+    return finished
+
+
+def state_of(file: Path) -> Path:
+    """Where the state of the training that writes `file` lies until it is done."""
+    return file.parent / UNFINISHED / file.name
+
+
+def check_unfinished(file: Path, resume: bool) -> None:
+    """Refuse to throw away hours of work, or to begin anew where somebody wants to go on."""
+    state = state_of(file)
+    if state.exists() and not resume:
+        raise ValueError(f"{state} is from a training that was stopped. {AGAIN} To begin anew, remove that file.")

@@ -1,0 +1,292 @@
+"""Parents on the parts of a split, ready to be fused: one configuration for command line, app and Python."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from retrofit_core.architectures import build, fitted, parse
+from retrofit_core.checkpoints import load_model, save_model
+from retrofit_core.data import Images, load
+from retrofit_core.data.splits import SPLITS, read_splits, write_splits
+from retrofit_core.evaluation import evaluate
+from retrofit_core.monitor import Monitor
+from retrofit_core.registry import find
+from retrofit_core.training.files import check_unfinished, facts_of, settings_of, trained
+from retrofit_core.training.recipes import RECIPES
+from retrofit_core.training.twins import permuted
+
+SCHEMA = 1
+NOTE = "training.json"
+RATIO = 0.2
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that decides the parents of one split; form, command line, Python and record share it."""
+
+    data: str = "digits"
+    """Folder of a data set, or "digits" """
+    arch: tuple[str, ...] = ("cnn",)
+    """Presets or JSON specs: one for all parents, or one for each"""
+    split: str = "sharded"
+    parts: int = 2
+    ratio: float = RATIO
+    """Of a dirichlet split: smallest concentration over largest"""
+    twins: bool = False
+    """Parents 1, 2, ... are parent 0 with its hidden neurons shuffled"""
+    recipe: str = "small"
+    epochs: int | None = None
+    batch: int | None = None
+    learning_rate: float | None = None
+    precision: str | None = None
+    seed: int = 0
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    size: int | None = None
+    device: str = "auto"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return json.loads(json.dumps(dataclasses.asdict(self)))
+
+    @classmethod
+    def from_json(cls, facts: Any) -> "TrainConfig":
+        """The inverse of `to_json`.
+
+        Raises:
+            ValueError: unknown fields, or values of another kind.
+        """
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        if not isinstance(facts, dict) or set(facts) - set(fields):
+            raise ValueError(f"a training's config knows only {sorted(fields)}. Found {facts!r:.200}.")
+        wrong = [name for name, value in facts.items() if not _is_kind(value, fields[name].default)]
+        if wrong:
+            raise ValueError(f"a training's config cannot have {wrong[0]} {facts[wrong[0]]!r:.80}.")
+        lists = {name: tuple(facts[name]) for name in ("arch", "mean", "std") if facts.get(name) is not None}
+        return cls(**{**facts, **lists})
+
+    def key(self) -> str:
+        """Ten characters that two trainings share exactly if their configs are equal."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:10]
+
+    @property
+    def folder(self) -> str:
+        """The parents' folder, relative to the runs folder."""
+        return f"parents-{self.key()}"
+
+    def files(self, folder: str | Path | None = None) -> tuple[str, ...]:
+        """The parents' checkpoints, as `RunConfig.models` names them."""
+        return tuple(str(Path(folder or self.folder, f"parent-{index}.safetensors")) for index in range(self.parts))
+
+    def splits(self, folder: str | Path | None = None) -> str:
+        """The splits file, as `RunConfig.splits` names it."""
+        return str(Path(folder or self.folder, "splits.json"))
+
+    def command(self, folder: str | Path | None = None) -> str:
+        """The command line that trains these parents into a folder."""
+        words = ["retrofit", "train"]
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value == field.default:
+                continue
+            flag = "--" + field.name.replace("_", "-")
+            if field.name == "arch":
+                words += [word for arch in value for word in (flag, arch)]
+            elif value is True:
+                words.append(flag)
+            else:
+                words += [flag, " ".join(map(str, value)) if isinstance(value, tuple) else str(value)]
+        return shlex.join([*words, "--out", str(folder or self.folder)])
+
+
+def _is_kind(value: Any, default: Any) -> bool:
+    """Whether a JSON value may stand where the default stands; what has no default is checked where it is used."""
+    if isinstance(default, bool):
+        return isinstance(value, bool)
+    if isinstance(default, int | float):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(default, tuple):
+        return isinstance(value, list | tuple) and bool(value) and all(isinstance(entry, str) for entry in value)
+    return isinstance(value, str) if isinstance(default, str) else True
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A training, checked before any work."""
+
+    images: Images
+    rows: list[Tensor]
+    """Training rows of each parent"""
+    specs: list[dict[str, Any]]
+    settings: list[dict[str, Any]]
+    """Arguments of `train` for each parent"""
+
+
+def plan(config: TrainConfig, images: Images) -> Planned:
+    """Rows, architectures and settings of each parent.
+
+    Args:
+        images: the training split; only its labels and shape are read.
+    Raises:
+        ValueError: what is asked cannot be trained.
+    """
+    _check(config)
+    drawn = {"ratio": config.ratio} if config.split.lower() == "dirichlet" else {}
+    rows = find(SPLITS, config.split, "split")(images.labels, config.parts, seed=config.seed, **drawn)
+    names = config.arch * config.parts if len(config.arch) == 1 else config.arch
+    specs = [fitted(parse(name), images.shape, len(images.classes)) for name in names]
+    given = {name: getattr(config, name) for name in ("epochs", "batch", "learning_rate", "precision")}
+    settings = [settings_of(config.recipe, images, spec["architecture"], config.parts, given) for spec in specs]
+    return Planned(images, rows, specs, settings)
+
+
+def _check(config: TrainConfig) -> None:
+    find(SPLITS, config.split, "split")
+    find(RECIPES, config.recipe, "recipe")
+    if len(config.arch) not in (1, config.parts):
+        raise ValueError(
+            f"{len(config.arch)} architectures for {config.parts} parents: give one --arch, or one for each of them."
+        )
+    if config.ratio != RATIO and config.split.lower() != "dirichlet":
+        raise ValueError(f"--ratio is the inequality of a dirichlet split: it says nothing of --split {config.split}.")
+    if config.twins and (config.split.lower() != "full" or config.parts < 2 or len(set(config.arch)) > 1):
+        raise ValueError(
+            "--twins are one network and shuffled copies of it, which have its rows and its architecture: ask for "
+            "--split full, two --parts or more, and one --arch."
+        )
+
+
+def train_parents(
+    config: TrainConfig,
+    folder: str | Path,
+    *,
+    only: int | None = None,
+    resume: bool = False,
+    test: bool = True,
+    monitor: Monitor | None = None,
+) -> list[dict[str, Any]]:
+    """Train the parents into a folder: parent-*.safetensors, splits.json and training.json (the config).
+
+    Args:
+        only: train this parent alone.
+        resume: keep the parents that are finished and go on with the one that was stopped; on the CPU the result is bit
+            for bit that of a training that was never stopped.
+        test: measure each parent on the test split.
+        monitor: besides the events of `train` it gets a phase "training" for each parent, with parent and parents.
+    Returns:
+        One dict a parent that was asked for: model (its file), class_counts, and what `evaluate` found.
+    Raises:
+        ValueError: what is asked cannot be trained, or the folder holds another split or an unfinished training.
+        Cancelled: somebody asked for it; finished epochs are kept.
+    """
+    folder, monitor = Path(folder), monitor or Monitor()
+    if only is not None and not 0 <= only < config.parts:
+        raise ValueError(f"--only {only}: a split of {config.parts} parts has the parents 0 to {config.parts - 1}.")
+    images, *tests = (
+        load(config.data, name, config.mean, config.std, config.size) for name in ("train", *["test"] * test)
+    )
+    planned = plan(config, images)
+    files = [Path(file) for file in config.files(folder)]
+    wanted = range(config.parts) if only is None else [only]
+    if config.twins and only and not files[0].exists():
+        raise ValueError(f"--only {only}: this parent is a twin of parent 0, which is not there yet. Train that first.")
+    for index in wanted:
+        check_unfinished(files[index], resume)
+    _make_folder(folder)
+    _write_notes(config, folder, planned, files, keep=resume or only is not None)
+    found = []
+    for index in wanted:
+        monitor.emit("phase", name="training", parent=index, parents=config.parts)
+        model, facts = _parent(config, planned, files, index, resume, monitor)
+        measured = evaluate(model, tests[0]) if tests else {}
+        found.append({"model": str(files[index]), "class_counts": facts["class_counts"], **measured})
+    return found
+
+
+def _parent(
+    config: TrainConfig, planned: Planned, files: list[Path], index: int, resume: bool, monitor: Monitor
+) -> tuple[nn.Module, dict[str, Any]]:
+    """One parent, trained or permuted, and the facts in its checkpoint."""
+    settings, rows, spec = planned.settings[index], planned.rows[index], planned.specs[index]
+    told = {"name": config.recipe, **settings, "seed": config.seed, "split": config.split, "part": index,
+            "parts": config.parts, **({"ratio": config.ratio} if config.ratio != RATIO else {}),
+            **({"twin_of": files[0].name} if config.twins and index else {})}  # fmt: skip
+    facts = facts_of(planned.images, rows, told, config.size, file="splits.json")
+    seed = config.seed * 1000 + index
+    if config.twins and index:
+        first, metadata = load_model(files[0])
+        model = permuted(first, planned.images.inputs([0]), torch.Generator().manual_seed(seed))
+        save_model(model, files[index], architecture=spec, **facts,
+                   validation_accuracy=metadata.get("validation_accuracy"))  # fmt: skip
+        return model, facts
+    run = {**settings, "seed": seed, "device": config.device, "monitor": monitor}
+    model = build(spec, seed=seed)
+    return trained(files[index], model, planned.images, rows, run, facts, resume), facts
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--out {folder}: no such folder can be made: {error.strerror}.") from error
+
+
+def _write_notes(config: TrainConfig, folder: Path, planned: Planned, files: list[Path], keep: bool) -> None:
+    """Write splits.json and training.json before the training: whoever stops it has them too."""
+    splits = folder / "splits.json"
+    if splits.exists() and keep:
+        _check_same_split(splits, files, planned.rows, len(planned.images))
+    described = f"{config.split}, {config.parts} parts, seed {config.seed}"
+    described += f", ratio {config.ratio}" if config.ratio != RATIO else ""
+    write_splits(splits, planned.rows, planned.images.labels, model_files=files, split=described,
+                 training_set=f"{planned.images.name} train")  # fmt: skip
+    if not (keep and (folder / NOTE).exists()):
+        write_training(config, folder)
+
+
+def _check_same_split(path: Path, files: list[Path], rows: list[Tensor], n_rows: int) -> None:
+    """Refuse to mix parents of two splits in one folder."""
+    found = read_splits(path, files, n_rows)
+    if not all(torch.equal(left, right) for left, right in zip(found, rows, strict=True)):
+        raise ValueError(
+            f"{path} holds another split than this command's (data, --split, --parts and --seed decide it): repeat the "
+            "command that it was made with, or take another --out folder."
+        )
+
+
+def write_training(config: TrainConfig, folder: str | Path) -> None:
+    """Write training.json, whole or not at all."""
+    path = Path(folder) / NOTE
+    part = path.with_name(f".{NOTE}.{os.getpid()}.part")
+    try:
+        part.write_text(json.dumps({"schema": SCHEMA, "training": config.to_json()}, indent=1))
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def read_training(folder: str | Path) -> TrainConfig | None:
+    """The config of the parents in a folder; None where no training.json lies there.
+
+    Raises:
+        ValueError: the file is broken or of another schema.
+    """
+    path = Path(folder) / NOTE
+    if not path.exists():
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["schema"] != SCHEMA:
+            raise ValueError(f"it has schema {content['schema']}, this version reads {SCHEMA}")
+        return TrainConfig.from_json(content["training"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = str(error).rstrip(".") if isinstance(error, ValueError) else type(error).__name__
+        raise ValueError(f"{path} cannot be used: {reason}. Remove the folder to train its parents again.") from error
