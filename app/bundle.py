@@ -55,7 +55,7 @@ def build(folder: Path) -> dict[str, Any]:
                 result, _ = execute(config(TYPICAL), "run")
                 tried[str(seed)] = _accuracies(Path("run"))
             if seed == SEED:
-                for name in (*PARENTS, "splits.json"):
+                for name in (*PARENTS, "splits.json", "training.json"):
                     shutil.copyfile(Path(place) / name, folder / name)
         print(f"seed {seed}: {TYPICAL} {tried[str(seed)]['fused']:.1f} % in {result.seconds:.1f} s")
     names = []

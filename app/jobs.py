@@ -2,8 +2,11 @@
 
 A run's folder is named after its config's key, so the same work has one place. A worker is a process of its own
 (`python -m retrofit_core fuse --resume FOLDER`): it outlives page, tab and server. Beside the record it has worker.json
-(pid and birth, against reused pids) and worker.log. Workers start in the folder of the shipped parents, so a config
-names those by file name alone and has the same key wherever the package is installed.
+(pid and birth, against reused pids) and worker.log.
+
+File names in a config are relative to where its worker starts: the folder of the shipped parents for a config that names
+those, so that it has the same key wherever the package is installed, else the runs folder. There, parents that a run
+trains itself lie in parents-KEY (the key of their `TrainConfig`, which is in training.json); runs share them.
 """
 
 import json
@@ -13,6 +16,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +50,8 @@ class Entry:
     status: dict[str, Any]
     metrics: dict[str, Any]
     shipped: bool
+    training: dict[str, Any] | None = None
+    """The TrainConfig of its parents as JSON, where they were trained by the workbench or the command line"""
 
     @property
     def name(self) -> str:
@@ -62,6 +69,39 @@ class Entry:
         return "killed" if state in ACTIVE and not alive else state
 
     @property
+    def active(self) -> bool:
+        """Whether a worker is at it."""
+        return self.state in ACTIVE
+
+    @property
+    def resumable(self) -> bool:
+        """Whether it ended early, so that `resume` goes on with it."""
+        return self.state in ("failed", "cancelled", "killed")
+
+    @property
+    def phase(self) -> str:
+        """What goes on, or where it ended: starting, reading, training, fusion, measuring, analysis."""
+        return "starting" if self.state == "created" else self.status.get("stage", "fusion")
+
+    @property
+    def progress(self) -> float:
+        """How much of the phase is done, 0 to 1."""
+        if self.state == "done":
+            return 1.0
+        return 0.0 if self.phase == "starting" else _share(self.status, self.phase)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the phase ends, at its pace so far; None where that cannot be told yet."""
+        if self.state != "running" or "stage_started" not in self.status:
+            return None
+        begun = _share(self.status["first"], self.phase) if "first" in self.status else 0.0
+        done, spent = self.progress - begun, self.status["updated"] - self.status["stage_started"]
+        if done < 0.01 or spent < 1:
+            return None
+        return max(0.0, spent / done * (1 - self.progress) - (time.time() - self.status["updated"]))
+
+    @property
     def accuracy(self) -> float | None:
         """Of the fused network, in per cent, where it was measured."""
         return self.metrics.get("networks", {}).get("fused", {}).get("accuracy")
@@ -70,6 +110,23 @@ class Entry:
     def version(self) -> tuple[str, float]:
         """Changes with the record: what caches go by."""
         return str(self.folder), float(self.status.get("updated", 0))
+
+
+def _share(status: dict[str, Any], phase: str) -> float:
+    """The part of a phase that is done, from what the status tells of it."""
+
+    def ratio(part: str, whole: str, before: int = 0) -> float:
+        return (status.get(part, before) - before) / (status.get(whole) or 1)
+
+    if phase == "training":  # the epoch that is going on counts from 1
+        epoch = (status.get("epoch", 1) - 1 + ratio("step", "steps")) / (status.get("epochs") or 1)
+        done = (status.get("parent", 0) + epoch) / (status.get("parents") or 1)
+    elif phase == "fusion":
+        inside = ratio("epoch", "epochs") if "epochs" in status else ratio("step", "steps") / 2
+        done = (status.get("level", 0) + inside) / status["levels"] if status.get("levels") else 0.0
+    else:
+        done = ratio("step", "steps")
+    return min(max(done, 0.0), 1.0)
 
 
 def runs_folder() -> Path:
@@ -89,7 +146,7 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
         status = json.loads(path.read_text()) if path.exists() else {"state": "created"}
         done = status["state"] == "done"
         metrics = json.loads((folder / "metrics.json").read_text()) if done else {}
-        return Entry(folder, dict(config), status, metrics, shipped)
+        return Entry(folder, dict(config), status, metrics, shipped, _training(dict(config), folder.parent))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"run {folder.name} cannot be read and is left out ({type(error).__name__}: {error})."
@@ -118,12 +175,28 @@ def _age(entry: Entry) -> float:
     return float(entry.status.get("started") or (entry.folder / "config.json").stat().st_mtime)
 
 
-def class_counts(config: dict[str, Any]) -> list[list[int]] | None:
+def home(config: dict[str, Any], folder: Path | None = None) -> Path:
+    """The folder from which the file names in a config are read, and in which its worker starts."""
+    names = [Path(name) for name in config["models"]]
+    shipped = all(len(name.parts) == 1 and (BUNDLED / name).exists() for name in names)
+    return BUNDLED if shipped else (folder or runs_folder())
+
+
+def _training(config: dict[str, Any], folder: Path) -> dict[str, Any] | None:
+    """What training.json beside the parents says; nothing where there is none that can be read."""
+    try:
+        path = (home(config, folder) / config["models"][0]).parent / "training.json"
+        return dict(json.loads(path.read_text())["training"])
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return None
+
+
+def class_counts(config: dict[str, Any], folder: Path | None = None) -> list[list[int]] | None:
     """Training images per class of each parent, where the run's splits file is at hand."""
     if not config.get("splits"):
         return None
     try:
-        parts = json.loads((BUNDLED / config["splits"]).read_text())["parts"]
+        parts = json.loads((home(config, folder) / config["splits"]).read_text())["parts"]
         named = {part.get("model"): part["class_counts"] for part in parts}
         return [named[Path(model).name] for model in config["models"]]
     except (OSError, ValueError, KeyError, TypeError):
@@ -138,42 +211,128 @@ def worker_command(folder: Path) -> list[str]:
     return [sys.executable, "-m", "retrofit_core", "fuse", "--resume", str(folder), "--json"]
 
 
-def start(config: Any, folder: Path | None = None) -> Path:
+def start(config: Any, training: Any = None, folder: Path | None = None) -> Path:
     """Start a run, go on with one that was stopped, or return the one that exists; the same work never runs twice.
 
     Args:
-        config: a `runs.RunConfig`; file names are read from the folder of the shipped parents.
+        config: a `runs.RunConfig`; for file names see `home`.
+        training: the `TrainConfig` of its parents, if the worker shall train those that are not there yet.
         folder: the runs folder.
     Returns:
         The run's folder, which may be a shipped one.
     Raises:
         Busy: another run is going on.
-        ValueError: the runs folder cannot be written to.
+        ValueError: config and training do not belong together, a checkpoint is missing, or the runs folder cannot be
+            written to.
     """
     from retrofit_core import runs
 
+    folder = (folder or runs_folder()).absolute()
     wanted = config.to_json()
+    if training is not None:
+        _check_pair(config, training)
     with _LOCK:
-        known, _ = entries(folder)
-        if same := [entry for entry in known if entry.config == wanted and entry.state in ("done", *ACTIVE)]:
-            return same[0].folder
-        if busy := [entry for entry in known if not entry.shipped and entry.state in ACTIVE]:
-            raise Busy(busy[0].name)
-        place = (folder or runs_folder()) / config.key()
-        try:
+        if same := _existing(wanted, folder):
+            return same
+        place = folder / config.key()
+        with _writing():
+            if training is not None:
+                _note_training(training, folder)
+            _check_files(wanted, folder)
             runs.create(place, config)
-            (place / "cancel").unlink(missing_ok=True)
-            _wait_for_exit(place)
-            _spawn(place)
-        except OSError as error:
-            raise ValueError(
-                f"the runs folder cannot be written to ({error.strerror}). Name another one: retrofit app --runs FOLDER."
-            ) from error
+            _launch(place, home(wanted, folder))
         return place
 
 
-def _spawn(place: Path) -> None:
-    """Start the worker, unless a server beside this one has just done so."""
+def resume(folder: Path) -> Path:
+    """Go on with a run that ended early, as its record says, after its last finished epoch or level.
+
+    Raises:
+        Busy: another run is going on.
+        ValueError: the record cannot be read, a checkpoint is missing, or the folder cannot be written to.
+    """
+    folder = folder.absolute()
+    wanted = read_entry(folder).config
+    with _LOCK:
+        if same := _existing(wanted, folder.parent):
+            return same
+        _check_files(wanted, folder.parent)
+        with _writing():
+            _launch(folder, home(wanted, folder.parent))
+    return folder
+
+
+def _existing(wanted: dict[str, Any], folder: Path) -> Path | None:
+    """The run of this work that is done or going on.
+
+    Raises:
+        Busy: none, and other work is going on.
+    """
+    known, _ = entries(folder)
+    if same := [entry for entry in known if entry.config == wanted and entry.state in ("done", *ACTIVE)]:
+        return same[0].folder
+    if busy := [entry for entry in known if not entry.shipped and entry.state in ACTIVE]:
+        raise Busy(busy[0].name)
+    return None
+
+
+def _check_pair(config: Any, training: Any) -> None:
+    """The run must fuse what the training writes, on its data."""
+    if tuple(config.models) != training.files() or config.splits != training.splits():
+        raise ValueError(
+            f"the run fuses {', '.join(config.models)} with the splits {config.splits}, but its training writes "
+            f"{', '.join(training.files())} and {training.splits()}: give the run these names."
+        )
+    for name in ("data", "mean", "std", "size"):
+        if getattr(config, name) != getattr(training, name):
+            raise ValueError(
+                f"the parents are trained with {name} {getattr(training, name)} and fused with {name} "
+                f"{getattr(config, name)}: choose one for both."
+            )
+
+
+def _note_training(training: Any, folder: Path) -> None:
+    """training.json beside the parents, from which the worker trains those that are missing."""
+    from retrofit_core.training.parents import read_training, write_training
+
+    place = folder / training.folder
+    known = read_training(place)
+    if known is None:
+        place.mkdir(parents=True, exist_ok=True)
+        write_training(training, place)
+    elif known != training:
+        raise ValueError(f"{training.folder} holds the parents of another training. Remove that folder.")
+
+
+def _check_files(config: dict[str, Any], folder: Path) -> None:
+    """Refuse, before a worker starts, what it could neither find nor train."""
+    base = home(config, folder)
+    for name in config["models"]:
+        path = base / name
+        if not path.exists() and not (path.parent / "training.json").exists():
+            raise ValueError(
+                f"there is no checkpoint {name} in the runs folder. Train the networks again, or choose others."
+            )
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(
+            f"the runs folder cannot be written to ({error.strerror}). Name another one: retrofit app --runs FOLDER."
+        ) from error
+
+
+def _launch(place: Path, base: Path) -> None:
+    (place / "cancel").unlink(missing_ok=True)
+    _wait_for_exit(place)
+    _spawn(place, base)
+
+
+def _spawn(place: Path, base: Path) -> None:
+    """Start the worker in the folder `base`, unless a server beside this one has just done so."""
     note = place / "worker.json"
     if note.exists() and not worker_is_alive(place):
         note.unlink()
@@ -183,7 +342,7 @@ def _spawn(place: Path) -> None:
         return
     with file, (place / "worker.log").open("w") as log:
         child = subprocess.Popen(
-            worker_command(place), cwd=BUNDLED, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+            worker_command(place), cwd=base, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
             start_new_session=True,  # survives the server, and Ctrl-C in its terminal
         )  # fmt: skip
         _CHILDREN[child.pid] = child
@@ -257,8 +416,14 @@ def failure(entry: Entry) -> str:
 
 
 def _kept(entry: Entry) -> str:
-    done = entry.status.get("levels_done", entry.status.get("level", 0))
-    total = entry.status.get("levels")
+    status = entry.status
+    if status.get("stage") == "training" and "epochs" in status:
+        return (
+            f"Network {status.get('parent', 0) + 1} of {status.get('parents', 1)} was being trained, in epoch "
+            f"{status['epoch']} of {status['epochs']}; finished epochs are kept."
+        )
+    done = status.get("levels_done", status.get("level", 0))
+    total = status.get("levels")
     return f"{done} of {total} levels were finished and are kept." if total else "No level was finished."
 
 

@@ -36,6 +36,7 @@ from .methods import METHODS
 from .monitor import Cancelled, Event, Monitor
 from .registry import find
 from .results import FusionResult, LevelReport, load_levels, save_levels, write_atomically
+from .training.parents import NOTE, read_training, train_parents
 
 SCHEMA = 1
 CHOICES = {
@@ -48,6 +49,8 @@ CHOICES = {
 STATES = ("created", "running", "done", "failed", "cancelled")
 #: Seconds between two writes of status.json: often enough for a progress bar, seldom enough for any disk.
 STATUS_INTERVAL = 0.3
+#: What a phase tells about itself while it lasts.
+PHASE_FACTS = ("level", "levels", "parent", "parents", "epoch", "epochs", "step", "steps")
 #: A running record whose status is older than this belongs to a worker that was killed.
 STALE_AFTER = 60.0
 #: Fields of RunConfig that records of the first version did not have.
@@ -161,17 +164,7 @@ def read_inputs(config: RunConfig) -> Inputs:
     Raises:
         ValueError: a file is missing or broken, or a choice is open that nobody should guess.
     """
-    _check_choices(config)
-    if config.splits is None and (config.fusion_from or "parent0") == "parent0":
-        raise ValueError(
-            "fusion samples come from parent 0's training rows, which only a splits file tells. "
-            "Pass --splits FILE, or --fusion-from iid to draw from all rows."
-        )
-    if config.splits is None and config.importance != "uniform" and (config.importance_data or "own") == "own":
-        raise ValueError(
-            f"importance {config.importance} is computed on each parent's own training rows, which only a splits file "
-            "tells. Pass --splits FILE, or --importance-data fusion to use the fusion samples."
-        )
+    check_choices(config)
     train = load(config.data, "train", config.mean, config.std, config.size)
     models = [load_model(path, config.arch)[0] for path in config.models]
     parts = read_splits(config.splits, config.models, len(train)) if config.splits else None
@@ -187,7 +180,12 @@ def read_inputs(config: RunConfig) -> Inputs:
     )
 
 
-def _check_choices(config: RunConfig) -> None:
+def check_choices(config: RunConfig) -> None:
+    """Refuse unknown choices, and those that are open and that nobody should guess.
+
+    Raises:
+        ValueError: names the choice and the flag.
+    """
     find(METHODS, config.method, "method")
     find(IMPORTANCE, config.importance, "importance")
     for name, known in CHOICES.items():
@@ -198,6 +196,16 @@ def _check_choices(config: RunConfig) -> None:
         find(POLICIES, config.auto_augment, "AutoAugment policy")
         if not config.augment:
             raise ValueError("an AutoAugment policy needs augmented copies: say how many of each image with --augment.")
+    if config.splits is None and (config.fusion_from or "parent0") == "parent0":
+        raise ValueError(
+            "fusion samples come from parent 0's training rows, which only a splits file tells. "
+            "Pass --splits FILE, or --fusion-from iid to draw from all rows."
+        )
+    if config.splits is None and config.importance != "uniform" and (config.importance_data or "own") == "own":
+        raise ValueError(
+            f"importance {config.importance} is computed on each parent's own training rows, which only a splits file "
+            "tells. Pass --splits FILE, or --importance-data fusion to use the fusion samples."
+        )
 
 
 def _balanced(images: Images, n: int, rows: Tensor | None, seed: int) -> Tensor:
@@ -237,10 +245,34 @@ def _class_shares(train: Images, parts: list[Tensor] | None) -> Tensor:
     return counts / counts.sum(0).clamp_min(1)
 
 
+def train_missing(config: RunConfig, monitor: Monitor | None = None) -> None:
+    """Train the parents of a config that are not there yet, where a training.json in their folder says how.
+
+    What is finished stays, and a training that was stopped goes on after its last finished epoch.
+
+    Raises:
+        ValueError: training.json is damaged or says nothing of a file that is missing.
+    """
+    wanted = [Path(name) for name in (*config.models, *([config.splits] if config.splits else []))]
+    for folder in dict.fromkeys(path.parent for path in wanted if not path.exists()):
+        training = read_training(folder)
+        if training is None:
+            continue  # the loaders name what is missing
+        known = {*map(Path, training.files(folder)), Path(training.splits(folder))}
+        if strange := [path for path in wanted if path.parent == folder and path not in known and not path.exists()]:
+            raise ValueError(
+                f"{strange[0]} is not there, and {folder / NOTE} trains only the parents 0 to {training.parts - 1}. "
+                "Name one of these."
+            )
+        train_parents(training, folder, resume=True, test=False, monitor=monitor)
+
+
 def execute(
     config: RunConfig, folder: str | Path | None = None, monitor: Monitor | None = None
 ) -> tuple[FusionResult, dict[str, Any]]:
     """Run a config; with a folder write its record, going on where an earlier run of the same config stopped.
+
+    Parents that are missing are trained first, where a training.json lies in their folder.
 
     Returns:
         The result, and what `measure` found (empty without `config.evaluate`).
@@ -251,6 +283,8 @@ def execute(
     recorder = Recorder(Path(folder), config, monitor) if folder is not None else None
     watcher = recorder.monitor if recorder else (monitor or Monitor())
     try:
+        check_choices(config)
+        train_missing(config, watcher)
         inputs = read_inputs(config)
         method = find(METHODS, config.method, "method")
         result = method(
@@ -305,9 +339,9 @@ def measure(
         networks["average"] = average(models)
     networks["fused"] = fused
     found = {}
-    for name, network in networks.items():
+    for index, (name, network) in enumerate(networks.items()):
         if monitor:
-            monitor.emit("phase", name="evaluate", network=name)
+            monitor.emit("phase", name="evaluate", network=name, index=index, total=len(networks))
         found[name] = evaluate(network, test, monitor=monitor)
     return {"networks": found, "classes": list(test.classes), "data": test.name}
 
@@ -322,7 +356,11 @@ class Recorder:
         self.folder = folder
         self.outer = monitor or Monitor()
         self.monitor = Monitor(self._event, self._cancelled)
-        self.status: dict[str, Any] = {"schema": SCHEMA, "state": "running", "pid": os.getpid(), "started": time.time()}
+        now = time.time()
+        self.status: dict[str, Any] = {
+            "schema": SCHEMA, "state": "running", "pid": os.getpid(), "started": now,
+            "stage": "reading", "stage_started": now, "stages": {},
+        }  # fmt: skip
         self._written = 0.0
         create(folder, config)
         # A file `cancel` that is here already is honoured: the user may be quicker than a worker's start. It goes away
@@ -357,18 +395,42 @@ class Recorder:
         self._end()
 
     def _end(self) -> None:
+        self._spend()
         self._write_status()
         (self.folder / "cancel").unlink(missing_ok=True)
 
     def _event(self, event: Event) -> None:
         self.outer.emit(**event)
-        with (self.folder / "events.jsonl").open("a") as file:
-            file.write(json.dumps({"time": time.time(), **event}, default=str) + "\n")
-        self.status.update({key: event[key] for key in ("loss", "name") if key in event})
-        if event["kind"] == "level":
-            self.status.update(level=event["index"], levels=event["total"])
+        kind = event["kind"]
+        if kind != "batch":  # tens of thousands in a training: for the status only
+            with (self.folder / "events.jsonl").open("a") as file:
+                file.write(json.dumps({"time": time.time(), **event}, default=str) + "\n")
+        if kind in ("phase", "level"):
+            self._enter(_stage(event))
+        self.status.update({key: event[key] for key in ("loss", "name", "parent", "parents") if key in event})
+        self.status.update(facts := _facts(event))
+        if facts and event.get("index", 0) >= len(self.finished) * (kind == "level"):
+            # Where the work of this stage began: a run that goes on does not begin at 0.
+            self.status.setdefault("first", {name: self.status[name] for name in PHASE_FACTS if name in self.status})
         if event["kind"] == "level" or time.time() - self._written > STATUS_INTERVAL:
             self._write_status()
+
+    def _enter(self, stage: str) -> None:
+        """A new phase: what the last one told is over."""
+        for name in PHASE_FACTS[2:]:
+            self.status.pop(name, None)
+        if stage != self.status["stage"]:
+            if self.status["stage"] == "training":
+                self.status.pop("loss", None)
+            self._spend()
+            self.status.pop("first", None)
+            self.status["stage"] = stage
+
+    def _spend(self) -> None:
+        """Add the seconds of the current stage to `stages`."""
+        now, stage = time.time(), self.status["stage"]
+        spent = self.status["stages"].get(stage, 0.0) + now - self.status["stage_started"]
+        self.status.update(stages={**self.status["stages"], stage: spent}, stage_started=now)
 
     def _cancelled(self) -> bool:
         self.outer.check()
@@ -378,6 +440,28 @@ class Recorder:
         self._written = time.time()
         self.status["updated"] = self._written
         write_atomically(self.folder / "status.json", json.dumps(self.status, default=str).encode())
+
+
+def _stage(event: Event) -> str:
+    """The part of a run to which a phase or level belongs: training, fusion, measuring or analysis."""
+    name = str(event.get("name", "")) if event["kind"] == "phase" else ""
+    if name == "evaluate":
+        return "measuring"
+    return name.partition(":")[0] if name.startswith(("training", "analysis")) else "fusion"
+
+
+def _facts(event: Event) -> dict[str, Any]:
+    """Where in its phase a run is, for the status."""
+    kind = event["kind"]
+    if kind == "level":
+        return {"level": event["index"], "levels": event["total"]}
+    if kind == "batch":
+        return {"epoch": event["epoch"], "epochs": event["epochs"], "step": event["index"], "steps": event["total"]}
+    if kind == "epoch" and "index" in event:  # of a gradient fit
+        return {"epoch": event["index"], "epochs": event["total"]}
+    if kind in ("step", "phase") and "index" in event:
+        return {"step": event["index"], "steps": event["total"]}
+    return {}
 
 
 def create(folder: Path, config: RunConfig) -> None:

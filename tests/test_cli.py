@@ -198,7 +198,7 @@ def test_a_stopped_training_resumes_to_the_same_checkpoints(tmp_path):
         assert_same_tensors(left[0], right[0])
         assert left[1] == right[1]
     files = {path.name for path in (tmp_path / "stopped").iterdir()}
-    assert files == {"parent-0.safetensors", "parent-1.safetensors", "splits.json"}
+    assert files == {"parent-0.safetensors", "parent-1.safetensors", "splits.json", "training.json"}
 
 
 def test_parents_trained_one_by_one_are_those_trained_together(parents):

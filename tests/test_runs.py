@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import shlex
+from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.data import load
 from retrofit_core.data.splits import sharded, write_splits
 from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.training.parents import TrainConfig, train_parents, write_training
 
 
 @pytest.fixture(scope="module")
@@ -173,3 +176,79 @@ def test_class_shares_come_from_the_splits(config):
     assert shares.shape == (2, 10)
     assert torch.equal(shares.sum(0), torch.ones(10).double())
     assert set(shares.flatten().tolist()) == {0.0, 1.0}
+
+
+# --- parents that a run trains itself ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wanted(tmp_path, monkeypatch):
+    """A run whose parents are not there, only the note that says how to train them."""
+    training = TrainConfig(arch=('{"architecture": "cnn", "widths": [4, 6, 6]}',), epochs=3, device="cpu")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / training.folder).mkdir()
+    write_training(training, training.folder)
+    return training, runs.RunConfig(models=training.files(), splits=training.splits(), samples=60, device="cpu")
+
+
+def test_missing_parents_are_trained_and_the_status_tells_of_it(wanted, tmp_path):
+    training, config = wanted
+    told = []
+    watch = Monitor(lambda event: told.append(json.loads((tmp_path / "run" / "status.json").read_text())))
+    with patch.object(runs, "STATUS_INTERVAL", 0):
+        runs.execute(config, "run", watch)
+    found = [status for status in told if status.get("stage") == "training" and "epoch" in status]
+    assert {(status["parent"], status["parents"], status["epochs"]) for status in found} == {(0, 2, 3), (1, 2, 3)}
+    assert {status["epoch"] for status in found} == {1, 2, 3} and any("loss" in status for status in found)
+    assert all(status["name"] == "training" and 0 < status["step"] <= status["steps"] for status in found)
+    status = runs.read_status("run")
+    assert status["state"] == "done" and set(status["stages"]) == {"reading", "training", "fusion"}
+    assert "loss" not in status and "parent" not in status
+    kinds = {json.loads(line)["kind"] for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()}
+    assert "batch" not in kinds and "epoch" in kinds
+    train_parents(training, "straight")
+    for file in training.files():
+        left, right = (load_model(folder)[0] for folder in (file, tmp_path / "straight" / Path(file).name))
+        assert torch.equal(weights(left), weights(right))
+
+
+def test_parents_that_are_there_are_not_trained_again(wanted):
+    training, config = wanted
+    train_parents(training, training.folder)
+    with patch.object(runs, "train_parents") as again:
+        runs.execute(config)
+    again.assert_not_called()
+
+
+def test_a_run_cancelled_in_training_goes_on_to_the_same_numbers(wanted, tmp_path):
+    training, config = wanted
+
+    def cancel(event):
+        if event["kind"] == "epoch" and event["epoch"] == 2 and (Path(training.files()[0])).exists():
+            (tmp_path / "run" / "cancel").touch()
+
+    with pytest.raises(Cancelled):
+        runs.execute(config, "run", Monitor(cancel))
+    status = runs.read_status("run")
+    assert (status["state"], status["stage"], status["parent"]) == ("cancelled", "training", 1)
+    resumed, _ = runs.execute(config, "run")
+    train_parents(training, "straight")
+    models = tuple(f"straight/{Path(file).name}" for file in config.models)
+    whole, _ = runs.execute(dataclasses.replace(config, models=models, splits="straight/splits.json"))
+    assert torch.equal(weights(resumed.model), weights(whole.model))
+
+
+def test_a_parent_that_no_note_speaks_of_is_named(wanted):
+    training, config = wanted
+    strange = dataclasses.replace(config, models=(f"{training.folder}/parent-7.safetensors",))
+    with pytest.raises(
+        ValueError, match=r"parent-7.* is not there, and .*training.json trains only the parents 0 to 1"
+    ):
+        runs.execute(strange)
+    with pytest.raises(ValueError, match="there is no checkpoint at nowhere"):
+        runs.execute(
+            dataclasses.replace(config, models=("nowhere/parent-0.safetensors",), splits=None, fusion_from="iid")
+        )
+    (Path(training.folder) / "training.json").write_text("{")
+    with pytest.raises(ValueError, match=r"training.json cannot be used"):
+        runs.execute(config)

@@ -204,7 +204,8 @@ def train_parents(
     _write_notes(config, folder, planned, files, keep=resume or only is not None)
     found = []
     for index in wanted:
-        monitor.emit("phase", name="training", parent=index, parents=config.parts)
+        if not (config.twins and index):
+            monitor.emit("phase", name="training", parent=index, parents=1 if config.twins else config.parts)
         model, facts = _parent(config, planned, files, index, resume, monitor)
         measured = evaluate(model, tests[0]) if tests else {}
         found.append({"model": str(files[index]), "class_counts": facts["class_counts"], **measured})

@@ -60,7 +60,7 @@ def test_the_same_work_starts_once(runs_folder, config, sleeper):
 def test_another_server_does_not_start_it_twice(runs_folder, config, sleeper):
     first = jobs.start(config)
     pid = jobs._worker(first)["pid"]
-    jobs._spawn(first)  # what a second server does that listed the runs a moment earlier
+    jobs._spawn(first, jobs.BUNDLED)  # what a second server does that listed the runs a moment earlier
     assert jobs._worker(first)["pid"] == pid
 
 

@@ -1,0 +1,197 @@
+"""Parents of a split: one configuration, twins, several architectures, folders that hold what they say."""
+
+import dataclasses
+import json
+import shlex
+from unittest.mock import patch
+
+import pytest
+import torch
+from torch import nn
+
+from retrofit_core.architectures import build, fitted, parse
+from retrofit_core.checkpoints import load_model
+from retrofit_core.cli import main
+from retrofit_core.data import load
+from retrofit_core.data.splits import dirichlet, read_splits
+from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.training import parents
+from retrofit_core.training.parents import TrainConfig, read_training, train_parents
+from retrofit_core.training.twins import permuted
+
+SMALL = '{"architecture": "cnn", "widths": [4, 6, 6]}'
+WIDER = '{"architecture": "cnn", "widths": [6, 8, 8]}'
+BATCHNORM = '{"architecture": "vgg", "plan": [6, "M", 8, "M"], "batch_norm": true}'
+QUICK = TrainConfig(arch=(SMALL,), epochs=2, device="cpu")
+
+
+def tensors(path):
+    return load_model(path)[0].state_dict()
+
+
+def test_config_survives_json_and_decides_the_key():
+    config = TrainConfig(arch=(SMALL, WIDER), split="dirichlet", ratio=0.5, mean=(0.5,), std=(0.2,), epochs=3)
+    assert TrainConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    assert len({config.key(), QUICK.key(), dataclasses.replace(QUICK, seed=1).key()}) == 3
+    assert QUICK.files()[1] == f"parents-{QUICK.key()}/parent-1.safetensors"
+    assert QUICK.splits("x") == "x/splits.json"
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [[], None, {"colour": "red"}, {"arch": "cnn"}, {"arch": []}, {"arch": [1]}, {"parts": "2"}, {"twins": 1}, {"seed": None}],
+)  # fmt: skip
+def test_a_config_of_other_fields_or_kinds_is_refused(facts):
+    with pytest.raises(ValueError, match="a training's config"):
+        TrainConfig.from_json(facts)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        TrainConfig(),
+        TrainConfig(arch=(SMALL, WIDER), split="dirichlet", ratio=0.3, seed=4, device="cpu", learning_rate=1e-3),
+        TrainConfig(split="full", twins=True, parts=3, epochs=2, mean=(0.1,), std=(0.2,), size=8, precision="float32"),
+    ],
+)
+def test_the_command_means_the_config(config, tmp_path):
+    words = shlex.split(config.command(tmp_path))
+    assert words[:2] == ["retrofit", "train"]
+    with patch("retrofit_core.cli.training.train_parents") as train:
+        train.return_value = []
+        assert main(words[1:]) == 0
+    assert train.call_args.args == (config, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (TrainConfig(arch=(SMALL, SMALL, SMALL)), "3 architectures for 2 parents: give one --arch"),
+        (TrainConfig(ratio=0.5), "--ratio is the inequality of a dirichlet split: it says nothing of --split sharded"),
+        (TrainConfig(split="dirichlet", ratio=0.0), "in .0, 1.. Found 0.0"),
+        (TrainConfig(twins=True), "--twins are one network .* --split full"),
+        (TrainConfig(twins=True, split="full", parts=1), "two --parts or more"),
+        (TrainConfig(twins=True, split="full", arch=(SMALL, WIDER)), "one --arch"),
+        (TrainConfig(split="shard"), "unknown split 'shard'.*Did you mean 'sharded'"),
+        (TrainConfig(recipe="smal"), "unknown recipe"),
+        (TrainConfig(parts=11), "10 classes cannot serve 11 parts"),
+        (TrainConfig(mean=(0.5,)), "belong together"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_before_any_file(config, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        train_parents(config, tmp_path / "parents")
+    assert not (tmp_path / "parents").exists()
+
+
+def test_different_widths_on_a_milder_dirichlet_split(tmp_path):
+    config = dataclasses.replace(QUICK, arch=(SMALL, WIDER), split="dirichlet", ratio=0.9, epochs=1)
+    events = []
+    found = train_parents(config, tmp_path, monitor=Monitor(events.append))
+    assert [load_model(row["model"])[0].spec["widths"] for row in found] == [[4, 6, 6], [6, 8, 8]]
+    images = load("digits")
+    rows = read_splits(tmp_path / "splits.json", config.files(tmp_path), len(images))
+    for ours, theirs in zip(rows, dirichlet(images.labels, 2, seed=0, ratio=0.9), strict=True):
+        assert torch.equal(ours, theirs)
+    assert [sum(row["class_counts"]) for row in found] == [len(part) for part in rows]
+    assert all(0 <= row["accuracy"] <= 100 for row in found)
+    phases = [event for event in events if event["kind"] == "phase"]
+    assert [(event["name"], event["parent"], event["parents"]) for event in phases] == [
+        ("training", 0, 2),
+        ("training", 1, 2),
+    ]
+    assert read_training(tmp_path) == config
+
+
+def test_twins_are_shuffled_and_share_function_and_rows(tmp_path):
+    config = dataclasses.replace(QUICK, split="full", twins=True, parts=3)
+    found = train_parents(config, tmp_path)
+    models = [load_model(row["model"])[0] for row in found]
+    x = load("digits", "test").inputs()
+    expected = models[0](x)
+    for twin in models[1:]:
+        assert torch.allclose(twin(x), expected, atol=1e-4)
+        hidden = [
+            name for name, value in twin.state_dict().items() if not torch.equal(value, models[0].state_dict()[name])
+        ]
+        assert len(hidden) == 7  # all but the classifier's bias
+    assert not torch.equal(models[1].features[0].weight, models[2].features[0].weight)
+    assert found[0]["class_counts"] == found[1]["class_counts"] == found[2]["class_counts"]
+    facts = load_model(found[1]["model"])[1]
+    assert facts["recipe"]["twin_of"] == "parent-0.safetensors" and facts["validation_accuracy"] is not None
+    before = tensors(found[1]["model"])
+    assert train_parents(config, tmp_path, resume=True) == found
+    assert all(torch.equal(value, before[name]) for name, value in tensors(found[1]["model"]).items())
+
+
+def test_a_twin_alone_needs_its_original(tmp_path):
+    config = dataclasses.replace(QUICK, split="full", twins=True)
+    with pytest.raises(ValueError, match="twin of parent 0, which is not there yet"):
+        train_parents(config, tmp_path / "parents", only=1)
+
+
+@pytest.mark.parametrize(
+    ("arch", "shape"),
+    [("mlp", (1, 8, 8)), ("cnn", (1, 8, 8)), ('{"architecture": "vgg", "plan": [4, "M", 6, 6, "M"]}', (3, 16, 16)),
+     (BATCHNORM, (3, 16, 16))],
+)  # fmt: skip
+def test_permuting_leaves_the_function_alone(arch, shape, generator):
+    model = build(fitted(parse(arch), shape, 10), seed=0).double().train()
+    for norm in model.modules():
+        if isinstance(norm, nn.BatchNorm2d):
+            for tensor in (norm.weight.data, norm.bias.data, norm.running_mean, norm.running_var):
+                tensor.uniform_(0.5, 2, generator=generator)
+    x = torch.randn(5, *shape, generator=generator, dtype=torch.float64)
+    twin = permuted(model, x, generator)
+    assert model.training and twin.training
+    assert torch.allclose(twin.eval()(x), model.eval()(x), atol=1e-12)
+    weights = [name for name, value in model.named_parameters() if value.ndim > 1]
+    assert all(not torch.equal(twin.get_parameter(name), model.get_parameter(name)) for name in weights)
+    for name in weights[:1]:  # the same neurons in another order
+        rows = [sorted(network.get_parameter(name).flatten(1).tolist()) for network in (twin, model)]
+        assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("arch", ["resnet18", "vit-small"])
+def test_networks_whose_neurons_cannot_be_shuffled_are_refused(arch, generator):
+    with torch.device("meta"):
+        spec = fitted(
+            {**parse(arch), **({"layers": [1, 1], "width": 4} if arch == "resnet18" else {})}, (1, 16, 16), 10
+        )
+    with pytest.raises(ValueError, match="level .* cannot be shuffled, for .*twins are for mlp, cnn and vgg"):
+        permuted(build(spec, seed=0), torch.zeros(2, 1, 16, 16), generator)
+
+
+def test_a_cancelled_training_names_what_is_missing_and_goes_on_bit_for_bit(tmp_path):
+    train_parents(QUICK, tmp_path / "straight")
+
+    def stop(event):
+        if event["kind"] == "epoch" and (tmp_path / "stopped" / "parent-0.safetensors").exists():
+            raise Cancelled
+
+    with pytest.raises(Cancelled) as stopped:
+        train_parents(QUICK, tmp_path / "stopped", monitor=Monitor(stop))
+    assert stopped.value.__notes__ == ["parent-1.safetensors is not written yet."]
+    with pytest.raises(ValueError, match="To begin anew, remove that file"):
+        train_parents(QUICK, tmp_path / "stopped")
+    train_parents(QUICK, tmp_path / "stopped", resume=True)
+    for name in ("parent-0.safetensors", "parent-1.safetensors"):
+        left, right = (tensors(tmp_path / folder / name) for folder in ("straight", "stopped"))
+        assert all(torch.equal(left[key], right[key]) for key in left)
+    assert not (tmp_path / "stopped" / "unfinished").exists()
+
+
+def test_the_note_of_the_folder_stays_that_of_its_parents(tmp_path):
+    train_parents(QUICK, tmp_path)
+    with pytest.raises(ValueError, match="with learning_rate 0.003, this training has 0.1"):
+        train_parents(dataclasses.replace(QUICK, learning_rate=0.1), tmp_path, resume=True)
+    assert read_training(tmp_path) == QUICK
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"schema": 9, "training": {}}', '{"schema": 1}',
+                                     '{"schema": 1, "training": {"colour": 1}}'])  # fmt: skip
+def test_a_damaged_note_is_named(content, tmp_path):
+    (tmp_path / parents.NOTE).write_text(content)
+    with pytest.raises(ValueError, match=r"training.json cannot be used: .*Remove the folder"):
+        read_training(tmp_path)
+    assert read_training(tmp_path / "nowhere") is None
