@@ -33,7 +33,7 @@ def config(method: str, *, importance: str = "conductance", samples: int = 400, 
     """
     return RunConfig(
         models=PARENTS, data="digits", splits="splits.json", method=method, importance=importance, samples=samples,
-        seed=seed, device="cpu", evaluate=True,
+        seed=seed, device="cpu", evaluate=True, analyse=True,
     )  # fmt: skip
 
 

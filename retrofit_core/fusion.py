@@ -3,7 +3,7 @@
 import functools
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -35,13 +35,14 @@ from .walk import Walk, as_tensors
 
 HEADS = ("scores", "mean", "shares")
 OnLevel = Callable[[int, LevelReport, dict[str, Tensor]], None]
+Returned = TypeVar("Returned")
 
 
-def _keeps_training_flags(function: Callable[..., FusionResult]) -> Callable[..., FusionResult]:
+def keeps_training_flags(function: Callable[..., Returned]) -> Callable[..., Returned]:
     """Partitioning puts the parents into evaluation mode; every submodule's flag is put back, whatever happens."""
 
     @functools.wraps(function)
-    def wrapped(models: Sequence[nn.Module], *args: Any, **kwargs: Any) -> FusionResult:
+    def wrapped(models: Sequence[nn.Module], *args: Any, **kwargs: Any) -> Returned:
         flags = [(module, module.training) for model in models for module in model.modules()]
         try:
             return function(models, *args, **kwargs)
@@ -52,7 +53,7 @@ def _keeps_training_flags(function: Callable[..., FusionResult]) -> Callable[...
     return wrapped
 
 
-@_keeps_training_flags
+@keeps_training_flags
 @torch.no_grad()
 def fuse(
     models: Sequence[nn.Module],
@@ -118,8 +119,8 @@ def fuse(
                  boundaries=boundaries, leaves=leaves)  # fmt: skip
     _check_options(plan, toward, head, class_shares, fit)
     inputs = inputs.to(next(plan.model.parameters()).dtype)
-    scores, score_reports = _scores(plan, importance, importance_data, (inputs, labels), chosen["normalise_scores"],
-                                    importance_options or {}, place, monitor)  # fmt: skip
+    scores, score_reports = parents_scores(plan, importance, importance_data, (inputs, labels),
+                                           chosen["normalise_scores"], importance_options or {}, place, monitor)  # fmt: skip
     products = product_dtype(chosen["ridge"] if fit == "ridge" else None, inputs.dtype, place)
     clock = devices.Stopwatch(place)
     walk = Walk(plan.parents, plan.fused, inputs, device=place, memory=memory, stopwatch=clock,
@@ -127,7 +128,7 @@ def fuse(
     reports: list[LevelReport] = []
     for index, level in enumerate(monitor.each("level", plan.fused)):  # Algorithm 1, line 1: bottom-up
         clock.seconds.clear()
-        generator = torch.Generator().manual_seed(seed * 1_000_003 + index)
+        generator = level_generator(seed, index)
         if index < len(finished):
             reports.append(_take_over(level, *finished[index]))
             walk.advance(index)
@@ -137,7 +138,7 @@ def fuse(
         s = _head_scores(s, head, class_shares) if level.head else s
         monitor.emit("phase", name="grouping", level=level.name)
         with clock.phase("solve"):
-            W0 = _parents_weights(plan, walk, index, reports) if toward == "parents" else None
+            W0 = parents_weights(plan, walk, index, reports) if toward == "parents" else None
             solution = solve(sums, chosen["ridge"], toward=W0) if fit == "ridge" else None
         with clock.phase("group"):  # line 4: R_1 ... R_d; class k stays class k at the head
             gram = solution.gram if solution else sums.zz
@@ -163,6 +164,11 @@ def fuse(
     return FusionResult(plan.model, reports, config, time.perf_counter() - start, score_reports)
 
 
+def level_generator(seed: int, index: int) -> torch.Generator:
+    """The source of randomness of one level: a run that goes on there draws what it would have drawn."""
+    return torch.Generator().manual_seed(seed * 1_000_003 + index)
+
+
 def _check_options(plan: Plan, toward: str, head: str, class_shares: Tensor | None, fit: str) -> None:
     if toward not in ("zero", "parents"):
         raise ValueError(f"unknown toward {toward!r}. Known: zero, parents.")
@@ -182,7 +188,7 @@ def _check_options(plan: Plan, toward: str, head: str, class_shares: Tensor | No
         raise ValueError(f"head='shares' needs class_shares of shape {wanted}: each parent's share of each class.")
 
 
-def _scores(
+def parents_scores(
     plan: Plan,
     importance: str | Callable[..., Any],
     importance_data: Any,
@@ -243,7 +249,7 @@ def _head_scores(s: Tensor, head: str, class_shares: Tensor | None) -> Tensor:
     return class_shares.to(s).flatten() if head == "shares" and class_shares is not None else s
 
 
-def _parents_weights(plan: Plan, walk: Walk, index: int, reports: list[LevelReport]) -> Tensor:
+def parents_weights(plan: Plan, walk: Walk, index: int, reports: list[LevelReport]) -> Tensor:
     """W0 (p, m) of the ridge towards the parents, and of gradient fits where widths differ."""
     level = plan.fused[index]
     before = reports[-1] if reports else None
@@ -268,7 +274,7 @@ def _start_at_parents(plan: Plan, walk: Walk, index: int, reports: list[LevelRep
     known = {name: known[name] for name, value in own.items() if name in known and known[name].shape == value.shape}
     affine = level.affine is not None and all(levels[index].affine is not None for levels in plan.parents)
     if len(known) < len(own) and affine:
-        write_weights(level, _parents_weights(plan, walk, index, reports) @ A)
+        write_weights(level, parents_weights(plan, walk, index, reports) @ A)
         return
     for name, value in known.items():
         own[name].copy_(value)

@@ -2,7 +2,7 @@
 
 config.json (everything needed to repeat the run), status.json (where it stands), events.jsonl, levels.parquet and
 arrays.npz (finished levels), partial.safetensors (their weights, to resume), fused.safetensors, result.json and
-metrics.json (at the end). The app only reads.
+metrics.json (at the end), analysis.json and analysis.npz (where asked for). The app only reads.
 """
 
 import contextlib
@@ -12,8 +12,9 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from . import analysis as analysing
 from .architectures import build, fitted, parse
 from .baselines import average
 from .checkpoints import load_model
@@ -54,7 +56,7 @@ PHASE_FACTS = ("level", "levels", "parent", "parents", "epoch", "epochs", "step"
 #: A running record whose status is older than this belongs to a worker that was killed.
 STALE_AFTER = 60.0
 #: Fields of RunConfig that records of the first version did not have.
-LATER = ("augment", "auto_augment", "boundaries", "memory", "size")
+LATER = ("augment", "auto_augment", "boundaries", "memory", "size", "analyse")
 SEALED = ("config.json", "levels.parquet", "arrays.npz", "fused.safetensors", "result.json", "metrics.json")
 
 
@@ -99,6 +101,8 @@ class RunConfig:
     device: str = "auto"
     evaluate: bool = False
     """Also measure parents, ensemble, average and fused network on the test split"""
+    analyse: bool = False
+    """Also compute what the workbench's pictures of the levels need, into the record"""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types. LATER fields are left out at their defaults, so that older records stay equal to new ones."""
@@ -153,6 +157,7 @@ class Inputs:
     train: Images
     fusion: tuple[Tensor, Tensor]
     importance: list[tuple[Tensor, Tensor]] | str | None
+    """None for uniform importance, unless the run is analysed"""
     target: nn.Module | None
     shares: Tensor | None
     """(n, classes) each parent's share of each class's training rows"""
@@ -220,7 +225,7 @@ def _fusion_data(config: RunConfig, train: Images, rows: Tensor) -> tuple[Tensor
 
 
 def _importance_data(config: RunConfig, train: Images, parts: list[Tensor] | None) -> Any:
-    if config.importance == "uniform":
+    if config.importance == "uniform" and not config.analyse:
         return None
     if parts is None or config.importance_data == "fusion":
         return "fusion"
@@ -280,6 +285,10 @@ def execute(
         ValueError: the config cannot be run, or the folder holds another run.
         Cancelled: somebody asked for it; finished levels are kept in the record.
     """
+    if config.analyse and folder is None:
+        raise ValueError(
+            "an analysis is kept in a run's record: name its folder (--record), or leave the analysis out."
+        )
     recorder = Recorder(Path(folder), config, monitor) if folder is not None else None
     watcher = recorder.monitor if recorder else (monitor or Monitor())
     try:
@@ -308,12 +317,61 @@ def execute(
         )
         metrics = measure(config, inputs.models, result.model, watcher) if config.evaluate else {}
         if recorder:
-            recorder.finish(result, metrics, checkpoint_metadata(config, inputs.train))
+            analysis, why = _analysis_or_reason(config, inputs, result, watcher) if config.analyse else (None, "")
+            recorder.finish(result, metrics, checkpoint_metadata(config, inputs.train), analysis, why)
         return result, metrics
     except BaseException as error:
         if recorder:
             recorder.stop(error)
         raise
+
+
+def _analysis_or_reason(
+    config: RunConfig, inputs: Inputs, result: FusionResult, monitor: Monitor
+) -> tuple[analysing.Analysis | None, str]:
+    """The fusion is finished and stays, whatever becomes of its analysis."""
+    try:
+        return _analyse(config, inputs, result, monitor), ""
+    except (Cancelled, KeyboardInterrupt):
+        return None, "the analysis was cancelled."
+    except ValueError as error:
+        return None, str(error)
+
+
+def _analyse(config: RunConfig, inputs: Inputs, result: FusionResult, monitor: Monitor) -> analysing.Analysis:
+    try:
+        test = load(config.data, "test", config.mean, config.std, config.size)
+    except ValueError:  # a data set of one's own need not have one
+        test = None
+    return analysing.analyse(
+        inputs.models,
+        result,
+        inputs.fusion,
+        importance_data=inputs.importance,
+        test=test,
+        boundaries=read_boundaries(config.boundaries),
+        device=config.device,
+        memory=config.memory or MEMORY,
+        monitor=monitor,
+    )
+
+
+def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analysing.Analysis:
+    """Add an analysis to a finished record, in place of an older one.
+
+    Relative file names in its config are read from the current folder.
+
+    Raises:
+        ValueError: the run is not finished, or a file that it was made from is missing or another one.
+    """
+    run = read_run(folder)
+    if run.state != "done":
+        raise ValueError(f"{folder}: the run is {run.state}, and only finished runs can be analysed. Finish it first: "
+                         f"retrofit fuse --resume {folder}")  # fmt: skip
+    inputs = read_inputs(dataclasses.replace(run.config, analyse=True))
+    found = _analyse(run.config, inputs, FusionResult.load(folder), monitor or Monitor())
+    _seal_analysis(run.folder, run.status, found)
+    return found
 
 
 def checkpoint_metadata(config: RunConfig, images: Images) -> dict[str, Any]:
@@ -379,12 +437,23 @@ class Recorder:
         save_levels(self._reports, self.folder)
         write_atomically(self.folder / "partial.safetensors", save(self._weights, {"levels": str(len(self._reports))}))
 
-    def finish(self, result: FusionResult, metrics: dict[str, Any], metadata: dict[str, Any]) -> None:
-        """Write the result and seal the record with checksums."""
+    def finish(
+        self,
+        result: FusionResult,
+        metrics: dict[str, Any],
+        metadata: dict[str, Any],
+        analysis: analysing.Analysis | None = None,
+        why_not: str = "",
+    ) -> None:
+        """Write the result and seal the record with checksums; `why_not` says why an analysis that was asked for is missing."""
         result.save(self.folder, **metadata)
         write_atomically(self.folder / "metrics.json", json.dumps(metrics, indent=1).encode())
         (self.folder / "partial.safetensors").unlink(missing_ok=True)
-        self.status.update(state="done", seconds=result.seconds, checksums=_checksums(self.folder))
+        self.status.update(state="done", seconds=result.seconds, **({"analysis": why_not} if why_not else {}))
+        self.status["checksums"] = _checksums(self.folder, SEALED)
+        if analysis is not None:
+            analysis.save(self.folder)
+            self.status["checksums"] |= _checksums(self.folder, analysing.FILES)
         self._end()
 
     def stop(self, error: BaseException) -> None:
@@ -515,8 +584,18 @@ def _finished_levels(folder: Path) -> list[tuple[LevelReport, dict[str, Tensor]]
     return finished[: next((i for i, (_, state) in enumerate(finished) if not state), len(finished))]
 
 
-def _checksums(folder: Path) -> dict[str, str]:
-    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in SEALED}
+def _checksums(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
+
+
+def _seal_analysis(folder: Path, status: dict[str, Any], analysis: analysing.Analysis) -> None:
+    """Write an analysis into a sealed record: unsealed first, so that a kill in between leaves a record without one."""
+    sums = {name: sum_ for name, sum_ in status["checksums"].items() if name not in analysing.FILES}
+    status = {key: value for key, value in status.items() if key != "analysis"} | {"checksums": sums}
+    write_atomically(folder / "status.json", json.dumps(status).encode())
+    analysis.save(folder)
+    status["checksums"] = sums | _checksums(folder, analysing.FILES)
+    write_atomically(folder / "status.json", json.dumps(status).encode())
 
 
 @dataclass(frozen=True)
@@ -528,6 +607,12 @@ class Run:
     status: dict[str, Any]
     levels: list[LevelReport]
     metrics: dict[str, Any]
+
+    @cached_property
+    def analysis(self) -> analysing.Analysis | None:
+        """What the pictures of the levels need; None where it was not asked for or not finished. Read when asked for."""
+        sealed = analysing.FILES[0] in self.status.get("checksums", {})
+        return analysing.Analysis.load(self.folder) if sealed else None
 
     @property
     def state(self) -> str:
@@ -548,7 +633,10 @@ def read_run(folder: str | Path) -> Run:
     levels, metrics = [], {}
     if status["state"] == "done":
         try:
-            damaged = [name for name, sum_ in _checksums(folder).items() if status["checksums"].get(name) != sum_]
+            names = dict.fromkeys([*SEALED, *status["checksums"]])
+            damaged = [
+                name for name, sum_ in _checksums(folder, names).items() if status["checksums"].get(name) != sum_
+            ]
         except OSError as error:
             raise ValueError(f"{folder}: {Path(str(error.filename)).name} is missing from the record.") from error
         if damaged:

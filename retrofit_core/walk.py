@@ -101,6 +101,13 @@ class Walk:
                 targets.append((z @ A.to(z.dtype)).reshape(len(h), -1, A.shape[1]))
         return torch.cat(inputs), torch.cat(targets)
 
+    def fitted(self, index: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Rows of the fitted level's outputs (n, d) and, beside them, of the parents' (n, m), batch by batch."""
+        level = self.fused[index]
+        for h, outputs in self._outputs(index):
+            with self.stopwatch.phase("forward"), torch.no_grad():
+                yield rows(level.module(h), level.axis), self._side_by_side(outputs, index)
+
     def boundary(self, index: int) -> Tensor:
         """The fused network's boundary tensor before level `index`, first batch."""
         return self._at(self.kept[0], len(self.networks) - 1, index)

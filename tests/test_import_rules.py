@@ -16,7 +16,7 @@ LAYERS = {
     "results": 4, "settings": 4, "training": 4,
     "eligibility": 5,
     "fusion": 6,
-    "methods": 7,
+    "methods": 7, "analysis": 7,
     "runs": 8,
     "__init__": 9, "cli": 9,
     "__main__": 10,

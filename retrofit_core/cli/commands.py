@@ -108,6 +108,8 @@ def fuse_command(
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this record folder; takes its settings.")] = None,
     evaluate_: Annotated[bool, typer.Option("--evaluate", help="Measure parents, ensemble, average and fused network on "
                                             "the test split.")] = False,
+    analyse: Annotated[bool, typer.Option("--analyse", help="Also compute what the workbench's pictures of the levels need "
+                                          "(with --record).")] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Fuse parents into one network.
@@ -127,7 +129,7 @@ def fuse_command(
             ridge=ridge if ridge == "auto" or ridge.endswith("x") else number(ridge, "--ridge"), toward=toward, head=head,
             boundaries=boundaries, memory=size_in_bytes(memory), target=target, arch=arch,
             mean=floats(mean), std=floats(std), size=size, augment=augment,
-            auto_augment=auto_augment, device=device, evaluate=evaluate_,
+            auto_augment=auto_augment, device=device, evaluate=evaluate_, analyse=analyse,
         )  # fmt: skip
     folder = record or resume
     check_output(out_file, folder)

@@ -1,0 +1,57 @@
+"""What other scores and other seeds would have grouped, and how far these groupings agree."""
+
+from collections.abc import Callable, Sequence
+from itertools import combinations, combinations_with_replacement, product
+from typing import Any
+
+import torch
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor
+
+from ..fusion import level_generator
+from ..grouping import Grouping, adjusted_rand
+
+
+def regrouped(
+    grouping: Callable[..., Grouping],
+    gram: Tensor,
+    scores: Tensor,
+    widths: tuple[int, ...],
+    index: int,
+    seeds: Sequence[int],
+    like: Tensor,
+    options: dict[str, Any],
+) -> Tensor:
+    """(seeds, m) groups of the neurons at level `index`, one row a seed.
+
+    Args:
+        like: (m,) groups whose numbers are taken over as far as the groups overlap.
+    """
+    width, found = int(like.max()) + 1, like.new_empty(len(seeds), len(like))  # no group is empty
+    for row, seed in zip(found, seeds, strict=True):
+        labels = grouping(gram, scores, widths, width, generator=level_generator(seed, index), **options).labels
+        row.copy_(renumbered(labels.to(like.device), like))
+    return found
+
+
+def renumbered(labels: Tensor, like: Tensor) -> Tensor:
+    """The same groups, numbered so that as many neurons as possible keep their number in `like` (equally many groups)."""
+    width = int(max(labels.max(), like.max())) + 1
+    shared = torch.bincount(labels * width + like, minlength=width * width).reshape(width, width)
+    _, places = linear_sum_assignment(shared.cpu().numpy(), maximize=True)
+    return torch.from_numpy(places).to(labels.device)[labels]
+
+
+def agreement(labels: dict[str, Tensor]) -> list[dict[str, Any]]:
+    """The adjusted Rand index of every two scores over all pairs of their seeds, and of every score with itself.
+
+    A score with one seed only (a grouping without randomness) agrees with itself: 1.
+    """
+    rows = []
+    for first, second in combinations_with_replacement(labels, 2):
+        left, right = labels[first], labels[second]
+        pairs = combinations(left, 2) if first == second else product(left, right)
+        found = [adjusted_rand(a, b) for a, b in pairs] or [1.0]
+        rows.append({"first": first, "second": second, "mean": sum(found) / len(found), "least": min(found),
+                     "most": max(found)})  # fmt: skip
+    return rows
