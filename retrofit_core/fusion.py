@@ -117,7 +117,7 @@ def fuse(
     place = devices.pick(device)
     plan = check(models, inputs, target=target, grouping=grouping, fit=fit, device=place, memory=memory,
                  boundaries=boundaries, leaves=leaves)  # fmt: skip
-    _check_options(plan, toward, head, class_shares, fit)
+    check_options(plan, toward, head, class_shares, fit)
     inputs = inputs.to(next(plan.model.parameters()).dtype)
     scores, score_reports = parents_scores(plan, importance, importance_data, (inputs, labels),
                                            chosen["normalise_scores"], importance_options or {}, place, monitor)  # fmt: skip
@@ -169,7 +169,7 @@ def level_generator(seed: int, index: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed * 1_000_003 + index)
 
 
-def _check_options(plan: Plan, toward: str, head: str, class_shares: Tensor | None, fit: str) -> None:
+def check_options(plan: Plan, toward: str, head: str, class_shares: Tensor | None, fit: str) -> None:
     if toward not in ("zero", "parents"):
         raise ValueError(f"unknown toward {toward!r}. Known: zero, parents.")
     if toward == "parents" and fit != "ridge":

@@ -155,7 +155,7 @@ class Walk:
     def _fits(self, index: int) -> bool:
         """Whether the boundary tensors after this level can be kept beside the sums of this and the next level."""
         sums = max(working_bytes(self.networks, k, self.samples) for k in range(index, min(index + 2, len(self.fused))))
-        return sums + _boundary_bytes(self.networks, index, self.samples) <= self.memory
+        return sums + boundary_bytes(self.networks, index, self.samples) <= self.memory
 
     def _side_by_side(self, outputs: list[Tensor], index: int, dtype: torch.dtype | None = None) -> Tensor:
         """z: the parents' output rows (N, m), laid side by side and converted in one pass over memory."""
@@ -229,7 +229,7 @@ def _dual_bytes(n: int, p: int, m: int) -> int:
     return 8 * (2 * n * (p + 2 * m) + 3 * n * n + 2 * m * m)
 
 
-def _boundary_bytes(networks: Sequence[Sequence[Level]], index: int, samples: int) -> int:
+def boundary_bytes(networks: Sequence[Sequence[Level]], index: int, samples: int) -> int:
     """Of the tensors of all networks after a level, for all samples."""
     return 4 * samples * sum(network[index].width * network[index].positions for network in networks)
 

@@ -18,6 +18,7 @@ LAYERS = {
     "fusion": 6,
     "methods": 7, "analysis": 7,
     "runs": 8,
+    "estimate": 9, "snippets": 9,
     "__init__": 9, "cli": 9,
     "__main__": 10,
 }  # fmt: skip

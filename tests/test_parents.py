@@ -21,7 +21,7 @@ from retrofit_core.training.twins import permuted
 
 SMALL = '{"architecture": "cnn", "widths": [4, 6, 6]}'
 WIDER = '{"architecture": "cnn", "widths": [6, 8, 8]}'
-BATCHNORM = '{"architecture": "vgg", "plan": [6, "M", 8, "M"], "batch_norm": true}'
+BATCHNORM = '{"architecture": "vgg", "plan": [16, "M", 20, "M"], "batch_norm": true}'
 QUICK = TrainConfig(arch=(SMALL,), epochs=2, device="cpu")
 
 
@@ -132,7 +132,7 @@ def test_a_twin_alone_needs_its_original(tmp_path):
 
 @pytest.mark.parametrize(
     ("arch", "shape"),
-    [("mlp", (1, 8, 8)), ("cnn", (1, 8, 8)), ('{"architecture": "vgg", "plan": [4, "M", 6, 6, "M"]}', (3, 16, 16)),
+    [("mlp", (1, 8, 8)), ("cnn", (1, 8, 8)), ('{"architecture": "vgg", "plan": [16, "M", 20, 20, "M"]}', (3, 16, 16)),
      (BATCHNORM, (3, 16, 16))],
 )  # fmt: skip
 def test_permuting_leaves_the_function_alone(arch, shape, generator):

@@ -35,13 +35,7 @@ def deeplift(
     Raises:
         ValueError: the rules do not cover the model and no fallback was asked for.
     """
-    missing = uncovered(levels)
-    if missing and fallback != "gradient":
-        raise ValueError(
-            f"DeepLIFT has no rule for {missing[0]} ({len(missing)} such place{'s' if len(missing) > 1 else ''}). "
-            "Use modules of torch.nn, each once; or importance='conductance'; or the plain gradient there with "
-            "importance_options={'fallback': 'gradient'}."
-        )
+    missing = check_rules(levels, fallback)
     monitor = monitor or Monitor()
     network = nn.Sequential(*(level.module for level in levels))
     sums = [torch.zeros(level.width, dtype=torch.float64, device=x.device) for level in levels]
@@ -64,6 +58,22 @@ def deeplift(
         )
     report = {"samples": len(x), "completeness_gap": gaps(signed, change), "without_rule": missing}
     return Scores([total / len(x) for total in sums], report)
+
+
+def check_rules(levels: Sequence[Level], fallback: str | None = None) -> list[str]:
+    """The places that the rules do not cover, if the fallback serves them.
+
+    Raises:
+        ValueError: there are some, and there is no fallback.
+    """
+    missing = uncovered(levels)
+    if missing and fallback != "gradient":
+        raise ValueError(
+            f"DeepLIFT has no rule for {missing[0]} ({len(missing)} such place{'s' if len(missing) > 1 else ''}). "
+            "Use modules of torch.nn, each once; or importance='conductance'; or the plain gradient there with "
+            "importance_options={'fallback': 'gradient'}."
+        )
+    return missing
 
 
 def _attribution(network: nn.Module, layer: nn.Module, x: Tensor, y: Tensor) -> Tensor:

@@ -1,0 +1,96 @@
+"""What is copied from a page gives the numbers of the page: executed in a folder of its own."""
+
+import ast
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from retrofit_core import snippets
+from retrofit_core.runs import RunConfig, execute, read_config, read_run
+from retrofit_core.training.parents import TrainConfig, train_parents
+
+ROOT = Path(__file__).parent.parent
+TRAINING = TrainConfig(arch=('{"architecture": "cnn", "widths": [4, 6, 6]}', "cnn"), split="dirichlet", ratio=0.9,
+                       epochs=2, device="cpu")  # fmt: skip
+CONFIG = RunConfig(models=TRAINING.files(), splits=TRAINING.splits(), samples=60, importance="conductance",
+                   importance_samples=20, device="cpu", seed=2, ridge="0.2x", evaluate=True)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        CONFIG,
+        RunConfig(models=("it's a model.safetensors",), fusion_from="iid", mean=(0.5,), std=(0.25,), size=8, memory=10**9),
+        RunConfig(models=("a.pt", "b.pt"), target='{"architecture": "cnn"}', augment=2, auto_augment="cifar10", ridge=0.5),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("text", [snippets.python, snippets.notebook_cell])
+def test_python_builds_the_same_config(config, text):
+    """Every assignment in the text, evaluated, is the configuration itself."""
+    tree = ast.parse(text(config, TRAINING))
+    names = {"RunConfig": RunConfig, "TrainConfig": TrainConfig}
+    built = [eval(ast.unparse(node.value), names) for node in tree.body  # noqa: S307 - our own text
+             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("config", "training")]  # fmt: skip
+    assert built == [TRAINING, config]
+    assert "TrainConfig" not in text(config)
+
+
+def test_shipped_parents_are_trained_into_the_folder_itself():
+    config = RunConfig(models=("parent-0.safetensors", "parent-1.safetensors"), splits="splits.json")
+    first, second = snippets.command(config, TrainConfig(seed=1)).splitlines()
+    assert first == "retrofit train --seed 1 --out . --resume"
+    assert second == f"retrofit fuse {' '.join(config.models)} --splits splits.json --record {config.key()}"
+
+
+@pytest.mark.slow
+def test_command_script_and_cell_give_the_same_key_and_numbers(tmp_path, monkeypatch):
+    """Each in an empty folder; the numbers to compare with come from the library called directly."""
+    for name in ("direct", "command", "script", "cell", "bin"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "direct")
+    train_parents(TRAINING, TRAINING.folder)
+    result, metrics = execute(CONFIG)
+    expected = {name: network["accuracy"] for name, network in metrics["networks"].items()}
+    tool = tmp_path / "bin" / "retrofit"
+    tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m retrofit_core "$@"\n')
+    tool.chmod(0o755)
+    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{tool.parent}:{os.environ['PATH']}",
+                    "OMP_NUM_THREADS": "1"}  # fmt: skip
+
+    def run(folder, *words):
+        done = subprocess.run(
+            words, cwd=tmp_path / folder, env=surroundings, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run("command", "sh", "-ec", snippets.command(CONFIG, TRAINING))
+    run("script", sys.executable, "-c", snippets.python(CONFIG, TRAINING))
+    for folder in ("command", "script"):
+        record = read_run(tmp_path / folder / CONFIG.key())
+        assert record.config == CONFIG == read_config(record.folder)
+        assert {name: network["accuracy"] for name, network in record.metrics["networks"].items()} == expected
+        for ours, theirs in zip(record.levels, result.levels, strict=True):
+            assert ours.grouping_error == pytest.approx(theirs.grouping_error, rel=1e-9)
+            assert ours.labels.tolist() == theirs.labels.tolist()
+    *lines, last = snippets.notebook_cell(CONFIG, TRAINING).splitlines()
+    shown = run("cell", sys.executable, "-c", "\n".join([*lines, f"print({last}.to_json())"]))
+    assert json.loads(shown.splitlines()[-1])["accuracy"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(RunConfig)])
+def test_no_field_is_forgotten_by_the_command(field):
+    """Each field away from its default shows in the command line."""
+    values = {bool: True, int: 7, float: 0.7, str: "other"}
+    default = getattr(RunConfig(models=("a",)), field)
+    changed = ("b",) if field == "models" else (0.5,) if field in ("mean", "std") else values.get(type(default), "9")
+    config = dataclasses.replace(RunConfig(models=("a",)), **{field: changed})
+    assert (
+        snippets.command(config).split(" --record")[0]
+        != snippets.command(RunConfig(models=("a",))).split(" --record")[0]
+    )
