@@ -98,6 +98,7 @@ def test_seconds_grow_with_the_work(steady, tmp_path):
         "gradient": pair("KF-Gradient"),
         "importance": pair(importance="conductance"),
         "measuring": pair(evaluate=True),
+        "analysis": pair(analyse=True),
         "samples": pair(samples=600),
     }
     assert all(most(*run) > base for run in more.values())
