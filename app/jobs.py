@@ -166,6 +166,15 @@ def entries(folder: Path | None = None) -> tuple[list[Entry], list[str]]:
     return sorted(good, key=lambda entry: (not entry.shipped, 0 if entry.shipped else -_age(entry))), problems
 
 
+def past(known: list[Entry]) -> list[dict[str, Any]]:
+    """What `estimate` learns from: finished runs of this machine, newest first, with the seconds of their stages."""
+    return [
+        {"config": entry.config, "training": entry.training, "stages": entry.status["stages"]}
+        for entry in known
+        if entry.state == "done" and not entry.shipped and entry.status.get("stages")
+    ]
+
+
 def _order(folder: Path) -> list[Path]:
     facts = folder / "bundle.json"
     return [folder / name for name in json.loads(facts.read_text())["runs"]] if facts.exists() else []

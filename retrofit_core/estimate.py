@@ -7,6 +7,7 @@ machine (measured in about a tenth of a second), corrected by what earlier runs 
 
 import contextlib
 import copy
+import dataclasses
 import json
 import math
 import statistics
@@ -23,6 +24,7 @@ from torch.nn.functional import cross_entropy
 
 from . import device as devices
 from . import lags
+from .analysis import SEEDS, TEST_IMAGES
 from .architectures import build, fitted, parse
 from .checkpoints import load_model
 from .data import Images, load
@@ -174,6 +176,8 @@ def _work(config: RunConfig, training: TrainConfig | None, folder: Path, all_par
     if config.evaluate:  # alone, and the parents again in the ensemble
         each = [data.tests * pace.forward for pace in paces]
         seconds["measuring"] = (2 * sum(each), 2 * sum(each))
+    if config.analyse:
+        seconds["analysis"] = _analysis(config, found, images, paces, place)
     memory = _memory(config, found, images, data.images, bool(missing))
     return _Work(seconds, data.seconds, memory, len(found.fused))
 
@@ -355,6 +359,22 @@ def _fusion(
     # It may stop as soon as `patience` epochs bring nothing.
     fewest = min(settings["epochs"], settings["patience"] + 1)
     return always + fewest * epoch, always + settings["epochs"] * epoch
+
+
+def _analysis(
+    config: RunConfig, plan: Plan, images: int, paces: Sequence[_Pace], place: torch.device
+) -> tuple[float, float]:
+    """Both attributions, groupings of every score from several seeds, the moments again, and the accuracy after each
+    level (half of the parents' tails and of the fused prefix on average)."""
+    others = [dataclasses.replace(config, importance=name) for name in ("conductance", "deeplift")]
+    total = sum(_importance(other, plan, paces[:-1]) for other in others)
+    passes = images + TEST_IMAGES * len(plan.fused) / 2
+    total += passes * sum(pace.forward for pace in paces)
+    grouping = _keywords(config.method)["grouping"]
+    for index, level in enumerate(plan.fused):
+        total += 3 * SEEDS * _grouping(plan, index, grouping)
+        total += _closed_form(plan, index, images, config, place) if level.affine is not None else 0.0
+    return total, total
 
 
 def _importance(config: RunConfig, plan: Plan, parents: Sequence[_Pace]) -> float:

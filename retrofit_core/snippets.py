@@ -39,10 +39,10 @@ def python(config: RunConfig, training: TrainConfig | None = None) -> str:
 
 
 def notebook_cell(config: RunConfig, training: TrainConfig | None = None) -> str:
-    """A cell for Jupyter that does the same without a record and shows the accuracies, or else the levels."""
+    """A cell for Jupyter that does the same and shows the accuracies, or else the levels."""
     shown = "result.to_frame()"
     lines = [*_imports(training), "", *_training(config, training), *_assignment("config", config)]
-    lines += ["result, metrics = execute(config)"]
+    lines += [f'result, metrics = execute(config, "{config.key()}")']
     if config.evaluate:
         shown = 'pd.DataFrame(metrics["networks"]).T[["accuracy", "loss"]]'
         lines = ["import pandas as pd", *lines]

@@ -1,14 +1,19 @@
 """Workers: one for the same work, found again, cancelled, reported when dead."""
 
+import dataclasses
 import json
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
+import torch
 from retrofit_app import bundle, jobs
 
-from retrofit_core import runs
+from retrofit_core import load_model, runs
+from retrofit_core.data import load
+from retrofit_core.training.parents import TrainConfig, read_training, train_parents
 
 
 def write_status(folder, **fields):
@@ -141,3 +146,156 @@ def test_cancel_while_the_worker_loads_is_not_lost(runs_folder, config):
     entry = jobs.read_entry(folder)
     assert entry.state == "cancelled" and "Cancelled" in jobs.failure(entry)
     assert not (folder / "cancel").exists()
+
+
+# --- parents that the worker trains -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def training():
+    return TrainConfig(arch=('{"architecture": "cnn", "widths": [4, 6, 6]}',), epochs=30, device="cpu")
+
+
+@pytest.fixture
+def wanted(training):
+    return runs.RunConfig(
+        models=training.files(), splits=training.splits(), samples=60, device="cpu", evaluate=True
+    )  # fmt: skip
+
+
+def wait(folder, until):
+    deadline = time.time() + 90
+    while not until(jobs.read_entry(folder)):
+        assert time.time() < deadline, jobs.log_tail(folder)
+        time.sleep(0.05)
+    return jobs.read_entry(folder)
+
+
+def test_a_start_with_training_notes_it_beside_the_parents(runs_folder, wanted, training, sleeper):
+    folder = jobs.start(wanted, training)
+    assert folder == runs_folder / wanted.key()
+    assert read_training(runs_folder / training.folder) == training
+    assert jobs.read_entry(folder).training == training.to_json()
+    pid = jobs._worker(folder)["pid"]
+    assert Path(f"/proc/{pid}/cwd").resolve() == runs_folder  # where the config's file names hold
+    assert jobs.start(wanted, training) == folder and jobs._worker(folder)["pid"] == pid
+    with pytest.raises(jobs.Busy):
+        jobs.start(dataclasses.replace(wanted, seed=1), training)
+    known, problems = jobs.entries()
+    assert [entry.name for entry in known if not entry.shipped] == [folder.name] and not problems
+
+
+def test_shipped_runs_know_how_their_parents_were_trained():
+    known, _ = jobs.entries()
+    assert [entry.training for entry in known if entry.shipped] == [TrainConfig(seed=1, device="cpu").to_json()] * 4
+
+
+def test_runs_that_their_training_does_not_serve_are_refused(runs_folder, wanted, training, sleeper):
+    with pytest.raises(ValueError, match="give the run these names"):
+        jobs.start(wanted, dataclasses.replace(training, seed=5))
+    with pytest.raises(ValueError, match="trained with data digits and fused with data mnist"):
+        jobs.start(dataclasses.replace(wanted, data="mnist"), training)
+    with pytest.raises(ValueError, match="there is no checkpoint parents-.*Train the networks again"):
+        jobs.start(wanted)
+    assert not runs_folder.exists()
+
+
+@pytest.mark.parametrize("content", ["{", '{"schema": 1, "training": {"seed": 8}}'])
+def test_a_damaged_note_stops_a_start_and_no_list(runs_folder, wanted, training, sleeper, content):
+    place = runs_folder / training.folder
+    place.mkdir(parents=True)
+    (place / "training.json").write_text(content)
+    with pytest.raises(ValueError, match="Remove th.* folder"):
+        jobs.start(wanted, training)
+    runs.create(runs_folder / "x", wanted)
+    (place / "training.json").write_text("{")
+    assert jobs.read_entry(runs_folder / "x").training is None
+
+
+def test_class_counts_of_trained_parents(runs_folder, wanted, training):
+    train_parents(dataclasses.replace(training, epochs=1), runs_folder / training.folder)
+    counts = jobs.class_counts(wanted.to_json())
+    assert sum(map(sum, counts)) == len(load("digits"))
+    assert all((first == 0) != (second == 0) for first, second in zip(*counts, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("fields", "phase", "progress"),
+    [
+        ({"stage": "reading"}, "reading", 0.0),
+        ({"stage": "training"}, "training", 0.0),
+        ({"stage": "training", "parent": 1, "parents": 2, "epoch": 6, "epochs": 10, "step": 5, "steps": 10}, "training", 0.775),
+        ({"stage": "training", "parent": 1, "parents": 2, "epoch": 10, "epochs": 10, "step": 9, "steps": 9}, "training", 1.0),
+        ({"stage": "fusion", "parent": 0, "parents": 2, "step": 0, "steps": 4}, "fusion", 0.0),
+        ({"stage": "fusion", "level": 2, "levels": 4}, "fusion", 0.5),
+        ({"stage": "fusion", "level": 3, "levels": 4, "epoch": 50, "epochs": 100}, "fusion", 0.875),
+        ({"stage": "measuring", "step": 3, "steps": 6}, "measuring", 0.5),
+        ({"level": 1, "levels": 4}, "fusion", 0.25),  # a record of the command line of an earlier version
+    ],
+)  # fmt: skip
+def test_phase_and_progress_come_from_the_status(runs_folder, config, fields, phase, progress):
+    runs.create(runs_folder / "x", config)
+    write_status(runs_folder / "x", state="running", pid=os.getpid(), **fields)
+    entry = jobs.read_entry(runs_folder / "x")
+    assert entry.active and (entry.phase, entry.progress) == (phase, pytest.approx(progress))
+
+
+def test_the_time_left_counts_from_where_a_resumed_training_began(runs_folder, config):
+    runs.create(runs_folder / "x", config)
+    here = {"parent": 0, "parents": 1, "epochs": 100, "step": 10, "steps": 10}
+    write_status(runs_folder / "x", state="running", pid=os.getpid(), stage="training", stage_started=time.time() - 20,
+                 first={**here, "epoch": 50}, **here, epoch=60)  # fmt: skip
+    assert jobs.read_entry(runs_folder / "x").left == pytest.approx(
+        80, abs=2
+    )  # ten epochs took 20 seconds, 40 are left
+    write_status(runs_folder / "x", state="running", pid=os.getpid(), stage="training", stage_started=time.time())
+    assert jobs.read_entry(runs_folder / "x").left is None
+
+
+def test_a_worker_killed_in_training_is_reported_and_resumed_from_its_record(runs_folder, wanted, training, sleeper):
+    folder = jobs.start(wanted, training)
+    pid = jobs._worker(folder)["pid"]
+    write_status(folder, state="running", pid=pid, stage="training", parent=1, parents=2, epoch=7, epochs=30)
+    ended(pid)
+    entry = jobs.read_entry(folder)
+    assert entry.state == "killed" and entry.resumable and entry.phase == "training"
+    assert "Network 2 of 2 was being trained, in epoch 7 of 30; finished epochs are kept." in jobs.failure(entry)
+    assert jobs.resume(folder) == folder
+    assert jobs._worker(folder)["pid"] != pid and jobs.read_entry(folder).phase == "starting"
+    assert jobs.resume(folder) == folder  # it is going on already
+
+
+@pytest.mark.slow
+def test_a_training_that_was_killed_goes_on_to_the_numbers_of_a_straight_one(
+    runs_folder, wanted, training, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as in this process: the order of sums decides the last bits
+    folder = jobs.start(wanted, training)
+    state = runs_folder / training.folder / "unfinished" / "parent-1.safetensors"
+    wait(folder, lambda entry: entry.phase == "training" and state.exists())
+    ended(jobs._worker(folder)["pid"])
+    assert jobs.read_entry(folder).state == "killed"
+    jobs.resume(folder)
+    entry = wait(folder, lambda entry: not entry.active)
+    assert entry.state == "done" and entry.progress == 1.0, jobs.log_tail(folder)
+    assert set(entry.status["stages"]) == {"reading", "training", "fusion", "measuring"}
+    assert jobs.past(jobs.entries()[0]) == [
+        {"config": wanted.to_json(), "training": training.to_json(), "stages": entry.status["stages"]}
+    ]
+    train_parents(training, tmp_path / "straight")
+    files = [runs_folder / file for file in training.files()]
+    for file in files:
+        left, right = (load_model(path)[0].state_dict() for path in (file, tmp_path / "straight" / file.name))
+        assert all(torch.equal(left[name], right[name]) for name in left)
+
+
+@pytest.mark.slow
+def test_cancel_in_training_keeps_the_finished_epochs(runs_folder, wanted, training):
+    training = dataclasses.replace(training, epochs=2000)
+    config = dataclasses.replace(wanted, models=training.files(), splits=training.splits())
+    folder = jobs.start(config, training)
+    wait(folder, lambda entry: entry.status.get("epoch", 0) > 2)
+    jobs.cancel(folder)
+    entry = wait(folder, lambda entry: not entry.active)
+    assert entry.state == "cancelled" and "finished epochs are kept" in jobs.failure(entry)
+    assert (runs_folder / training.folder / "unfinished" / "parent-0.safetensors").exists()

@@ -1,0 +1,162 @@
+"""Refusals before any training, and seconds and bytes that follow from counted work."""
+
+import dataclasses
+import json
+import time
+
+import pytest
+
+from retrofit_core import estimate as module
+from retrofit_core.architectures import build
+from retrofit_core.checkpoints import save_model
+from retrofit_core.estimate import estimate
+from retrofit_core.methods import METHODS
+from retrofit_core.runs import RunConfig, execute
+from retrofit_core.training.parents import TrainConfig, train_parents
+
+SMALL = '{"architecture": "cnn", "widths": [4, 6, 6]}'
+WIDE = '{"architecture": "cnn", "widths": [8, 12, 12]}'
+
+
+def pair(method="KF-Linear", training=None, **changes):
+    """A run of a training's parents, and the training."""
+    training = training or TrainConfig(arch=(SMALL,), device="cpu")
+    config = RunConfig(models=training.files(), splits=training.splits(), method=method, device="cpu", samples=60)
+    return dataclasses.replace(config, **changes), training
+
+
+@pytest.fixture
+def steady(monkeypatch):
+    """A machine whose pace is known: no clock decides."""
+    monkeypatch.setattr(module, "_pace", lambda spec, device: module._Pace(1e-3, 1e-5))
+    monkeypatch.setattr(module, "_rate", lambda device, dtype: 1e10)
+    module._work.cache_clear()
+    yield
+    module._work.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (pair("HF-Linear", TrainConfig(arch=(SMALL,), parts=3)), r"exactly two parents.*KF-Linear works here\."),
+        (pair("HF-Gradient", TrainConfig(arch=(SMALL,), parts=3)), r"exactly two parents.*KF-Gradient works here\."),
+        (pair("HF-Linear", TrainConfig(arch=(SMALL, WIDE))), r"found widths \(4, 8\).*KF-Linear works here\."),
+        (pair(training=TrainConfig(arch=("resnet18",)), data="digits"), r"not affine.*KF-Gradient works here\."),
+        (pair(target='{"architecture": "cnn", "widths": [20, 6, 6]}'), r"20 fused neurons for 8 parents' neurons"),
+        (pair(target="mlp"), "levels"),
+        (pair(training=TrainConfig(arch=("vit-small",)), method="KF-Gradient", importance="deeplift"), "DeepLIFT has no rule"),
+        (pair(samples=5000), r"5000 samples cannot be drawn from \d+ rows"),
+        (pair(method="KF-Gradient", samples=5), "needs at least 10"),
+        (pair(training=TrainConfig(parts=11)), "10 classes cannot serve 11 parts"),
+        (pair(training=TrainConfig(arch=("vgg99",))), "vgg99"),
+        (pair(importance="deeplifd"), "Did you mean 'deeplift'"),
+        (pair(ridge="strong"), "ridge must be"),
+        (pair(method="KF-Gradient", toward="parents"), "toward='parents' is a choice of the ridge"),
+        (pair(memory=1000), "budget"),
+        (pair(data="nowhere"), "there is no folder nowhere"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused_with_the_way_out(config, message, tmp_path):
+    found = estimate(*config, folder=tmp_path)
+    assert found.refusal is not None and (found.seconds, found.memory, found.levels) == ((0.0, 0.0), 0, 0)
+    with pytest.raises(ValueError, match=message):
+        raise ValueError(found.refusal)
+    assert "\n" not in found.refusal and str(tmp_path) not in found.refusal
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_is_not_refused_runs(method, tmp_path, monkeypatch):
+    config, training = pair(method, dataclasses.replace(pair()[1], epochs=1))
+    monkeypatch.chdir(tmp_path)
+    found = estimate(config, training)
+    assert found.refusal is None and found.levels == 4 and 0 < found.seconds[0] < found.seconds[1]
+    train_parents(training, training.folder)
+    result, _ = execute(config)
+    assert len(result.levels) == found.levels
+
+
+def test_checkpoints_are_judged_without_a_training(tmp_path):
+    for k, widths in enumerate(([4, 6, 6], [8, 12, 12])):
+        save_model(build({"architecture": "cnn", "widths": widths}, seed=k), tmp_path / f"{k}.safetensors")
+    config = RunConfig(models=("0.safetensors", "1.safetensors"), fusion_from="iid", device="cpu")
+    assert estimate(config, folder=tmp_path).levels == 4
+    assert "KF-Linear works here" in str(
+        estimate(dataclasses.replace(config, method="HF-Linear"), folder=tmp_path).refusal
+    )
+    missing = dataclasses.replace(config, models=("2.safetensors",))
+    assert estimate(missing, folder=tmp_path).refusal == "there is no checkpoint at 2.safetensors."
+
+
+def test_seconds_grow_with_the_work(steady, tmp_path):
+    def most(config, training):
+        return estimate(config, training, folder=tmp_path).seconds[1]
+
+    base = most(*pair())
+    more = {
+        "epochs": pair(training=TrainConfig(arch=(SMALL,), device="cpu", epochs=200)),
+        "parents": pair(training=TrainConfig(arch=(SMALL,), device="cpu", parts=4, split="full")),
+        "gradient": pair("KF-Gradient"),
+        "importance": pair(importance="conductance"),
+        "measuring": pair(evaluate=True),
+        "analysis": pair(analyse=True),
+        "samples": pair(samples=600),
+    }
+    assert all(most(*run) > base for run in more.values())
+    slow = most(*pair(training=TrainConfig(arch=(SMALL,), device="cpu", split="full", parts=2)))
+    twins = most(*pair(training=TrainConfig(arch=(SMALL,), device="cpu", split="full", parts=2, twins=True)))
+    assert twins < slow  # only one of them is trained
+
+
+def test_training_is_counted_step_by_step(steady, tmp_path):
+    """1437 rows, a tenth held out, batches of 64: 20 steps of 1 ms and 1293 images of 10 us, each epoch."""
+    training = TrainConfig(arch=(SMALL,), split="full", parts=1, epochs=100, device="cpu")
+    work = module._work(*pair(training=training), tmp_path)
+    assert work.seconds["training"][0] == pytest.approx(100 * (0.021 + 0.01293 + 0.1 * 1437 * 1e-5 / 3), rel=0.03)
+
+
+def test_parents_that_are_there_take_no_time(steady, tmp_path):
+    config, training = pair()
+    before = estimate(config, training, folder=tmp_path)
+    for file in training.files():
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    module._work.cache_clear()
+    assert estimate(config, training, folder=tmp_path).seconds[1] < before.seconds[1]
+
+
+def test_earlier_runs_of_the_method_correct_the_prediction_and_narrow_it(steady, tmp_path):
+    config, training = pair()
+    work = module._work(config, training, tmp_path, True)
+    stages = {stage: 3 * least for stage, (least, _) in work.seconds.items()}
+    past = [{"config": config.to_json(), "training": training.to_json(), "stages": stages}]
+    nothing = [
+        {},
+        {"config": {"colour": 1}},
+        {**past[0], "config": dataclasses.replace(config, method="HF-Linear").to_json()},
+    ]
+    raw, learnt = (estimate(config, training, runs, tmp_path).seconds for runs in (nothing, nothing + past))
+    fixed = module.START + work.reading
+    assert raw == estimate(config, training, (), tmp_path).seconds
+    assert learnt[0] - fixed == pytest.approx(3 * module.SPREAD / module.LEARNT * (raw[0] - fixed))
+    assert learnt[1] - fixed == pytest.approx(3 * module.LEARNT / module.SPREAD * (raw[1] - fixed))
+
+
+def test_memory_holds_networks_data_and_the_largest_level(steady, tmp_path):
+    def memory(**changes):
+        return estimate(*pair(**changes), folder=tmp_path).memory
+
+    vgg = {"training": TrainConfig(arch=("vgg11",), device="cpu")}
+    parameters = sum(
+        p.numel() for p in module._blank(json.dumps(module.fitted(module.parse("vgg11"), (1, 8, 8), 10))).parameters()
+    )
+    assert memory(**vgg) - memory() > 3 * 4 * parameters
+    assert memory(method="KF-Gradient", samples=600) > memory(method="KF-Gradient", samples=60)
+
+
+@pytest.mark.slow
+def test_an_estimate_is_quick(tmp_path):
+    estimate(*pair(), folder=tmp_path)  # libraries
+    module._work.cache_clear()
+    start = time.perf_counter()
+    estimate(*pair(training=TrainConfig(arch=("cnn",), parts=4, split="full")), folder=tmp_path)
+    assert time.perf_counter() - start < 5  # under a second on an idle machine
