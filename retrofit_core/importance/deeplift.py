@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
@@ -42,13 +43,12 @@ def deeplift(
     signed = [0.0] * len(levels)
     batch = samples_per_batch(levels, copies=16)
     starts = list(range(0, len(x), batch))
-    for index, level in enumerate(levels):
-        for number, start in enumerate(starts):
-            monitor.check()
-            done = index * len(starts) + number
-            monitor.emit("step", index=done, total=len(levels) * len(starts), name="deeplift")
-            attribution = _attribution(network, network[index], x[start : start + batch], y[start : start + batch])
-            sums[index] += absolute_sum(attribution, level.axis)
+    for number, start in enumerate(starts):
+        monitor.check()
+        monitor.emit("step", index=number, total=len(starts), name="deeplift")
+        here = slice(start, start + batch)
+        for index, attribution in enumerate(_attributions(network, x[here], y[here])):
+            sums[index] += absolute_sum(attribution, levels[index].axis)
             signed[index] += attribution.sum(dtype=torch.float64).item()
     with torch.no_grad():
         zero = network(torch.zeros_like(x[:1]))[0]
@@ -76,14 +76,36 @@ def check_rules(levels: Sequence[Level], fallback: str | None = None) -> list[st
     return missing
 
 
-def _attribution(network: nn.Module, layer: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+def _attributions(network: nn.Sequential, x: Tensor, y: Tensor) -> list[Tensor]:
+    """DeepLIFT at each level's output, shaped like it.
+
+    Captum attributes to one layer a pass. On the way to the first level's output its backward pass comes by those of all
+    others, so one pass gives them all.
+    """
     from captum.attr import LayerDeepLift  # here: Captum takes a second to import, and only this score needs it
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # Captum announces the hooks that it sets and removes
-        found = LayerDeepLift(network, layer).attribute(x, torch.zeros_like(x), target=y)
-    attribution = found[0] if isinstance(found, tuple) else found
-    return attribution.detach()
+    outputs: list[Tensor] = []
+    gradients: dict[int, Tensor] = {}
+
+    def keep(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+        output.requires_grad_()
+        index = len(outputs)
+        outputs.append(output.detach().clone())
+        output.register_hook(lambda gradient: gradients.__setitem__(index, gradient.detach()))
+        # A copy goes on: Captum puts its rules on the tensor that an activation reads, and they come first then.
+        return output.clone()
+
+    hooks = [level.register_forward_hook(keep) for level in network[1:]]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # Captum announces the hooks that it sets and removes
+            found = LayerDeepLift(network, network[0]).attribute(x, torch.zeros_like(x), target=y)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    first = (found[0] if isinstance(found, tuple) else found).detach()
+    halves = [(output.chunk(2), gradients[index].chunk(2)[0]) for index, output in enumerate(outputs)]
+    return [first, *((at_input - at_zero) * gradient for (at_input, at_zero), gradient in halves)]
 
 
 def uncovered(levels: Sequence[Level]) -> list[str]:
