@@ -1,4 +1,4 @@
-"""retrofit data | fuse | evaluate | levels | app"""
+"""retrofit data | fuse | analyse | evaluate | levels | app"""
 
 import importlib.util
 import json
@@ -15,6 +15,7 @@ import typer
 from rich.table import Table
 
 from .. import device as devices
+from ..analysis import Analysis
 from ..checkpoints import load_model, save_model
 from ..data import DATASETS, load
 from ..data.augment import POLICIES
@@ -23,7 +24,7 @@ from ..evaluation import ensemble, evaluate
 from ..importance import IMPORTANCE
 from ..levels import BOUNDARIES, Level, partition
 from ..methods import METHODS
-from ..runs import RunConfig, checkpoint_metadata, execute, read_boundaries, read_config
+from ..runs import RunConfig, analyse_record, checkpoint_metadata, execute, read_boundaries, read_config
 from .terminal import (
     Arch,
     Checkpoints,
@@ -160,6 +161,47 @@ def fuse_command(
     if out_file and not networks:
         out.print(f"Next: retrofit evaluate {out_file} --data {config.data}", soft_wrap=True)
     return None
+
+
+@command("analyse")
+def analyse_command(
+    records: Annotated[list[Path], typer.Argument(help="Folders of finished runs, as written by fuse --record.")],
+    as_json: Json = False,
+) -> None:
+    """Add to finished runs what the workbench's pictures of the levels need, as `fuse --analyse` does.
+
+    Checkpoints and data that a run names without a full path are looked for in the current folder.
+
+    Example: `retrofit analyse runs/*`
+    """
+    found = {}
+    with progress(as_json) as monitor:
+        for record in records:
+            found[str(record)] = analyse_record(record, monitor)
+    if as_json:
+        return print_json({"records": {
+            name: {"levels": [level.name for level in analysis.levels], "accuracy": analysis.accuracy,
+                   "samples": analysis.samples, "missing": analysis.missing, "seconds": analysis.seconds}
+            for name, analysis in found.items()
+        }})  # fmt: skip
+    for name, analysis in found.items():
+        out.print(_analysis_table(analysis, name))
+        for what, why in analysis.missing.items():
+            out.print(f"No {what}: {why}", soft_wrap=True)
+    return None
+
+
+def _analysis_table(analysis: Analysis, title: str) -> Table:
+    table = new_table("level", "kept %", "accuracy %", title=title)
+    table.caption = (
+        "kept: variance of the parents' neurons that their fused neurons explain, on average; accuracy: had the fusion "
+        f"stopped after the level, on {analysis.samples} test images"
+    )
+    accuracy = [f"{value:.2f}" for value in analysis.accuracy] or ["-"] * (len(analysis.levels) + 1)
+    table.add_row("(the ensemble)", "", accuracy[0])
+    for level, value in zip(analysis.levels, accuracy[1:], strict=True):
+        table.add_row(level.name, f"{100 * level.kept.mean().item():.1f}", value)
+    return table
 
 
 def _levels_table(levels: Sequence[Any], title: str) -> Table:
