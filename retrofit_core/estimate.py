@@ -46,16 +46,16 @@ from .training.parents import Planned, TrainConfig
 from .training.parents import plan as plan_training
 from .walk import boundary_bytes, working_bytes
 
-#: Seconds from the start of a worker until it reads the data: Python and torch.
-START = 4.0
+#: Seconds from the start of a worker until it reads the data (Python and torch): at least, at most.
+START = (2.0, 7.0)
 #: Bytes that Python and torch take.
 PROCESS = 350 * 2**20
 #: The truth lies within this factor of a prediction, mostly: without and with earlier runs to learn from.
 SPREAD, LEARNT = 2.0, 1.5
 #: Restarts x iterations of k-means that are usual, and its element operations a second.
 LLOYD_STEPS, ELEMENTS = 11 * 15, 1e9
-#: Seconds of a level in closed form beside its arithmetic, and of a gradient step at a level beside its network's own.
-OVERHEAD, STEP = 3e-3, 2e-4
+#: Steps of the smallest level whose overhead a level in closed form has, and the first level of all besides.
+LEVEL, FIRST = 5, 200
 #: Images of a training step, where memory is concerned.
 BATCH = 128
 
@@ -93,7 +93,7 @@ def estimate(
     except ValueError as error:
         return Estimate(str(error).replace(f"{folder}/", ""), (0.0, 0.0), 0, 0)
     ratios = _ratios(config.method, past, folder)
-    low = high = START + work.reading
+    low, high = (start + work.reading for start in START)
     for stage, (least, most) in work.seconds.items():
         ratio, spread = ratios.get(stage, (1.0, SPREAD))
         low, high = low + ratio * least / spread, high + ratio * most * spread
@@ -298,6 +298,23 @@ def _pace(spec: str, device: str) -> _Pace:
 
 
 @lru_cache(maxsize=4)
+def _step(device: str) -> float:
+    """Seconds of a gradient step at the smallest of levels: what is not arithmetic."""
+    place = torch.device(device)
+    level = nn.Linear(8, 8).to(place)
+    stepper = torch.optim.AdamW(level.parameters(), lr=0.0)
+    x, times = torch.zeros(8, 8, device=place), []
+    for _ in range(20):
+        start = time.perf_counter()
+        stepper.zero_grad()
+        level(x).square().mean().backward()
+        stepper.step()
+        devices.synchronise(place)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+@lru_cache(maxsize=4)
 def _rate(device: str, dtype: torch.dtype) -> float:
     """Floating-point operations a second of a product of matrices."""
     place = torch.device(device)
@@ -346,15 +363,16 @@ def _fusion(
 ) -> tuple[float, float]:
     """Importance, forward passes, and what each level takes."""
     *parents, fused = paces
+    step = _step(place.type)
     keywords = _keywords(config.method)
     settings = resolve(config.preset, keywords["grouping"], keywords["fit"], {"ridge": config.ridge})
-    always = images * sum(pace.forward for pace in paces) + _importance(config, plan, parents)
+    always = FIRST * step + images * sum(pace.forward for pace in paces) + _importance(config, plan, parents)
     always += sum(_grouping(plan, k, keywords["grouping"]) for k in range(len(plan.fused)))
     if keywords["fit"] == "ridge":
         always += sum(_closed_form(plan, k, images, config, place) for k in range(len(plan.fused)))
         return always, always
     train = images * (1 - settings["validation"])
-    steps = train / settings["batch_size"] * (fused.fixed + STEP * len(plan.fused))
+    steps = math.ceil(train / settings["batch_size"]) * step * len(plan.fused)
     epoch = steps + train * fused.each + images * settings["validation"] * fused.forward
     # It may stop as soon as `patience` epochs bring nothing.
     fewest = min(settings["epochs"], settings["patience"] + 1)
@@ -404,12 +422,14 @@ def _closed_form(plan: Plan, index: int, images: int, config: RunConfig, place: 
     solves = _rate(place.type, torch.float64)
     if dual_is_cheaper(n, p, m):
         work = n * n * p + n**3 / 3 + 2 * n * n * m + 2 * n * m * m + n * m * m + 2 * n * d * (m + p)
-        return OVERHEAD + (work + n**3 / 3 + 2 * n * n * m) / solves  # the report factors once more
+        return LEVEL * _step(place.type) + (work + n**3 / 3 + 2 * n * n * m) / solves  # the report factors once more
     inputs = len(lags.LAGS) * 2 * n * level.affine.weight.shape[1] ** 2 if lags.applies(level.affine) else n * p * p
     sums = inputs + 2 * n * p * m + n * m * m
     factor = p**3 / 3 + p * p * m
     # The report factors once more. Sums are bound by memory as much as by arithmetic: half of the rate.
-    return OVERHEAD + 2 * sums / products + (2 * factor + p * m * m + 2 * p * m * d + p * p * d) / solves
+    return (
+        LEVEL * _step(place.type) + 2 * sums / products + (2 * factor + p * m * m + 2 * p * m * d + p * p * d) / solves
+    )
 
 
 # --- memory -------------------------------------------------------------------------------------------------------------

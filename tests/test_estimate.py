@@ -29,6 +29,7 @@ def pair(method="KF-Linear", training=None, **changes):
 def steady(monkeypatch):
     """A machine whose pace is known: no clock decides."""
     monkeypatch.setattr(module, "_pace", lambda spec, device: module._Pace(1e-3, 1e-5))
+    monkeypatch.setattr(module, "_step", lambda device: 1e-3)
     monkeypatch.setattr(module, "_rate", lambda device, dtype: 1e10)
     module._work.cache_clear()
     yield
@@ -135,10 +136,11 @@ def test_earlier_runs_of_the_method_correct_the_prediction_and_narrow_it(steady,
         {**past[0], "config": dataclasses.replace(config, method="HF-Linear").to_json()},
     ]
     raw, learnt = (estimate(config, training, runs, tmp_path).seconds for runs in (nothing, nothing + past))
-    fixed = module.START + work.reading
     assert raw == estimate(config, training, (), tmp_path).seconds
-    assert learnt[0] - fixed == pytest.approx(3 * module.SPREAD / module.LEARNT * (raw[0] - fixed))
-    assert learnt[1] - fixed == pytest.approx(3 * module.LEARNT / module.SPREAD * (raw[1] - fixed))
+    factors = (3 * module.SPREAD / module.LEARNT, 3 * module.LEARNT / module.SPREAD)
+    for before, after, start, factor in zip(raw, learnt, module.START, factors, strict=True):
+        fixed = start + work.reading
+        assert after - fixed == pytest.approx(factor * (before - fixed))
 
 
 def test_memory_holds_networks_data_and_the_largest_level(steady, tmp_path):
