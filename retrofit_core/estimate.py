@@ -172,7 +172,7 @@ def _work(config: RunConfig, training: TrainConfig | None, folder: Path, all_par
     paces = [_pace(json.dumps(model.spec), place.type) for model in (*models, found.model)]
     seconds = {"fusion": _fusion(config, found, images, paces, place)}
     if training is not None and missing:
-        seconds["training"] = _training(planned, missing, paces)
+        seconds["training"] = _training(planned, missing, paces, place)
     if config.evaluate:  # alone, and the parents again in the ensemble
         each = [data.tests * pace.forward for pace in paces]
         seconds["measuring"] = (2 * sum(each), 2 * sum(each))
@@ -290,9 +290,10 @@ def _pace(spec: str, device: str) -> _Pace:
         devices.synchronise(place)
         return time.perf_counter() - start
 
-    one = min(seconds(1) for _ in range(3))
+    seconds(1)
+    one = statistics.median(seconds(1) for _ in range(3))
     images = int(min(max(4, 0.05 / one), 64))
-    many = min(seconds(images) for _ in range(2))
+    many = statistics.median(seconds(images) for _ in range(3))
     each = max(many - one, 0.02 * many) / (images - 1)
     return _Pace(max(one - each, 0.0), each)
 
@@ -332,14 +333,17 @@ def _rate(device: str, dtype: torch.dtype) -> float:
 # --- seconds ------------------------------------------------------------------------------------------------------------
 
 
-def _training(planned: Planned, missing: Sequence[int], paces: Sequence[_Pace]) -> tuple[float, float]:
+def _training(
+    planned: Planned, missing: Sequence[int], paces: Sequence[_Pace], place: torch.device
+) -> tuple[float, float]:
     """Steps of all epochs, augmentation, and a forward pass of the held-out rows for each epoch."""
     total = 0.0
     for index in missing:
         settings, pace, rows = planned.settings[index], paces[index], len(planned.rows[index])
         held_out = settings["holdout"] * rows
         steps = steps_in(int(rows - held_out), settings["batch"])
-        epoch = steps * pace.fixed + (rows - held_out) * pace.each + held_out * pace.forward
+        # Half of the smallest step for what the loop does beside it: drawing rows, events, the status.
+        epoch = steps * (pace.fixed + _step(place.type) / 2) + (rows - held_out) * pace.each + held_out * pace.forward
         total += settings["epochs"] * (epoch + rows * _augmenting(settings, planned.images.shape))
     return total, total
 
