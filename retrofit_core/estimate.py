@@ -376,8 +376,9 @@ def _fusion(
         always += sum(_closed_form(plan, k, images, config, place) for k in range(len(plan.fused)))
         return always, always
     train = images * (1 - settings["validation"])
-    steps = math.ceil(train / settings["batch_size"]) * step * len(plan.fused)
-    epoch = steps + train * fused.each + images * settings["validation"] * fused.forward
+    # A pass over the held-out images counts as a step more, and the loss, position by position, as half a pass.
+    steps = (math.ceil(train / settings["batch_size"]) + 1) * step * len(plan.fused)
+    epoch = steps + 1.5 * train * fused.each + images * settings["validation"] * fused.forward
     # It may stop as soon as `patience` epochs bring nothing.
     fewest = min(settings["epochs"], settings["patience"] + 1)
     return always + fewest * epoch, always + settings["epochs"] * epoch
