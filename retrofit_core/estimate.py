@@ -48,14 +48,16 @@ from .walk import boundary_bytes, working_bytes
 
 #: Seconds from the start of a worker until it reads the data (Python and torch): at least, at most.
 START = (2.0, 7.0)
-#: Bytes that Python and torch take.
-PROCESS = 350 * 2**20
+#: Bytes that Python and the libraries take.
+PROCESS = 750 * 2**20
 #: The truth lies within this factor of a prediction, mostly: without and with earlier runs to learn from.
 SPREAD, LEARNT = 2.0, 1.5
 #: Restarts x iterations of k-means that are usual, and its element operations a second.
 LLOYD_STEPS, ELEMENTS = 11 * 15, 1e9
 #: Steps of the smallest level whose overhead a level in closed form has, and the first level of all besides.
 LEVEL, FIRST = 5, 200
+#: Chunks of rows that live at once: inputs, outputs, and what becomes of them.
+CHUNKS = 4
 #: Images of a training step, where memory is concerned.
 BATCH = 128
 
@@ -454,15 +456,15 @@ def _memory(config: RunConfig, plan: Plan, images: int, data: Images, training: 
 
 
 def _level_bytes(config: RunConfig, plan: Plan, index: int, images: int) -> int:
-    """Sums of a level, what the walk keeps where it fits, and the inputs and targets of a gradient fit."""
+    """Sums of a level, what the walk keeps where it fits, a few chunks of rows, and a gradient fit's inputs and targets."""
     networks = [*plan.parents, plan.fused]
-    before = plan.fused[index - 1] if index else None
+    level, before = plan.fused[index], plan.fused[index - 1] if index else None
     sums = working_bytes(networks, index, images)
     kept = boundary_bytes(networks, index, images)
     budget = config.memory or devices.MEMORY
-    sides = (
-        [level.width * level.positions for level in (plan.fused[index], before) if level]
-        if plan.fit == "gradient"
-        else []
-    )
-    return sums + min(kept, max(0, budget - sums)) + 4 * images * sum(sides) + devices.CHUNK_BYTES
+    inputs = level.affine.weight[0].numel() if level.affine is not None else 0
+    row = inputs + sum(parent[index].width for parent in plan.parents)
+    chunks = CHUNKS * min(devices.CHUNK_BYTES, 4 * images * level.positions * row)
+    fitted = [level, before] if plan.fit == "gradient" else []
+    sides = sum(4 * images * other.width * other.positions for other in fitted if other)
+    return sums + min(kept, max(0, budget - sums)) + chunks + sides
