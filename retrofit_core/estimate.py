@@ -379,7 +379,8 @@ def _fusion(
         return always, always
     train = images * (1 - settings["validation"])
     # A pass over the held-out images counts as a step more, and the loss, position by position, as half a pass.
-    steps = (math.ceil(train / settings["batch_size"]) + 1) * step * len(plan.fused)
+    # What a step takes whatever its batch is the optimiser's work on large levels, and overhead on small ones.
+    steps = (math.ceil(train / settings["batch_size"]) + 1) * max(fused.fixed, step * len(plan.fused))
     epoch = steps + 1.5 * train * fused.each + images * settings["validation"] * fused.forward
     # It may stop as soon as `patience` epochs bring nothing.
     fewest = min(settings["epochs"], settings["patience"] + 1)
