@@ -48,14 +48,16 @@ from .walk import boundary_bytes, working_bytes
 
 #: Seconds from the start of a worker until it reads the data (Python and torch): at least, at most.
 START = (2.0, 7.0)
-#: Bytes that Python and torch take.
-PROCESS = 350 * 2**20
+#: Bytes that Python and the libraries take.
+PROCESS = 750 * 2**20
 #: The truth lies within this factor of a prediction, mostly: without and with earlier runs to learn from.
 SPREAD, LEARNT = 2.0, 1.5
 #: Restarts x iterations of k-means that are usual, and its element operations a second.
 LLOYD_STEPS, ELEMENTS = 11 * 15, 1e9
 #: Steps of the smallest level whose overhead a level in closed form has, and the first level of all besides.
 LEVEL, FIRST = 5, 200
+#: Chunks of rows that live at once: inputs, outputs, and what becomes of them.
+CHUNKS = 4
 #: Images of a training step, where memory is concerned.
 BATCH = 128
 
@@ -172,7 +174,7 @@ def _work(config: RunConfig, training: TrainConfig | None, folder: Path, all_par
     paces = [_pace(json.dumps(model.spec), place.type) for model in (*models, found.model)]
     seconds = {"fusion": _fusion(config, found, images, paces, place)}
     if training is not None and missing:
-        seconds["training"] = _training(planned, missing, paces)
+        seconds["training"] = _training(planned, missing, paces, place)
     if config.evaluate:  # alone, and the parents again in the ensemble
         each = [data.tests * pace.forward for pace in paces]
         seconds["measuring"] = (2 * sum(each), 2 * sum(each))
@@ -290,9 +292,10 @@ def _pace(spec: str, device: str) -> _Pace:
         devices.synchronise(place)
         return time.perf_counter() - start
 
-    one = min(seconds(1) for _ in range(3))
+    seconds(1)
+    one = statistics.median(seconds(1) for _ in range(3))
     images = int(min(max(4, 0.05 / one), 64))
-    many = min(seconds(images) for _ in range(2))
+    many = statistics.median(seconds(images) for _ in range(3))
     each = max(many - one, 0.02 * many) / (images - 1)
     return _Pace(max(one - each, 0.0), each)
 
@@ -332,14 +335,17 @@ def _rate(device: str, dtype: torch.dtype) -> float:
 # --- seconds ------------------------------------------------------------------------------------------------------------
 
 
-def _training(planned: Planned, missing: Sequence[int], paces: Sequence[_Pace]) -> tuple[float, float]:
+def _training(
+    planned: Planned, missing: Sequence[int], paces: Sequence[_Pace], place: torch.device
+) -> tuple[float, float]:
     """Steps of all epochs, augmentation, and a forward pass of the held-out rows for each epoch."""
     total = 0.0
     for index in missing:
         settings, pace, rows = planned.settings[index], paces[index], len(planned.rows[index])
         held_out = settings["holdout"] * rows
         steps = steps_in(int(rows - held_out), settings["batch"])
-        epoch = steps * pace.fixed + (rows - held_out) * pace.each + held_out * pace.forward
+        # Half of the smallest step for what the loop does beside it: drawing rows, events, the status.
+        epoch = steps * (pace.fixed + _step(place.type) / 2) + (rows - held_out) * pace.each + held_out * pace.forward
         total += settings["epochs"] * (epoch + rows * _augmenting(settings, planned.images.shape))
     return total, total
 
@@ -372,8 +378,10 @@ def _fusion(
         always += sum(_closed_form(plan, k, images, config, place) for k in range(len(plan.fused)))
         return always, always
     train = images * (1 - settings["validation"])
-    steps = math.ceil(train / settings["batch_size"]) * step * len(plan.fused)
-    epoch = steps + train * fused.each + images * settings["validation"] * fused.forward
+    # A pass over the held-out images counts as a step more, and the loss, position by position, as half a pass.
+    # What a step takes whatever its batch is the optimiser's work on large levels, and overhead on small ones.
+    steps = (math.ceil(train / settings["batch_size"]) + 1) * max(fused.fixed, step * len(plan.fused))
+    epoch = steps + 1.5 * train * fused.each + images * settings["validation"] * fused.forward
     # It may stop as soon as `patience` epochs bring nothing.
     fewest = min(settings["epochs"], settings["patience"] + 1)
     return always + fewest * epoch, always + settings["epochs"] * epoch
@@ -449,15 +457,15 @@ def _memory(config: RunConfig, plan: Plan, images: int, data: Images, training: 
 
 
 def _level_bytes(config: RunConfig, plan: Plan, index: int, images: int) -> int:
-    """Sums of a level, what the walk keeps where it fits, and the inputs and targets of a gradient fit."""
+    """Sums of a level, what the walk keeps where it fits, a few chunks of rows, and a gradient fit's inputs and targets."""
     networks = [*plan.parents, plan.fused]
-    before = plan.fused[index - 1] if index else None
+    level, before = plan.fused[index], plan.fused[index - 1] if index else None
     sums = working_bytes(networks, index, images)
     kept = boundary_bytes(networks, index, images)
     budget = config.memory or devices.MEMORY
-    sides = (
-        [level.width * level.positions for level in (plan.fused[index], before) if level]
-        if plan.fit == "gradient"
-        else []
-    )
-    return sums + min(kept, max(0, budget - sums)) + 4 * images * sum(sides) + devices.CHUNK_BYTES
+    inputs = level.affine.weight[0].numel() if level.affine is not None else 0
+    row = inputs + sum(parent[index].width for parent in plan.parents)
+    chunks = CHUNKS * min(devices.CHUNK_BYTES, 4 * images * level.positions * row)
+    fitted = [level, before] if plan.fit == "gradient" else []
+    sides = sum(4 * images * other.width * other.positions for other in fitted if other)
+    return sums + min(kept, max(0, budget - sums)) + chunks + sides

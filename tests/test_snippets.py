@@ -94,3 +94,8 @@ def test_no_field_is_forgotten_by_the_command(field):
         snippets.command(config).split(" --record")[0]
         != snippets.command(RunConfig(models=("a",))).split(" --record")[0]
     )
+
+
+def test_the_docstring_tells_the_truth():
+    config = RunConfig(models=("a.safetensors",), splits="splits.json")
+    assert snippets.command(config) in str(snippets.command.__doc__)

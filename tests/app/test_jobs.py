@@ -153,7 +153,7 @@ def test_cancel_while_the_worker_loads_is_not_lost(runs_folder, config):
 
 @pytest.fixture
 def training():
-    return TrainConfig(arch=('{"architecture": "cnn", "widths": [4, 6, 6]}',), epochs=30, device="cpu")
+    return TrainConfig(arch=('{"architecture": "cnn", "widths": [4, 6, 6]}',), epochs=15, device="cpu")
 
 
 @pytest.fixture
@@ -255,11 +255,11 @@ def test_the_time_left_counts_from_where_a_resumed_training_began(runs_folder, c
 def test_a_worker_killed_in_training_is_reported_and_resumed_from_its_record(runs_folder, wanted, training, sleeper):
     folder = jobs.start(wanted, training)
     pid = jobs._worker(folder)["pid"]
-    write_status(folder, state="running", pid=pid, stage="training", parent=1, parents=2, epoch=7, epochs=30)
+    write_status(folder, state="running", pid=pid, stage="training", parent=1, parents=2, epoch=7, epochs=15)
     ended(pid)
     entry = jobs.read_entry(folder)
     assert entry.state == "killed" and entry.resumable and entry.phase == "training"
-    assert "Network 2 of 2 was being trained, in epoch 7 of 30; finished epochs are kept." in jobs.failure(entry)
+    assert "Network 2 of 2 was being trained, in epoch 7 of 15; finished epochs are kept." in jobs.failure(entry)
     assert jobs.resume(folder) == folder
     assert jobs._worker(folder)["pid"] != pid and jobs.read_entry(folder).phase == "starting"
     assert jobs.resume(folder) == folder  # it is going on already
