@@ -58,19 +58,14 @@ def check(
     """
     chosen = find(GROUPINGS, grouping, "grouping")
     find(FITS, str(fit), "fit")
-    if not models:
-        raise ValueError("there is no parent to fuse. Pass a list of at least one model.")
-    _check_data(inputs, fit)
-    everyone = [*models, *([target] if target is not None else [])]
-    for index, model in enumerate(everyone):
-        _check_weights(model, f"parent {index}" if index < len(models) else "the target")
-    _check_precision(everyone)
+    check_inputs(models, inputs, target=target, least=MIN_SAMPLES[fit], who=f"fit={fit!r}")
     if isinstance(boundaries, str) and boundaries == "auto":
         boundaries = "blocks" if fit == "gradient" else "preactivations"
     partition_options["boundaries"] = boundaries
     example = inputs[:2].to(device)
     parents = [
-        _levels(_on(model, device), example, f"parent {index}", partition_options) for index, model in enumerate(models)
+        _levels(on_device(model, device), example, f"parent {index}", partition_options)
+        for index, model in enumerate(models)
     ]
     model = copy.deepcopy(target if target is not None else models[0]).to(device)
     fused = _levels(model, example, "the target", partition_options)
@@ -84,11 +79,30 @@ def check(
     return Plan(parents, model, fused, chosen, fit)
 
 
-def _check_data(inputs: Tensor, fit: str) -> None:
-    if len(inputs) < MIN_SAMPLES[fit]:
+def check_inputs(
+    models: Sequence[nn.Module], inputs: Tensor, *, target: nn.Module | None, least: int, who: str
+) -> None:
+    """What every method asks of parents and fusion data, whatever it does with them.
+
+    Args:
+        least: number of samples that `who` needs.
+    Raises:
+        ValueError: no parents; NaN, no or mixed floating-point weights; too few, integer or infinite samples.
+    """
+    if not models:
+        raise ValueError("there is no parent to fuse. Pass a list of at least one model.")
+    _check_data(inputs, least, who)
+    everyone = [*models, *([target] if target is not None else [])]
+    for index, model in enumerate(everyone):
+        _check_weights(model, f"parent {index}" if index < len(models) else "the target")
+    _check_precision(everyone)
+
+
+def _check_data(inputs: Tensor, least: int, who: str) -> None:
+    if len(inputs) < least:
         raise ValueError(
-            f"the fusion set holds {len(inputs)} sample{'s' * (len(inputs) != 1)}; fit={fit!r} needs at least "
-            f"{MIN_SAMPLES[fit]}, and the paper uses 400."
+            f"the fusion set holds {len(inputs)} sample{'s' * (len(inputs) != 1)}; {who} needs at least {least}, and the "
+            "paper uses 400."
         )
     if not inputs.dtype.is_floating_point:
         raise ValueError(
@@ -122,7 +136,8 @@ def _check_precision(models: Sequence[nn.Module]) -> None:
         )
 
 
-def _on(model: nn.Module, device: torch.device) -> nn.Module:
+def on_device(model: nn.Module, device: torch.device) -> nn.Module:
+    """The model if it is there, else a copy."""
     here = all(parameter.device == device for parameter in model.parameters())
     return model if here else copy.deepcopy(model).to(device)
 

@@ -1,6 +1,7 @@
 """Conductance of every neuron at every level, in one pass per interpolation point (Dhamdhere et al. 2018)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -9,6 +10,8 @@ from torch import Tensor
 from ..levels import Level
 from ..monitor import Monitor
 from .base import Scores, absolute_sum, chosen, gaps, samples_per_batch
+
+Run = Callable[..., list[Tensor]]
 
 
 def conductance(
@@ -32,10 +35,33 @@ def conductance(
         steps: number of intervals.
         dtype: torch.bfloat16 runs the passes in mixed precision; sums stay float64.
     """
+    return conductance_at(
+        partial(_boundaries, levels), [level.axis for level in levels], x, y, steps=steps, monitor=monitor, dtype=dtype,
+        batch=samples_per_batch(levels, copies=8),
+    )  # fmt: skip
+
+
+def conductance_at(
+    run: Run,
+    axes: Sequence[int],
+    x: Tensor,
+    y: Tensor,
+    *,
+    steps: int = 10,
+    batch: int = 64,
+    monitor: Monitor | None = None,
+    dtype: torch.dtype | None = None,
+) -> Scores:
+    """`conductance` wherever a network can be watched.
+
+    Args:
+        run: (inputs, with_gradients=) -> the tensors at these places, the last one being the outputs.
+        axes: the neuron axis of each.
+        batch: samples in one pass.
+    """
     points = (np.polynomial.legendre.leggauss(steps + 1)[0] + 1) / 2
-    sums = [torch.zeros(level.width, dtype=torch.float64, device=x.device) for level in levels]
-    signed, change = np.zeros(len(levels)), 0.0
-    batch = samples_per_batch(levels, copies=8)
+    sums: list[Tensor | float] = [0.0] * len(axes)
+    signed, change = np.zeros(len(axes)), 0.0
     monitor = monitor or Monitor()
     starts = range(0, len(x), batch)
     for number, start in enumerate(starts):
@@ -43,22 +69,22 @@ def conductance(
         monitor.emit("step", index=number, total=len(starts), name="conductance")
         inputs, labels = x[start : start + batch], y[start : start + batch]
         with torch.autocast(x.device.type, dtype=dtype or torch.bfloat16, enabled=dtype is not None):
-            for index, attribution in enumerate(_attributions(levels, inputs, labels, points)):
-                sums[index] += absolute_sum(attribution, levels[index].axis)
+            for index, attribution in enumerate(_attributions(run, inputs, labels, points)):
+                sums[index] = sums[index] + absolute_sum(attribution, axes[index])
                 signed[index] += attribution.sum(dtype=torch.float64).item()
-            change += _change(levels, inputs, labels)
+            change += _change(run, inputs, labels)
     report = {"steps": steps, "samples": len(x), "completeness_gap": gaps(signed.tolist(), change)}
-    return Scores([total / len(x) for total in sums], report)
+    return Scores([torch.as_tensor(total / len(x)) for total in sums], report)
 
 
-def _attributions(levels: Sequence[Level], x: Tensor, y: Tensor, points: np.ndarray) -> list[Tensor]:
-    """Conductance at each level's output, shaped like it."""
+def _attributions(run: Run, x: Tensor, y: Tensor, points: np.ndarray) -> list[Tensor]:
+    """Conductance at each place, shaped like its tensor."""
     totals: list[Tensor] = []
     before: list[Tensor] = []
     gradients: tuple[Tensor, ...] = ()
     for point in points:
         last = point == points[-1]
-        boundaries = _boundaries(levels, x * float(point), with_gradients=not last)
+        boundaries = run(x * float(point), with_gradients=not last)
         if gradients:
             steps = [(h.detach() - h0) * g for h, h0, g in zip(boundaries, before, gradients, strict=True)]
             totals = [total + step for total, step in zip(totals, steps, strict=True)] if totals else steps
@@ -80,8 +106,8 @@ def _boundaries(levels: Sequence[Level], x: Tensor, *, with_gradients: bool) -> 
 
 
 @torch.no_grad()
-def _change(levels: Sequence[Level], x: Tensor, y: Tensor) -> float:
+def _change(run: Run, x: Tensor, y: Tensor) -> float:
     """Sum over samples of f_y(x) - f_y(0)."""
-    after = chosen(_boundaries(levels, x, with_gradients=False)[-1], y)
-    zero = _boundaries(levels, torch.zeros_like(x[:1]), with_gradients=False)[-1]
+    after = chosen(run(x, with_gradients=False)[-1], y)
+    zero = run(torch.zeros_like(x[:1]), with_gradients=False)[-1]
     return (after - zero[0, y]).sum(dtype=torch.float64).item()

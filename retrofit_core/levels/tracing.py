@@ -22,8 +22,14 @@ class _Tracer(fx.Tracer):
         return module_qualified_name in self.leaves or super().is_leaf_module(m, module_qualified_name)
 
 
-def trace(model: nn.Module, leaves: Sequence[str]) -> tuple[fx.Graph, dict[Any, Any], dict[str, tuple]]:
-    """The traced graph without in-place operations and foldable BatchNorms, what its targets stand for, the folds."""
+def trace(
+    model: nn.Module, leaves: Sequence[str], *, fold: bool = True
+) -> tuple[fx.Graph, dict[Any, Any], dict[str, tuple]]:
+    """The traced graph without in-place operations and foldable BatchNorms, what its targets stand for, the folds.
+
+    Args:
+        fold: False keeps every BatchNorm where it is.
+    """
     unknown = set(leaves) - {name for name, _ in model.named_modules()}
     if unknown:
         raise ValueError(f"leaves={sorted(unknown)} are not submodules of {type(model).__name__}.")
@@ -47,7 +53,7 @@ def trace(model: nn.Module, leaves: Sequence[str]) -> tuple[fx.Graph, dict[Any, 
             graph.erase_node(node)
     modules = _targets(model, graph)
     _remove_inplace(graph, modules)
-    folds = _fold_batchnorms(graph, modules)
+    folds = _fold_batchnorms(graph, modules) if fold else {}
     return graph, modules, folds
 
 

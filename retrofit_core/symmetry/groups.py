@@ -1,0 +1,224 @@
+"""Neuron groups: architecture as data.
+
+A group holds neurons that may be put into another order, together with every place of every parameter and buffer that has
+to follow, so that the function stays the same. A residual stream is one group through all its blocks; the heads of an
+attention are groups of their own, for what one head mixes the others do not.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from ..levels.kinds import TRANSPARENT, is_activation, is_sum
+from ..levels.tracing import record_values, trace
+from .ids import FIXED
+from .rules import Rules, Seen, varying_axes
+
+#: Relative change of the outputs up to which a reordered network counts as the same.
+TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8}
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where a group stands in one tensor of the state dict."""
+
+    name: str
+    axis: int
+    index: Tensor
+    """(width, copies) positions of each neuron on the axis: several where a flattened convolution is read"""
+    kind: str
+    """"out": rows that make the neurons; "in": columns that read them; "vector": one number or more per neuron"""
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Where a group can be watched while the network runs."""
+
+    node: str
+    after: str
+    """The activation function behind the node, or the node itself"""
+    axis: int
+    index: Tensor
+    """(width, copies) positions on the axis"""
+    part: str
+    """"output", or "in_proj" inside an attention module"""
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Neurons that change places together."""
+
+    name: str
+    """The module that makes them, the first one of a residual stream"""
+    kind: str
+    """Type of that module, for tables"""
+    width: int
+    places: tuple[Place, ...]
+    points: tuple[Point, ...]
+    fixed: bool = False
+    """True for the classes: class c stays class c"""
+
+
+def neuron_groups(model: nn.Module, example: Tensor, *, leaves: Sequence[str] = ()) -> list[Group]:
+    """The groups of a network in the order in which they are computed; the classes come last.
+
+    Read off a torch.fx trace by rules for operations, so any network will do whose operations have one. The groups are
+    checked: a random reordering must leave the outputs alone.
+
+    Args:
+        example: (B, ...) input; its first sample is used.
+        leaves: see `partition`.
+    Raises:
+        ValueError: the network cannot be traced, or an operation has no rule (it is named).
+    """
+    training = [(module, module.training) for module in model.modules()]
+    try:
+        graph, modules, _ = trace(model.eval(), leaves, fold=False)
+        with torch.no_grad():
+            record_values(fx.GraphModule(modules, graph), graph, example[:1], model)
+        groups = _assembled(Rules(model, graph, modules), model)
+        _check(model, groups, example[:1])
+    finally:
+        for module, flag in training:
+            module.training = flag
+    return groups
+
+
+def tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Every parameter and buffer under its first name, without gradients."""
+    return {name: tensor.detach() for name, tensor in (*model.named_parameters(), *model.named_buffers())}
+
+
+def _assembled(rules: Rules, model: nn.Module) -> list[Group]:
+    """Neurons that stand in the same tensors, equally often and under the same labels, may change places."""
+    places = list(_places(rules))
+    where: dict[int, dict[int, list[int]]] = defaultdict(dict)  # neuron -> number of the place -> positions
+    for number, (_, _, ids, _) in enumerate(places):
+        for position, neuron in enumerate(ids.tolist()):
+            where[neuron].setdefault(number, []).append(position)
+    where.pop(FIXED, None)
+    head = set(rules.ids.of(rules.head).unique().tolist())
+    labels = _labels(rules)
+    alike: dict[object, list[int]] = defaultdict(list)
+    for neuron, positions in where.items():
+        signature = tuple((number, len(several)) for number, several in positions.items())
+        alike[signature, tuple(labels[neuron]), neuron in head].append(neuron)
+    groups = [
+        _group(rules, model, places, {neuron: where[neuron] for neuron in neurons}, fixed)
+        for (_, _, fixed), neurons in alike.items()  # type: ignore[misc]
+    ]
+    return _named_apart([group for _, group in sorted(groups, key=lambda pair: pair[0])])
+
+
+def _labels(rules: Rules) -> dict[int, list[object]]:
+    """For each neuron what tells it from others in the same tensors: its head, its part of a GroupNorm."""
+    found: dict[int, list[object]] = defaultdict(list)
+    for number, split in enumerate(rules.splits):
+        labels: dict[int, set[tuple[int, ...]]] = defaultdict(set)
+        for neuron, label in split.items():
+            labels[int(rules.ids.root[neuron])].add(label)
+        for neuron, several in labels.items():
+            found[neuron].append((number, frozenset(several)))
+    return found
+
+
+def _group(
+    rules: Rules,
+    model: nn.Module,
+    places: list[tuple[str, int, Tensor, str]],
+    where: dict[int, dict[int, list[int]]],
+    fixed: bool,
+) -> tuple[Any, Group]:
+    """What sorts it, and the group of these neurons, in the order in which they stand where they are made."""
+    numbers = list(next(iter(where.values())))
+    first = next((number for number in numbers if places[number][3] == "out"), numbers[0])
+    neurons = sorted(where, key=lambda neuron: where[neuron][first])
+    found = [
+        Place(name, axis, torch.tensor([where[neuron][number] for neuron in neurons]), kind)
+        for number, (name, axis, _, kind) in ((number, places[number]) for number in numbers)
+    ]
+    name = places[first][0].rpartition(".")[0]
+    kind = type(model.get_submodule(name)).__name__
+    points = tuple(_points(rules, neurons))
+    group = Group(name or places[first][0], kind, len(neurons), tuple(found), points, fixed)
+    return (fixed, first, where[neurons[0]][first]), group
+
+
+def _places(rules: Rules) -> Iterator[tuple[str, int, Tensor, str]]:
+    """(tensor, axis, representatives along it, kind)."""
+    for (name, axis), (ids, kind) in rules.axes.items():
+        yield name, axis, rules.ids.of(ids), kind
+    for name, entries in rules.entries.items():
+        ids = rules.ids.of(entries)
+        varying = varying_axes(ids)
+        if len(varying) > 1:
+            raise ValueError(
+                f"the neurons of {name!r} of shape {tuple(ids.shape)} lie along more than one axis, so they cannot be put "
+                "into another order. Use KF-Gradient."
+            )
+        if varying:
+            yield name, varying[0], ids.movedim(varying[0], 0).reshape(ids.shape[varying[0]], -1)[:, 0], "vector"
+
+
+def _points(rules: Rules, neurons: list[int]) -> Iterator[Point]:
+    """Sums, where the group is a residual stream, and where it begins; else wherever its neurons are made."""
+    found: list[tuple[Seen, Tensor]] = []
+    for seen in rules.seen:
+        ids = rules.ids.of(seen.ids)
+        if not (ids == neurons[0]).any():
+            continue
+        positions: dict[int, list[int]] = {neuron: [] for neuron in neurons}
+        for position, neuron in enumerate(ids.tolist()):
+            if neuron in positions:
+                positions[neuron].append(position)
+        if len({len(several) for several in positions.values()}) == 1:
+            found.append((seen, torch.tensor(list(positions.values()))))
+    if any(is_sum(seen.node) for seen, _ in found):
+        stem = found[0][0] if not all(map(is_sum, found[0][0].node.users)) else None
+        found = [(seen, index) for seen, index in found if seen is stem or is_sum(seen.node)]
+    for seen, index in found:
+        yield Point(seen.node.name, _behind(seen.node, rules).name, seen.axis, index, seen.part)
+
+
+def _behind(node: fx.Node, rules: Rules) -> fx.Node:
+    """The activation function that reads a node, directly or behind a dropout; the node itself if there is none."""
+    for user in node.users:
+        if is_activation(user, rules.modules):
+            return user
+        if user.op == "call_module" and isinstance(rules.modules[user.target], TRANSPARENT):
+            further = _behind(user, rules)
+            if further is not user:
+                return further
+    return node
+
+
+def _named_apart(groups: list[Group]) -> list[Group]:
+    """Several groups of one module (the heads of an attention) get numbers."""
+    counts, numbers = Counter(group.name for group in groups), Counter[str]()
+    found = []
+    for group in groups:
+        name = group.name
+        if counts[name] > 1:
+            name, numbers[group.name] = f"{group.name}[{numbers[group.name]}]", numbers[group.name] + 1
+        found.append(replace(group, name=name))
+    return found
+
+
+@torch.no_grad()
+def _check(model: nn.Module, groups: list[Group], example: Tensor) -> None:
+    from .maps import reordered  # maps needs the types above
+
+    generator = torch.Generator().manual_seed(0)
+    orders = {group.name: torch.randperm(group.width, generator=generator) for group in groups if not group.fixed}
+    expected, found = model(example), reordered(model, groups, orders)(example)
+    size = expected.abs().max().clamp_min(1e-6)
+    gap = ((expected - found).abs().max() / size).item()
+    if not gap <= TOLERANCE.get(expected.dtype, 1e-3) and torch.isfinite(expected).all():
+        raise ValueError(
+            f"{type(model).__name__} computes something else once its neurons are put into another order (outputs differ "
+            f"by {gap:.2g} of their size), so its neurons cannot be aligned one by one. Use KF-Gradient."
+        )

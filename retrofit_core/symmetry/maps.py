@@ -1,0 +1,123 @@
+"""Networks with their neurons in another order, or mapped onto the neurons of another network."""
+
+import copy
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from .groups import Group, Place, neuron_groups, tensors
+
+#: (source neurons, target neurons) matrices: one for what makes neurons, one for what reads them.
+Maps = Mapping[str, tuple[Tensor, Tensor]]
+
+
+def permuted(model: nn.Module, example: Tensor, permutations: Mapping[str, Tensor]) -> nn.Module:
+    """A copy that computes the same, with neuron permutations[group][i] of a group at place i.
+
+    Args:
+        permutations: by the names of `neuron_groups(model, example)`; groups that are left out stay as they are.
+    Raises:
+        ValueError: an unknown group, the group of the classes, or no permutation.
+    """
+    groups = neuron_groups(model, example)
+    known = {group.name: group for group in groups if not group.fixed}
+    for name, order in permutations.items():
+        if name not in known:
+            raise ValueError(f"there is no group {name!r} to permute. Known: {', '.join(known)}.")
+        if sorted(order.tolist()) != list(range(known[name].width)):
+            raise ValueError(f"group {name!r}: this is no permutation of its {known[name].width} neurons.")
+    return reordered(model, groups, permutations)
+
+
+def shuffled(model: nn.Module, example: Tensor, generator: torch.Generator) -> nn.Module:
+    """A copy that computes the same, with the neurons of every group in a random order."""
+    groups = neuron_groups(model, example)
+    orders = {group.name: torch.randperm(group.width, generator=generator) for group in groups if not group.fixed}
+    return reordered(model, groups, orders)
+
+
+@torch.no_grad()
+def reordered(model: nn.Module, groups: Sequence[Group], orders: Mapping[str, Tensor]) -> nn.Module:
+    """`permuted`, for groups that are known and orders that are right."""
+    twin = copy.deepcopy(model)
+    state = tensors(twin)
+    for group in groups:
+        for place in group.places if group.name in orders else ():
+            order = orders[group.name].to(place.index.device)
+            tensor = state[place.name]
+            to, start = (index.flatten().to(tensor.device) for index in (place.index, place.index[order]))
+            tensor.index_copy_(place.axis, to, tensor.index_select(place.axis, start))
+    return twin
+
+
+@torch.no_grad()
+def mapped(
+    source: Mapping[str, Tensor], shapes: Mapping[str, Tensor], groups: Sequence[Group], targets: Sequence[Group],
+    maps: Maps, skip: tuple[str, int] | None = None,
+) -> dict[str, Tensor]:  # fmt: skip
+    """The source's tensors as a network of the target's shapes would hold them.
+
+    With maps (T, U) of a group, W becomes T' W U along its rows and columns: T makes each target neuron from source
+    neurons (columns sum to one: an average), U hands each source neuron's outgoing weights to target neurons.
+
+    Args:
+        source: tensors of the source; those that no group of `maps` touches stay as they are.
+        shapes: tensors of the target, of which only the shapes are read.
+        groups, targets: the groups of both, in the same order (`matching`).
+        maps: by the names of the targets' groups; groups that are left out stay as they are.
+        skip: (tensor, axis) that is left unmapped.
+    """
+    pairs: dict[str, dict[int, list[tuple[Place, Place, Tensor]]]] = {}
+    for group, target in zip(groups, targets, strict=True):
+        for here, there in zip(group.places, target.places, strict=True) if target.name in maps else ():
+            T = maps[target.name][here.kind == "in"]
+            if (there.name, there.axis) != skip:
+                pairs.setdefault(here.name, {}).setdefault(here.axis, []).append((here, there, T))
+    found = dict(source)
+    for name, axes in pairs.items():
+        for axis, several in axes.items():
+            found[name] = _mapped_axis(found[name], axis, shapes[name].shape[axis], several)
+    return found
+
+
+def _mapped_axis(tensor: Tensor, axis: int, size: int, several: list[tuple[Place, Place, Tensor]]) -> Tensor:
+    """One axis, on which several groups may stand side by side; what belongs to none is copied."""
+    lines = tensor.movedim(axis, 0)
+    result = lines.new_zeros(size, *lines.shape[1:])
+    stay_here, stay_there = torch.ones(len(lines), dtype=torch.bool), torch.ones(size, dtype=torch.bool)
+    for here, there, T in several:
+        stay_here[here.index.flatten()] = False
+        stay_there[there.index.flatten()] = False
+        old = lines[here.index.to(lines.device)].flatten(1)  # (source neurons, copies x rest)
+        new = T.T.to(lines) @ old
+        result[there.index.to(lines.device)] = new.view(len(new), there.index.shape[1], *lines.shape[1:])
+    if stay_here.any():
+        result[stay_there] = lines[stay_here]
+    return result.movedim(0, axis)
+
+
+def matching(groups: Sequence[Group], targets: Sequence[Group], who: str) -> None:
+    """Refuse networks whose groups do not correspond one by one.
+
+    Raises:
+        ValueError: names the first difference.
+    """
+    for group, target in zip(groups, targets, strict=False):
+        same = [(place.name, place.axis, place.index.shape[1]) for place in group.places]
+        wanted = [(place.name, place.axis, place.index.shape[1]) for place in target.places]
+        if same != wanted:
+            raise ValueError(
+                f"{who}: its neurons at {group.name!r} have no counterpart in the fused network, which has "
+                f"{target.name!r} there. Aligned averaging needs networks that differ in widths only; KF methods take others."
+            )
+        if group.fixed and group.width != target.width:
+            raise ValueError(
+                f"{who} has {group.width} classes and the fused network {target.width}; class c is fused with class c. "
+                "Give all of them the same classes."
+            )
+    if len(groups) != len(targets):
+        raise ValueError(
+            f"{who} has {len(groups)} groups of neurons and the fused network {len(targets)}. Aligned averaging needs "
+            "networks that differ in widths only; KF methods take others."
+        )

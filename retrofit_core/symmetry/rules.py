@@ -1,0 +1,351 @@
+"""How neurons go through a network: one rule for each kind of operation, none for an architecture.
+
+Every tensor of the trace gets a twin of the same shape that says which neuron each entry belongs to (`Ids`). Operations that
+only move entries about are run on the twin as they are; an affine layer makes new neurons and reads those of its
+input; a sum says that the neurons of both sides are the same.
+"""
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn.modules.batchnorm import _NormBase
+
+from ..levels.kinds import ACTIVATION_FUNCTIONS, ACTIVATIONS, TRANSPARENT, is_sum
+from .ids import FIXED, Ids
+
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+ELEMENTWISE = (
+    *ACTIVATIONS, *TRANSPARENT, nn.Dropout3d, nn.AlphaDropout, nn.Hardtanh, nn.Hardsigmoid, nn.SELU, nn.CELU,
+    nn.LogSigmoid, nn.Softsign, nn.Softmax, nn.LogSoftmax,
+)  # fmt: skip
+#: Modules that mix positions and treat every channel alike.
+POSITIONS = (
+    nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d, nn.AdaptiveAvgPool1d,
+    nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d, nn.Upsample, nn.ZeroPad2d,
+)  # fmt: skip
+RESHAPING = (nn.Flatten, nn.Unflatten)
+#: What only moves entries about and so can be run on numbers instead.
+MOVES = {
+    "flatten", "reshape", "view", "unflatten", "permute", "transpose", "movedim", "moveaxis", "swapaxes", "swapdims",
+    "squeeze", "unsqueeze", "expand", "expand_as", "contiguous", "chunk", "split", "unbind", "getitem", "cat", "concat",
+    "stack", "roll", "repeat", "t", "flip", "select", "narrow", "clone", "detach",
+}  # fmt: skip
+ENTRYWISE = ACTIVATION_FUNCTIONS | {
+    "dropout", "dropout1d", "dropout2d", "stochastic_depth", "softmax", "log_softmax", "relu6", "hardtanh",
+    "hardsigmoid", "mish", "exp", "log", "sqrt", "rsqrt", "abs", "neg", "pow", "square", "clamp", "float", "double", "to",
+    "type_as",
+}  # fmt: skip
+BINARY = {"add", "sub", "mul", "truediv", "div", "maximum", "minimum", "multiply", "subtract"}
+POOLING = {"max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "adaptive_max_pool2d", "interpolate", "boolean_dispatch"}
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A place in the graph where neurons can be watched."""
+
+    node: fx.Node
+    axis: int
+    ids: Tensor
+    """(n,) along the axis"""
+    part: str = "output"
+    """The node's output, or the queries, keys and values side by side that an attention module makes inside"""
+
+
+class Rules:
+    """One pass over a traced graph whose shapes are recorded."""
+
+    def __init__(self, model: nn.Module, graph: fx.Graph, modules: dict[Any, Any]) -> None:
+        self.ids, self.modules = Ids(), modules
+        self.names = {
+            id(tensor): name for name, tensor in reversed([*model.named_parameters(), *model.named_buffers()])
+        }
+        self.axes: dict[tuple[str, int], tuple[Tensor, str]] = {}  # (tensor, axis) -> numbers along it, kind
+        self.entries: dict[str, Tensor] = {}  # tensors that take part entry by entry (positions, class tokens)
+        self.splits: list[dict[int, Any]] = []  # neurons of different labels do not change places
+        self.seen: list[Seen] = []
+        self.values: dict[fx.Node, Any] = {}
+        for node in graph.nodes:
+            if node.op == "output":
+                self.head = self.values[node.args[0]]
+            elif node.meta["holds_tensors"]:
+                self.values[node] = self._follow(node)
+
+    def _follow(self, node: fx.Node) -> Any:
+        if node.op == "placeholder":
+            return torch.zeros(node.meta["value"], dtype=torch.int64)
+        if node.op == "get_attr":
+            return self._constant(node)
+        target = self.modules[node.target] if node.op == "call_module" else None
+        inputs = [self.values[other] for other in node.all_input_nodes if other in self.values]
+        own = target is not None and any(True for _ in target.parameters())
+        if not own and all(self._is_fixed(value) for value in inputs):
+            return _zeros(node.meta["value"])
+        rule = self._module_rule(target) if target is not None else self._function_rule(_name(node))
+        if rule is None:
+            what = f"the {type(target).__name__} {node.target!r}" if target is not None else f"{_name(node)}()"
+            raise ValueError(
+                f"it is not known which neurons belong together behind {what}, so neurons of two networks cannot be "
+                "aligned there. Use KF-Gradient, which aligns whole blocks by what they compute."
+            )
+        return rule(node)
+
+    def _constant(self, node: fx.Node) -> Tensor:
+        tensor = self.modules[node.target]
+        if id(tensor) not in self.names or not tensor.is_floating_point():
+            return torch.zeros(tensor.shape, dtype=torch.int64)
+        name = self.names[id(tensor)]
+        if name not in self.entries:
+            self.entries[name] = self.ids.fresh(*tensor.shape)
+        return self.entries[name]
+
+    def _is_fixed(self, value: Any) -> bool:
+        if isinstance(value, (tuple, list)):
+            return all(map(self._is_fixed, value))
+        return not isinstance(value, Tensor) or bool((self.ids.of(value) == FIXED).all())
+
+    def _module_rule(self, module: nn.Module) -> Callable[[fx.Node], Any] | None:
+        table: list[tuple[Any, Callable[[fx.Node], Any]]] = [
+            (nn.Linear, self._linear), (CONVOLUTIONS, self._convolution), (_NormBase, self._channel_norm),
+            (nn.GroupNorm, self._group_norm), (nn.LayerNorm, self._layer_norm), (nn.PReLU, self._prelu),
+            (nn.MultiheadAttention, self._attention), (ELEMENTWISE, self._same), (POSITIONS, self._positions),
+            (RESHAPING, self._move),
+        ]  # fmt: skip
+        return next((rule for kinds, rule in table if isinstance(module, kinds)), None)
+
+    def _function_rule(self, name: str) -> Callable[[fx.Node], Any] | None:
+        table: list[tuple[set[str], Callable[[fx.Node], Any]]] = [
+            (MOVES, self._move), (ENTRYWISE, self._same), (BINARY, self._binary), (POOLING, self._positions),
+            ({"mean", "sum"}, self._mean), ({"matmul", "bmm"}, self._matmul), ({"linear"}, self._linear),
+            ({"layer_norm"}, self._layer_norm), ({"scaled_dot_product_attention"}, self._dot_product),
+        ]  # fmt: skip
+        return next((rule for names, rule in table if name in names), None)
+
+    # --- what operations do -------------------------------------------------------------------------------------------
+
+    def _place(self, tensor: Tensor | None, axis: int, ids: Tensor, kind: str) -> Tensor:
+        """Note the neurons along an axis of a parameter or buffer; where it is used twice both are the same."""
+        if tensor is None:
+            return ids
+        key = (self.names[id(tensor)], axis)
+        old, kind = self.axes.setdefault(key, (ids, kind))
+        self.ids.unify(old, ids)
+        self.entries.pop(key[0], None)
+        return ids
+
+    def _made(self, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """New neurons on axis 0 of a weight, or the ones that it made before."""
+        key = (self.names[id(weight)], 0)
+        ids = self.axes[key][0] if key in self.axes else self.ids.fresh(len(weight))
+        self._place(weight, 0, ids, "out")
+        return self._place(bias, 0, ids, "vector")
+
+    def _see(self, node: fx.Node, axis: int, ids: Tensor, part: str = "output") -> None:
+        self.seen.append(Seen(node, axis, ids, part))
+
+    def _first(self, node: fx.Node) -> Tensor:
+        return self.values[node.all_input_nodes[0]]
+
+    def _tensors(self, node: fx.Node, *names: str) -> list[Tensor | None]:
+        """Weight and bias of a module, or of a function to which they are passed."""
+        if node.op == "call_module":
+            return [getattr(self.modules[node.target], name, None) for name in names]
+        start = 2 if _name(node) == "layer_norm" else 1
+        found = dict(zip(names, node.args[start:], strict=False)) | {k: v for k, v in node.kwargs.items() if k in names}
+        return [self.modules[arg.target] if isinstance(arg, fx.Node) else None for arg in map(found.get, names)]
+
+    def _linear(self, node: fx.Node) -> Tensor:
+        weight, bias = self._tensors(node, "weight", "bias")
+        assert weight is not None
+        self._place(weight, 1, self.ids.constant_along(self._first(node), -1), "in")
+        made = self._made(weight, bias)
+        self._see(node, -1, made)
+        return made.expand(node.meta["value"])
+
+    def _convolution(self, node: fx.Node) -> Tensor:
+        layer = self.modules[node.target]
+        ids = self.ids.constant_along(self._first(node), 1)
+        if layer.groups == 1:
+            self._place(layer.weight, 1, ids, "in")
+            ids = self._made(layer.weight, layer.bias)
+        elif layer.groups == layer.in_channels == layer.out_channels:  # every neuron stays itself
+            self._place(layer.weight, 0, ids, "vector")
+            self._place(layer.bias, 0, ids, "vector")
+        else:
+            raise ValueError(
+                f"the convolution {node.target!r} has {layer.groups} groups of channels; neurons can be followed through "
+                "ungrouped and depthwise convolutions only. Use KF-Gradient."
+            )
+        self._see(node, 1, ids)
+        return _on_axis(ids, 1, node)
+
+    def _channel_norm(self, node: fx.Node) -> Tensor:
+        layer, x = self.modules[node.target], self._first(node)
+        ids = self.ids.constant_along(x, 1)
+        for tensor in (layer.weight, layer.bias, layer.running_mean, layer.running_var):
+            self._place(tensor, 0, ids, "vector")
+        before = node.args[0]
+        self.seen = [seen for seen in self.seen if seen.node is not before]
+        self._see(node, 1, ids)
+        return x
+
+    def _group_norm(self, node: fx.Node) -> Tensor:
+        layer = self.modules[node.target]
+        ids = self.ids.constant_along(self._first(node), 1)
+        self._place(layer.weight, 0, ids, "vector")
+        self._place(layer.bias, 0, ids, "vector")
+        self._split(ids.view(layer.num_groups, -1))
+        return self._first(node)
+
+    def _layer_norm(self, node: fx.Node) -> Tensor:
+        weight, bias = self._tensors(node, "weight", "bias")
+        x = self._first(node)
+        if weight is None or weight.ndim == 1:
+            ids = self.ids.constant_along(x, -1)
+            self._place(weight, 0, ids, "vector")
+            self._place(bias, 0, ids, "vector")
+            return x
+        for tensor in (weight, bias):
+            if tensor is not None:
+                name = self.names[id(tensor)]
+                self.entries.setdefault(name, self.ids.fresh(*tensor.shape))
+                self.ids.unify(x, self.entries[name])
+        return x
+
+    def _prelu(self, node: fx.Node) -> Tensor:
+        weight = self.modules[node.target].weight
+        if len(weight) > 1:
+            self._place(weight, 0, self.ids.constant_along(self._first(node), 1), "vector")
+        return self._first(node)
+
+    def _attention(self, node: fx.Node) -> Any:
+        layer = self.modules[node.target]
+        if layer.in_proj_weight is None or layer.bias_k is not None or layer.add_zero_attn:
+            raise ValueError(
+                f"the MultiheadAttention {node.target!r} has weights of its own for keys and values of another width, or "
+                "an added bias; its neurons cannot be followed. Use KF-Gradient."
+            )
+        for other in {arg for arg in (*node.args, *node.kwargs.values()) if isinstance(arg, fx.Node)}:
+            self._place(layer.in_proj_weight, 1, self.ids.constant_along(self.values[other], -1), "in")
+        key = (self.names[id(layer.in_proj_weight)], 0)
+        width = layer.embed_dim
+        made = (
+            self.axes[key][0] if key in self.axes else torch.cat([self.ids.fresh(width)] * 2 + [self.ids.fresh(width)])
+        )
+        self._place(layer.in_proj_weight, 0, made, "out")
+        self._place(layer.in_proj_bias, 0, made, "vector")
+        for ids in (made[:width], made[2 * width :]):
+            self._split(ids.view(layer.num_heads, -1))
+        self._place(layer.out_proj.weight, 1, made[2 * width :], "in")
+        self._see(node, -1, made, "in_proj")
+        out = self._made(layer.out_proj.weight, layer.out_proj.bias)
+        value = node.meta["value"]
+        return out.expand(value[0].shape), (None if value[1] is None else _zeros(value[1]))
+
+    def _same(self, node: fx.Node) -> Tensor:
+        return self._first(node)
+
+    def _move(self, node: fx.Node) -> Any:
+        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: self.values.get(n, n.meta["value"]))
+        if node.op == "call_module":
+            return self.modules[node.target](*args, **kwargs)
+        function: Any = getattr(args[0], str(node.target)) if node.op == "call_method" else node.target
+        return function(*(args[1:] if node.op == "call_method" else args), **kwargs)
+
+    def _binary(self, node: fx.Node) -> Tensor:
+        """Where entries of two tensors meet, their neurons are the same."""
+        shape = node.meta["value"]
+        tensors = [self.values[arg] for arg in node.args if isinstance(arg, fx.Node) and arg in self.values]
+        first, *others = sorted((ids for ids in tensors if ids.numel() > 1), key=lambda ids: ids.shape != shape)
+        for other in others:
+            self.ids.unify(first, other)
+        found = first.expand(shape)
+        axis = _only_axis(self.ids.of(found)) if is_sum(node) else None
+        if axis is not None:
+            self._see(node, axis, self.ids.constant_along(found, axis))
+        return found
+
+    def _positions(self, node: fx.Node) -> Tensor:
+        return _on_axis(self.ids.constant_along(self._first(node), 1), 1, node)
+
+    def _mean(self, node: fx.Node) -> Tensor:
+        x, shape = self.ids.of(self._first(node)), node.meta["value"]
+        given: Any = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", tuple(range(x.ndim)))
+        axes: list[int] = sorted(axis % x.ndim for axis in (given if isinstance(given, (tuple, list)) else (given,)))
+        least, most = x.amin(axes), x.amax(axes)
+        if not torch.equal(least, most):
+            raise ValueError(
+                f"{_name(node)}() over neurons at {node.name!r}: it is not known which neurons belong together there. "
+                "Use KF-Gradient."
+            )
+        return least.reshape(shape)
+
+    def _matmul(self, node: fx.Node) -> Tensor:
+        """Queries times keys: the same neurons, head by head. Attention weights times values: positions are mixed."""
+        left, right = (self.values[arg] for arg in _nodes(node)[:2])
+        shape = node.meta["value"]
+        if self._is_fixed(left):
+            return self._mixed(right).expand(shape)
+        if self._is_fixed(right):
+            return self._mixed(left.transpose(-1, -2)).transpose(-1, -2).expand(shape)
+        self.ids.unify(self._mixed(left), self._mixed(right.transpose(-1, -2)))
+        return _zeros(shape)
+
+    def _dot_product(self, node: fx.Node) -> Tensor:
+        q, k, v = (self._mixed(self.values[arg]) for arg in _nodes(node)[:3])
+        self.ids.unify(q, k)
+        return v.expand(node.meta["value"])
+
+    def _mixed(self, ids: Tensor) -> Tensor:
+        """(..., t, n) -> (..., 1, n): the same at all t; neurons of different heads do not change places."""
+        self.ids.unify(ids, ids[..., :1, :])
+        self._split(ids[..., 0, :].reshape(-1, ids.shape[-1]))
+        return ids[..., :1, :]
+
+    def _split(self, ids: Tensor) -> None:
+        """(parts, n): each number gets the parts in which it is found as a label."""
+        found: dict[int, tuple[int, ...]] = {}
+        for part, numbers in enumerate(ids.tolist()):
+            for number in set(numbers):
+                found[number] = (*found.get(number, ()), part)
+        self.splits.append(found)
+
+
+def _nodes(node: fx.Node) -> list[fx.Node]:
+    return [arg for arg in node.args if isinstance(arg, fx.Node)]
+
+
+def _name(node: fx.Node) -> str:
+    name = node.target if node.op == "call_method" else getattr(node.target, "__name__", str(node.target))
+    return "matmul" if node.target is operator.matmul else str(name)
+
+
+def _zeros(value: Any) -> Any:
+    """All fixed, in the form of a recorded value."""
+    if isinstance(value, torch.Size):
+        return torch.zeros(value, dtype=torch.int64)
+    if isinstance(value, Tensor):
+        return torch.zeros(value.shape, dtype=torch.int64)
+    return type(value)(map(_zeros, value)) if isinstance(value, (tuple, list)) else None
+
+
+def _on_axis(ids: Tensor, axis: int, node: fx.Node) -> Tensor:
+    """Numbers along one axis, spread over the shape of a node's output."""
+    shape = node.meta["value"]
+    return ids.view([-1 if place == axis else 1 for place in range(len(shape))]).expand(shape)
+
+
+def varying_axes(ids: Tensor) -> list[int]:
+    """The axes along which numbers differ."""
+    return [axis for axis in range(ids.ndim) if not torch.equal(ids.narrow(axis, 0, 1).expand_as(ids), ids)]
+
+
+def _only_axis(ids: Tensor) -> int | None:
+    """The one axis along which numbers differ: 1 or -1; None if there is none or more than one."""
+    varying = varying_axes(ids)
+    if len(varying) != 1:
+        return None
+    return -1 if varying[0] == ids.ndim - 1 else varying[0]

@@ -1,0 +1,119 @@
+"""What the neurons of each group compute: rows of values, summed into Gram matrices.
+
+Legend: N rows = samples x positions, m neurons of all networks side by side.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn import functional as F
+
+from ..device import CHUNK_BYTES, sum_dtype
+from ..levels.tracing import trace
+from ..monitor import Monitor
+from .groups import Group, Point
+
+MOST_SAMPLES = 100  # in one batch, so that progress is seen and cancelling is quick
+
+
+@dataclass(eq=False)
+class Sums:
+    """Sums over rows of one group's values, all networks side by side."""
+
+    rows: int
+    zz: Tensor
+    """(m, m) inner products, float64"""
+    sz: Tensor
+    """(m,) sums"""
+
+    def correlation(self) -> Tensor:
+        """(m, m) Pearson correlations; 0 for neurons that never change."""
+        mean = self.sz / self.rows
+        covariance = self.zz / self.rows - mean[:, None] * mean
+        deviation = covariance.diagonal().clamp_min(0).sqrt()
+        scale = torch.where(deviation > 1e-12, 1 / deviation.clamp_min(1e-12), 0.0)
+        return covariance * scale[:, None] * scale
+
+
+class Watched(fx.Interpreter):
+    """A network that hands out the values at the points of its groups."""
+
+    def __init__(self, model: nn.Module, groups: Sequence[Group], *, after: bool = False, leaves: Sequence[str] = ()):
+        graph, modules, _ = trace(model.eval(), leaves, fold=False)
+        super().__init__(fx.GraphModule(modules, graph))
+        self.graph, self.after = graph, after
+        self.points = {self._key(point): point for group in groups for point in group.points}
+        self.found: dict[tuple[str, str], Tensor] = {}
+
+    def _key(self, point: Point) -> tuple[str, str]:
+        return (point.after if self.after else point.node), point.part
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        if (n.name, "output") in self.points:
+            self.found[n.name, "output"] = result
+        if (n.name, "in_proj") in self.points:
+            args, _ = self.fetch_args_kwargs_from_env(n)
+            layer = self.fetch_attr(str(n.target))
+            self.found[n.name, "in_proj"] = F.linear(args[0], layer.in_proj_weight, layer.in_proj_bias)
+        return result
+
+    def watch(self, x: Tensor) -> tuple[dict[tuple[str, str], Tensor], Tensor]:
+        """The values at all points and the outputs."""
+        self.found = {}
+        return self.found, self.run(x)
+
+    def rows(self, group: Group, values: dict[tuple[str, str], Tensor]) -> Tensor:
+        """(N, width) values of a group's neurons, its points one below the other."""
+        found = []
+        for point in group.points:
+            lines = values[self._key(point)].movedim(point.axis, -1).flatten(0, -2)
+            found += [lines[:, copy] for copy in point.index.to(lines.device).T]
+        return found[0] if len(found) == 1 else torch.cat(found)
+
+
+@torch.no_grad()
+def group_sums(
+    models: Sequence[nn.Module], groups: Sequence[Sequence[Group]], inputs: Tensor, *, after: bool = False,
+    monitor: Monitor | None = None, leaves: Sequence[str] = (),
+) -> list[Sums]:  # fmt: skip
+    """Sums over all samples and positions, one for each group.
+
+    Args:
+        models: in evaluation mode, on one device.
+        groups: of each model, in the same order.
+        inputs: (B, ...).
+        after: behind the activation function, where there is one.
+    Raises:
+        ValueError: a group has different numbers of positions in different models.
+    """
+    device = next(models[0].parameters()).device
+    watched = [Watched(model, own, after=after, leaves=leaves) for model, own in zip(models, groups, strict=True)]
+    size = sum(
+        value.numel() * value.element_size()
+        for one in watched
+        for value in one.watch(inputs[:1].to(device))[0].values()
+    )
+    batch = max(1, min(MOST_SAMPLES, CHUNK_BYTES // max(1, size)))
+    totals: list[Sums] = []
+    for x in (monitor or Monitor()).each("step", inputs.split(batch), name="forward"):
+        values = [one.watch(x.to(device))[0] for one in watched]
+        for number, together in enumerate(zip(*groups, strict=True)):
+            rows = [one.rows(group, found) for one, group, found in zip(watched, together, values, strict=True)]
+            if len({len(z) for z in rows}) > 1:
+                raise ValueError(
+                    f"the neurons at {together[0].name!r} have {[len(z) // len(x) for z in rows]} positions per sample in "
+                    "the parents; they can be compared only position by position. Use a KF method."
+                )
+            z = torch.cat([row.to(sum_dtype(device)) for row in rows], 1)
+            new = Sums(len(z), (z.T @ z).double(), z.sum(0).double())
+            if len(totals) <= number:
+                totals.append(new)
+            else:
+                totals[number].rows += new.rows
+                totals[number].zz += new.zz
+                totals[number].sz += new.sz
+    return totals

@@ -1,0 +1,287 @@
+"""Neuron groups: reordered networks compute the same, and every group is found whole."""
+
+import copy
+
+import pytest
+import torch
+import torchvision
+from torch import nn
+
+from retrofit_core.architectures import build
+from retrofit_core.levels import partition
+from retrofit_core.symmetry import group_sums, mapped, matching, neuron_groups, permuted, shuffled, tensors
+from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual
+from tests.properties import assert_close, assert_same_function, untouched
+from tests.test_levels import small_torchvision_vgg
+
+IMAGES = (3, 16, 16)
+
+
+def of_spec(**spec):
+    return lambda: initialised(build(spec, seed=0), 1)
+
+
+def vision(make, **keywords):
+    return lambda: initialised(getattr(torchvision.models, make)(**keywords), 1)
+
+
+def vision_transformer():
+    model = torchvision.models.VisionTransformer(16, 8, 2, 4, 24, 32, num_classes=5)
+    return initialised(model, 1)
+
+
+class Shared(nn.Module):
+    """One hidden layer that runs twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.again, self.last = nn.Linear(3, 6), nn.Linear(6, 6), nn.Linear(6, 2)
+
+    def forward(self, x):
+        x = self.first(x).relu()
+        return self.last(self.again(self.again(x).relu()).relu())
+
+
+class Joined(nn.Module):
+    """Two branches side by side, a gate, a GroupNorm and a PReLU with a slope for each channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(3, 6, 1)
+        self.norm, self.slopes = nn.GroupNorm(2, 10), nn.PReLU(10)
+        self.gate, self.last = nn.Conv2d(10, 10, 1), nn.Linear(10, 3)
+
+    def forward(self, x):
+        x = self.slopes(self.norm(torch.cat([self.left(x), self.right(x)], 1)))
+        x = x * self.gate(x.mean((2, 3), keepdim=True)).sigmoid()
+        return self.last(x.mean((2, 3)))
+
+
+VIT = {"architecture": "vit", "hidden": 12, "depth": 2, "heads": 3, "mlp_width": 7, "classes": 4, "size": 8}
+NETWORKS = {
+    "mlp": (mlp, (6,)),
+    "cnn": (cnn, CNN_SHAPE),
+    "vgg with a flatten": (of_spec(architecture="vgg", plan=[3, "M", 4, 5], classes=4, size=8), VGG_SHAPE),
+    "vgg with BatchNorm": (
+        of_spec(architecture="vgg", plan=[3, "M", 4], classes=4, size=8, batch_norm=True),
+        VGG_SHAPE,
+    ),
+    "BatchNorm, no bias": (batchnorm_cnn, CNN_SHAPE),
+    "residual": (residual, CNN_SHAPE),
+    "resnet": (of_spec(architecture="resnet", layers=[2, 2], width=4, classes=4, size=8), VGG_SHAPE),
+    "bottleneck": (of_spec(architecture="resnet", layers=[1, 2], width=3, bottleneck=True, size=8), VGG_SHAPE),
+    "vit": (of_spec(**VIT), VGG_SHAPE),
+    "shared": (lambda: initialised(Shared(), 1), (3,)),
+    "joined": (lambda: initialised(Joined(), 1), VGG_SHAPE),
+    "torchvision vit": (vision_transformer, IMAGES),
+    "torchvision vgg_bn": (lambda: small_torchvision_vgg(True).double(), VGG_SHAPE),
+    "torchvision squeezenet": (vision("squeezenet1_1", num_classes=5), (3, 32, 32)),
+}
+LARGE = {
+    "torchvision resnet18": vision("resnet18", num_classes=5),
+    "torchvision mobilenet_v3": vision("mobilenet_v3_small", num_classes=5),
+    "torchvision convnext": vision("convnext_tiny", num_classes=5),
+    "torchvision densenet": vision("densenet121", num_classes=5),
+    "torchvision shufflenet": vision("shufflenet_v2_x0_5", num_classes=5),
+    "torchvision googlenet": vision("googlenet", num_classes=5, init_weights=False),
+}
+
+
+def assert_shuffles(model, x):
+    with untouched(model):
+        twin = shuffled(model, x, torch.Generator().manual_seed(3))
+    assert_same_function(model, twin, x, 1e-10)
+    new, old = tensors(twin), tensors(model)
+    assert any(not torch.equal(new[name], tensor) for name, tensor in old.items())
+    assert model(x).std() > 1e-3  # the outputs say something
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_shuffled_networks_compute_the_same(name):
+    make, shape = NETWORKS[name]
+    assert_shuffles(make(), normal(4, *shape))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+def test_shuffled_networks_of_torchvision_compute_the_same(name):
+    torch.manual_seed(0)
+    assert_shuffles(LARGE[name](), normal(2, 3, 64, 64))
+
+
+def widths(name):
+    make, shape = NETWORKS[name]
+    return {group.name: group.width for group in neuron_groups(make(), normal(2, *shape))}
+
+
+def test_a_residual_stream_is_one_group_through_its_blocks():
+    assert widths("resnet") == {
+        "conv1": 4, "layer1.0.conv1": 4, "layer1.1.conv1": 4,
+        "layer2.0.conv1": 8, "layer2.0.conv2": 8, "layer2.1.conv1": 8, "fc": 4,
+    }  # fmt: skip
+    make, shape = NETWORKS["resnet"]
+    stream = neuron_groups(make(), normal(2, *shape))[4]
+    made = [place.name for place in stream.places if place.kind == "out"]
+    assert made == ["layer2.0.conv2.weight", "layer2.0.downsample.0.weight", "layer2.1.conv2.weight"]
+    read = [place.name for place in stream.places if place.kind == "in"]
+    assert read == ["layer2.1.conv1.weight", "fc.weight"]
+
+
+def test_a_transformer_has_one_stream_and_its_heads_apart():
+    found = widths("vit")
+    assert found["embedding"] == 12
+    for block in (0, 1):
+        for kind in ("q", "v"):
+            assert [found[f"blocks.{block}.attention.{kind}[{head}]"] for head in range(3)] == [4, 4, 4]
+        assert found[f"blocks.{block}.mlp.0"] == 7
+    assert len(found) == 1 + 2 * 7 + 1
+    make, shape = NETWORKS["vit"]
+    stream = neuron_groups(make(), normal(2, *shape))[0]
+    assert {"cls", "positions", "head.weight", "norm.weight"} <= {place.name for place in stream.places}
+    assert "head.bias" not in {place.name for place in stream.places}
+
+
+def test_every_neuron_of_a_flattened_convolution_has_a_block_of_columns():
+    make, shape = NETWORKS["vgg with a flatten"]
+    place = neuron_groups(make(), normal(2, *shape))[2].places[-1]
+    assert (place.name, place.axis, place.kind) == ("classifier.weight", 1, "in")
+    assert torch.equal(place.index, torch.arange(5 * 16).view(5, 16))
+
+
+def test_the_classes_come_last_and_stay():
+    for name, (make, shape) in NETWORKS.items():
+        groups = neuron_groups(make(), normal(2, *shape))
+        assert [group.fixed for group in groups] == [False] * (len(groups) - 1) + [True], name
+
+
+def test_permuted_puts_the_wanted_neuron_in_the_wanted_place():
+    model, x = mlp(), normal(4, 6)
+    order = torch.tensor([3, 1, 0, 2, 7, 6, 5, 4])
+    twin = permuted(model, x, {"0": order})
+    assert torch.equal(twin[0].weight, model[0].weight[order])
+    assert torch.equal(twin[2].weight, model[2].weight[:, order])
+    assert torch.equal(twin[2].bias, model[2].bias)
+
+
+@pytest.mark.parametrize(
+    "permutations, message",
+    [
+        ({"nowhere": torch.arange(3)}, "there is no group 'nowhere' to permute. Known: 0, 2"),
+        ({"4": torch.arange(4)}, "there is no group '4'"),
+        ({"0": torch.zeros(8, dtype=torch.int64)}, "group '0': this is no permutation of its 8 neurons"),
+    ],
+)
+def test_what_cannot_be_permuted_is_named(permutations, message):
+    with pytest.raises(ValueError, match=message):
+        permuted(mlp(), normal(4, 6), permutations)
+
+
+class Odd(nn.Module):
+    def forward(self, x):
+        return x.cumsum(1)
+
+
+def test_an_operation_without_a_rule_is_named():
+    strange = initialised(nn.Sequential(nn.Linear(4, 5), nn.LPPool1d(2, 1), nn.Linear(5, 2)), 0)
+    with pytest.raises(ValueError, match=r"not known which neurons belong together behind the LPPool1d '1'"):
+        neuron_groups(strange, normal(2, 3, 4))
+    with pytest.raises(ValueError, match=r"behind cumsum\(\)"):
+        neuron_groups(nn.Sequential(nn.Linear(4, 5), Odd(), nn.Linear(5, 2)).double(), normal(2, 4))
+    with pytest.raises(ValueError, match=r"the convolution '1' has 2 groups of channels"):
+        neuron_groups(nn.Sequential(nn.Conv2d(3, 4, 1), nn.Conv2d(4, 4, 1, groups=2)).double(), normal(2, *VGG_SHAPE))
+
+
+def test_what_depends_on_the_order_of_neurons_is_found_out():
+    ranked = nn.Sequential(nn.Linear(4, 5), Limits(), nn.Linear(5, 2))
+    with pytest.raises(ValueError, match="computes something else once its neurons are put into another order"):
+        neuron_groups(initialised(ranked, 0), normal(2, 4))
+
+
+class Limits(nn.Module):
+    """Every neuron has a limit of its own, where no rule looks for it."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("limits", torch.arange(5.0).double() - 2)
+
+    def forward(self, x):
+        return x.clamp(self.limits)
+
+
+def test_mapping_with_permutations_is_permuting():
+    model, x = batchnorm_cnn(), normal(4, *CNN_SHAPE)
+    groups = neuron_groups(model, x)
+    orders = {g.name: torch.randperm(g.width, generator=torch.Generator().manual_seed(1)) for g in groups[:-1]}
+    maps = {name: (torch.eye(len(order)).double()[order].T,) * 2 for name, order in orders.items()}
+    state = tensors(model)
+    found = mapped(state, state, groups, groups, maps)
+    for name, tensor in tensors(permuted(model, x, orders)).items():
+        assert_close(found[name], tensor, 1e-14)
+
+
+def test_averages_of_copies_and_sums_of_what_reads_them_keep_the_function():
+    """Twice as wide with halved outgoing weights, mapped back: columns of T sum to one, rows of U do."""
+    narrow, x = cnn((4, 5)), normal(4, *CNN_SHAPE)
+    wide = cnn((8, 10), seed=9)
+    small, large = neuron_groups(narrow, x), neuron_groups(wide, x)
+    matching(small, large, "parent 0")
+    up = {
+        g.name: (torch.eye(g.width).double().repeat(1, 2), torch.eye(g.width).double().repeat(1, 2) / 2)
+        for g in small[:-1]
+    }
+    state = mapped(tensors(narrow), tensors(wide), small, large, up)
+    wide.load_state_dict(state)
+    assert_same_function(narrow, wide, x, 1e-12)
+    down = {
+        g.name: (torch.eye(g.width).double().repeat(2, 1) / 2, torch.eye(g.width).double().repeat(2, 1))
+        for g in small[:-1]
+    }
+    back = mapped(tensors(wide), tensors(narrow), large, small, down)
+    again = copy.deepcopy(narrow)
+    again.load_state_dict(back)
+    assert_same_function(narrow, again, x, 1e-12)
+
+
+def test_networks_that_do_not_correspond_are_refused():
+    x = normal(2, 6)
+    deep = neuron_groups(mlp((6, 5, 5, 4)), x)
+    with pytest.raises(
+        ValueError, match="parent 1: its neurons at '2' have no counterpart in the fused network, .* '2'"
+    ):
+        matching(neuron_groups(mlp((6, 5, 4)), x), deep, "parent 1")
+    with pytest.raises(ValueError, match="parent 1 has 3 groups of neurons and the fused network 2"):
+        matching(deep, deep[:2], "parent 1")
+    with pytest.raises(ValueError, match="parent 0 has 3 classes and the fused network 4"):
+        matching(neuron_groups(mlp((6, 5, 3)), x), neuron_groups(mlp((6, 5, 4)), x), "parent 0")
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn", "BatchNorm, no bias"])
+def test_sums_are_those_of_the_levels(name):
+    make, shape = NETWORKS[name]
+    model, x = make(), normal(7, *shape)
+    groups = neuron_groups(model, x)
+    boundary = x
+    for level, sums in zip(partition(model, x), group_sums([model, model], [groups, groups], x), strict=True):
+        boundary = level.module(boundary)
+        rows = boundary.movedim(level.axis, -1).reshape(-1, level.width).detach()
+        z = torch.cat([rows, rows], 1)
+        assert sums.rows == len(rows)
+        assert_close(sums.zz, z.T @ z, 1e-10)
+        assert_close(sums.sz, z.sum(0), 1e-10)
+        assert_close(sums.correlation(), torch.corrcoef(z.T), 1e-8)
+
+
+@pytest.mark.parametrize("name", ["resnet", "vit", "torchvision vit", "joined"])
+def test_neurons_are_watched_in_their_order(name):
+    """A shuffled network's Gram matrices are the shuffled Gram matrices, before and behind the activation functions."""
+    make, shape = NETWORKS[name]
+    model, x = make(), normal(5, *shape)
+    groups = neuron_groups(model, x)
+    orders = {g.name: torch.randperm(g.width, generator=torch.Generator().manual_seed(1)) for g in groups[:-1]}
+    twin = permuted(model, x, orders)
+    for after in (False, True):
+        for group, sums in zip(groups, group_sums([model, twin], [groups, groups], x, after=after), strict=True):
+            order = orders.get(group.name, torch.arange(group.width))
+            ours, theirs = sums.zz.split(group.width)
+            assert_close(ours[:, : group.width][order][:, order], theirs[:, group.width :], 1e-10)
+            assert_close(ours[:, : group.width][:, order], ours[:, group.width :], 1e-10)
