@@ -244,3 +244,18 @@ def test_the_mnist_pair_as_in_the_issue(shared, tmp_path):
     retrofit(*words, cwd=tmp_path)
     found = retrofit("evaluate", "fused.safetensors", "--data", shared / "data" / "mnist", "--json", cwd=tmp_path)
     assert json.loads(found.stdout)["accuracy"] >= 94.0
+
+
+def test_analyse_makes_again_what_fuse_made(parents, monkeypatch, capsys):
+    retrofit(*fuse_words(parents, "--record", "analysed", "--analyse"), cwd=parents)
+    kept = json.loads((parents / "analysed" / "analysis.json").read_text())
+    monkeypatch.chdir(parents)
+    assert main(["analyse", "analysed", "--json"]) == 0
+    added = json.loads(capsys.readouterr().out)["records"]["analysed"]
+    assert added["accuracy"] == kept["accuracy"] and added["samples"] == kept["samples"] == 359
+    assert main(["analyse", "analysed"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"{value:.2f}" in shown for value in kept["accuracy"])
+    assert all(level in shown for level in added["levels"])
+    assert main([*map(str, fuse_words(parents, "--analyse", "--out", "fused-too.safetensors"))]) == 2
+    assert "name its folder (--record)" in capsys.readouterr().err

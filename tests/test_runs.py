@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shlex
+import shutil
 from pathlib import Path
 from unittest.mock import patch
 
@@ -252,3 +253,125 @@ def test_a_parent_that_no_note_speaks_of_is_named(wanted):
     (Path(training.folder) / "training.json").write_text("{")
     with pytest.raises(ValueError, match=r"training.json cannot be used"):
         runs.execute(config)
+
+
+# --- the analysis ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def analysed(config, tmp_path_factory):
+    """A finished record with its analysis, and the events of the run."""
+    folder, events = tmp_path_factory.mktemp("analysed") / "run", []
+    runs.execute(dataclasses.replace(config, analyse=True, evaluate=True), folder, Monitor(events.append))
+    return folder, events
+
+
+def copied(folder, place):
+    shutil.copytree(folder, place / "run")
+    return place / "run"
+
+
+def test_an_analysed_run_keeps_its_analysis_under_seal(analysed, tmp_path):
+    folder, events = analysed
+    run = runs.read_run(folder)
+    assert run.state == "done" and run.analysis is run.analysis  # read once
+    assert run.analysis.accuracy[0] == run.metrics["networks"]["ensemble"]["accuracy"]
+    assert run.analysis.accuracy[-1] == run.metrics["networks"]["fused"]["accuracy"]
+    for level, report in zip(run.analysis.levels, run.levels, strict=True):
+        assert torch.equal(level.scores["conductance"], report.scores)
+    assert run.status["stage"] == "analysis" and run.status["level"] == 3  # where the fusion stood
+    started = [event["name"] for event in events if event["kind"] == "phase"]
+    assert started.index("analysis: uniform") > started.index("fit")
+    damaged = copied(folder, tmp_path)
+    (damaged / "analysis.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"analysis\.json changed after"):
+        runs.read_run(damaged)
+    (damaged / "analysis.json").unlink()
+    with pytest.raises(ValueError, match=r"analysis\.json is missing"):
+        runs.read_run(damaged)
+
+
+def test_analysing_a_finished_record_gives_what_the_run_itself_would_have(config, analysed, tmp_path):
+    runs.execute(config, tmp_path / "run")
+    bare = runs.read_run(tmp_path / "run")
+    assert bare.analysis is None
+    found = runs.analyse_record(tmp_path / "run")
+    again = runs.read_run(tmp_path / "run")
+    assert again.state == "done" and again.config == config
+    expected = runs.read_run(analysed[0]).analysis
+    assert found.accuracy == again.analysis.accuracy == expected.accuracy
+    for ours, theirs in zip(again.analysis.levels, expected.levels, strict=True):
+        assert ours.agreement == theirs.agreement
+        assert all(torch.equal(ours.labels[name], theirs.labels[name]) for name in theirs.labels)
+        assert torch.equal(ours.kept, theirs.kept)
+
+
+def test_an_older_analysis_is_replaced_whole_or_not_at_all(analysed, tmp_path, monkeypatch):
+    folder = copied(analysed[0], tmp_path)
+
+    class Killed(BaseException):
+        pass
+
+    def save_half(self, place):
+        (place / "analysis.npz").write_bytes(b"half")
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(runs.analysing.Analysis, "save", save_half)
+        runs.analyse_record(folder)
+    assert runs.read_run(folder).analysis is None  # a good record without one
+    runs.analyse_record(folder)
+    assert runs.read_run(folder).analysis is not None
+
+
+@pytest.mark.parametrize("how", ["cancelled", "refused"])
+def test_a_fusion_is_kept_whatever_becomes_of_its_analysis(config, tmp_path, how, monkeypatch):
+    def cancel(event):
+        if event["kind"] == "phase" and event["name"] == "analysis: levels":
+            (tmp_path / "run" / "cancel").touch()
+
+    if how == "refused":
+        monkeypatch.setattr(runs.analysing, "analyse", _refuse)
+    result, _ = runs.execute(dataclasses.replace(config, analyse=True), tmp_path / "run",
+                             Monitor(cancel if how == "cancelled" else None))  # fmt: skip
+    run = runs.read_run(tmp_path / "run")
+    assert run.state == "done" and run.analysis is None
+    assert how in run.status["analysis"]
+    assert torch.equal(weights(load_model(tmp_path / "run" / "fused.safetensors")[0]), weights(result.model))
+    assert not (tmp_path / "run" / "cancel").exists()
+    monkeypatch.undo()
+    runs.analyse_record(tmp_path / "run")
+    run = runs.read_run(tmp_path / "run")
+    assert run.analysis is not None and "analysis" not in run.status
+
+
+def _refuse(*_, **__):
+    raise ValueError("refused for a test")
+
+
+def test_what_cannot_be_analysed_is_refused(config, tmp_path):
+    with pytest.raises(ValueError, match="name its folder"):
+        runs.execute(dataclasses.replace(config, analyse=True))
+    with pytest.raises(Cancelled):
+        runs.execute(config, tmp_path / "run", Monitor(cancelled=lambda: True))
+    with pytest.raises(ValueError, match="the run is cancelled.*retrofit fuse --resume"):
+        runs.analyse_record(tmp_path / "run")
+    with pytest.raises(ValueError, match="not a run record"):
+        runs.analyse_record(tmp_path / "nowhere")
+
+
+def test_the_analysis_is_a_later_field(config):
+    assert "analyse" not in config.to_json()
+    asked = dataclasses.replace(config, analyse=True)
+    assert runs.RunConfig.from_json(asked.to_json()) == asked and asked.key() != config.key()
+    assert shlex.split(asked.command())[-1] == "--analyse"
+
+
+def test_a_uniform_run_is_compared_on_the_parents_own_rows(config, analysed, tmp_path):
+    uniform = dataclasses.replace(config, importance="uniform", analyse=True)
+    assert runs.read_inputs(dataclasses.replace(uniform, analyse=False)).importance is None
+    runs.execute(uniform, tmp_path / "run")
+    found, expected = runs.read_run(tmp_path / "run").analysis, runs.read_run(analysed[0]).analysis
+    for ours, theirs in zip(found.levels, expected.levels, strict=True):
+        for name in theirs.scores:
+            assert torch.equal(ours.scores[name], theirs.scores[name])

@@ -111,12 +111,18 @@ def _named(monitor: Monitor, name: str) -> Monitor:
 
 def _check_levels(plan: Plan, reports: Sequence[LevelReport], samples: int) -> None:
     found = [
-        (level.name, tuple(levels[index].width for levels in plan.parents), level.width, samples * level.positions)
+        (
+            level.name,
+            level.kind,
+            tuple(levels[index].width for levels in plan.parents),
+            level.width,
+            samples * level.positions,
+        )
         for index, level in enumerate(plan.fused)
     ]
-    if found != [(report.name, report.widths, report.width, report.rows) for report in reports]:
+    if found != [(report.name, report.kind, report.widths, report.width, report.rows) for report in reports]:
         raise ValueError(
-            f"the run has levels {[report.name for report in reports]} with other widths or rows than the "
+            f"the run has levels {[report.name for report in reports]} with other layers, widths or rows than the "
             f"{len(plan.fused)} found now. Pass the parents, data and boundaries that were fused."
         )
 

@@ -1,0 +1,503 @@
+"""The analysis of a finished fusion: every number against a slower way, and known ends."""
+
+import copy
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import adjusted_rand_score
+from torch import nn
+
+from retrofit_core.analysis import SEEDS, Analysis, analyse
+from retrofit_core.analysis.accuracy import stopped
+from retrofit_core.analysis.groups import agreement, renumbered
+from retrofit_core.analysis.plane import at
+from retrofit_core.architectures import build
+from retrofit_core.data.images import Images, held
+from retrofit_core.eligibility import check
+from retrofit_core.evaluation import ensemble, evaluate
+from retrofit_core.fusion import fuse
+from retrofit_core.levels import compose, rows
+from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.results import FusionResult
+from tests import reference
+from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, labels, mlp, normal, permuted, residual
+from tests.properties import as_groups, assert_close, untouched
+
+CPU = torch.device("cpu")
+EVERY = ("uniform", "conductance", "deeplift")
+VIT = {"architecture": "vit", "patch": 2, "resize": 4, "hidden": 8, "depth": 2, "heads": 2, "mlp_width": 8,
+       "channels": 2, "size": 7, "classes": 3}  # fmt: skip
+VGG = {"architecture": "vgg", "plan": [4, "M", 6, "M"], "channels": 3, "size": 8, "classes": 3}
+
+
+def flat_mlp(sizes=(6, 8, 7, 3), seed=0):
+    return nn.Sequential(nn.Flatten(), *mlp(sizes, seed=seed)).eval()
+
+
+#: parents, shape of an image, how they are fused
+CASES = {
+    "mlp": (lambda: [flat_mlp(seed=k) for k in range(2)], (1, 2, 3), {"grouping": "hungarian"}),
+    "mlp, three parents of other widths": (
+        lambda: [flat_mlp((6, width, 7, 3), k) for k, width in enumerate((8, 5, 9))], (1, 2, 3), {"toward": "parents"}),
+    "mlp, one parent compressed": (
+        lambda: [flat_mlp((6, 12, 9, 3))], (1, 2, 3), {"target": flat_mlp((6, 7, 5, 3), 1)}),
+    "cnn": (lambda: [cnn(seed=k) for k in range(2)], CNN_SHAPE, {"grouping": "kmeans"}),
+    "cnn, gradient": (
+        lambda: [cnn((4, width), seed=k) for k, width in enumerate((5, 7))], CNN_SHAPE, {"fit": "gradient", "epochs": 3}),
+    "BatchNorm": (lambda: [batchnorm_cnn(seed=k) for k in range(2)], CNN_SHAPE, {}),
+    "vgg": (lambda: [build(VGG, seed=k) for k in range(2)], VGG_SHAPE, {"grouping": "hungarian"}),
+    "residual, gradient": (
+        lambda: [residual(seed=k) for k in range(2)], CNN_SHAPE, {"fit": "gradient", "epochs": 2}),
+    "vit, gradient": (lambda: [build(VIT, seed=k) for k in range(2)], CNN_SHAPE, {"fit": "gradient", "epochs": 2}),
+}  # fmt: skip
+
+
+class Case:
+    """Parents, what was fused of them, and its analysis."""
+
+    def __init__(self, name, importance="conductance", **more):
+        make, shape, how = CASES[name]
+        self.parents = [parent.float().eval() for parent in make()]
+        self.how = {**how, "importance": importance, "device": "cpu", **more}
+        if "target" in how:
+            self.how["target"] = how["target"].float()
+        self.x, self.y = normal(40, *shape).float(), labels(40, 3)
+        self.own = [(normal(12, *shape, seed=5 + k).float(), labels(12, 3, k)) for k in range(len(self.parents))]
+        self.test = images(shape)
+        self.result = self.fused()
+
+    def fused(self, **more) -> FusionResult:
+        return fuse(self.parents, (self.x, self.y), importance_data=self.own, **{**self.how, **more})
+
+    def analysed(self, result=None, **more) -> Analysis:
+        options = {"importance_data": self.own, "test": self.test, "device": "cpu", **more}
+        return analyse(self.parents, result or self.result, (self.x, self.y), **options)
+
+    def plan(self):
+        config = self.result.config
+        return check(self.parents, self.x, target=self.result.model, grouping=config["grouping"], fit=config["fit"],
+                     device=CPU)  # fmt: skip
+
+
+def images(shape, count=50) -> Images:
+    """Random pixels and labels."""
+    generator = torch.Generator().manual_seed(3)
+    pixels = torch.randint(256, (count, *shape), generator=generator, dtype=torch.uint8)
+    return Images(*held(pixels, labels(count, 3, 4)), ("a", "b", "c"), "random", (0.5,), (0.3,), "test")
+
+
+@pytest.fixture(scope="module")
+def cases():
+    """Each case is fused and analysed once."""
+    found: dict[str, tuple[Case, Analysis]] = {}
+
+    def get(name):
+        if name not in found:
+            case = Case(name)
+            found[name] = case, case.analysed()
+        return found[name]
+
+    return get
+
+
+# --- the accuracy by level -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_accuracy_starts_at_the_ensemble_and_ends_at_the_fused_network(name, cases):
+    case, analysis = cases(name)
+    assert len(analysis.accuracy) == len(case.result.levels) + 1
+    assert analysis.samples == len(case.test)
+    assert analysis.accuracy[0] == evaluate(ensemble(case.parents), case.test)["accuracy"]
+    assert analysis.accuracy[-1] == evaluate(case.result.model, case.test)["accuracy"]
+
+
+@pytest.mark.parametrize("name", CASES)
+@torch.no_grad()
+def test_stopping_before_and_after_all_levels_is_the_ensemble_and_the_fused_network(name, cases):
+    """The formula itself at both ends: parents read their own neurons, or all of them the fused network's classes."""
+    case, _ = cases(name)
+    plan = case.plan()
+    x = case.test.inputs()
+    for parent, levels in zip(case.parents, plan.parents, strict=True):
+        alone = dataclasses.replace(plan, parents=[levels], fused=levels)
+        for index, level in enumerate(levels):
+            found = stopped(compose(levels[: index + 1], x), alone, index, [torch.arange(level.width)])
+            assert_close(found, parent(x).log_softmax(1), 1e-5)
+    classes = [torch.arange(3)] * len(case.parents)
+    found = stopped(compose(plan.fused, x), plan, len(plan.fused) - 1, classes)
+    assert_close(found, case.result.model(x).log_softmax(1), 1e-5)
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn", "mlp, three parents of other widths", "mlp, one parent compressed"])
+@torch.no_grad()
+def test_stopping_between_levels_runs_the_parents_own_layers_on_their_representatives(name, cases):
+    """By slicing the Sequentials after each layer with weights, neuron by neuron."""
+    case, analysis = cases(name)
+    fused, x, truth = case.result.model, case.test.inputs(), case.test.labels
+    ends = [place + 1 for place, module in enumerate(fused) if hasattr(module, "weight")]
+    for end, report, accuracy in zip(ends[:-1], case.result.levels, analysis.accuracy[1:], strict=False):
+        h, mean, start = fused[:end](x), 0, 0
+        for parent, width in zip(case.parents, report.widths, strict=True):
+            chosen = [int(report.labels[start + j]) for j in range(width)]
+            mean = mean + parent[end:](torch.stack([h[:, k] for k in chosen], 1)).softmax(1) / len(case.parents)
+            start += width
+        assert accuracy == pytest.approx(100 * (mean.argmax(1) == truth).double().mean().item())
+
+
+def test_many_test_images_are_thinned_evenly_over_the_classes():
+    case = Case("mlp", importance="uniform")
+    case.test = images((1, 2, 3), count=1500)
+    asked = []
+    case.test = dataclasses.replace(
+        case.test, read=lambda rows, read=case.test.read: (asked.append(rows), read(rows))[1]
+    )
+    analysis = case.analysed()
+    assert analysis.samples == 1000
+    used = torch.cat(asked).unique()
+    assert len(used) == 1000
+    counts = torch.bincount(case.test.labels[used])
+    assert counts.max() - counts.min() <= 1
+    assert analysis.accuracy[0] == evaluate(ensemble(case.parents), case.test, rows=used)["accuracy"]
+
+
+def test_without_test_images_there_is_no_accuracy():
+    analysis = Case("mlp").analysed(test=None)
+    assert analysis.accuracy == [] and analysis.samples == 0
+    assert "test images" in analysis.missing["accuracy"]
+
+
+# --- scores and groupings --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["mlp", "mlp, three parents of other widths", "BatchNorm"])
+def test_scores_are_those_that_a_run_with_this_importance_uses(name, cases):
+    case, analysis = cases(name)
+    for importance in EVERY:
+        expected = case.fused(importance=importance).levels
+        for level, report in zip(analysis.levels, expected, strict=True):
+            assert torch.equal(level.scores[importance], report.scores)
+
+
+def test_a_method_that_refuses_is_missing_with_its_sentence(cases):
+    case, analysis = cases("vit, gradient")
+    assert set(analysis.missing) == {"deeplift"}
+    assert analysis.missing["deeplift"].startswith("DeepLIFT has no rule for ")
+    assert all(set(level.scores) == {"uniform", "conductance"} for level in analysis.levels)
+
+
+def test_without_labels_attributions_are_missing():
+    case = Case("mlp", importance="uniform")
+    analysis = analyse(case.parents, case.result, case.x, device="cpu")
+    assert set(analysis.missing) == {"conductance", "deeplift", "accuracy"}
+    assert "needs labels" in analysis.missing["conductance"]
+    assert [set(level.labels) for level in analysis.levels] == [{"uniform"}] * 3
+
+
+def test_at_a_head_of_other_targets_all_scores_are_what_weighs_them():
+    analysis = Case("mlp", head="mean").analysed()
+    for scores in analysis.levels[-1].scores.values():
+        assert_close(scores, torch.full((6,), 1 / 3), 1e-6)
+    assert not torch.equal(analysis.levels[0].scores["uniform"], analysis.levels[0].scores["deeplift"])
+
+
+def same(left, right) -> bool:
+    return adjusted_rand_score(left.numpy(), right.numpy()) == 1
+
+
+@pytest.mark.parametrize("name", ["cnn", "cnn, gradient", "mlp, three parents of other widths", "BatchNorm"])
+def test_the_first_row_is_the_runs_own_grouping(name, cases):
+    """Also when it is made again: an analysis that takes itself for the one of the seed before has it in its second row."""
+    case, analysis = cases(name)
+    for level, report in zip(analysis.levels, case.result.levels, strict=True):
+        assert torch.equal(level.labels["conductance"][0], report.labels)
+    shifted = dataclasses.replace(case.result, config={**case.result.config, "seed": -1})
+    for level, report in zip(case.analysed(shifted).levels[:-1], case.result.levels, strict=False):
+        assert same(level.labels["conductance"][1], report.labels)
+
+
+@pytest.mark.parametrize("name", ["cnn", "cnn, gradient", "mlp, three parents of other widths"])
+def test_other_rows_are_what_runs_with_that_score_and_seed_make_of_the_first_level(name, cases):
+    """Its Gram matrix does not depend on what was fused before."""
+    case, analysis = cases(name)
+    for importance in EVERY:
+        found = analysis.levels[0].labels[importance]
+        assert len(found) == SEEDS
+        for seed in (0, 1, SEEDS - 1):
+            assert same(found[seed], case.fused(importance=importance, seed=seed).levels[0].labels)
+
+
+def test_groupings_without_randomness_have_one_row_and_agree_with_themselves(cases):
+    for name, levels in (("mlp", range(3)), ("cnn", [2])):  # hungarian; any grouping at the head
+        for index in levels:
+            level = cases(name)[1].levels[index]
+            assert {found.shape for found in level.labels.values()} == {
+                cases(name)[0].result.levels[index].labels[None].shape
+            }
+            assert all(row["mean"] == 1.0 for row in level.agreement if row["first"] == row["second"])
+    assert all(row["least"] == 1.0 for row in cases("cnn")[1].levels[-1].agreement)  # the head: class with class
+
+
+def test_agreement_is_the_adjusted_rand_index_over_all_pairs_of_seeds(cases):
+    level = cases("cnn")[1].levels[1]
+    pairs = [(row["first"], row["second"]) for row in level.agreement]
+    assert pairs == [(a, b) for i, a in enumerate(EVERY) for b in EVERY[i:]]
+    for row in level.agreement:
+        left, right = level.labels[row["first"]], level.labels[row["second"]]
+        found = [adjusted_rand_score(a.numpy(), b.numpy()) for i, a in enumerate(left) for j, b in enumerate(right)
+                 if row["first"] != row["second"] or i < j]  # fmt: skip
+        assert (row["mean"], row["least"], row["most"]) == pytest.approx((np.mean(found), min(found), max(found)))
+    assert len(agreement({"a": left, "b": right, "c": right})) == 6
+
+
+def test_numbers_follow_the_run_where_groups_overlap():
+    like = torch.tensor([0, 0, 1, 1, 2, 2])
+    assert renumbered(torch.tensor([2, 2, 0, 0, 1, 1]), like).tolist() == like.tolist()
+    assert renumbered(torch.tensor([1, 1, 2, 1, 0, 0]), like).tolist() == [0, 0, 1, 0, 2, 2]
+
+
+# --- what is kept, targets and outputs -------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def direct_rows(case):
+    """Per level: fused inputs' outputs f (N, d) and the parents' z (N, m), all at once."""
+    plan = case.plan()
+    for index, level in enumerate(plan.fused):
+        f = rows(compose(plan.fused[: index + 1], case.x), level.axis)
+        z = [rows(compose(levels[: index + 1], case.x), levels[index].axis) for levels in plan.parents]
+        yield f.double(), torch.cat(z, 1).double()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kept_is_the_squared_correlation_with_the_fused_neuron(name, cases):
+    case, analysis = cases(name)
+    for level, report, (f, z) in zip(analysis.levels, case.result.levels, direct_rows(case), strict=True):
+        for j, kept in enumerate(level.kept.tolist()):
+            a, b = z[:, j].numpy(), f[:, report.labels[j]].numpy()
+            expected = np.corrcoef(a, b)[0, 1] ** 2 if a.std() > 1e-5 * abs(a.mean()) and b.std() > 0 else 0.0
+            assert kept == pytest.approx(expected, abs=1e-6)
+
+
+def test_constant_neurons_keep_nothing():
+    case = Case("mlp", importance="uniform")
+    case.parents[0][1].weight.data[2] = 0  # its output is its bias
+    case.result = case.fused()
+    kept = case.analysed(test=None).levels[0].kept
+    assert kept[2] == 0 and torch.isfinite(kept).all() and kept.max() <= 1
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_targets_and_outputs_are_rows_of_the_level(name, cases):
+    case, analysis = cases(name)
+    for level, report, (f, z) in zip(analysis.levels, case.result.levels, direct_rows(case), strict=True):
+        groups = as_groups(report.labels, report.width)
+        T = np.stack([reference.target(z.numpy(), report.scores.numpy(), group) for group in groups], 1)
+        both = torch.cat([torch.from_numpy(T), f], 1)
+        found = torch.cat([level.targets, level.outputs], 1).double()
+        assert len(found) == min(128, len(f))
+        gaps = torch.cdist(found, both).min(1)
+        assert gaps.values.max() < 1e-4 * both.abs().max()
+        if len(both.unique(dim=0)) == len(both):
+            assert (gaps.indices.diff() > 0).all()  # in the order of the rows, none twice
+
+
+# --- the plane -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_loss_at_the_fitted_weights_is_the_reported_one(name, cases):
+    case, analysis = cases(name)
+    shown = 0
+    for level, report, fused in zip(analysis.levels, case.result.levels, case.plan().fused, strict=True):
+        if fused.affine is None:
+            assert "not affine" in level.plane["why"]
+            continue
+        shown += 1
+        expected = report.approximation_error / report.energy
+        assert level.plane["quadratic"][0] == pytest.approx(expected, rel=1e-3, abs=1e-6)
+        assert level.plane["marks"][0] == {"name": "fused", "x": 0.0, "y": 0.0, "loss": level.plane["quadratic"][0]}
+        for mark in level.plane["marks"]:
+            assert mark["loss"] == at(level.plane["quadratic"], mark["x"], mark["y"])
+    assert shown or "vit" in name  # whose head normalises first
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn", "cnn, gradient", "mlp, three parents of other widths"])
+def test_the_loss_on_the_plane_is_the_loss_of_those_weights_on_the_rows(name, cases):
+    """Parents' weights mapped in loops, directions orthonormalised by QR, losses summed over rows."""
+    case, analysis = cases(name)
+    steps = [reference.described(parent) for parent in case.parents]
+    places = [place for place, module in enumerate(case.parents[0]) if hasattr(module, "weight")]
+    plan, before = case.plan(), None
+    for index, (level, report) in enumerate(zip(analysis.levels, case.result.levels, strict=True)):
+        with torch.no_grad():
+            x = plan.fused[index].inputs(compose(plan.fused[:index], case.x), torch.float64, ones=True).numpy()
+        z = list(direct_rows(case))[index][1].numpy()
+        s, groups = report.scores.numpy(), as_groups(report.labels, report.width)
+        affine = plan.fused[index].affine
+        V = np.vstack([affine.weight.detach().flatten(1).T.numpy(), affine.bias.detach().numpy()[None]]).astype(float)
+        mapped = [reference.own_weights(step, places[index], before, k) for k, step in enumerate(steps)]
+        P, start = [], 0
+        W0 = np.hstack(mapped)
+        for width in report.widths[:2]:
+            own = set(range(start, start + width))
+            P.append(np.stack([reference.target(W0, s, [j for j in g if j in own] or g) for g in groups], 1))
+            start += width
+        T = np.stack([reference.target(z, s, group) for group in groups], 1)
+        totals = np.array([sum(s[j] for j in group) for group in groups])
+        energy = sum(s[j] * np.sum(z[:, j] ** 2) for j in range(len(s)))
+
+        def loss(W, x=x, T=T, totals=totals, energy=energy):
+            return float(np.sum((x @ W - T) ** 2, 0) @ totals / energy)
+
+        Q, R = np.linalg.qr(np.stack([(parent - V).ravel() for parent in P], 1))
+        Q, R = Q * np.sign(np.diag(R)), R * np.sign(np.diag(R))[:, None]
+        for (px, py), parent, mark in zip(R.T, P, level.plane["marks"][1:], strict=True):
+            assert (mark["x"], mark["y"]) == pytest.approx((px, py), abs=1e-6)
+            assert mark["loss"] == pytest.approx(loss(parent), rel=1e-4)
+        for px, py in ((0.7, -1.1), (-0.4, 0.3), (2.0, 1.0)):
+            expected = loss(V + (Q @ np.array([px, py])).reshape(V.shape))
+            assert at(level.plane["quadratic"], px, py) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        before = {"widths": report.widths, "groups": groups}
+
+
+def test_with_one_parent_the_second_axis_is_the_steepest_way_down(cases):
+    for level in cases("mlp, one parent compressed")[1].levels:
+        plane = level.plane
+        assert [mark["name"] for mark in plane["marks"]] == ["fused", "parent 0"]
+        assert plane["axes"][1] == "the steepest way down at parent 0"
+        _, _, gy, _, hxy, _ = plane["quadratic"]
+        assert gy + hxy * plane["marks"][1]["x"] < 0  # downwards along y, from the parent
+
+
+def test_twins_whose_weights_coincide_still_have_a_plane_or_a_reason():
+    parent = mlp((6, 8, 7, 3))
+    case = Case("mlp", importance="uniform")
+    case.parents = [nn.Sequential(nn.Flatten(), *twin).float().eval() for twin in (parent, permuted(parent))]
+    case.result = case.fused()
+    for level in case.analysed(test=None).levels:
+        assert "why" in level.plane or len(level.plane["axes"]) == 2
+    case.result = case.fused(ridge=0.0)  # now the fitted weights are the parents', up to rounding
+    for level in case.analysed(test=None).levels:
+        assert np.isfinite(level.plane.get("quadratic", [0.0])).all()
+
+
+# --- as a whole ------------------------------------------------------------------------------------------------------
+
+
+def test_is_deterministic_and_leaves_everything_as_it_was():
+    case = Case("cnn")
+    case.parents[0].train()
+    state = torch.random.get_rng_state()
+    with untouched(*case.parents, case.result.model):
+        first, second = case.analysed(), case.analysed()
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert case.parents[0].training and not case.parents[1].training
+    for left, right in zip(first.levels, second.levels, strict=True):
+        assert left.plane == right.plane and left.agreement == right.agreement
+        for name in ("kept", "targets", "outputs"):
+            assert torch.equal(getattr(left, name), getattr(right, name))
+    assert first.accuracy == second.accuracy
+
+
+def test_a_small_budget_gives_the_same(cases):
+    case, analysis = cases("cnn")
+    tight = case.analysed(memory=200_000)
+    for left, right in zip(analysis.levels, tight.levels, strict=True):
+        assert_close(right.kept, left.kept, 1e-5)
+        assert all(torch.equal(left.labels[name], right.labels[name]) for name in EVERY)
+
+
+def test_tells_where_it_stands_and_stops_between_steps(cases):
+    case, _ = cases("cnn")
+    events = []
+    case.analysed(monitor=Monitor(events.append))
+    assert {event["kind"] for event in events} <= {"phase", "step"}  # no "level": that is progress of the fusion
+    assert all(event["name"].startswith("analysis: ") for event in events)
+    phases = list(dict.fromkeys(event["name"] for event in events if event["kind"] == "phase"))
+    assert phases == ["analysis: uniform", "analysis: deeplift", "analysis: levels", "analysis: accuracy by level"]
+    for phase in phases[1:]:
+        assert _last_before_cancelling(case, phase) == phase
+
+
+def _last_before_cancelling(case, phase) -> str:
+    seen = []
+    with pytest.raises(Cancelled):
+        case.analysed(monitor=Monitor(lambda event: seen.append(event["name"]), lambda: phase in seen))
+    return seen[-1]
+
+
+@pytest.mark.parametrize("wrong", ["parents", "data", "cut"])
+def test_what_was_not_fused_is_refused(wrong, cases):
+    case, _ = cases("cnn, gradient")
+    parents = [cnn((4, 6), seed=k).float() for k in range(2)] if wrong == "parents" else case.parents
+    x = case.x[:20] if wrong == "data" else case.x
+    cut = {"boundaries": "activations"} if wrong == "cut" else {}
+    with pytest.raises(ValueError, match="Pass the parents, data and boundaries that were fused"):
+        analyse(parents, case.result, (x, case.y[: len(x)]), device="cpu", **cut)
+
+
+def test_a_grouping_of_ones_own_is_refused():
+    from retrofit_core.grouping import kmeans
+
+    case = Case("mlp", importance="uniform", grouping=lambda *a, **b: kmeans(*a, **b))
+    with pytest.raises(ValueError, match="unknown grouping"):
+        case.analysed()
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["cnn", "vit, gradient"])
+def test_a_saved_analysis_comes_back(name, cases, tmp_path):
+    analysis = cases(name)[1]
+    analysis.save(tmp_path)
+    back = Analysis.load(tmp_path)
+    for fact in ("accuracy", "samples", "missing", "seconds", "breakdown"):
+        assert getattr(back, fact) == getattr(analysis, fact)
+    for left, right in zip(back.levels, analysis.levels, strict=True):
+        assert (left.name, left.agreement, left.plane) == (right.name, right.agreement, right.plane)
+        for name in right.scores:
+            assert torch.equal(left.scores[name], right.scores[name])
+            assert torch.equal(left.labels[name], right.labels[name])
+        assert_close(left.kept, right.kept, 1e-6)
+        for name in ("targets", "outputs"):
+            assert_close(getattr(left, name), getattr(right, name), 1e-3)
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-12, 1e9])
+def test_rows_of_any_size_survive_half_precision(size, cases, tmp_path):
+    analysis = copy.deepcopy(cases("cnn")[1])
+    for level in analysis.levels:
+        level.targets.mul_(size), level.outputs.mul_(size)
+    analysis.save(tmp_path)
+    for left, right in zip(Analysis.load(tmp_path).levels, analysis.levels, strict=True):
+        gap = (left.targets - right.targets).abs().max()
+        assert torch.isfinite(left.targets).all() and gap <= 1e-3 * max(
+            right.targets.abs().max(), right.outputs.abs().max()
+        )
+
+
+BREAKS = {
+    "no facts": lambda folder: (folder / "analysis.json").unlink(),
+    "half of the facts": lambda folder: (folder / "analysis.json").write_text('{"levels": ['),
+    "other facts": lambda folder: (folder / "analysis.json").write_text('{"levels": [], "colour": 1}'),
+    "more levels": lambda folder: (folder / "analysis.json").write_text(
+        json.dumps((facts := json.loads((folder / "analysis.json").read_text())) | {"levels": facts["levels"] * 2})),
+    "no arrays": lambda folder: (folder / "analysis.npz").unlink(),
+    "half of the arrays": lambda folder: (folder / "analysis.npz").write_bytes(
+        (folder / "analysis.npz").read_bytes()[:500]),
+    "pickled arrays": lambda folder: np.savez(folder / "analysis.npz", **{"0/scale": np.array([{}], dtype=object)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", BREAKS)
+def test_a_broken_analysis_is_refused_in_a_sentence(how, cases, tmp_path):
+    cases("cnn")[1].save(tmp_path)
+    BREAKS[how](tmp_path)
+    with pytest.raises(ValueError, match=f"{tmp_path}.*missing or broken"):
+        Analysis.load(tmp_path)
