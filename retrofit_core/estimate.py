@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
+from torch.utils.flop_counter import FlopCounterMode
 
 from . import device as devices
 from . import lags
@@ -275,11 +276,10 @@ class _Pace:
 
 @lru_cache(maxsize=32)
 def _pace(spec: str, device: str) -> _Pace:
-    """From steps of one image and of as many as a twentieth of a second holds."""
-    place = torch.device(device)
-    facts = json.loads(spec)
+    """From steps of one image and of as many as a twentieth of a second holds; large networks, of which that is too few,
+    are not faster than their operations at the rate of products."""
+    place, shape = torch.device(device), _input_shape(spec)
     model = copy.deepcopy(_blank(spec)).to(place)  # in evaluation mode, for BatchNorm would refuse single images
-    shape = facts["sizes"][:1] if "sizes" in facts else [facts.get("channels", 3), *[facts.get("size", 32)] * 2]
     stepper = OPTIMIZERS["adamw"](model.parameters(), 1e-3, 0.0)
 
     def seconds(images: int) -> float:
@@ -296,8 +296,22 @@ def _pace(spec: str, device: str) -> _Pace:
     one = statistics.median(seconds(1) for _ in range(3))
     images = int(min(max(4, 0.05 / one), 64))
     many = statistics.median(seconds(images) for _ in range(3))
-    each = max(many - one, 0.02 * many) / (images - 1)
+    each = max((many - one) / (images - 1), _operations(spec) / _rate(device, torch.float32))
     return _Pace(max(one - each, 0.0), each)
+
+
+def _input_shape(spec: str) -> list[int]:
+    facts = json.loads(spec)
+    return facts["sizes"][:1] if "sizes" in facts else [facts.get("channels", 3), *[facts.get("size", 32)] * 2]
+
+
+def _operations(spec: str) -> float:
+    """Of a training step, for each image; a backward pass takes two forward ones."""
+    with torch.device("meta"):
+        model, x = build(json.loads(spec)), torch.zeros(1, *_input_shape(spec))
+    with FlopCounterMode(display=False) as counter:
+        model(x)
+    return 3.0 * counter.get_total_flops()
 
 
 @lru_cache(maxsize=4)

@@ -109,6 +109,13 @@ def test_seconds_grow_with_the_work(steady, tmp_path):
     assert twins < slow  # only one of them is trained
 
 
+def test_operations_of_a_step_are_those_of_the_layers():
+    """Three passes, two operations a multiplication: 64 positions of the first two convolutions, 16 of the third."""
+    layers = 64 * 9 * 1 * 4 + 64 * 9 * 4 * 6 + 16 * 9 * 6 * 6 + 4 * 6 * 10
+    spec = json.dumps(module.fitted(module.parse(SMALL), (1, 8, 8), 10))
+    assert module._operations(spec) == 3 * 2 * layers
+
+
 def test_training_is_counted_step_by_step(steady, tmp_path):
     """1437 rows, a tenth held out, batches of 64: 20 steps of 1 + 0.5 ms and 1293 images of 10 us, each epoch."""
     training = TrainConfig(arch=(SMALL,), split="full", parts=1, epochs=100, device="cpu")
