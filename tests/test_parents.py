@@ -7,9 +7,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from torch import nn
 
-from retrofit_core.architectures import build, fitted, parse
 from retrofit_core.checkpoints import load_model
 from retrofit_core.cli import main
 from retrofit_core.data import load
@@ -17,11 +15,9 @@ from retrofit_core.data.splits import dirichlet, read_splits
 from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.training import parents
 from retrofit_core.training.parents import TrainConfig, read_training, train_parents
-from retrofit_core.training.twins import permuted
 
 SMALL = '{"architecture": "cnn", "widths": [4, 6, 6]}'
 WIDER = '{"architecture": "cnn", "widths": [6, 8, 8]}'
-BATCHNORM = '{"architecture": "vgg", "plan": [16, "M", 20, "M"], "batch_norm": true}'
 QUICK = TrainConfig(arch=(SMALL,), epochs=2, device="cpu")
 
 
@@ -128,38 +124,6 @@ def test_a_twin_alone_needs_its_original(tmp_path):
     config = dataclasses.replace(QUICK, split="full", twins=True)
     with pytest.raises(ValueError, match="twin of parent 0, which is not there yet"):
         train_parents(config, tmp_path / "parents", only=1)
-
-
-@pytest.mark.parametrize(
-    ("arch", "shape"),
-    [("mlp", (1, 8, 8)), ("cnn", (1, 8, 8)), ('{"architecture": "vgg", "plan": [16, "M", 20, 20, "M"]}', (3, 16, 16)),
-     (BATCHNORM, (3, 16, 16))],
-)  # fmt: skip
-def test_permuting_leaves_the_function_alone(arch, shape, generator):
-    model = build(fitted(parse(arch), shape, 10), seed=0).double().train()
-    for norm in model.modules():
-        if isinstance(norm, nn.BatchNorm2d):
-            for tensor in (norm.weight.data, norm.bias.data, norm.running_mean, norm.running_var):
-                tensor.uniform_(0.5, 2, generator=generator)
-    x = torch.randn(5, *shape, generator=generator, dtype=torch.float64)
-    twin = permuted(model, x, generator)
-    assert model.training and twin.training
-    assert torch.allclose(twin.eval()(x), model.eval()(x), atol=1e-12)
-    weights = [name for name, value in model.named_parameters() if value.ndim > 1]
-    assert all(not torch.equal(twin.get_parameter(name), model.get_parameter(name)) for name in weights)
-    for name in weights[:1]:  # the same neurons in another order
-        rows = [sorted(network.get_parameter(name).flatten(1).tolist()) for network in (twin, model)]
-        assert rows[0] == rows[1]
-
-
-@pytest.mark.parametrize("arch", ["resnet18", "vit-small"])
-def test_networks_whose_neurons_cannot_be_shuffled_are_refused(arch, generator):
-    with torch.device("meta"):
-        spec = fitted(
-            {**parse(arch), **({"layers": [1, 1], "width": 4} if arch == "resnet18" else {})}, (1, 16, 16), 10
-        )
-    with pytest.raises(ValueError, match="level .* cannot be shuffled, for .*twins are for mlp, cnn and vgg"):
-        permuted(build(spec, seed=0), torch.zeros(2, 1, 16, 16), generator)
 
 
 def test_a_cancelled_training_names_what_is_missing_and_goes_on_bit_for_bit(tmp_path):

@@ -19,9 +19,9 @@ from retrofit_core.data.splits import SPLITS, read_splits, write_splits
 from retrofit_core.evaluation import evaluate
 from retrofit_core.monitor import Monitor
 from retrofit_core.registry import find
+from retrofit_core.symmetry import shuffled
 from retrofit_core.training.files import check_unfinished, facts_of, settings_of, trained
 from retrofit_core.training.recipes import RECIPES
-from retrofit_core.training.twins import permuted
 
 SCHEMA = 1
 NOTE = "training.json"
@@ -224,7 +224,7 @@ def _parent(
     seed = config.seed * 1000 + index
     if config.twins and index:
         first, metadata = load_model(files[0])
-        model = permuted(first, planned.images.inputs([0]), torch.Generator().manual_seed(seed))
+        model = shuffled(first, planned.images.inputs([0]), torch.Generator().manual_seed(seed))
         save_model(model, files[index], architecture=spec, **facts,
                    validation_accuracy=metadata.get("validation_accuracy"))  # fmt: skip
         return model, facts
