@@ -4,7 +4,8 @@ Every function returns a `Picture`: the figure, an alternative text that states 
 Colours, shapes and sizes follow one set of tokens (`palette`).
 """
 
-from .accuracy import Network, accuracy_bars, cards, class_card, class_grid
+from .accuracy import Network, accuracy_bars, class_grid
+from .cards import cards, class_card
 from .clusters import cluster_key, clusters, densest_cluster, mark_size, neighbour_hues
 from .levels import level_errors
 from .palette import CONFIG, DARK, GLYPHS, LIGHT, SHAPES, TEXT, Palette

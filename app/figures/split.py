@@ -1,0 +1,99 @@
+"""Who gets which classes: a strip of classes for each network, as an HTML table that is its own alternative text."""
+
+from collections.abc import Sequence
+from html import escape
+
+from .palette import DARK, Palette
+from .picture import listing
+
+NUMBERED = 20  # classes up to which every cell has its number
+
+
+def split_strip(
+    counts: Sequence[Sequence[int]], classes: Sequence[str], networks: Sequence[str], palette: Palette
+) -> str:
+    """Training images of each class (columns) that each network (rows) gets; transposed on narrow screens.
+
+    Cells are filled in proportion to the count; the number stands in them, and "·" where there is none, so that nothing
+    is said by colour alone.
+
+    Args:
+        counts: one row of class counts for each network.
+    """
+    most = max((value for row in counts for value in row), default=0) or 1
+    numbered = len(classes) <= NUMBERED
+    head = _row([_cell("columnheader", "", "")] + [
+        _cell("columnheader", escape(name) if numbered else "", "head", name) for name in [*classes, "all"]
+    ])  # fmt: skip
+    rows = [
+        _row([_cell("rowheader", escape(network), "name")]
+             + [_cell("cell", _number(value) if numbered else "", "", f"{network}, class {name}: {value}",
+                      _fill(value / most, palette)) for name, value in zip(classes, row, strict=True)]
+             + [_cell("cell", _number(sum(row)), "sum")])
+        for network, row in zip(networks, counts, strict=True)
+    ]  # fmt: skip
+    across, down = len(classes) + 2, len(networks) + 1
+    unit = "minmax(0,1fr)"
+    style = (
+        f"<style>.retrofit-split{{display:grid;gap:2px;grid-template-columns:auto repeat({across - 2},{unit}) auto;"
+        f"font-size:14px;line-height:26px;color:{palette.ink};font-variant-numeric:tabular-nums}}"
+        ".retrofit-split [role=row]{display:contents}.retrofit-split [role]{text-align:center;border-radius:2px;"
+        "min-width:0;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}"
+        f".retrofit-split .name,.retrofit-split .sum{{text-align:right;padding:0 8px;color:{palette.muted}}}"
+    )
+    if numbered:  # classes as rows: ten numbers do not fit side by side on a phone
+        style += (
+            "@media(max-width:700px){.retrofit-split{grid-auto-flow:column;"
+            f"grid-template-columns:auto repeat({down - 1},{unit});grid-template-rows:repeat({across},auto)}}"
+            ".retrofit-split .head{text-align:right;padding-right:8px;max-width:9em}"
+            ".retrofit-split .name,.retrofit-split .sum{text-align:center;padding:0}}"
+        )
+    alt = escape(f"Training images per class and network. {split_words(counts, classes, networks)}", quote=True)
+    return f"{style}</style><div class='retrofit-split' role='table' aria-label='{alt}'>{head}{''.join(rows)}</div>"
+
+
+def split_words(counts: Sequence[Sequence[int]], classes: Sequence[str], networks: Sequence[str]) -> str:
+    """What the strip shows, in a sentence or two."""
+    sizes = [f"{name} gets {sum(row)} images" for name, row in zip(networks, counts, strict=True)]
+    sizes[0] = sizes[0][:1].upper() + sizes[0][1:]
+    owners = [sum(row[index] > 0 for row in counts) for index in range(len(classes))]
+    alone = sum(count == 1 for count in owners)
+    if len(networks) == 1:
+        return f"{listing(sizes)}."
+    if alone == len(classes):
+        return f"{listing(sizes)}; no class is seen by two of them."
+    if all(list(row) == list(counts[0]) for row in counts):
+        return f"Each network gets the same {sum(counts[0])} images of {len(classes)} classes."
+    shares = [
+        max(row[index] for row in counts) / (sum(row[index] for row in counts) or 1) for index in range(len(classes))
+    ]
+    worst = max(range(len(classes)), key=shares.__getitem__)
+    owner = networks[max(range(len(counts)), key=lambda parent: counts[parent][worst])]
+    return f"{listing(sizes)}. Most unequal: {owner} has {100 * shares[worst]:.0f}\N{NO-BREAK SPACE}% of class {classes[worst]}."
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"<div role='row'>{''.join(cells)}</div>"
+
+
+def _cell(role: str, text: str, kind: str, title: str = "", style: str = "") -> str:
+    tip = f" title='{escape(title, quote=True)}'" if title else ""
+    return f"<div role='{role}' class='{kind}'{tip} style='{style}'>{text or '&nbsp;'}</div>"
+
+
+def _number(value: int) -> str:
+    return f"{value}" if value else "·"
+
+
+def _fill(share: float, palette: Palette) -> str:
+    """From the page's own shade to the accent, with lettering that can be read on it."""
+    low, high = ("#232320", "#2F8F8B") if palette is DARK else ("#F4F4F1", palette.accent)
+    mixed = [round(int(low[at : at + 2], 16) * (1 - share) + int(high[at : at + 2], 16) * share) for at in (1, 3, 5)]
+    ink = "#FFFFFF" if _luminance(mixed) < 0.18 else "#111111"
+    return f"background:rgb({','.join(map(str, mixed))});color:{ink}"
+
+
+def _luminance(rgb: Sequence[int]) -> float:
+    """WCAG's relative luminance; white and black letters are equally readable at 0.18."""
+    linear = [value / 255 / 12.92 if value <= 10 else ((value / 255 + 0.055) / 1.055) ** 2.4 for value in rgb]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

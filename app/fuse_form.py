@@ -1,0 +1,253 @@
+"""The form of a new fusion: presets, networks, a preview of who gets what, the fusion, and Start."""
+
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+from retrofit_app import fuse_plan, jobs, own_files, presets, sources, state
+from retrofit_app.figures.split import split_strip, split_words
+from retrofit_app.fuse_fields import HELP, KEY, changed, number, select, to_address
+from retrofit_app.presets import PRESETS, Picks
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+MOST_WIDTHS = 4  # that stand in the form itself
+SCALED = ("cnn", "mlp", "vgg11", "vgg13", "vgg16")
+
+
+@st.fragment
+@state.guarded
+def form() -> None:
+    """Everything from the presets to Start. The address holds the picks; a change draws only this part again."""
+    st.header("New fusion", anchor="new-fusion")
+    preset, picks, ignored = presets.read_address(st.query_params)
+    for sentence in ignored:
+        st.warning(sentence)
+    _pick_preset(preset)
+    st.markdown("**Networks**")
+    networks(picks)
+    plan = fuse_plan.plan(picks)
+    preview(picks, plan)
+    st.markdown("**Fusion**")
+    fusion(picks)
+    start(plan)
+    if plan.config is not None:
+        copies(plan.config, plan.training)
+
+
+def _pick_preset(preset: str) -> None:
+    st.session_state[KEY + "preset"] = preset
+    st.pills("Start from", list(PRESETS), key=KEY + "preset", format_func=lambda name: PRESETS[name].title,
+             on_change=_write_preset, help=HELP["preset"])  # fmt: skip
+    st.caption(PRESETS[preset].sentence)
+
+
+def _write_preset() -> None:
+    chosen = st.session_state[KEY + "preset"]
+    if chosen:  # a click on the chosen one takes it back: nothing changes
+        to_address(chosen, PRESETS[chosen].picks)
+
+
+# --- networks -------------------------------------------------------------------------------------
+
+
+def networks(picks: Picks) -> None:
+    """Where the networks come from, and all that this asks."""
+    st.session_state[KEY + "networks"] = picks.networks
+    st.segmented_control("Networks", list(presets.NETWORKS), key=KEY + "networks", on_change=changed("networks"),
+                         format_func=presets.NETWORKS.__getitem__, help=HELP["networks"],
+                         label_visibility="collapsed")  # fmt: skip
+    if picks.networks == "own":
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            data(picks)
+        own_files.ask(picks)
+    if picks.networks == "train":
+        trained(picks)
+
+
+def trained(picks: Picks) -> None:
+    """Data set, architecture, widths, split and training."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        data(picks)
+        with st.container(width=150):
+            select("arch", "Architecture", presets.ARCHITECTURES, picks)
+        with st.container(width=130):
+            number("parents", "Networks", 1, presets.MOST_PARENTS, 1, picks)
+        if picks.arch in SCALED:
+            widths(picks)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        with st.container(width=330):
+            select("split", "Split", presets.SPLITS, picks)
+        if picks.split == "dirichlet":
+            with st.container(width=130):
+                number("ratio", "Ratio", 0.01, 1.0, 0.05, picks, format="%.2f")
+        with st.container(width=130):
+            number("split_seed", "Training seed", 0, presets.MOST_SEED, 1, picks)
+        with st.container(width=140):
+            select("recipe", "Recipe", presets.RECIPES, picks)
+        with st.container(width=130):
+            number("epochs", "Epochs", 0, presets.MOST_EPOCHS, 1, picks)
+
+
+def data(picks: Picks) -> None:
+    """The data set; what it needs beyond its folder is asked only where it is needed."""
+    known = sources.found()
+    options = known if picks.data in known else [*known, picks.data]
+    st.session_state[KEY + "data"] = picks.data
+    with st.container(width=220):
+        st.selectbox("Data set", options, key=KEY + "data", help=HELP["data"], accept_new_options=True,
+                     format_func=presets.title, placeholder="choose, or type a folder's path",
+                     on_change=changed("data", lambda text: text if text in options else sources.named(text)))  # fmt: skip
+    if picks.data != "digits":
+        with st.popover(
+            "Pixels", help="Normalisation and size of the images, where the data set is not known by name."
+        ):
+            _numbers("mean", "Mean", picks)
+            _numbers("std", "Standard deviation", picks)
+            number("size", "Size", 0, presets.MOST_SIZE, 1, picks)
+
+
+def _numbers(name: str, label: str, picks: Picks) -> None:
+    st.session_state[KEY + name] = ",".join(f"{value:g}" for value in getattr(picks, name))
+
+    def read(text: str) -> tuple[float, ...]:
+        try:
+            return presets.READERS[name](text)
+        except ValueError:
+            return getattr(picks, name)
+
+    st.text_input(label, key=KEY + name, on_change=changed(name, read), help=HELP[name], placeholder="known")
+
+
+def widths(picks: Picks) -> None:
+    """A width for each network; many of them stand behind a button."""
+    if picks.parents > MOST_WIDTHS:
+        with st.popover("Widths", help="A width for each of the networks."):
+            for index in range(picks.parents):
+                _width(index, picks)
+        return
+    for index in range(picks.parents):
+        with st.container(width=120):
+            _width(index, picks)
+
+
+def _width(index: int, picks: Picks) -> None:
+    key = f"{KEY}width-{index}"
+    st.session_state[key] = picks.scales()[index]
+
+    def write() -> None:
+        preset, now, _ = presets.read_address(st.query_params)
+        scales = [*now.scales()[:index], st.session_state[key], *now.scales()[index + 1 :]]
+        to_address(preset, replace(now, widths=() if set(scales) == {"1"} else tuple(scales)))
+
+    st.selectbox(f"Width of {LETTERS[index]}", list(presets.SCALES), key=key, on_change=write, help=HELP["widths"],
+                 format_func=presets.SCALES.__getitem__)  # fmt: skip
+
+
+def preview(picks: Picks, plan: fuse_plan.Plan) -> None:
+    """Who gets which classes, from the split function and the seed themselves; and what is known of each network."""
+    notes = plan.notes
+    if plan.counts and plan.classes:
+        names = [f"network {LETTERS[index]}" for index in range(len(plan.counts))]
+        st.html(split_strip(plan.counts, plan.classes, names, state.palette()))
+        notes = (split_words(plan.counts, plan.classes, names), *notes)
+    if notes:
+        st.caption("  \n".join(notes))
+
+
+# --- the fusion -----------------------------------------------------------------------------------
+
+
+def fusion(picks: Picks) -> None:
+    """Method, importance, samples, seed."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        with st.container(width=170):
+            select("method", "Method", presets.METHODS, picks)
+        with st.container(width=170):
+            select("importance", "Importance", presets.IMPORTANCE, picks)
+        with st.container(width=130):
+            number("samples", "Samples", 10, presets.MOST_SAMPLES, 50, picks)
+        with st.container(width=120):
+            number("fusion_seed", "Seed", 0, presets.MOST_SEED, 1, picks)
+        with st.container(width=150):
+            select("settings", "Settings", presets.SETTINGS, picks)
+        if picks.networks == "train" and picks.arch in SCALED:
+            with st.container(width=160):
+                select("fused", "Fused width", presets.FUSED, picks)
+        if picks.networks == "own":
+            with st.container(width=220):
+                st.session_state[KEY + "target"] = picks.target
+                st.text_input("Fused architecture", key=KEY + "target", on_change=changed("target"), help=HELP["target"],
+                              placeholder="as network A")  # fmt: skip
+
+
+def start(plan: fuse_plan.Plan) -> None:
+    """The estimate or the refusal, and the button."""
+    same = next((entry for entry in st.session_state.entries if plan.config and entry.config == plan.config.to_json()
+                 and entry.state in ("done", *jobs.ACTIVE)), None)  # fmt: skip
+    busy = next((entry for entry in st.session_state.entries if not entry.shipped and entry.state in jobs.ACTIVE), None)
+    if plan.refusal:
+        st.error(f"This cannot be started: {plan.refusal}")
+    elif same:
+        st.info("These very settings have been run: there is nothing to compute again."
+                if same.state == "done" else "This run is going on.")  # fmt: skip
+    elif busy:
+        st.info(f"Run {busy.name} is still going on, and one at a time is done. Wait for it, or cancel it.")
+    else:
+        st.markdown(plan.words)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        pressed = st.button(
+            "Open that run" if same else "Start", key="start", type="primary",
+            icon=":material/folder_open:" if same else ":material/play_arrow:",
+            disabled=bool(plan.refusal) or (busy is not None and same is None),
+            help="Runs in a process of its own: you can reload or close the page, and come back to the same address.",
+        )  # fmt: skip
+        if (
+            busy
+            and not same
+            and st.button(
+                "Show the run that is going on", key="show-busy", help="Its progress, and the button that cancels it."
+            )
+        ):
+            open_run(busy.name)
+    if pressed:
+        begin(plan.config, plan.training)
+
+
+def begin(config: Any, training: Any = None) -> None:
+    """Start, go on with, or open the run of a config."""
+    try:
+        folder = jobs.start(config, training)
+    except jobs.Busy as busy:
+        st.warning(f"Not started: {busy}")
+        st.button("Show that run", key="show-other", on_click=to_run, args=(busy.run,), help="It has to end first.")
+        return
+    except ValueError as error:
+        st.error(f"Not started: {error}")
+        return
+    open_run(folder.name)
+
+
+def open_run(name: str) -> None:
+    """Put a run into the address and draw the whole page again."""
+    to_run(name)
+    st.rerun()
+
+
+def to_run(name: str) -> None:
+    """Put a run into the address; the first page's own run needs no word there."""
+    if name == st.session_state.first:
+        st.query_params.pop("run", None)
+    else:
+        st.query_params["run"] = name
+
+
+def copies(config: Any, training: Any, what: str = "this new run") -> None:
+    """A run as a command, as Python and as a notebook cell; all of them come from its configs."""
+    from retrofit_core import snippets
+
+    with st.expander(f"Copy {what} as command, Python or notebook cell", icon=":material/content_copy:"):
+        st.caption("Each of them gives every number of this run. Start them in the runs folder, where the files lie.")
+        command, python, cell = st.tabs(["Command", "Python", "Notebook cell"])
+        command.code(snippets.command(config, training), language="bash", wrap_lines=True)
+        python.code(snippets.python(config, training), language="python", wrap_lines=True)
+        cell.code(snippets.notebook_cell(config, training), language="python", wrap_lines=True)

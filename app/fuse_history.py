@@ -1,0 +1,85 @@
+"""Your runs: open, go on, delete with a way back."""
+
+import shutil
+from pathlib import Path
+
+import streamlit as st
+from retrofit_app import fuse_form, fuse_progress, jobs, state
+from retrofit_app.figures import percent
+
+SHOWN = 8
+TRASH = ".deleted"
+WORDS = {
+    "created": "starting",
+    "running": "in progress",
+    "cancelled": "cancelled",
+    "failed": "failed",
+    "killed": "killed",
+}
+
+
+def history() -> None:
+    """A line for each own run, newest first."""
+    own = [entry for entry in st.session_state.entries if not entry.shipped]
+    st.header("Your runs", anchor=False)
+    _undo()
+    if not own:
+        st.caption("No runs of your own yet: press Start above, or record one on the command line with "
+                   "`retrofit fuse … --record FOLDER`.")  # fmt: skip
+        return
+    everything = len(own) <= SHOWN or st.toggle(f"Show all {len(own)} runs", key="all-runs", help="Newest first.")
+    for entry in own if everything else own[:SHOWN]:
+        _line(entry)
+
+
+def _line(entry: jobs.Entry) -> None:
+    opened = entry.name == st.session_state.entry.name
+    with st.container(horizontal=True, vertical_alignment="center"):
+        result = percent(entry.accuracy) if entry.accuracy is not None else WORDS.get(entry.state, entry.state)
+        st.markdown(f"**{result}** · {state.details(entry)}" + (" · *open above*" if opened else ""), width="stretch")
+        if not opened:
+            st.button("Open", key=f"open-{entry.name}", on_click=fuse_form.to_run, args=(entry.name,),
+                      help="Shows this run on every page.")  # fmt: skip
+        if entry.state in ("cancelled", "failed", "killed") and st.button(
+            "Go on", key=f"resume-{entry.name}", icon=":material/resume:", help="Takes it up after what is finished."
+        ):
+            fuse_progress.resume(entry)
+        if entry.state not in jobs.ACTIVE:
+            st.button("Delete", key=f"delete-{entry.name}", icon=":material/delete:", on_click=delete,
+                      args=(entry.folder,), help="Can be undone until you delete another run.")  # fmt: skip
+
+
+def delete(folder: Path) -> None:
+    """Put a run aside; what was put aside before is gone for good."""
+    trash = folder.parent / TRASH
+    try:
+        shutil.rmtree(trash, ignore_errors=True)
+        trash.mkdir()
+        folder.rename(trash / folder.name)
+    except OSError as error:
+        st.session_state["history-error"] = f"Run {folder.name} could not be deleted ({error.strerror})."
+        return
+    st.session_state["deleted"] = folder.name
+    if st.query_params.get("run") == folder.name:
+        del st.query_params["run"]
+
+
+def restore(folder: Path) -> None:
+    """Bring back the run that was deleted last."""
+    try:
+        (folder.parent / TRASH / folder.name).rename(folder)
+    except OSError as error:
+        st.session_state["history-error"] = f"Run {folder.name} could not be brought back ({error.strerror})."
+    st.session_state.pop("deleted", None)
+
+
+def _undo() -> None:
+    if error := st.session_state.pop("history-error", None):
+        st.error(error)
+    if "deleted" not in st.session_state:
+        return
+    name = st.session_state["deleted"]
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"Run {name} was deleted.", width="content")
+        st.button("Undo", key="undo", icon=":material/undo:", on_click=restore, args=(jobs.runs_folder() / name,),
+                  help="Brings the run back as it was.")  # fmt: skip

@@ -1,0 +1,157 @@
+"""From the picks of the form to what would be run: configs, who gets what, an estimate, or the reason why not."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+from retrofit_app import jobs, presets, sources
+from retrofit_app.figures import listing, percent
+from retrofit_app.presets import Picks
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+MEBI, GIBI = 2**20, 2**30
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What Start would do."""
+
+    config: Any = None
+    """A `RunConfig`, or None where the picks make none"""
+    training: Any = None
+    """A `TrainConfig`, or None where nothing is trained"""
+    refusal: str = ""
+    words: str = ""
+    """Time and memory, in a sentence"""
+    counts: tuple[tuple[int, ...], ...] = ()
+    classes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What is known of the networks, a line for each"""
+
+
+def plan(picks: Picks) -> Plan:
+    """Never raises for what a user can pick: the reason becomes the refusal."""
+    found = Plan()
+    try:
+        facts = sources.facts(picks if picks.networks != "shipped" else Picks())
+        found = replace(found, classes=facts.classes)
+        training = presets.training(picks, facts.inputs, len(facts.classes))
+        counts = _counts(picks, training)
+        found = replace(
+            found, training=training, counts=counts, notes=(_data_words(facts), *_network_words(picks, training))
+        )
+        config = presets.fusion(picks, training, facts.inputs, len(facts.classes))
+        found = replace(found, config=config)
+        estimate = _estimate(config, training)
+        return replace(found, refusal=estimate.refusal or "", words=_estimate_words(estimate, training))
+    except ValueError as error:
+        text = str(error).replace(f"{jobs.runs_folder()}/", "").replace(str(Path.home()), "~")
+        return replace(found, refusal=text)
+
+
+def _counts(picks: Picks, training: Any) -> tuple[tuple[int, ...], ...]:
+    """Training images of each class for each network; nothing where nobody knows."""
+    if picks.networks == "shipped":
+        return tuple(map(tuple, jobs.class_counts({"models": SHIPPED, "splits": "splits.json"}) or ()))
+    if picks.networks == "own":
+        return _counts_of_files(picks)
+    return _counts_of_split(training.to_json(), picks, sources.changed(picks.data))
+
+
+SHIPPED = ("parent-0.safetensors", "parent-1.safetensors")
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _counts_of_split(training: dict[str, Any], _picks: Picks, changed: float) -> tuple[tuple[int, ...], ...]:
+    import torch
+
+    from retrofit_core.training.parents import TrainConfig
+    from retrofit_core.training.parents import plan as plan_training
+
+    images = sources.images(_picks)
+    rows = plan_training(TrainConfig.from_json(training), images).rows
+    classes = len(images.classes)
+    return tuple(tuple(torch.bincount(images.labels[part], minlength=classes).tolist()) for part in rows)
+
+
+def _counts_of_files(picks: Picks) -> tuple[tuple[int, ...], ...]:
+    if not picks.rows:
+        told = [sources.described(name).counts for name in picks.files]
+        return tuple(told) if told and all(told) else ()
+    import torch
+
+    from retrofit_core.data.splits import read_splits
+
+    images = sources.images(picks)
+    rows = read_splits(sources.located(picks.rows), [Path(name).name for name in picks.files], len(images))
+    return tuple(tuple(torch.bincount(images.labels[part], minlength=len(images.classes)).tolist()) for part in rows)
+
+
+def _data_words(facts: sources.Facts) -> str:
+    channels, height, width = facts.shape
+    colour = "grey" if channels == 1 else "colour" if channels == 3 else f"{channels} channels"
+    return (f"{facts.name}: {facts.train} training and {facts.test} test images of {height} × {width} pixels, {colour}, "
+            f"{len(facts.classes)} classes.")  # fmt: skip
+
+
+def _network_words(picks: Picks, training: Any) -> list[str]:
+    """Accuracy and shape of networks that exist already."""
+    if picks.networks == "shipped":
+        networks = jobs.read_entry(jobs.BUNDLED / "kf-linear", shipped=True).metrics["networks"]
+        each = [f"{LETTERS[index]} gets {percent(networks[f'parent {index}']['accuracy'])}" for index in range(2)]
+        return [f"On the test images {listing(each)}. Both are cnn with 16, 32 and 32 channels."]
+    if picks.networks == "own":
+        return [_checkpoint_words(index, name) for index, name in enumerate(picks.files)]
+    ready = [(jobs.runs_folder() / f"parents-{training.key()}" / f"parent-{index}.safetensors").exists()
+             for index in range(training.parts)]  # fmt: skip
+    if all(ready):
+        return ["These networks are trained already: only the fusion is left to do."]
+    return []
+
+
+def _checkpoint_words(index: int, name: str) -> str:
+    found = sources.described(name)
+    words = [
+        f"{LETTERS[index]}, {found.name}: {found.architecture} ({found.widths})",
+        f"{found.parameters:,} parameters",
+    ]
+    if found.counts:
+        words.append(f"trained on {sum(count > 0 for count in found.counts)} of {len(found.counts)} classes")
+    if found.accuracy is not None:
+        words.append(f"{percent(found.accuracy)} of held-out images")
+    return " · ".join(words)
+
+
+def _estimate(config: Any, training: Any) -> Any:
+    """What the run takes, corrected by the finished runs of the lists."""
+    folder = jobs.home(config.to_json())
+    stamps = tuple(path.stat().st_mtime if path.exists() else 0.0 for path in map(folder.joinpath, config.models))
+    past = [entry for entry in st.session_state.entries if entry.state == "done" and not entry.shipped]
+    known = (config.key(), training and training.key(), stamps, tuple(entry.name for entry in past))
+    return _estimated(known, config, training, past, folder)
+
+
+@st.cache_data(max_entries=128, show_spinner="Checking whether this works…")
+def _estimated(known: tuple, _config: Any, _training: Any, _past: list[jobs.Entry], _folder: Path) -> Any:
+    from retrofit_core.estimate import estimate
+
+    past = [{"config": entry.config, "training": entry.training, "stages": entry.status.get("stages", {})}
+            for entry in _past]  # fmt: skip
+    return estimate(_config, _training, past, _folder)
+
+
+def _estimate_words(estimate: Any, training: Any) -> str:
+    least, most = estimate.seconds
+    size = f"{estimate.memory / GIBI:.1f} GiB" if estimate.memory >= GIBI else f"{estimate.memory / MEBI:.0f} MiB"
+    what = "Training and fusing" if training else "Fusing"
+    return (
+        f"{what} {estimate.levels} levels takes about **{duration(least)} to {duration(most)}** and {size} of memory."
+    )
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

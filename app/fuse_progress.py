@@ -1,0 +1,133 @@
+"""A run that is not finished: its progress while it goes on, or why it ended early and what can be done."""
+
+import time
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+from retrofit_app import fuse_form, jobs, progress, state
+from retrofit_app.figures.split import split_strip, split_words
+
+LETTERS = fuse_form.LETTERS
+POLL = 0.6  # seconds
+
+
+def panel(entry: jobs.Entry) -> None:
+    """Everything of such a run; the shipped example is one click away."""
+    going = entry.state in jobs.ACTIVE
+    st.title("Your fusion is going on" if going else "Your fusion stopped before its end", anchor=False)
+    st.markdown(state.details(entry))
+    if going:
+        watch(str(entry.folder))
+    else:
+        stopped(entry)
+    who_gets_what(entry)
+
+
+def stopped(entry: jobs.Entry) -> None:
+    """Why, and what can be done."""
+    show = st.warning if entry.state == "cancelled" else st.error
+    show(jobs.failure(entry))
+    with st.container(horizontal=True):
+        if st.button("Go on with it", icon=":material/resume:", type="primary", key="resume",
+                     help="Takes up the run after its last finished level or training epoch."):  # fmt: skip
+            resume(entry)
+        st.button("Back to the shipped example", key="leave", on_click=fuse_form.to_run, args=(st.session_state.first,),
+                  help="The run stays in the list of your runs.")  # fmt: skip
+    level_table(entry.folder, progress.follow(entry.folder, progress.Progress()))
+    if entry.state != "cancelled" and (log := jobs.log_tail(entry.folder)):
+        with st.expander("The worker's last lines"):
+            st.caption("They can go into a report as they are: this machine's folders are left out.")
+            st.code(log, language=None)
+
+
+def resume(entry: jobs.Entry) -> None:
+    """Start the run of a record again; networks that were being trained are described in their folder."""
+    from retrofit_core.runs import RunConfig
+
+    fuse_form.begin(RunConfig.from_json(entry.config))
+
+
+def who_gets_what(entry: jobs.Entry) -> None:
+    """The split's strip, once the splits file is there."""
+    counts = jobs.class_counts(entry.config)
+    if not counts:
+        return
+    st.markdown("**Who was trained on what**")
+    classes = entry.metrics.get("classes") or [str(index) for index in range(len(counts[0]))]
+    names = [f"network {LETTERS[index % 26]}" for index in range(len(counts))]
+    st.html(split_strip(counts, classes, names, state.palette()))
+    st.caption(split_words(counts, classes, names))
+
+
+@st.fragment(run_every=POLL)
+@state.guarded
+def watch(folder: str) -> None:
+    """Poll the record until the run ends; only this part of the page is drawn again."""
+    entry = jobs.read_entry(Path(folder))
+    if entry.state not in jobs.ACTIVE:
+        st.session_state.pop(f"progress:{folder}", None)
+        st.rerun()
+    known = st.session_state.setdefault(f"progress:{folder}", progress.Progress())
+    started = entry.status.get("started") if entry.state == "running" else None
+    if started:
+        progress.follow(entry.folder, known, started)
+    now = time.time()
+    shown = known if started else progress.Progress()
+    st.progress(progress.share(shown, bool(known.parents)), text=progress.sentence(shown, LETTERS, now, started))
+    stopping = (entry.folder / "cancel").exists()
+    if st.button("Cancelling…" if stopping else "Cancel", key="cancel", icon=":material/stop:", disabled=stopping,
+                 help="Stops after the current step. What is finished is kept, and you can go on later."):  # fmt: skip
+        jobs.cancel(entry.folder)
+        st.rerun(scope="fragment")
+    st.caption("You can reload or close this page: the run goes on, and this address finds it again.")
+    training_table(known)
+    level_table(entry.folder, known)
+
+
+def training_table(known: progress.Progress) -> None:
+    """A line of losses for each network that is being trained."""
+    if not known.training:
+        return
+    rows = [{"network": LETTERS[parent % 26], "epochs": len(curve), "loss": curve[-1] if curve else None, "course": curve}
+            for parent, curve in sorted(known.training.items())]  # fmt: skip
+    st.markdown("**Training**")
+    st.dataframe(
+        pd.DataFrame(rows), hide_index=True, key="live-training", alt="Epochs and training loss of each network.",
+        column_config={
+            "network": st.column_config.TextColumn("network", width=80),
+            "epochs": st.column_config.NumberColumn("epochs", width=80, help="Epochs that are done."),
+            "loss": st.column_config.NumberColumn("loss", format="%.4f", width=90,
+                                                 help="Of the last epoch, on the training images."),
+            "course": st.column_config.LineChartColumn("loss over the epochs", y_min=0),
+        },
+    )  # fmt: skip
+
+
+def level_table(folder: Path, known: progress.Progress) -> None:
+    """The levels so far: errors of finished ones, losses of the one at work."""
+    rows = progress.finished_levels(folder)
+    for index in sorted(known.names):
+        if index >= len(rows):
+            rows.append({"level": known.names[index], "neurons": "…"})
+    if not rows:
+        return
+    for index, row in enumerate(rows):
+        row["level"] = f"{index + 1} · {row['level']}"
+        row["course"] = known.curves.get(index, [])
+    table = pd.DataFrame(rows, columns=["level", "neurons", "grouping", "approximation", "course", "seconds"])
+    if not any(row["course"] for row in rows):
+        table = table.drop(columns="course")
+    st.markdown("**Levels**")
+    st.dataframe(
+        table, hide_index=True, key="live-levels", alt="Levels with their errors as they are finished.",
+        column_config={
+            "level": st.column_config.TextColumn("level", pinned=True),
+            "neurons": st.column_config.TextColumn("neurons", help="Of each network → of the fused level."),
+            "grouping": st.column_config.NumberColumn("grouping %", format="%.2f", help="Grouping error, in per cent of the "
+                                                      "neurons' importance-weighted energy."),
+            "approximation": st.column_config.NumberColumn("approx. %", format="%.2f", help="Approximation error, likewise."),
+            "course": st.column_config.LineChartColumn("loss over the epochs", y_min=0),
+            "seconds": st.column_config.NumberColumn("seconds", format="%.1f"),
+        },
+    )  # fmt: skip

@@ -1,0 +1,299 @@
+"""A finished run: the finding in words, who knows what, where something was lost, accuracies, downloads."""
+
+import io
+import json
+import math
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+from retrofit_app import figures, fuse_form, jobs, state
+from retrofit_app.figures import Network, listing, number, percent
+
+LETTERS = fuse_form.LETTERS
+KNOWN = 5.0  # per cent of a class right, above which a network counts as knowing it
+MOST_NAMED = 20  # classes up to which they are listed by name
+MOST_CARDS = 4  # parents whose cards fit beside each other
+
+
+def page(entry: jobs.Entry, known: list[jobs.Entry]) -> None:
+    """Everything of a finished run, from the finding down."""
+    palette = state.palette()
+    headline(entry, palette)
+    lost(entry, palette)
+    accuracies(entry, known, palette)
+    downloads(entry)
+
+
+# --- the headline ---------------------------------------------------------------------------------
+
+
+def headline(entry: jobs.Entry, palette: figures.Palette) -> None:
+    """Title, the finding in words with its numbers, and who knows which class."""
+    networks, classes = entry.metrics.get("networks"), entry.metrics.get("classes")
+    parents = len(entry.config["models"])
+    if not networks or not classes:
+        st.title(_title(parents), anchor=False)
+        st.markdown(
+            f"{entry.config['method']}. Accuracies were not measured: run `retrofit fuse … --evaluate --record`."
+        )
+        return
+    counts = jobs.class_counts(entry.config)
+    tables = [networks[f"parent {index}"] for index in range(parents)]
+    seen = [[count > 0 for count in row] for row in counts] if counts else \
+        [[(value or 0) >= KNOWN for value in table["per_class"]] for table in tables]  # fmt: skip
+    halves = parents == 2 and all(first != second for first, second in zip(*seen, strict=True))
+    sees = halves and networks["fused"]["accuracy"] > max(table["accuracy"] for table in tables)
+    st.title("Two half-blind networks, one that sees it all" if sees else _title(parents), anchor=False)
+    st.markdown(_finding(entry, networks, classes, seen, halves))
+    if parents > MOST_CARDS:
+        return
+    left = [
+        figures.class_card(f"Network {LETTERS[index]}", f"{percent(table['accuracy'])} of the test images",
+                           table["per_class"], classes, palette, seen=seen[index])
+        for index, table in enumerate(tables)
+    ]  # fmt: skip
+    fused = networks["fused"]
+    right = figures.class_card("Fused", f"{percent(fused['accuracy'])}, one network of {_size(entry)}",
+                               fused["per_class"], classes, palette, fused=True)  # fmt: skip
+    st.html(figures.cards(left, right, palette))
+    st.caption(_provenance(entry, fused))
+    st.markdown("Try: [make a new fusion](#new-fusion) of these or other networks, further down on this page.")
+
+
+def _finding(
+    entry: jobs.Entry, networks: dict[str, Any], classes: list[str], seen: list[list[bool]], halves: bool
+) -> str:
+    config, fused = entry.config, networks["fused"]
+    own = config.get("splits") and config.get("fusion_from") != "iid"
+    source = f"{config['samples']} of network A's training images" if own else f"{config['samples']} training images"
+    seconds = f", in {number(entry.status['seconds'])} s" if "seconds" in entry.status else ""
+    words = []
+    n = len(config["models"])
+    each = [percent(networks[f"parent {index}"]["accuracy"]) for index in range(n)]
+    if halves:
+        words.append(
+            f"Network A was trained on {_classes(classes, seen[0])}, network B on {_classes(classes, seen[1])}; so each "
+            f"gets only {listing(each)} of the test images right."
+        )
+    else:
+        who = "On their own the networks get" if n > 1 else "The network gets"
+        words.append(f"{who} {listing(each)} of the test images right.")
+    into = "fuses them, level by level, into" if n > 1 else "turns it, level by level, into"
+    words.append(
+        f"Retrofitting {into} **one network that gets {percent(fused['accuracy'])}** "
+        f"({config['method']}, {config.get('importance')} importance), from {source}{seconds}."
+    )
+    if n > 1:
+        together = f"running {'both' if n == 2 else 'all of them'} and averaging their predictions gives " \
+                   f"{percent(networks['ensemble']['accuracy'])}, at {_times(n)} the cost."  # fmt: skip
+        if "average" in networks:
+            words.append(f"Simply averaging their weights gives {percent(networks['average']['accuracy'])}; {together}")
+        else:
+            words.append(together.capitalize() + " Their weights cannot be averaged: they differ in shape.")
+    return " ".join(words)
+
+
+def _classes(names: list[str], has: list[bool]) -> str:
+    """ "the classes 0, 1 and 4", or how many there are."""
+    own = [name for name, known in zip(names, has, strict=True) if known]
+    return f"the classes {listing(own)}" if len(names) <= MOST_NAMED else f"{len(own)} of the {len(names)} classes"
+
+
+def _provenance(entry: jobs.Entry, fused: dict[str, Any]) -> str:
+    p, n = fused["accuracy"] / 100, fused["samples"]
+    chance = 196 * math.sqrt(max(p * (1 - p), 1e-4) / n)
+    words = [
+        f"Columns: share of each class that is recognised; hollow: the network never saw that class. {n} test images, so "
+        f"differences of less than about {chance * math.sqrt(2):.0f} points between two networks may be chance."
+    ]
+    if entry.shipped:
+        facts = json.loads((jobs.BUNDLED / "bundle.json").read_text())
+        found = [table["fused"] for table in facts["tried"].values()]
+        words.append(
+            f"One split of scikit-learn's digits (seed {facts['seed']}); over the split seeds {', '.join(facts['tried'])} "
+            f"{facts['typical']} gives {number(min(found))} to {percent(max(found))}, "
+            f"on average {percent(sum(found) / len(found))}."
+        )
+    return " ".join(words)
+
+
+def _size(entry: jobs.Entry) -> str:
+    return "A's size" if not entry.config.get("target") else "its own size"
+
+
+def _times(n: int) -> str:
+    return "twice" if n == 2 else f"{_count(n).lower()} times"
+
+
+def _title(parents: int) -> str:
+    return "One network, retrofitted into another" if parents == 1 else f"{_count(parents)} networks, fused into one"
+
+
+def _count(n: int) -> str:
+    return {1: "One", 2: "Two", 3: "Three", 4: "Four", 5: "Five", 6: "Six"}.get(n, str(n))
+
+
+# --- where it is lost -----------------------------------------------------------------------------
+
+
+@st.fragment
+@state.guarded
+def lost(entry: jobs.Entry, palette: figures.Palette) -> None:
+    """The strip over all levels, and the neurons of the worst one."""
+    st.header("Where is something lost?", anchor=False)
+    from retrofit_core.results import frame  # torch: only once the first words and cards are on the page
+
+    try:
+        run = state.record(entry)
+    except ValueError as error:
+        st.error(f"This run's levels are not shown: {str(error).replace(str(entry.folder), entry.name)}")
+        return
+    worst = worst_level(run.levels)
+    strip = figures.level_errors(frame(run.levels), palette, worst)
+    drawn = figures.clusters(run.levels[worst], palette)
+    left, right = st.columns([1, 1], gap="large")
+    with left:
+        st.markdown("**Errors of each level**, in per cent of its neurons' importance-weighted energy")
+        chart(strip, "strip")
+        st.caption(f"{strip.caption} Grouping: neurons that share a cluster are not alike. Approximation: the new level "
+                   "does not reach the clusters' centres.")  # fmt: skip
+    with right:
+        st.markdown(f"**The neurons of level {worst + 1}**, {run.levels[worst].name}, as they were clustered")
+        chart(drawn, "clusters")
+        st.caption(drawn.caption)
+        parents = [f"network {LETTERS[parent % 26]}" for parent in range(len(entry.config["models"]))]
+        st.html(figures.cluster_key(parents, sum(run.levels[worst].widths), palette))
+
+
+def worst_level(levels: Any) -> int:
+    """The level with the largest errors for its energy; the head, which is not grouped, only where it stands alone."""
+    shares = [(level.grouping_error + level.approximation_error) / (level.energy or 1.0) for level in levels]
+    body = shares[:-1] or shares
+    return body.index(max(body))
+
+
+# --- accuracies -----------------------------------------------------------------------------------
+
+
+def accuracies(entry: jobs.Entry, known: list[jobs.Entry], palette: figures.Palette) -> None:
+    """Parents, ensemble, average and fused networks, over all and class by class."""
+    networks = entry.metrics.get("networks")
+    if not networks:
+        return
+    st.header("How good is each network?", anchor=False)
+    rows = measured(entry, known)
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        st.markdown("**Accuracy** on the test images")
+        chart(figures.accuracy_bars([row for row, _ in rows], palette), "accuracy")
+    with right:
+        st.markdown("**Accuracy per class**, in per cent")
+        chart(figures.class_grid([row for row, _ in rows], entry.metrics["classes"], palette), "per-class")
+    st.caption("Teal: fused networks of one network's size; the one that is open has a frame. Hatched: the ensemble (all "
+               "networks run side by side) and the plain average of the weights, for comparison.")  # fmt: skip
+    table = pd.DataFrame([
+        {"network": row.name, "accuracy": row.accuracy, "loss": facts["loss"], "calibration error": facts["calibration_error"],
+         **dict(zip(entry.metrics["classes"], row.per_class, strict=True))}
+        for row, facts in rows
+    ])  # fmt: skip
+    per_cent = {name: st.column_config.NumberColumn(name, format="%.0f", help=f"Per cent of class {name} recognised.", width=48)
+                for name in entry.metrics["classes"]}  # fmt: skip
+    with st.expander("Show as table"):
+        st.dataframe(
+            table, hide_index=True, alt="Accuracy, loss, calibration error and accuracy per class of every network.",
+            column_config={
+                "network": st.column_config.TextColumn("network", pinned=True),
+                "accuracy": st.column_config.NumberColumn("accuracy %", format="%.1f", help="Per cent of the test images."),
+                "loss": st.column_config.NumberColumn("loss", format="%.3f", help="Mean cross entropy; lower is better."),
+                "calibration error": st.column_config.NumberColumn(
+                    "calibration error", format="%.3f",
+                    help="Mean gap between confidence and accuracy (15 bins); 0 is best. It is large for a network that is "
+                    "right more often than it claims, too."),
+                **per_cent,
+            },
+        )  # fmt: skip
+
+
+def measured(entry: jobs.Entry, known: list[jobs.Entry]) -> list[tuple[Network, dict[str, Any]]]:
+    """The rows of the accuracy figures: this run's networks, and the shipped fusions of the same parents."""
+    networks = entry.metrics["networks"]
+    rows = [(f"network {LETTERS[index % 26]}", "parent", networks[f"parent {index}"], False)
+            for index in range(len(entry.config["models"]))]  # fmt: skip
+    rows.append(("ensemble", "reference", networks["ensemble"], False))
+    if "average" in networks:
+        rows.append(("plain average", "reference", networks["average"], False))
+    same = [other for other in known if other.shipped and other.metrics
+            and all(other.config.get(name) == entry.config.get(name) for name in ("models", "data"))]  # fmt: skip
+    rows += [
+        (other.config["method"], "fused", other.metrics["networks"]["fused"], other.name == entry.name)
+        for other in same
+    ]
+    if entry.name not in [other.name for other in same]:
+        rows.append(
+            (
+                f"this run: {entry.config['method']}" if same else entry.config["method"],
+                "fused",
+                networks["fused"],
+                True,
+            )
+        )
+    return [
+        (Network(name, role, facts["accuracy"], facts["per_class"], chosen), facts)
+        for name, role, facts, chosen in rows
+    ]
+
+
+def chart(picture: figures.Picture, key: str) -> None:
+    """A picture with its alternative text."""
+    st.plotly_chart(picture.figure, key=key, theme=None, alt=picture.alt, config=figures.CONFIG, width="stretch")
+
+
+# --- downloads ------------------------------------------------------------------------------------
+
+
+def downloads(entry: jobs.Entry) -> None:
+    """The fused network, the levels, the whole record, and the run as a command or Python."""
+    st.header("Take it with you", anchor=False)
+    name = f"{entry.name}-{entry.config['method'].lower()}"
+    files = (
+        ("Fused network", "fused.safetensors", "safetensors", lambda: (entry.folder / "fused.safetensors").read_bytes(),
+         "The checkpoint with its configuration, classes and normalisation."),
+        ("Levels", "levels.csv", "csv", lambda: levels_csv(entry.folder), "One row per level: widths, errors, seconds."),
+        ("Run record", "record.zip", "zip", lambda: record_zip(entry.folder), "Everything that was recorded: configuration, "
+         "levels, network and measurements."),
+    )  # fmt: skip
+    with st.container(horizontal=True):
+        for label, ending, kind, read, words in files:
+            st.download_button(label, read, f"{name}-{ending}", key=f"get-{kind}", on_click="ignore", help=words,
+                               icon=":material/download:")  # fmt: skip
+    from retrofit_core.runs import RunConfig
+
+    fuse_form.copies(RunConfig.from_json(entry.config), training_of(entry), "the shown run")
+
+
+def levels_csv(folder: Path) -> bytes:
+    """The table of levels without the nested reports."""
+    return pd.read_parquet(folder / "levels.parquet").drop(columns="report").to_csv(index=False).encode()
+
+
+def record_zip(folder: Path) -> bytes:
+    """The record's files; the worker's own notes name this machine and stay here."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.iterdir()):
+            if path.is_file() and not path.name.startswith("worker."):
+                archive.write(path, f"{folder.name}/{path.name}")
+    return packed.getvalue()
+
+
+def training_of(entry: jobs.Entry) -> Any:
+    """The `TrainConfig` of a run's parents, where the app or `retrofit train` made them; else None."""
+    from retrofit_core.training.parents import TrainConfig
+
+    try:
+        return TrainConfig.from_json(entry.training) if entry.training else None
+    except ValueError:
+        return None

@@ -1,0 +1,322 @@
+"""What the form of a new fusion asks: the picks, presets of them, their place in the address, and the configs they make.
+
+No Streamlit here, and no torch before configs are made.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import PurePath
+from typing import Any
+
+NETWORKS = {"shipped": "shipped pair", "train": "train new ones", "own": "my own"}
+SPLITS = {
+    "sharded": "sharded: no class in two parts",
+    "dirichlet": "non-IID: unequal shares of every class",
+    "full": "full: everyone sees everything",
+    "twins": "permuted twins: one network, its neurons shuffled",
+}
+ARCHITECTURES = ("cnn", "mlp", "vgg11", "vgg13", "vgg16", "resnet18", "resnet34", "vit-small", "vit")
+SCALES = {"0.5": "half", "1": "normal", "2": "double"}
+FUSED = {"first": "as network A", **SCALES}
+#: What a scale multiplies; the suffixes are those of the library's presets.
+CNN_WIDTHS, MLP_WIDTH = (16, 32, 32), 256
+SUFFIXES = {"0.5": "-half", "1": "", "2": "-double"}
+RECIPES = {"small": "small", "cifar": "cifar", "paper": "the paper's", "imagenet": "imagenet"}
+METHODS = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
+IMPORTANCE = ("uniform", "conductance", "deeplift")
+SETTINGS = {"default": "ours", "paper": "the paper's"}
+MOST_PARENTS, MOST_SAMPLES, MOST_EPOCHS, MOST_SEED, MOST_SIZE, MOST_CHANNELS = 12, 100_000, 1000, 9999, 1024, 64
+LONGEST = 2000  # characters of a list of files in the address
+
+
+@dataclass(frozen=True)
+class Picks:
+    """Everything the form asks. Fields that a choice of networks does not use keep their values and decide nothing."""
+
+    networks: str = "train"
+    data: str = "digits"
+    mean: tuple[float, ...] = ()
+    """Normalisation of a data set that is not known by name, one number or one a channel"""
+    std: tuple[float, ...] = ()
+    size: int = 0
+    """Images are brought to so many pixels a side; 0 for their own size"""
+    arch: str = "cnn"
+    parents: int = 2
+    widths: tuple[str, ...] = ()
+    """A scale for each parent; () for normal ones"""
+    fused: str = "first"
+    split: str = "sharded"
+    ratio: float = 0.2
+    recipe: str = "small"
+    epochs: int = 0
+    """0 for the recipe's own number"""
+    split_seed: int = 0
+    method: str = "KF-Linear"
+    importance: str = "conductance"
+    samples: int = 400
+    fusion_seed: int = 0
+    settings: str = "default"
+    files: tuple[str, ...] = ()
+    rows: str = ""
+    """Splits file of own checkpoints"""
+    target: str = ""
+    """Fused architecture for own checkpoints: a preset of the library or a JSON spec"""
+
+    def scales(self) -> tuple[str, ...]:
+        """One scale for each parent, normal where nothing was said."""
+        return (*self.widths[: self.parents], *["1"] * (self.parents - len(self.widths)))
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A starting point that is worth a look."""
+
+    title: str
+    sentence: str
+    picks: Picks
+
+
+PRESETS: dict[str, Preset] = {
+    "shipped": Preset(
+        "The shipped pair",
+        "Two trained networks that come with the workbench, each blind to half of the digits. Nothing is trained: the "
+        "fusion takes seconds.",
+        Picks(networks="shipped", split_seed=1),
+    ),
+    "sharded": Preset(
+        "Sharded digits",
+        "Train two small networks, each on five digits that the other never sees; then fuse them into one that knows "
+        "all ten.",
+        Picks(),
+    ),
+    "four": Preset(
+        "Non-IID, four ways",
+        "Four networks get very unequal shares of every digit. Pairing neurons one to one stops at two networks; "
+        "clustering them does not.",
+        Picks(parents=4, split="dirichlet", samples=200),
+    ),
+    "twins": Preset(
+        "Permuted twins",
+        "One network, and the same network with its neurons in another order. Plain averaging ruins them; fusion must "
+        "find the order and lose nothing.",
+        Picks(split="twins", method="HF-Linear", importance="uniform"),
+    ),
+    "widths": Preset(
+        "Different widths",
+        "A network of normal width and one of half the width. They cannot be averaged at all; clustering fuses them "
+        "into the first one's shape.",
+        Picks(split="dirichlet", widths=("1", "0.5")),
+    ),
+    "compress": Preset(
+        "Compress one network",
+        "One network of double width, fused with nobody: its neurons are clustered into a network of normal width.",
+        Picks(parents=1, split="full", widths=("2",), fused="1"),
+    ),
+    "own": Preset(
+        "Bring your own",
+        "Your checkpoints, from a folder of this machine or uploaded, and the data set they were trained on.",
+        Picks(networks="own", importance="uniform"),
+    ),
+}
+FIRST = "shipped"
+
+
+# --- the address ----------------------------------------------------------------------------------
+
+
+def _one_of(known: Mapping[str, Any] | tuple[str, ...]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in known:
+            raise ValueError(f"it is one of {', '.join(known)}")
+        return text
+
+    return read
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not least <= int(text[:12]) <= most:
+            raise ValueError(f"it is a whole number from {least} to {most}")
+        return int(text)
+
+    return read
+
+
+def _ratio(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.01 <= value <= 1:
+        raise ValueError("it is a number from 0.01 to 1")
+    return round(value, 2)
+
+
+def _scales(text: str) -> tuple[str, ...]:
+    found = tuple(text.split(","))
+    if len(found) > MOST_PARENTS or set(found) - set(SCALES):
+        raise ValueError(f"it is a list of {', '.join(SCALES)}, one for each network")
+    return found
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        values = tuple(float(word) for word in text.split(",") if word.strip())
+    except ValueError:
+        values = (math.nan,)
+    if not all(map(math.isfinite, values)) or len(values) > MOST_CHANNELS:
+        raise ValueError("it is a list of numbers such as 0.49,0.48,0.45")
+    return values
+
+
+def _path(text: str) -> str:
+    if len(text) > LONGEST or "\0" in text:
+        raise ValueError(f"it is a path of up to {LONGEST} characters")
+    return text
+
+
+READERS: dict[str, Callable[[str], Any]] = {
+    "networks": _one_of(NETWORKS), "data": _path, "mean": _numbers, "std": _numbers,
+    "size": _whole(0, MOST_SIZE), "arch": _one_of(ARCHITECTURES), "parents": _whole(1, MOST_PARENTS),
+    "widths": _scales, "fused": _one_of(FUSED), "split": _one_of(SPLITS), "ratio": _ratio, "recipe": _one_of(RECIPES),
+    "epochs": _whole(0, MOST_EPOCHS), "split_seed": _whole(0, MOST_SEED), "method": _one_of(METHODS),
+    "importance": _one_of(IMPORTANCE), "samples": _whole(10, MOST_SAMPLES), "fusion_seed": _whole(0, MOST_SEED),
+    "settings": _one_of(SETTINGS), "files": lambda text: tuple(filter(None, _path(text).split("|"))), "rows": _path,
+    "target": _path,
+}  # fmt: skip
+#: Parameters of the address that belong to the form.
+NAMES = ("preset", *(name.replace("_", "-") for name in READERS))
+
+
+def read_address(address: Mapping[str, str]) -> tuple[str, Picks, list[str]]:
+    """The preset, the picks, and a sentence for each parameter that made no sense and was left out."""
+    ignored = []
+    preset = address.get("preset", FIRST)
+    if preset not in PRESETS:
+        ignored.append(f"Ignored preset={preset[:60]} in the address: no such preset. Shown instead: {FIRST}.")
+        preset = FIRST
+    found = {}
+    for name, read in READERS.items():
+        text = address.get(name.replace("_", "-"))
+        if text is None:
+            continue
+        try:
+            found[name] = read(text)
+        except ValueError as error:
+            default = _written(getattr(PRESETS[preset].picks, name)) or "nothing"
+            shown = f"{name.replace('_', '-')}={text[:60]}"
+            ignored.append(f"Ignored {shown} in the address: {error}. Shown instead: {default}.")
+    return preset, replace(PRESETS[preset].picks, **found), ignored
+
+
+def write_address(preset: str, picks: Picks) -> dict[str, str]:
+    """The inverse of `read_address`; what is as in the preset is left out."""
+    base = PRESETS[preset].picks
+    named = {} if preset == FIRST else {"preset": preset}
+    changed = {field.name: getattr(picks, field.name) for field in fields(Picks)
+               if getattr(picks, field.name) != getattr(base, field.name)}  # fmt: skip
+    return named | {name.replace("_", "-"): _written(value, name) for name, value in changed.items()}
+
+
+def _written(value: Any, name: str = "") -> str:
+    if isinstance(value, tuple):
+        return ("|" if name == "files" else ",").join(map(str, value))
+    return str(value)
+
+
+# --- configs --------------------------------------------------------------------------------------
+
+
+def architecture(arch: str, scale: str, inputs: int, classes: int) -> str:
+    """What `retrofit train --arch` takes for an architecture at a scale of its widths.
+
+    Args:
+        inputs: values in an image.
+    Raises:
+        ValueError: this architecture comes in one width only.
+    """
+    if scale == "1":
+        return arch
+    if arch == "cnn":
+        return json.dumps({"architecture": "cnn", "widths": [round(float(scale) * width) for width in CNN_WIDTHS]})
+    if arch == "mlp":
+        return json.dumps({"architecture": "mlp", "sizes": [inputs, round(float(scale) * MLP_WIDTH), classes]})
+    if arch.startswith("vgg"):
+        return arch + SUFFIXES[scale]
+    raise ValueError(f"{arch} comes in normal width only. Take cnn, mlp or a vgg for other widths.")
+
+
+def training(picks: Picks, inputs: int, classes: int) -> Any:
+    """The `TrainConfig` of the parents, or None where none are trained.
+
+    Raises:
+        ValueError: what is asked cannot be trained.
+    """
+    if picks.networks != "train":
+        return None
+    from retrofit_core.training.parents import TrainConfig
+
+    twins = picks.split == "twins"
+    if twins and picks.parents < 2:
+        raise ValueError("twins are at least two networks: set the number of networks to 2 or more.")
+    drawn: dict[str, Any] = {"ratio": picks.ratio} if picks.split == "dirichlet" else {}
+    archs = [architecture(picks.arch, scale, inputs, classes) for scale in picks.scales()]
+    if twins and len(set(archs)) > 1:
+        raise ValueError("twins have the same widths: set all networks to one width.")
+    return TrainConfig(
+        data=picks.data, arch=tuple(archs[:1] if len(set(archs)) == 1 else archs), parts=picks.parents, twins=twins,
+        split="full" if twins else picks.split, recipe=picks.recipe, epochs=picks.epochs or None, seed=picks.split_seed,
+        **_pixels(picks), **drawn,
+    )  # fmt: skip
+
+
+def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
+    """The `RunConfig` of the fusion, with everything that the pictures need.
+
+    Args:
+        parents: what `training` returned.
+    Raises:
+        ValueError: what is asked makes no sense.
+    """
+    from retrofit_core.runs import RunConfig
+
+    chosen = {"method": picks.method, "importance": picks.importance, "samples": picks.samples,
+              "seed": picks.fusion_seed, "preset": picks.settings, "evaluate": True, "analyse": True}  # fmt: skip
+    if picks.networks == "shipped":
+        from retrofit_app import bundle
+
+        config = bundle.config(picks.method)
+        return replace(config, **chosen)
+    if picks.networks == "own":
+        return _fusion_of_files(picks, chosen)
+    target = None if picks.fused == "first" else architecture(picks.arch, picks.fused, inputs, classes)
+    folder = f"parents-{parents.key()}"
+    models = tuple(f"{folder}/parent-{index}.safetensors" for index in range(picks.parents))
+    return RunConfig(
+        models=models, data=picks.data, splits=f"{folder}/splits.json", target=target, **_pixels(picks), **chosen
+    )
+
+
+def _pixels(picks: Picks) -> dict[str, Any]:
+    """How the images are read, where that was said."""
+    return {"mean": picks.mean or None, "std": picks.std or None, "size": picks.size or None}
+
+
+def _fusion_of_files(picks: Picks, chosen: dict[str, Any]) -> Any:
+    from retrofit_core.runs import RunConfig
+
+    if not picks.files:
+        raise ValueError("name or upload at least one checkpoint: two or more to fuse, one to compress.")
+    rows = {"splits": picks.rows} if picks.rows else {"fusion_from": "iid"}
+    if not picks.rows and picks.importance != "uniform":
+        rows["importance_data"] = "fusion"
+    return RunConfig(
+        models=picks.files, data=picks.data, target=picks.target or None, **_pixels(picks), **rows, **chosen
+    )
+
+
+def title(path: str) -> str:
+    """A data set or a file by its last name, without the folders it lies in."""
+    return PurePath(path).name or path

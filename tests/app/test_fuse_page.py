@@ -1,0 +1,243 @@
+"""The first page's logic, without a browser."""
+
+import dataclasses
+import json
+import time
+
+import pytest
+from retrofit_app import bundle, figures, jobs, presets
+from streamlit.testing.v1 import AppTest
+
+from retrofit_core import runs
+from retrofit_core.importance import IMPORTANCE
+from retrofit_core.methods import METHODS
+
+MAIN = str(jobs.BUNDLED.parent / "main.py")
+
+
+def open_page(**address) -> AppTest:
+    page = AppTest.from_file(MAIN, default_timeout=60)
+    for name, value in address.items():
+        page.query_params[name] = value
+    return page.run()
+
+
+def words(page: AppTest) -> str:
+    return "\n".join(element.value for kind in (page.title, page.markdown, page.caption) for element in kind)
+
+
+@pytest.fixture(autouse=True)
+def own_runs(runs_folder):
+    return runs_folder
+
+
+def button(page: AppTest, key: str):
+    return next(found for found in page.button if found.key == key)
+
+
+def keys(page: AppTest) -> set[str]:
+    return {found.key for found in page.button}
+
+
+def errors(page: AppTest) -> str:
+    return " ".join(element.value for element in [*page.error, *page.warning])
+
+
+def test_first_page_shows_the_shipped_fusion(shipped):
+    page = open_page()
+    assert not page.error and not page.exception and not page.warning
+    assert page.title[0].value == "Two half-blind networks, one that sees it all"
+    networks = shipped.metrics["networks"]
+    for name in ("parent 0", "parent 1", "ensemble", "average", "fused"):
+        assert figures.percent(networks[name]["accuracy"]) in words(page)
+    assert list(page.dataframe[0].value["network"]) == ["network A", "network B", "ensemble", "plain average", *METHODS]
+    assert "PCA hides" in words(page)
+    assert [found.label for found in page.get("download_button")] == ["Fused network", "Levels", "Run record"]
+
+
+def test_nonsense_in_the_address_is_named():
+    page = open_page(run="gone", preset="nope", parents="99", ratio="zero", method="Magic", **{"split-seed": "-1"})
+    found = errors(page)
+    assert all(
+        part in found for part in ("run=gone", "preset=nope", "parents=99", "ratio=zero", "method=Magic", "seed=-1")
+    )
+    assert page.title[0].value.startswith("Two half-blind")
+    assert not button(page, "start").disabled  # what is left is the shipped preset
+
+
+def test_form_offers_every_method_and_importance():
+    page = open_page()
+    assert page.selectbox(key="new-method").options == list(METHODS)
+    assert set(page.selectbox(key="new-importance").options) == set(IMPORTANCE)
+
+
+def test_every_control_has_a_help_text():
+    for address in ({}, {"preset": "four"}, {"preset": "own", "data": "../nowhere"}):
+        page = open_page(**address)
+        for kind in (page.selectbox, page.number_input, page.text_input, page.text_area, page.button):
+            assert all(control.help for control in kind), [control.label for control in kind if not control.help]
+
+
+@pytest.mark.parametrize("preset", [name for name in presets.PRESETS if name != "own"])
+def test_presets_can_be_started_and_show_who_gets_what(preset):
+    page = open_page(preset=preset)
+    assert not page.error, errors(page)
+    assert not button(page, "start").disabled
+    strip = next(found.proto.body for found in page.get("html") if "retrofit-split" in found.proto.body)
+    rows = strip.count("class='name'")
+    assert rows == {"four": 4, "compress": 1}.get(preset, 2)
+    assert any("takes about" in element.value for element in page.markdown)
+
+
+def test_a_pick_goes_into_the_address_and_the_preview_follows():
+    page = open_page(preset="sharded")
+
+    def strip() -> str:
+        return next(found.proto.body for found in page.get("html") if "retrofit-split" in found.proto.body)
+
+    before = strip()
+    page.number_input(key="new-split_seed").set_value(3).run()
+    assert page.query_params["split-seed"] == "3" and strip() != before
+    page.number_input(key="new-parents").set_value(5).run()
+    assert page.query_params["parents"] == "5" and strip().count("class='name'") == 5
+    assert page.query_params["preset"] == "sharded"
+    page.number_input(key="new-split_seed").set_value(0).run()
+    assert "split-seed" not in page.query_params  # as in the preset
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ({"preset": "four", "method": "HF-Linear"}, ["hungarian", "KF-Linear works here"]),
+        ({"preset": "widths", "method": "HF-Gradient"}, ["widths", "KF-Gradient"]),
+        ({"preset": "sharded", "parents": "11"}, ["10 classes cannot serve 11"]),
+        ({"preset": "twins", "parents": "1"}, ["at least two"]),
+        ({"preset": "twins", "widths": "1,2"}, ["one width"]),
+        ({"preset": "sharded", "arch": "vit-small", "method": "KF-Linear"}, ["KF-Gradient"]),
+        ({"preset": "sharded", "arch": "resnet18", "widths": "2"}, ["normal width only"]),
+        ({"preset": "sharded", "samples": "100000"}, ["samples"]),
+        ({"preset": "own"}, ["name or upload"]),
+        ({"preset": "own", "files": "gone.safetensors"}, ["no checkpoint"]),
+        ({"preset": "sharded", "data": "../nowhere"}, ["no folder"]),
+    ],
+    ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_what_cannot_work_is_refused_before_the_start(address, says):
+    page = open_page(**address)
+    found = next(error.value for error in page.error if error.value.startswith("This cannot be started"))
+    assert all(part in found for part in says), found
+    assert button(page, "start").disabled and str(jobs.runs_folder()) not in found
+
+
+def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sleeper):
+    page = open_page(preset="sharded")
+    button(page, "start").click().run()
+    key = page.query_params["run"]
+    config = runs.read_config(runs_folder / key)
+    assert config.analyse and config.evaluate and config.models[0].endswith("/parent-0.safetensors")
+    assert (runs_folder / key / "worker.json").exists()
+    assert (runs_folder / config.models[0]).with_name("training.json").exists()
+    # The same work by hand has the same key.
+    preset, picks, _ = presets.read_address({"preset": "sharded"})
+    assert preset == "sharded" and presets.fusion(picks, presets.training(picks, 64, 10), 64, 10).key() == key
+    again = open_page(run=key)  # a reload: a new session finds the run by its address
+    assert again.title[0].value == "Your fusion is going on"
+    assert "start" not in keys(again)
+    button(again, "cancel").click().run()
+    assert (runs_folder / key / "cancel").exists()
+    other = open_page(preset="twins")
+    assert button(other, "start").disabled and "still going on" in " ".join(info.value for info in other.info)
+
+
+def test_settings_that_were_run_before_open_the_run(runs_folder, sleeper, monkeypatch):
+    known = jobs.read_entry(jobs.BUNDLED / "hf-linear", shipped=True)
+    _, picks, _ = presets.read_address({"method": "HF-Linear"})
+    same = dataclasses.replace(known, config=presets.fusion(picks, None, 64, 10).to_json())
+    entries = [jobs.read_entry(jobs.BUNDLED / "kf-linear", shipped=True), same]
+    monkeypatch.setattr(jobs, "entries", lambda folder=None: (entries, []))
+    page = open_page(method="HF-Linear")
+    assert button(page, "start").label == "Open that run"
+    button(page, "start").click().run()
+    assert page.query_params["run"] == "hf-linear" and not runs_folder.exists()
+
+
+def test_own_checkpoints_are_described_before_anything_runs():
+    files = "|".join(str(jobs.BUNDLED / name) for name in bundle.PARENTS)
+    page = open_page(preset="own", files=files)
+    assert not page.error, errors(page)
+    told = words(page)
+    assert "A, parent-0.safetensors: cnn (16, 32, 32)" in told and "5 of 10 classes" in told
+    assert not button(page, "start").disabled
+    with_rows = open_page(preset="own", files=files, rows=str(jobs.BUNDLED / "splits.json"), importance="conductance")
+    assert not with_rows.error and not button(with_rows, "start").disabled
+
+
+def test_uploads_are_checked_and_kept_by_content(runs_folder):
+    page = open_page(preset="own")
+    content = (jobs.BUNDLED / bundle.PARENTS[0]).read_bytes()
+    page.file_uploader[0].set_value(("../../evil.safetensors", content, "application/octet-stream")).run()
+    assert page.query_params["files"].startswith("uploads/")
+    stored = list(runs_folder.rglob("*.safetensors"))
+    assert [path.parent.name for path in stored] == ["uploads"] and stored[0].read_bytes() == content
+    page.file_uploader[0].set_value(("net.safetensors", content[:-4], "application/octet-stream")).run()
+    assert "incomplete" in errors(page) and len(list(runs_folder.rglob("*.safetensors"))) == 1
+    button(page, "new-forget").click().run()
+    assert not list(runs_folder.rglob("*.safetensors")) and "files" not in page.query_params
+
+
+def test_runs_can_be_deleted_and_brought_back(runs_folder):
+    key = stopped(runs_folder, state="cancelled", levels_done=1, levels=4)
+    page = open_page(run=key)
+    button(page, f"delete-{key}").click().run()
+    assert not (runs_folder / key).exists() and "run" not in page.query_params
+    assert page.title[0].value.startswith("Two half-blind")
+    button(page, "undo").click().run()
+    assert (runs_folder / key / "config.json").exists() and f"open-{key}" in keys(page)
+
+
+def stopped(runs_folder, **status):
+    config = bundle.config("KF-Linear", seed=8)
+    folder = runs_folder / config.key()
+    runs.create(folder, config)
+    (folder / "status.json").write_text(json.dumps({"schema": 1, "updated": time.time(), "pid": 2**22 - 1, **status}))
+    return config.key()
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (
+            {"state": "failed", "error": "level 'x' is broken.", "levels_done": 1, "levels": 4},
+            "Failed: level 'x' is broken. 1 of 4",
+        ),
+        ({"state": "cancelled", "levels_done": 2, "levels": 4}, "Cancelled. 2 of 4 levels"),
+        ({"state": "running", "level": 1, "levels": 4}, "killed"),
+    ],
+    ids=["failed", "cancelled", "killed"],
+)  # fmt: skip
+def test_a_run_that_ended_early_says_why_and_can_go_on(runs_folder, sleeper, status, says):
+    page = open_page(run=stopped(runs_folder, **status))
+    assert says in " ".join(element.value for element in [*page.error, *page.warning])
+    button(page, "resume").click().run()
+    assert page.title[0].value == "Your fusion is going on" and "cancel" in keys(page)
+
+
+def test_a_damaged_record_is_named_in_its_place(runs_folder):
+    config = bundle.config("KF-Linear", seed=9)
+    folder = runs_folder / config.key()
+    runs.create(folder, config)
+    (folder / "status.json").write_text(json.dumps({"schema": 1, "state": "done", "checksums": {}, "updated": 1.0}))
+    (folder / "metrics.json").write_text("{}")
+    page = open_page(run=config.key())
+    found = next(error.value for error in page.error if "levels are not shown" in error.value)
+    assert "missing from the record" in found and str(runs_folder) not in found
+
+
+def test_a_broken_page_says_so_without_paths(monkeypatch):
+    def broken(folder=None):
+        raise RuntimeError("no luck")
+
+    monkeypatch.setattr(jobs, "entries", broken)
+    page = open_page()
+    assert "no luck" in page.error[0].value
+    assert "no luck" in page.code[0].value and "/" not in page.code[0].value

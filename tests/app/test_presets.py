@@ -1,0 +1,74 @@
+"""The form's picks: in the address and back, and as configs."""
+
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from retrofit_app import bundle, presets
+from retrofit_app.presets import PRESETS, Picks
+
+from retrofit_core.architectures import build, fitted, parse
+from retrofit_core.importance import IMPORTANCE
+from retrofit_core.methods import METHODS
+from retrofit_core.training.recipes import RECIPES
+
+VALUES = {
+    "networks": st.sampled_from(list(presets.NETWORKS)), "arch": st.sampled_from(presets.ARCHITECTURES),
+    "parents": st.integers(1, 12), "widths": st.lists(st.sampled_from(list(presets.SCALES)), max_size=4).map(tuple),
+    "split": st.sampled_from(list(presets.SPLITS)), "ratio": st.integers(1, 100).map(lambda n: n / 100),
+    "samples": st.integers(10, 9999), "method": st.sampled_from(presets.METHODS), "fusion_seed": st.integers(0, 9999),
+    "files": st.lists(st.sampled_from(["a.safetensors", "b c.safetensors"]), max_size=2, unique=True).map(tuple),
+    "mean": st.lists(st.sampled_from([0.5, 0.25, -1.0]), max_size=3).map(tuple), "data": st.sampled_from(["digits", "../a"]),
+}  # fmt: skip
+
+
+@given(st.sampled_from(list(PRESETS)), st.builds(Picks, **VALUES))
+def test_the_address_brings_every_pick_back(preset, picks):
+    address = presets.write_address(preset, picks)
+    empty_list = {name for name in ("widths", "mean", "files") if not getattr(picks, name)}
+    found, again, ignored = presets.read_address(address)
+    assert found == preset
+    differing = {field.name for field in fields(Picks) if getattr(again, field.name) != getattr(picks, field.name)}
+    assert differing <= empty_list and not [sentence for sentence in ignored if not differing]
+    assert set(address) <= set(presets.NAMES)
+
+
+@given(st.dictionaries(st.sampled_from(presets.NAMES), st.text(max_size=30)))
+def test_no_address_breaks_the_form(address):
+    preset, picks, ignored = presets.read_address(address)
+    assert preset in PRESETS and 1 <= picks.parents <= presets.MOST_PARENTS and len(ignored) <= len(address)
+
+
+def test_presets_write_nothing_but_their_name():
+    for name, preset in PRESETS.items():
+        assert presets.write_address(name, preset.picks) == ({} if name == presets.FIRST else {"preset": name})
+
+
+def test_tables_say_what_the_library_knows():
+    assert set(presets.METHODS) == set(METHODS) and set(presets.IMPORTANCE) == set(IMPORTANCE)
+    assert set(presets.RECIPES) < set(RECIPES)
+    assert list(presets.CNN_WIDTHS) == build({"architecture": "cnn"}, seed=0).spec["widths"]
+    assert fitted(parse("mlp"), (1, 8, 8), 10)["sizes"][1] == presets.MLP_WIDTH
+
+
+@pytest.mark.parametrize("arch", ["cnn", "mlp", "vgg11"])
+@pytest.mark.parametrize("scale", presets.SCALES)
+def test_scaled_architectures_can_be_built(arch, scale):
+    spec = fitted(parse(presets.architecture(arch, scale, 64, 10)), (1, 8, 8), 10)
+    normal = fitted(parse(arch), (1, 8, 8), 10)
+    sizes = {name: sum(p.numel() for p in build(s, seed=0).parameters()) for name, s in (("own", spec), ("1", normal))}
+    assert (sizes["own"] > sizes["1"]) == (float(scale) > 1) and (sizes["own"] < sizes["1"]) == (float(scale) < 1)
+
+
+def test_configs_of_the_presets():
+    picks = PRESETS["shipped"].picks
+    assert presets.training(picks, 64, 10) is None
+    assert presets.fusion(picks, None, 64, 10) == bundle.config("KF-Linear")
+    twins = presets.training(PRESETS["twins"].picks, 64, 10)
+    assert twins.twins and twins.split == "full"
+    small = PRESETS["compress"].picks
+    config = presets.fusion(small, presets.training(small, 64, 10), 64, 10)
+    assert len(config.models) == 1 and config.target == "cnn"
+    uneven = presets.training(PRESETS["widths"].picks, 64, 10)
+    assert len(set(uneven.arch)) == 2

@@ -1,0 +1,71 @@
+"""Data sets that are found, and uploads that nobody has to trust."""
+
+import json
+import struct
+
+import pytest
+from retrofit_app import bundle, jobs, sources
+
+
+def packed(header: bytes, data: bytes = b"") -> bytes:
+    return struct.pack("<Q", len(header)) + header + data
+
+
+GOOD = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+
+
+def test_data_sets_are_found_beside_the_runs_and_where_the_variable_says(runs_folder, tmp_path, monkeypatch):
+    (tmp_path / "data" / "mnist").mkdir(parents=True)
+    (tmp_path / "data" / ".hidden").mkdir()
+    (tmp_path / "data" / "notes.txt").touch()
+    elsewhere = tmp_path.parent / f"{tmp_path.name}-elsewhere"
+    (elsewhere / "cifar10").mkdir(parents=True)
+    monkeypatch.setenv(sources.VARIABLE, str(elsewhere))
+    assert sources.found() == ["digits", "../data/mnist", str(elsewhere / "cifar10")]
+
+
+def test_names_lead_back_to_the_same_place(runs_folder, tmp_path):
+    for path in (tmp_path / "data" / "mnist", tmp_path.parent / "other"):
+        assert sources.located(sources.named(path)) == str(path)
+    assert sources.located("digits") == "digits"
+
+
+def test_an_upload_is_kept_under_its_content_and_only_that_can_be_deleted(runs_folder):
+    content = (jobs.BUNDLED / bundle.PARENTS[0]).read_bytes()
+    name = sources.keep(content)
+    assert sources.keep(content) == name and sources.is_upload(name)
+    assert (runs_folder / name).read_bytes() == content
+    (runs_folder / "victim.safetensors").touch()
+    for other in ("victim.safetensors", "uploads/../victim.safetensors", "uploads/x.safetensors"):
+        sources.forget(other)
+    assert (runs_folder / "victim.safetensors").exists()
+    sources.forget(name)
+    assert not (runs_folder / name).exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "no header"),
+        (b"PK\x03\x04" * 10, "no header"),
+        (packed(b"{}"), "incomplete"),
+        (packed(b"not json at all"), "damaged"),
+        (packed(b"[1, 2]"), "damaged"),
+        (packed(b"[" * 100_000), "damaged"),
+        (packed(GOOD, b"12"), "incomplete"),
+        (packed(GOOD, b"12345"), "incomplete"),
+        (struct.pack("<Q", 2**63) + GOOD, "no header"),
+        (packed(b'{"w": {"data_offsets": "ab"}}'), "damaged"),
+    ],
+)
+def test_uploads_that_are_no_checkpoints_are_refused(runs_folder, content, says):
+    with pytest.raises(ValueError, match=says):
+        sources.keep(content)
+    assert not runs_folder.exists()
+
+
+def test_a_whole_upload_passes_and_a_huge_one_does_not(monkeypatch):
+    sources.check(packed(GOOD, b"1234"))
+    monkeypatch.setattr(sources, "LARGEST_UPLOAD", 10)
+    with pytest.raises(ValueError, match="limit"):
+        sources.check(packed(GOOD, b"1234"))
