@@ -6,7 +6,25 @@ import streamlit as st
 from retrofit_app import jobs, state
 
 HERE = Path(__file__).parent
-PAGES = {"Work": [st.Page(HERE / "views" / "fuse.py", title="Fuse", default=True)]}
+PAGES = [
+    st.Page(HERE / "views" / "fuse.py", title="Fuse", icon=":material/merge:", default=True),
+    st.Page(HERE / "views" / "levels.py", title="Levels", icon=":material/stacks:"),
+]
+#: What another run may not have: it is kept only where the other run fused the same networks.
+OF_A_RUN = ("level", "seed", "neuron", "pick", "mark")
+
+
+def menu() -> None:
+    """Links to the pages that carry the run. Streamlit's own menu would drop it from the address."""
+    for other in PAGES:
+        st.page_link(other, query_params=state.parameters("run"), width="stretch")
+
+
+def change_run(by_name: dict[str, jobs.Entry], before: jobs.Entry) -> None:
+    """The picker's callback: one change of the address."""
+    chosen = by_name[st.session_state.run]
+    same = all(chosen.config.get(name) == before.config.get(name) for name in ("models", "target", "boundaries"))
+    state.change(run=chosen.name, **({} if same else state.defaults(OF_A_RUN)))
 
 
 def pick_run() -> None:
@@ -18,12 +36,14 @@ def pick_run() -> None:
     by_name = {entry.name: entry for entry in known}
     chosen = state.choice("run", list(by_name), first, "run")
     with st.sidebar:
+        menu()
         st.selectbox(
             "Run",
             list(by_name),
             key="run",
             format_func=lambda name: state.label(by_name[name]),
-            on_change=state.written("run", first),
+            on_change=change_run,
+            args=(by_name, by_name[chosen]),
             help="Finished and current runs: the shipped ones, then those of your runs folder (`retrofit app --runs "
             "FOLDER`, and what `retrofit fuse --record` writes there), newest first.",
         )
@@ -44,7 +64,7 @@ def show() -> None:
     page.run()
 
 
-page = st.navigation(PAGES, position="sidebar")
+page = st.navigation(PAGES, position="hidden")
 st.set_page_config(page_title=page.title, page_icon=str(HERE / "static" / "favicon.png"), layout="wide")
 # Streamlit leaves 6 rem above and 5 rem beside the content, half of a projector's first screen.
 st.html("<style>.stMainBlockContainer{padding:3rem clamp(1rem,3vw,3rem) 4rem;max-width:1180px}</style>")

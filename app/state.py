@@ -3,13 +3,15 @@
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import streamlit as st
 from retrofit_app import jobs
+from retrofit_app.address import Field, canonical, merged, option, settle
 from retrofit_app.figures import DARK, LIGHT, Palette, percent
 
 STATES = {"created": "starting", "running": "in progress"}
@@ -20,18 +22,66 @@ def palette() -> Palette:
     return DARK if st.context.theme.type == "dark" else LIGHT
 
 
-def choice(name: str, options: Sequence[str], default: str, what: str) -> str:
-    """The value of a URL parameter, which is the truth; the widget with the key `name` is set to it.
+def sync(fields: Sequence[Field]) -> dict[str, str]:
+    """The values of a page's parameters; the widgets with these keys are set to them. Call it before the widgets.
 
-    A value that is no option is removed, and a line says so. The default is not written: clean addresses stay clean.
+    What the address says and cannot be shown is named in a line, and stays in the address until the next change: to
+    rewrite it here would put another entry in front of it, and Back would lead nowhere.
     """
-    asked = st.query_params.get(name)
-    if asked is not None and asked not in options:
-        st.warning(f"Ignored {name}={asked[:60]} in the address: no such {what}. Shown instead: {default}.")
-        del st.query_params[name]
-        asked = None
-    st.session_state[name] = asked or default
-    return st.session_state[name]
+    known, seen = _known(), _seen()
+    known.update({field.name: field for field in fields})
+    url = _url()
+    shown = st.session_state.setdefault("_shown", {})
+    held = {field.name: st.session_state.get(field.name) for field in fields}
+    settled = settle(fields, url, seen, {name: value for name, value in held.items() if value != shown.get(name)})
+    shown.update(settled.values)
+    for sentence in settled.ignored:
+        st.warning(sentence)
+    st.session_state.update(settled.values)
+    for field in fields:
+        seen[field.name] = url.get(field.name, [])
+    if settled.moved:
+        _write(fields, settled.address)
+    return settled.values
+
+
+def change(**values: str) -> None:
+    """Set parameters and their widgets: one entry in the history. For callbacks, which run before the page."""
+    known = _known()
+    fields = [known[name] for name in values]
+    st.session_state.update(values)
+    st.session_state.setdefault("_shown", {}).update(values)
+    _write(fields, canonical(fields, values))
+
+
+def changed(name: str) -> None:
+    """A widget's callback: write its new value. A control that was emptied keeps what it had."""
+    value = st.session_state[name]
+    if value is None:
+        st.session_state[name] = (_seen().get(name) or [_known()[name].default])[-1]
+    else:
+        change(**{name: value})
+
+
+def link() -> str:
+    """This page's address with all that was chosen, to be copied."""
+    parameters = {name: texts[-1] for name, texts in _url().items() if texts}
+    return (st.context.url or "") + (f"?{urlencode(parameters)}" if parameters else "")
+
+
+def parameters(*names: str) -> dict[str, str]:
+    """Those of these parameters that the address holds, for a link to another page."""
+    return {name: texts[-1] for name, texts in _url().items() if texts and name in names}
+
+
+def defaults(names: Sequence[str]) -> dict[str, str]:
+    """The defaults of those of these parameters that a page has used."""
+    return {name: field.default for name, field in _known().items() if name in names}
+
+
+def choice(name: str, options: Sequence[str], default: str, what: str) -> str:
+    """The value of one URL parameter with a list of possible values; see `sync`."""
+    return sync([option(name, options, default, what)])[name]
 
 
 def written(name: str, default: str) -> Callable[[], None]:
@@ -44,11 +94,30 @@ def written(name: str, default: str) -> Callable[[], None]:
 
 
 def open_in_url(name: str, value: str, default: str | None = None) -> None:
-    """Set a URL parameter, or remove it where it has its default."""
-    if value == default:
-        st.query_params.pop(name, None)
-    else:
-        st.query_params[name] = value
+    """Set a URL parameter, or remove it where it has its default; on the next run the widgets follow the address."""
+    field = Field(name, default or "", lambda text: text, name)
+    st.query_params.from_dict(merged(_url(), [field], {} if value == default else {name: value}))
+
+
+def _known() -> dict[str, Field]:
+    return st.session_state.setdefault("_fields", {})
+
+
+def _seen() -> dict[str, list[str]]:
+    return st.session_state.setdefault("_seen", {})
+
+
+def _url() -> dict[str, list[str]]:
+    return {name: st.query_params.get_all(name) for name in st.query_params}
+
+
+def _write(fields: Sequence[Field], address: Mapping[str, str]) -> None:
+    """Several parameters in one message, which makes one entry in the history."""
+    whole, seen = merged(_url(), fields, address), _seen()
+    if whole != {name: texts[-1] for name, texts in _url().items()}:
+        st.query_params.from_dict(whole)
+    for field in fields:
+        seen[field.name] = [whole[field.name]] if field.name in whole else []
 
 
 def label(entry: jobs.Entry) -> str:

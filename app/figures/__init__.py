@@ -5,14 +5,69 @@ Colours, shapes and sizes follow one set of tokens (`palette`).
 """
 
 from .accuracy import Network, accuracy_bars, class_grid
+from .agreement import agreement_matrix, agreement_words, cluster_sizes, title
 from .cards import cards, class_card
-from .clusters import cluster_key, clusters, densest_cluster, mark_size, neighbour_hues
-from .levels import level_errors
+from .clusters import (
+    Neurons,
+    activations,
+    cluster_key,
+    clusters,
+    densest_cluster,
+    flow,
+    mark_size,
+    mixed_clusters,
+    neighbour_hues,
+    neurons,
+)
+from .fits import loss_curve, loss_plane, residual_bars
+from .levels import biggest_drop, errors_scatter, knowledge_strip, level_errors, worst_level
 from .palette import CONFIG, DARK, GLYPHS, LIGHT, SHAPES, TEXT, Palette
 from .picture import Picture, listing, number, percent
+from .single import activity_histogram, explained, fit_scatter, kept_histogram, members_words, score_histogram
 
 __all__ = [
-    "CONFIG", "DARK", "GLYPHS", "LIGHT", "SHAPES", "TEXT", "Network", "Palette", "Picture", "accuracy_bars", "cards",
-    "class_card", "class_grid", "cluster_key", "clusters", "densest_cluster", "level_errors", "listing", "mark_size",
-    "neighbour_hues", "number", "percent",
-]  # fmt: skip
+    "CONFIG",
+    "DARK",
+    "GLYPHS",
+    "LIGHT",
+    "Network",
+    "Neurons",
+    "Palette",
+    "Picture",
+    "SHAPES",
+    "TEXT",
+    "accuracy_bars",
+    "activations",
+    "activity_histogram",
+    "agreement_matrix",
+    "agreement_words",
+    "biggest_drop",
+    "cards",
+    "class_card",
+    "class_grid",
+    "cluster_key",
+    "cluster_sizes",
+    "clusters",
+    "densest_cluster",
+    "errors_scatter",
+    "explained",
+    "fit_scatter",
+    "flow",
+    "kept_histogram",
+    "knowledge_strip",
+    "level_errors",
+    "listing",
+    "loss_curve",
+    "loss_plane",
+    "mark_size",
+    "members_words",
+    "mixed_clusters",
+    "neighbour_hues",
+    "neurons",
+    "number",
+    "percent",
+    "residual_bars",
+    "score_histogram",
+    "title",
+    "worst_level",
+]

@@ -1,6 +1,8 @@
 """The neurons of a level as they are grouped."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from typing import Any
 
@@ -8,13 +10,83 @@ import numpy as np
 import plotly.graph_objects as go
 
 from .palette import GLYPHS, SHAPES, TEXT, Palette
-from .picture import Picture, layout
+from .picture import Picture, layout, number
 
 NEIGHBOURS = 8  # of a cluster's centroid, which must not share its hue
 QUANTILE, MARGIN = 0.94, 1.15  # the frame of the cluster picture: a few outliers must not squeeze the rest
 
 
-def clusters(level: Any, palette: Palette) -> Picture:
+@dataclass(frozen=True, eq=False)
+class Neurons:
+    """A level's m neurons as one grouping sees them."""
+
+    name: str
+    widths: tuple[int, ...]
+    points: np.ndarray
+    """(m, 2) principal components"""
+    explained: np.ndarray
+    """(2,) shares of the variance"""
+    labels: np.ndarray
+    """(m,) cluster of each neuron, 0..width-1"""
+    width: int
+    weights: np.ndarray
+    """(m,) importance in multiples of the mean"""
+
+    @cached_property
+    def parents(self) -> np.ndarray:
+        """(m,) parent of each neuron."""
+        return np.repeat(np.arange(len(self.widths)), self.widths)
+
+    @cached_property
+    def own(self) -> np.ndarray:
+        """(m,) number of each neuron within its parent."""
+        return np.concatenate([np.arange(width) for width in self.widths])
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """(width,) members of each cluster."""
+        return np.bincount(self.labels, minlength=self.width)
+
+    @cached_property
+    def densest(self) -> int | None:
+        """See `densest_cluster`."""
+        return densest_cluster(self.points, self.labels, self.weights)
+
+    @cached_property
+    def distances(self) -> np.ndarray:
+        """(m,) distance of each neuron to its cluster's centroid in the plane."""
+        total = np.bincount(self.labels, self.weights, self.width)
+        even = total[self.labels] <= 0  # members without importance count alike
+        weights = np.where(even, 1.0, self.weights)
+        sums = [np.bincount(self.labels, weights * axis, self.width) for axis in self.points.T]
+        counted = np.maximum(np.bincount(self.labels, weights, self.width), 1e-300)
+        centroids = np.stack(sums, axis=1) / counted[:, None]
+        return np.where(
+            self.counts[self.labels] == 1, 0.0, np.linalg.norm(self.points - centroids[self.labels], axis=1)
+        )
+
+    @property
+    def hidden(self) -> float:
+        """Share of the variance that the plane does not show."""
+        return max(0.0, 1 - float(self.explained[:2].sum()))
+
+
+def neurons(level: Any, labels: Any = None, scores: Any = None) -> Neurons:
+    """What the cluster pictures need of a `LevelReport`; by default as the run itself grouped it.
+
+    Args:
+        labels, scores: (m,) tensors of another grouping of the same neurons.
+    """
+    weights = (level.scores if scores is None else scores).double().numpy()
+    found = (level.labels if labels is None else labels).numpy()
+    return Neurons(
+        level.name, tuple(level.widths), level.coordinates.numpy()[:, :2], level.explained.numpy()[:2], found,
+        max(level.width, int(found.max()) + 1), weights / max(weights.mean(), 1e-300),
+    )  # fmt: skip
+
+
+def clusters(level: Any, palette: Palette, *, picked: Sequence[int] = (), marked: Sequence[int] = (),
+             whole: bool = False, drag: str | None = None, height: int = 430) -> Picture:  # fmt: skip
     """A level's neurons in the plane of their first two principal components, as grouped (the paper's cluster figure).
 
     Ink: the densest cluster (most members; on a tie the lowest mean distance to its centroid), with spokes to its
@@ -22,95 +94,171 @@ def clusters(level: Any, palette: Palette) -> Picture:
     parent. Area: importance in multiples of the mean. Neurons outside the frame stand open on its border.
 
     Args:
-        level: a `LevelReport`.
+        level: a `LevelReport`, or `Neurons`.
+        picked: neurons that stay bright while the others are dimmed.
+        marked: neurons with a ring.
+        whole: whether the frame holds every neuron.
+        drag: "lasso" or "select", to pick neurons; None leaves a finger's drag to the page.
     """
-    points = level.coordinates.numpy()[:, :2]  # (m, 2)
-    labels, parents = level.labels.numpy(), level.parents.numpy()
-    unit = mark_size(len(labels))
-    weights = level.scores.double().numpy()
-    weights = weights / max(weights.mean(), 1e-300)  # importance in multiples of uniform
-    sizes = np.clip(unit * np.sqrt(weights), 4, 26)
-    counts = np.bincount(labels, minlength=level.width)
-    densest = densest_cluster(points, labels, weights)
-    hue = neighbour_hues(points, labels, weights, len(palette.hues), first=densest)
-    centre, reach = _frame(points)
-    inside = (np.abs(points - centre) <= reach).all(1)
-    shown = np.clip(points, centre - reach, centre + reach)
+    seen = level if isinstance(level, Neurons) else neurons(level)
+    sizes = np.clip(mark_size(len(seen.labels)) * np.sqrt(seen.weights), 4, 26)
+    hue = neighbour_hues(seen.points, seen.labels, seen.weights, len(palette.hues), first=seen.densest)
+    centre, reach = _frame(seen.points, whole)
+    inside: np.ndarray = np.abs(seen.points - centre).max(axis=1) <= reach * (1 + 1e-9)
+    shown = np.clip(seen.points, centre - reach, centre + reach)
+    colours = np.array(palette.hues, dtype=object)[hue[seen.labels]]
+    colours[seen.counts[seen.labels] == 1] = palette.grey
+    members = seen.labels == seen.densest if seen.densest is not None else np.zeros(len(inside), dtype=bool)
+    colours[members] = palette.ink
 
     figure = go.Figure()
-    if densest is not None:
-        middle = _centroid(points, weights, labels == densest)
-        for x, y in points[(labels == densest) & inside]:
-            figure.add_scatter(x=[x, middle[0]], y=[y, middle[1]], mode="lines", hoverinfo="skip", showlegend=False,
-                               line={"color": palette.ink, "width": 0.8})  # fmt: skip
+    middle = _centroid(seen.points, seen.weights, members) if members.any() else None
+    if middle is not None:
+        figure.add_trace(_spokes(seen.points[members & inside], middle, palette))
     order = np.argsort(-sizes, kind="stable")  # large marks below, small above
-    layers = (counts[labels] == 1, (counts[labels] > 1) & (labels != densest), labels == densest)
-    for kind, layer in zip(("alone", "cluster", "densest"), layers, strict=True):
+    alone = seen.counts[seen.labels] == 1
+    for kind, layer in (("alone", alone), ("cluster", ~alone & ~members), ("densest", members)):
         for is_inside in (True, False):
             rows = order[(layer & (inside == is_inside))[order]]
             if len(rows):
-                figure.add_trace(
-                    _marks(kind, is_inside, rows, shown, sizes, parents, labels, weights, counts, hue, level, palette)
-                )
-        if kind == "cluster" and densest is not None:  # the centroid: above the other clusters, below its own members
+                figure.add_trace(_marks(kind, is_inside, rows, shown, sizes, colours, seen, palette, picked))
+        if kind == "cluster" and middle is not None:  # the centroid: above the other clusters, below its own members
             figure.add_scatter(x=[middle[0]], y=[middle[1]], mode="markers", hoverinfo="skip", showlegend=False,
                                marker={"symbol": "cross-thin", "size": 16, "color": palette.hues[5],
                                        "line": {"color": palette.hues[5], "width": 2.5}})  # fmt: skip
-    figure.update_layout(**layout(palette, height=430))
-    figure.update_layout(margin={"l": 28, "r": 8, "t": 8, "b": 34}, dragmode=False)
+    if len(marked):
+        figure.add_trace(_rings(np.asarray(marked, dtype=int), shown, sizes, seen, palette))
+    _square(figure, seen, centre, reach, palette, height)
+    figure.update_layout(dragmode=drag or False)
+    return Picture(figure, *_cluster_words(seen, int((~inside).sum())))
+
+
+def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
+    """The same plane before any grouping: one hue and shape per parent."""
+    seen = level if isinstance(level, Neurons) else neurons(level)
+    centre, reach = _frame(seen.points)
+    shown = np.clip(seen.points, centre - reach, centre + reach)
+    figure = go.Figure()
+    for parent in range(len(seen.widths)):
+        rows = np.flatnonzero(seen.parents == parent)
+        inside: np.ndarray = np.abs(seen.points[rows] - centre).max(axis=1) <= reach
+        shape, colour = SHAPES[parent % len(SHAPES)], palette.hues[parent % len(palette.hues)]
+        figure.add_scatter(
+            x=shown[rows, 0], y=shown[rows, 1], mode="markers", name=f"network {chr(65 + parent % 26)}",
+            customdata=seen.own[rows], hovertemplate="neuron %{customdata}<extra>%{fullData.name}</extra>",
+            marker={"symbol": [shape if is_inside else f"{shape}-open" for is_inside in inside.tolist()],
+                    "size": mark_size(len(seen.labels)) * 1.15, "color": colour,
+                    "line": {"color": [palette.outline if is_inside else colour for is_inside in inside.tolist()], "width": 1}},
+        )  # fmt: skip
+    _square(figure, seen, centre, reach, palette, height)
+    off = int((np.abs(seen.points - centre) > reach).any(1).sum())
+    figure.update_layout(showlegend=True, legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"},
+                         margin={"t": 34})  # fmt: skip
+    facts = f"{' + '.join(map(str, seen.widths))} neurons" + (f" · {off} off-scale" if off else "")
+    middles = [seen.points[seen.parents == parent].mean(0) for parent in range(len(seen.widths))]
+    apart = float(np.linalg.norm(middles[0] - middles[-1])) / max(float(seen.points.std()), 1e-300)
+    alt = (
+        f"Scatter plot of the neurons of level {seen.name} on two principal components, by parent: {facts}. The first and "
+        f"the last parent's centres are {number(apart)} standard deviations apart."
+    )
+    return Picture(figure, alt, f"{facts} · PCA hides {100 * seen.hidden:.0f}\N{NO-BREAK SPACE}%")
+
+
+def _spokes(points: np.ndarray, middle: np.ndarray, palette: Palette) -> go.Scatter:
+    """Hairlines from points to a centroid, as one line with gaps."""
+    x, y = (np.column_stack([points[:, axis], np.full(len(points), middle[axis]), np.full(len(points), np.nan)]).ravel()
+            for axis in (0, 1))  # fmt: skip
+    return go.Scatter(x=x, y=y, mode="lines", hoverinfo="skip", showlegend=False, connectgaps=False,
+                      line={"color": palette.ink, "width": 0.8})  # fmt: skip
+
+
+def _rings(rows: np.ndarray, shown: np.ndarray, sizes: np.ndarray, seen: Neurons, palette: Palette) -> go.Scatter:
+    names = [f"{chr(65 + parent % 26)}{own}" for parent, own in zip(seen.parents[rows], seen.own[rows], strict=True)]
+    return go.Scatter(
+        x=shown[rows, 0], y=shown[rows, 1], hoverinfo="skip", showlegend=False, cliponaxis=False,
+        mode="markers+text" if len(rows) <= 12 else "markers", text=names, textposition="top center",
+        textfont={"color": palette.accent, "size": TEXT},
+        marker={"symbol": "circle-open", "size": sizes[rows] + 9, "color": palette.accent,
+                "line": {"color": palette.accent, "width": 2}},
+    )  # fmt: skip
+
+
+def _square(figure: go.Figure, seen: Neurons, centre: np.ndarray, reach: float, palette: Palette, height: int) -> None:
+    figure.update_layout(**layout(palette, height=height))
+    figure.update_layout(margin={"l": 28, "r": 8, "t": 8, "b": 34})
     frame = {"showgrid": False, "zeroline": False, "showticklabels": False, "fixedrange": True, "mirror": True,
              "showline": True, "linecolor": palette.line, "ticks": "",
              "constrain": "domain", "constraintoward": "center"}  # fmt: skip
-    explained = level.explained.numpy()
     padding = reach * 1.06
     figure.update_xaxes(range=[centre[0] - padding, centre[0] + padding], **frame,
-                        title=_component_title(1, explained[0]))  # fmt: skip
+                        title=_component_title(1, seen.explained[0]))  # fmt: skip
     figure.update_yaxes(range=[centre[1] - padding, centre[1] + padding], scaleanchor="x",
-                        title=_component_title(2, explained[1]), **{**frame, "constraintoward": "top"})  # fmt: skip
-    alone, off = int((counts == 1).sum()), int((~inside).sum())
-    mixed = sum(len(set(parents[labels == cluster])) > 1 for cluster in range(level.width))
-    hidden = max(0.0, 1 - float(explained[:2].sum()))
-    largest = int(counts.max())
+                        title=_component_title(2, seen.explained[1]), **{**frame, "constraintoward": "top"})  # fmt: skip
+
+
+def _cluster_words(seen: Neurons, off: int) -> tuple[str, str]:
+    """Alternative text and caption."""
+    counts, largest = seen.counts, int(seen.counts.max())
+    mixed = mixed_clusters(seen)
     facts = [
-        f"{' + '.join(map(str, level.widths))} neurons in {level.width} clusters",
+        f"{' + '.join(map(str, seen.widths))} neurons in {seen.width} clusters",
         f"{mixed} with members of more than one parent",
-        f"densest {largest}" if densest is not None else "no cluster has more than one member",
-        f"{alone} alone",
+        f"densest {largest}" if largest > 1 else "no cluster has more than one member",
+        f"{int((counts == 1).sum())} alone",
     ] + ([f"{off} off-scale"] if off else [])
     alt = (
-        f"Scatter plot of the neurons of level {level.name} on two principal components: {', '.join(facts)}. "
-        f"The plane hides {100 * hidden:.0f} % of the variance."
+        f"Scatter plot of the neurons of level {seen.name} on two principal components: {', '.join(facts)}. "
+        f"The plane hides {100 * seen.hidden:.0f} % of the variance."
     )
-    return Picture(figure, alt, f"{' · '.join(facts)} · PCA hides {100 * hidden:.0f}\N{NO-BREAK SPACE}%")
+    return alt, f"{' · '.join(facts)} · PCA hides {100 * seen.hidden:.0f}\N{NO-BREAK SPACE}%"
 
 
-def _marks(kind: str, is_inside: bool, rows: np.ndarray, shown: np.ndarray, sizes: np.ndarray, parents: np.ndarray,
-           labels: np.ndarray, weights: np.ndarray, counts: np.ndarray, hue: np.ndarray, level: Any,
-           palette: Palette) -> go.Scatter:  # fmt: skip
-    first = np.cumsum([0, *level.widths])
-    shapes = [SHAPES[parent % len(SHAPES)] for parent in parents[rows]]
-    if kind == "densest":
-        colours = [palette.ink] * len(rows)
-    elif kind == "alone":
-        colours = [palette.grey] * len(rows)
-    else:
-        colours = [palette.hues[index] for index in hue[labels[rows]]]
+def mixed_clusters(seen: Neurons) -> int:
+    """How many clusters have members of more than one parent."""
+    table = np.zeros((seen.width, len(seen.widths)), dtype=bool)
+    table[seen.labels, seen.parents] = True
+    return int((table.sum(1) > 1).sum())
+
+
+def flow(before: Neurons, after: Neurons) -> str:
+    """Where the members of the densest cluster went: "63 → 81: 40 stayed, 23 left, 41 joined"."""
+    if before.densest is None or after.densest is None:
+        return "no cluster to follow"
+    left, right = before.labels == before.densest, after.labels == after.densest
+    stayed = int((left & right).sum())
+    return f"{left.sum()} → {right.sum()}: {stayed} stayed, {left.sum() - stayed} left, {right.sum() - stayed} joined"
+
+
+def _marks(kind: str, is_inside: bool, rows: np.ndarray, shown: np.ndarray, sizes: np.ndarray, colours: np.ndarray,
+           seen: Neurons, palette: Palette, picked: Sequence[int]) -> go.Scatter:  # fmt: skip
+    labels, parents = seen.labels[rows], seen.parents[rows]
+    shapes = [SHAPES[parent % len(SHAPES)] for parent in parents]
     outline = palette.paper if kind == "densest" else palette.outline
+    bright = np.flatnonzero(np.isin(rows, np.asarray(picked, dtype=int))) if len(picked) else None
     return go.Scatter(
         x=shown[rows, 0], y=shown[rows, 1], mode="markers", showlegend=False,
         # The neuron's number travels with the mark: positions in a trace mean nothing.
-        customdata=np.column_stack([rows, labels[rows], parents[rows], rows - first[parents[rows]],
-                                    counts[labels[rows]], weights[rows].round(3)]),
+        customdata=np.column_stack([rows, labels, parents, seen.own[rows], seen.counts[labels],
+                                    seen.weights[rows].round(3), _rounded(seen.distances[rows])]),
         marker={
             "symbol": [shape if is_inside else f"{shape}-open" for shape in shapes],
             "size": [size * (1.2 if shape == "cross" else 1) for size, shape in zip(sizes[rows], shapes, strict=True)],
-            "color": colours, "opacity": 0.55 if kind == "alone" and is_inside else 1,
-            "line": {"color": outline if is_inside else colours, "width": 1 if is_inside else 2},
+            "color": colours[rows], "opacity": 0.55 if kind == "alone" and is_inside and bright is None else 1,
+            "line": {"color": outline if is_inside else colours[rows], "width": 1 if is_inside else 2},
         },
+        selectedpoints=bright,
+        unselected={"marker": {"opacity": 0.12}},
         hovertemplate=("parent %{customdata[2]}, neuron %{customdata[3]}<br>cluster %{customdata[1]}, "
                        "%{customdata[4]} members<br>importance %{customdata[5]} × mean"
-                       + ("" if is_inside else "<br>off-scale") + "<extra></extra>"),
+                       "<br>%{customdata[6]} from its centroid" + ("" if is_inside else "<br>off-scale")
+                       + "<extra></extra>"),
     )  # fmt: skip
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    """Three significant digits."""
+    scale = 10.0 ** (2 - np.floor(np.log10(np.maximum(np.abs(values), 1e-12))))
+    return np.round(values * scale) / scale
 
 
 def mark_size(neurons: int) -> float:
@@ -188,11 +336,11 @@ def cluster_key(parents: Sequence[str], neurons: int, palette: Palette) -> str:
     return f"<div style='font-size:14px;line-height:1.8;color:{palette.muted}'>{words}</div>"
 
 
-def _frame(points: np.ndarray) -> tuple[np.ndarray, float]:
-    """Centre (2,) and half-width of a square frame that outliers cannot stretch."""
+def _frame(points: np.ndarray, whole: bool = False) -> tuple[np.ndarray, float]:
+    """Centre (2,) and half-width of a square frame that outliers cannot stretch, unless the whole is asked for."""
     centre = np.median(points, axis=0)
     away = np.abs(points - centre).max(1)
-    return centre, float(max(np.quantile(away, QUANTILE) * MARGIN, 1e-9))
+    return centre, float(max(away.max() * 1.02 if whole else np.quantile(away, QUANTILE) * MARGIN, 1e-9))
 
 
 def _centroid(points: np.ndarray, weights: np.ndarray, members: np.ndarray) -> np.ndarray:

@@ -1,12 +1,18 @@
-"""What is lost over the levels."""
+"""What is lost over the levels: the strip of all levels, and grouping against approximation."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
 from .palette import TEXT, Palette
-from .picture import Picture, axis, layout, number, percent
+from .picture import Picture, axis, layout, number, percent, titled
+
+#: Above so many levels bars carry no numbers and axes skip names.
+MANY = 16
+#: Up to so many levels stand with their names under the strip.
+NAMED = 5
 
 
 def level_errors(table: Any, palette: Palette, chosen: int | None = None) -> Picture:
@@ -17,6 +23,157 @@ def level_errors(table: Any, palette: Palette, chosen: int | None = None) -> Pic
     """
     names = [f"{index + 1}" for index in range(len(table))]
     figure = go.Figure()
+    total = _bars(figure, names, table, palette)
+    figure.add_scatter(
+        x=names, y=total, mode="text", text=[number(value) for value in total], textposition="top center",
+        textfont={"color": palette.ink, "size": TEXT}, showlegend=False, hoverinfo="skip", cliponaxis=False,
+    )  # fmt: skip
+    if chosen is not None:
+        figure.add_shape(type="rect", xref="x", yref="paper", x0=chosen - 0.42, x1=chosen + 0.42, y0=0, y1=1,
+                         line={"color": palette.accent, "width": 2}, fillcolor="rgba(0,0,0,0)")  # fmt: skip
+    figure.update_layout(**layout(palette, height=250), barmode="stack", legend=_legend(palette))
+    figure.update_layout(margin={"l": 4, "r": 4, "t": 40, "b": 40})
+    figure.update_xaxes(title=titled("level"), type="category", **axis(palette), showgrid=False)
+    figure.update_yaxes(
+        range=[0, max(float(total.max()) * 1.22, 1e-9)], ticksuffix=" %", automargin=True, **axis(palette)
+    )
+    finding = worst_level(table)
+    return Picture(
+        figure, f"Stacked bars of grouping and approximation error over {len(table)} levels. {finding}", finding
+    )
+
+
+def knowledge_strip(table: Any, accuracy: Sequence[float], palette: Palette, chosen: int | None = None) -> Picture:
+    """Where knowledge is lost: errors of all levels as bars, accuracy after each as a line above them.
+
+    An invisible mark over each bar carries the level's number, for clicks; bars cannot be picked.
+
+    Args:
+        table: `results.frame(levels)`.
+        accuracy: of the ensemble, then after each level, in per cent; empty where it was not measured.
+    """
+    several = len(table) > NAMED  # numbers alone fit on a phone
+    names = [f"{index + 1}" if several else f"{index + 1} · {name}" for index, name in enumerate(table["level"])]
+    figure = go.Figure()
+    total = _bars(figure, names, table, palette)
+    top = max(float(total.max()), 1e-9)
+    figure.add_scatter(
+        x=names, y=total, mode="text", text=[number(value) for value in total] if len(names) <= MANY else None,
+        textposition="top center", textfont={"color": palette.ink, "size": TEXT}, showlegend=False, hoverinfo="skip",
+        cliponaxis=False,
+    )  # fmt: skip
+    if len(accuracy) == len(names) + 1:
+        after = list(accuracy[1:])
+        drops = np.diff(np.asarray(accuracy))
+        worst = int(drops.argmin())
+        labelled = {0, worst, len(after) - 1} if len(after) > MANY else set(range(len(after)))
+        figure.add_scatter(
+            x=names, y=after, yaxis="y2", mode="lines+markers+text", name="accuracy after the level",
+            text=[number(value) if index in labelled else "" for index, value in enumerate(after)],
+            textposition="bottom center", textfont={"color": palette.ink, "size": TEXT}, cliponaxis=False,
+            line={"color": palette.ink, "width": 2}, marker={"size": 8, "color": palette.ink},
+            customdata=table[["level"]],
+            hovertemplate="level %{x}, %{customdata[0]}<br>accuracy if fusion stopped here: %{y:.1f} %<extra></extra>",
+        )  # fmt: skip
+        figure.add_hline(y=accuracy[0], yref="y2", line={"color": palette.muted, "width": 1, "dash": "dot"})
+        figure.add_annotation(
+            x=1, xref="paper", y=accuracy[0], yref="y2", text=f"ensemble {number(accuracy[0])}", showarrow=False,
+            xanchor="right", yanchor="bottom", yshift=0, font={"color": palette.muted, "size": TEXT},
+        )  # fmt: skip
+    chosen_name = [] if chosen is None else [chosen]
+    for index in chosen_name:
+        figure.add_shape(type="rect", xref="x", yref="paper", x0=index - 0.44, x1=index + 0.44, y0=0, y1=1,
+                         line={"color": palette.accent, "width": 2}, fillcolor="rgba(0,0,0,0)")  # fmt: skip
+    # Wide, tall, see-through squares: a click anywhere in a level's column counts.
+    for height in (0.12, 0.5, 0.9):
+        figure.add_scatter(
+            x=names, y=[top * height] * len(names), mode="markers", showlegend=False, hoverinfo="skip",
+            customdata=[[index] for index in range(len(names))], cliponaxis=False,
+            marker={"symbol": "square", "size": 34, "color": "rgba(0,0,0,0)", "line": {"width": 0}},
+            selected={"marker": {"opacity": 0}}, unselected={"marker": {"opacity": 0}},
+        )  # fmt: skip
+    figure.update_layout(**layout(palette, height=214), barmode="stack", legend=_legend(palette))
+    figure.update_layout(margin={"l": 4, "r": 4, "t": 30, "b": 28}, clickmode="event+select")
+    figure.update_xaxes(type="category", **axis(palette), showgrid=False, tickangle=0)
+    lower = 0.56 if len(accuracy) == len(names) + 1 else 1.0
+    figure.update_yaxes(range=[0, top * 1.25], domain=[0, lower], ticksuffix=" %", automargin=True, nticks=4,
+                        **axis(palette))  # fmt: skip
+    if lower < 1:
+        low, high = min(accuracy), max(accuracy)
+        room = max(high - low, 1.0)
+        figure.update_layout(yaxis2={"domain": [0.62, 1], "range": [low - 0.75 * room, high + 0.3 * room], "nticks": 3,
+                                     "anchor": "x", "automargin": True, "ticksuffix": " %", **axis(palette),
+                                     "showgrid": False, "showticklabels": False, "zeroline": False})  # fmt: skip
+    finding = _strip_words(table, accuracy)
+    alt = f"Bars of grouping and approximation error over {len(names)} levels" + (
+        f", and a line of accuracy after each, from {number(accuracy[0])} (ensemble) to {number(accuracy[-1])} per cent"
+        if lower < 1
+        else ""
+    )
+    return Picture(figure, f"{alt}. {finding}", finding)
+
+
+def worst_level(table: Any) -> str:
+    """The level with the largest error, in words."""
+    total = 100 * (table["grouping share"] + table["approximation share"])
+    worst = int(np.argmax(total))
+    row = table.iloc[worst]
+    part = row["grouping share"] / max(row["grouping share"] + row["approximation share"], 1e-300)
+    return (
+        f"Level {worst + 1} ({row['level']}) loses most: {percent(total.iloc[worst])} of its neurons' energy, "
+        f"{100 * part:.0f}\N{NO-BREAK SPACE}% of that by grouping."
+    )
+
+
+def biggest_drop(accuracy: Sequence[float]) -> tuple[int, float]:
+    """The level (from 0) after which accuracy is lower than before by most, and the change in points."""
+    drops = np.diff(np.asarray(accuracy))
+    return int(drops.argmin()), float(drops.min())
+
+
+def _strip_words(table: Any, accuracy: Sequence[float]) -> str:
+    if len(accuracy) != len(table) + 1:
+        return worst_level(table)
+    level, drop = biggest_drop(accuracy)
+    if drop >= 0:
+        return f"No level costs accuracy. {worst_level(table)}"
+    row = table.iloc[level]
+    total = row["grouping share"] + row["approximation share"]
+    cause = "grouping: too few clusters for these neurons" if row["grouping share"] > total / 2 else \
+        "approximation: the fitted level does not reach its targets"  # fmt: skip
+    part = max(row["grouping share"], row["approximation share"]) / max(total, 1e-300)
+    return (
+        f"Level {level + 1} ({row['level']}) costs most: {number(drop)} points of accuracy; "
+        f"{100 * part:.0f}\N{NO-BREAK SPACE}% of its error is {cause}."
+    )
+
+
+def errors_scatter(table: Any, palette: Palette, chosen: int | None = None) -> Picture:
+    """Grouping error against approximation error, one mark a level, with the line where both are equal."""
+    x, y = 100 * table["grouping share"], 100 * table["approximation share"]
+    top = max(float(max(x.max(), y.max())) * 1.18, 1e-6)
+    figure = go.Figure()
+    figure.add_scatter(x=[0, top], y=[0, top], mode="lines", hoverinfo="skip", showlegend=False,
+                       line={"color": palette.muted, "width": 1, "dash": "dot"})  # fmt: skip
+    figure.add_scatter(
+        x=x, y=y, mode="markers+text", text=[str(index + 1) for index in range(len(table))], textposition="top center",
+        textfont={"color": palette.ink, "size": TEXT}, showlegend=False, cliponaxis=False, customdata=table[["level"]],
+        marker={"size": 11, "color": [palette.accent if index == chosen else palette.grey for index in range(len(table))],
+                "line": {"color": palette.ink, "width": [2 if index == chosen else 1 for index in range(len(table))]}},
+        hovertemplate="%{customdata[0]}<br>grouping %{x:.2f} %<br>approximation %{y:.2f} %<extra></extra>",
+    )  # fmt: skip
+    figure.update_layout(**layout(palette, height=330), margin={"l": 4, "r": 12, "t": 12, "b": 44})
+    figure.update_xaxes(title=titled("grouping error, % of energy"), range=[-0.02 * top, top],
+                        rangemode="tozero", **axis(palette))  # fmt: skip
+    figure.update_yaxes(title=titled("approximation error, %"), range=[-0.02 * top, top],
+                        automargin=True, **axis(palette))  # fmt: skip
+    below = int((x >= y).sum())
+    finding = f"In {below} of {len(table)} levels grouping loses more than approximation (right of the dotted line)."
+    return Picture(figure, f"Scatter plot of grouping against approximation error by level. {finding}", finding)
+
+
+def _bars(figure: go.Figure, names: Sequence[str], table: Any, palette: Palette) -> Any:
+    """Two stacked traces; returns the sums in per cent."""
     for column, label, colour, pattern in (
         ("grouping share", "grouping", palette.grouping, ""),
         ("approximation share", "approximation", palette.approximation, "/"),
@@ -27,34 +184,9 @@ def level_errors(table: Any, palette: Palette, chosen: int | None = None) -> Pic
                     "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": palette.outline, "size": 6, "solidity": 0.3}},
             hovertemplate="level %{x}, %{customdata[0]}<br>" + label + ": %{y:.2f} %<extra></extra>",
         )  # fmt: skip
-    total = 100 * (table["grouping share"] + table["approximation share"])
-    figure.add_scatter(
-        x=names, y=total, mode="text", text=[number(value) for value in total], textposition="top center",
-        textfont={"color": palette.ink, "size": TEXT}, showlegend=False, hoverinfo="skip", cliponaxis=False,
-    )  # fmt: skip
-    if chosen is not None:
-        figure.add_shape(type="rect", xref="x", yref="paper", x0=chosen - 0.42, x1=chosen + 0.42, y0=0, y1=1,
-                         line={"color": palette.accent, "width": 2}, fillcolor="rgba(0,0,0,0)")  # fmt: skip
-    figure.update_layout(**layout(palette, height=250), barmode="stack",
-                         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal",
-                                 "font": {"size": TEXT, "color": palette.ink}})  # fmt: skip
-    figure.update_layout(margin={"l": 4, "r": 4, "t": 40, "b": 40})
-    figure.update_xaxes(
-        title={"text": "level", "standoff": 4, "font": {"size": TEXT}},
-        type="category",
-        **axis(palette),
-        showgrid=False,
-    )
-    figure.update_yaxes(
-        range=[0, max(float(total.max()) * 1.22, 1e-9)], ticksuffix=" %", automargin=True, **axis(palette)
-    )
-    worst = int(np.argmax(total))
-    row = table.iloc[worst]
-    part = row["grouping share"] / max(row["grouping share"] + row["approximation share"], 1e-300)
-    finding = (
-        f"Level {worst + 1} ({row['level']}) loses most: {percent(total.iloc[worst])} of its neurons' energy, "
-        f"{100 * part:.0f}\N{NO-BREAK SPACE}% of that by grouping."
-    )
-    return Picture(
-        figure, f"Stacked bars of grouping and approximation error over {len(table)} levels. {finding}", finding
-    )
+    return 100 * (table["grouping share"] + table["approximation share"])
+
+
+def _legend(palette: Palette) -> dict[str, Any]:
+    return {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal",
+            "font": {"size": TEXT, "color": palette.ink}}  # fmt: skip

@@ -55,3 +55,8 @@ def room(names: Sequence[str]) -> int:
 def axis(palette: Palette) -> dict[str, Any]:
     return {"gridcolor": palette.line, "zerolinecolor": palette.line, "linecolor": palette.line, "fixedrange": True,
             "tickfont": {"size": TEXT, "color": palette.muted}}  # fmt: skip
+
+
+def titled(text: str) -> dict[str, Any]:
+    """An axis title in the size of all lettering."""
+    return {"text": text, "standoff": 6, "font": {"size": TEXT}}

@@ -1,0 +1,125 @@
+"""How alike groupings are, beside how alike two seeds of one score are."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from .clusters import Neurons, mixed_clusters
+from .palette import TEXT, Palette
+from .picture import Picture, axis, layout, number, titled
+
+TITLES = {"uniform": "Uniform", "conductance": "Conductance", "deeplift": "DeepLIFT"}
+#: Sizes of clusters that share a bar.
+SIZES = ((1, 1), (2, 2), (3, 3), (4, 4), (5, 8), (9, 16), (17, 32), (33, 64), (65, 10**9))
+
+
+def title(score: str) -> str:
+    """An importance score's name on the page."""
+    return TITLES.get(score, score)
+
+
+def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette) -> Picture:
+    """Adjusted Rand indices of the scores' groupings; on the diagonal the index between seeds of one score, the floor.
+
+    Args:
+        agreement: rows of `LevelAnalysis.agreement`.
+    """
+    names = list(dict.fromkeys(row["first"] for row in agreement) | dict.fromkeys(row["second"] for row in agreement))
+    table = {frozenset((row["first"], row["second"])): row for row in agreement}
+    values = np.full((len(names), len(names)), np.nan)
+    text = [["" for _ in names] for _ in names]
+    for i, first in enumerate(names):
+        for j, second in enumerate(names):
+            row = table.get(frozenset((first, second)))
+            if row is None:
+                continue
+            values[i, j] = row["mean"]
+            spread = "" if row["least"] == row["most"] else f"<br>{number(row['least'], 2)} to {number(row['most'], 2)}"
+            below = "<br>between seeds" if i == j else f"<br>seeds: {number(_floor(table, first, second), 2)}"
+            text[i][j] = f"<b>{number(row['mean'], 2)}</b>{spread if i == j else ''}{below}"
+    low, high = (palette.paper, "#BFE0DD") if palette.paper == "#FFFFFF" else ("#232320", "#1F5B58")
+    shown = [title(name) for name in names]
+    figure = go.Figure(
+        go.Heatmap(z=values, x=shown, y=shown, text=text, texttemplate="%{text}", textfont={"size": TEXT, "color": palette.ink},
+                   colorscale=[[0, low], [1, high]], zmin=0, zmax=1, xgap=3, ygap=3, showscale=False, hoverongaps=False,
+                   hovertemplate="%{y}, %{x}: %{z:.3f}<extra></extra>")
+    )  # fmt: skip
+    figure.update_layout(**layout(palette, height=60 + 76 * len(names)), margin={"l": 4, "r": 4, "t": 28, "b": 4})
+    figure.update_xaxes(side="top", showgrid=False, zeroline=False, ticks="", fixedrange=True,
+                        tickfont={"size": TEXT, "color": palette.ink})  # fmt: skip
+    figure.update_yaxes(autorange="reversed", showgrid=False, zeroline=False, ticks="", fixedrange=True, automargin=True,
+                        tickfont={"size": TEXT, "color": palette.ink})  # fmt: skip
+    finding = agreement_words(agreement)
+    return Picture(figure, f"Matrix of adjusted Rand indices between {len(names)} groupings. {finding}", finding)
+
+
+def agreement_words(agreement: Sequence[dict[str, Any]]) -> str:
+    """One sentence that reads the matrix against its floor."""
+    table = {frozenset((row["first"], row["second"])): row for row in agreement}
+    pairs = [row for row in agreement if row["first"] != row["second"]]
+    if not pairs:
+        return "Only one score was computed, so there is nothing to compare."
+    row = min(pairs, key=lambda found: found["mean"])
+    first, second = title(row["first"]), title(row["second"])
+    floor = min((table[frozenset((name,))] for name in (row["first"], row["second"])), key=lambda found: found["mean"])
+    if floor["least"] >= 1:
+        return (
+            f"{first} and {second} agree least, with {number(row['mean'], 2)}; this grouping has no randomness, so all of "
+            "the difference comes from the scores."
+        )
+    seeds = f"{number(floor['mean'], 2)} ({number(floor['least'], 2)} to {number(floor['most'], 2)})"
+    if row["mean"] >= floor["least"]:
+        return (
+            f"{first} and {second} agree least, with {number(row['mean'], 2)}, but two seeds of one score agree no better: "
+            f"{seeds}. Not distinguishable from starting the clustering again."
+        )
+    return (
+        f"{first} and {second} agree least, with {number(row['mean'], 2)}; two seeds of one score agree with {seeds}, so "
+        "these scores do group differently."
+    )
+
+
+def _floor(table: dict[frozenset[str], dict[str, Any]], first: str, second: str) -> float:
+    """The lower one of two scores' means between seeds."""
+    return min(
+        (table[frozenset((name,))]["mean"] for name in (first, second) if frozenset((name,)) in table), default=1.0
+    )
+
+
+def cluster_sizes(seen: Neurons, palette: Palette) -> Picture:
+    """How many clusters have one, two, three… members; hatched: members of one parent only."""
+    counts = seen.counts
+    several = np.zeros((seen.width, len(seen.widths)), dtype=bool)
+    several[seen.labels, seen.parents] = True
+    mixed = several.sum(1) > 1
+    bins = [(low, high) for low, high in SIZES if (counts >= low).any() or low == 1]
+    names = [f"{low}" if low == high else f"{low}–{high}" if high < 10**9 else f"{low}+" for low, high in bins]
+    figure = go.Figure()
+    for label, chosen, colour, pattern in (
+        ("of several parents", mixed, palette.accent, ""),
+        ("of one parent", ~mixed, palette.grey, "/"),
+    ):
+        figure.add_bar(
+            x=names, y=[int(((counts >= low) & (counts <= high) & chosen).sum()) for low, high in bins], name=label,
+            marker={"color": colour, "line": {"color": palette.outline, "width": 1},
+                    "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": palette.outline, "size": 6, "solidity": 0.3}},
+            hovertemplate="%{x} members: %{y} clusters " + label + "<extra></extra>",
+        )  # fmt: skip
+    figure.update_layout(**layout(palette, height=270), barmode="stack",
+                         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+                         margin={"l": 4, "r": 4, "t": 34, "b": 44})  # fmt: skip
+    figure.update_xaxes(
+        title=titled("members of a cluster"),
+        type="category",
+        **axis(palette),
+        showgrid=False,
+    )
+    figure.update_yaxes(title=titled("clusters"), automargin=True, **axis(palette))
+    shared = mixed_clusters(seen)
+    finding = (
+        f"{shared} of {seen.width} clusters ({100 * shared / seen.width:.0f}\N{NO-BREAK SPACE}%) hold neurons of more than one "
+        f"parent; {int((counts == 1).sum())} hold a single neuron, the largest holds {int(counts.max())}."
+    )
+    return Picture(figure, f"Histogram of cluster sizes. {finding}", finding)

@@ -1,0 +1,150 @@
+"""How a level was fitted: loss over epochs, the residual of a closed form, the loss around the weights."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from .palette import SHAPES, TEXT, Palette
+from .picture import Picture, axis, layout, listing, number, percent, titled
+
+GRID = 61
+CIVIDIS = "Cividis"
+
+
+def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette) -> Picture:
+    """Loss of a gradient fit on the rows it is trained on and on those set aside, whose best epoch is kept.
+
+    Args:
+        curve: epoch, loss and validation, from epoch 0 (before any step) on.
+    """
+    epochs = [row["epoch"] for row in curve]
+    best = min(range(len(curve)), key=lambda index: float(curve[index]["validation"]))
+    figure = go.Figure()
+    for key, name, colour, dash in (
+        ("loss", "training rows", palette.ink, "solid"),
+        ("validation", "rows set aside", palette.accent, "dash"),
+    ):
+        figure.add_scatter(
+            x=epochs, y=[max(float(row[key]), 1e-12) for row in curve], name=name, mode="lines",
+            line={"color": colour, "width": 2, "dash": dash}, hovertemplate="epoch %{x}: %{y:.4g}<extra>%{fullData.name}</extra>",
+        )  # fmt: skip
+    figure.add_scatter(
+        x=[epochs[best]], y=[max(float(curve[best]["validation"]), 1e-12)], name="kept", mode="markers",
+        marker={"symbol": "circle-open", "size": 13, "color": palette.accent, "line": {"width": 2.5}}, hoverinfo="skip",
+    )  # fmt: skip
+    figure.update_layout(**layout(palette, height=320), margin={"l": 4, "r": 8, "t": 34, "b": 46},
+                         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"})  # fmt: skip
+    figure.update_xaxes(title=titled("epoch"), **axis(palette))
+    figure.update_yaxes(
+        title=titled("loss"),
+        type="log",
+        nticks=5,
+        automargin=True,
+        **axis(palette),
+    )
+    finding = (
+        f"{epochs[-1]} epochs of gradient descent: the loss on rows set aside falls from {float(curve[0]['validation']):.3g} "
+        f"to {float(curve[best]['validation']):.3g}; epoch {epochs[best]} is kept."
+    )
+    return Picture(figure, f"Lines of the fit's loss over epochs, logarithmic. {finding}", finding)
+
+
+def residual_bars(level: Any, palette: Palette) -> Picture:
+    """What a fit leaves: the part that no affine level could reach, and what is above it.
+
+    Args:
+        level: a `LevelReport`.
+    """
+    energy = level.energy or 1.0
+    approximation, unavoidable = 100 * level.approximation_error / energy, 100 * level.unavoidable_error / energy
+    known = not np.isnan(unavoidable)
+    unavoidable = min(unavoidable, approximation) if known else 0.0
+    parts = [("grouping", 100 * level.grouping_error / energy, palette.grouping, "")]
+    if known:
+        parts += [("out of reach for any affine level", unavoidable, palette.grey, "x"),
+                  ("left by the ridge", approximation - unavoidable, palette.approximation, "/")]  # fmt: skip
+    else:
+        parts += [("approximation", approximation, palette.approximation, "/")]
+    figure = go.Figure(
+        go.Bar(
+            y=[name for name, *_ in parts], x=[value for _, value, *_ in parts], orientation="h", width=0.6,
+            text=[f" {number(value, 2)} %" for _, value, *_ in parts], textposition="outside", cliponaxis=False,
+            textfont={"color": palette.ink, "size": TEXT},
+            marker={"color": [colour for *_, colour, _ in parts], "line": {"color": palette.outline, "width": 1},
+                    "pattern": {"shape": [shape for *_, shape in parts], "fillmode": "overlay",
+                                "fgcolor": palette.outline, "size": 6, "solidity": 0.3}},
+            hovertemplate="%{y}: %{x:.3f} % of the energy<extra></extra>",
+        )
+    )  # fmt: skip
+    top = max(value for _, value, *_ in parts)
+    figure.update_layout(**layout(palette, height=60 + 52 * len(parts)), margin={"l": 4, "r": 4, "t": 8, "b": 44})
+    figure.update_xaxes(title=titled("% of the neurons' energy"), range=[0, max(top * 1.3, 1e-6)],
+                        **axis(palette))  # fmt: skip
+    figure.update_yaxes(autorange="reversed", automargin=True, showgrid=False, zeroline=False, ticks="", fixedrange=True,
+                        tickfont={"size": TEXT, "color": palette.ink})  # fmt: skip
+    words = listing([f"{name} {percent(value)}" for name, value, *_ in parts])
+    return Picture(figure, f"Bars of what this level loses: {words}.", f"What this level loses: {words}.")
+
+
+def loss_plane(plane: dict[str, Any], palette: Palette) -> Picture:
+    """The level's own loss on the plane through the fitted weights and two parents', with each one's loss beside it.
+
+    Args:
+        plane: `LevelAnalysis.plane` with a "quadratic".
+    """
+    marks = plane["marks"]
+    xs, ys = np.array([mark["x"] for mark in marks]), np.array([mark["y"] for mark in marks])
+    reach = 1.7 * max(float(np.abs(xs - xs.mean()).max()), float(np.abs(ys - ys.mean()).max()), 1e-9)
+    x = np.linspace(xs.mean() - reach, xs.mean() + reach, GRID)
+    y = np.linspace(ys.mean() - 0.8 * reach, ys.mean() + 0.8 * reach, GRID)
+    c, gx, gy, hxx, hxy, hyy = plane["quadratic"]
+    across, up = np.meshgrid(x, y)
+    z = 100 * np.maximum(c + gx * across + gy * up + hxx * across**2 + hxy * across * up + hyy * up**2, 0)
+    figure = go.Figure()
+    # Logarithmic steps: the valley is what is looked at, and walls are a thousand times higher.
+    low = np.log10(max(float(z.min()), 1e-4))
+    figure.add_trace(
+        go.Contour(
+            x=x, y=y, z=np.log10(np.maximum(z, 1e-4)), customdata=z, colorscale=CIVIDIS, reversescale=False,
+            contours={"showlabels": False}, ncontours=14, line={"width": 0.6, "color": "rgba(255,255,255,.55)"},
+            colorbar=_colour_key(low, float(np.log10(max(float(z.max()), 1e-4))), palette),
+            hovertemplate="loss %{customdata:.3g} % of the energy<extra></extra>",
+        )
+    )  # fmt: skip
+    names = [_who(mark["name"]) for mark in marks]
+    figure.add_scatter(
+        x=xs, y=ys, mode="markers+text", showlegend=False, cliponaxis=False,
+        text=[f"<b>{name}</b> {_loss(mark['loss'])}" for name, mark in zip(names, marks, strict=True)],
+        textposition=["bottom center" if index == 0 else "top center" for index in range(len(marks))],
+        textfont={"color": "#FFFFFF", "size": TEXT, "shadow": "0 0 3px #000, 0 0 3px #000, 0 0 5px #000"},
+        marker={"symbol": ["star", *SHAPES[: len(marks) - 1]], "size": [16, *[12] * (len(marks) - 1)],
+                "color": "#FFFFFF", "line": {"color": "#000000", "width": 1.5}},
+        hovertemplate="%{text}<extra></extra>",
+    )  # fmt: skip
+    figure.update_layout(**layout(palette, height=340), margin={"l": 4, "r": 4, "t": 8, "b": 46})
+    titles = [_who(title).replace("towards ", "fused → ") for title in [*plane.get("axes", []), "", ""][:2]]
+    bare = {**axis(palette), "showgrid": False, "zeroline": False, "showticklabels": False, "ticks": ""}
+    figure.update_xaxes(title=titled(titles[0]), **bare)
+    figure.update_yaxes(title=titled(titles[1]), automargin=True, **bare)
+    words = listing([f"{name} {_loss(mark['loss'])}" for name, mark in zip(names, marks, strict=True)])
+    finding = f"The level's own loss, in per cent of the neurons' energy: {words}."
+    return Picture(figure, f"Contours of the level's loss on a plane of its weights. {finding}", finding)
+
+
+def _who(name: str) -> str:
+    """ "parent 0" as the page names it."""
+    return re.sub(r"parent (\d+)", lambda found: f"network {chr(65 + int(found[1]) % 26)}", name)
+
+
+def _loss(share: float) -> str:
+    value = 100 * share
+    return f"{number(value, 2 if value < 10 else 1 if value < 100 else 0)}\N{NO-BREAK SPACE}%"
+
+
+def _colour_key(low: float, high: float, palette: Palette) -> dict[str, Any]:
+    powers = [power for power in range(int(np.floor(low)), int(np.ceil(high)) + 1) if low - 0.3 <= power <= high + 0.3]
+    return {"tickvals": powers, "ticktext": [f"{10.0**power:g} %" for power in powers], "thickness": 12, "outlinewidth": 0,
+            "tickfont": {"size": TEXT, "color": palette.muted}}  # fmt: skip

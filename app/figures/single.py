@@ -1,0 +1,141 @@
+"""Numbers of single neurons: activity, importance, what is kept of them, and one neuron in detail."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from .clusters import Neurons
+from .palette import Palette
+from .picture import Picture, axis, layout, listing, number, percent, titled
+
+#: Below this share of the mean a neuron counts as not used.
+FAINT = 0.01
+
+
+def _by_parent(values: np.ndarray, parents: np.ndarray, edges: np.ndarray, names: Sequence[str], palette: Palette,
+               axis_title: str) -> go.Figure:  # fmt: skip
+    """Neurons per bin, bars of the parents side by side; the first bin holds everything below it."""
+    figure = go.Figure()
+    hatches = ("", "/", "x", "-", ".", "+")
+    for parent in range(int(parents.max()) + 1):
+        own = values[parents == parent]
+        bins = np.clip(np.searchsorted(edges, own, side="right") - 1, 0, len(edges) - 2)
+        figure.add_bar(
+            x=list(names), y=np.bincount(bins, minlength=len(edges) - 1), name=f"network {chr(65 + parent % 26)}",
+            marker={"color": palette.hues[parent % len(palette.hues)], "line": {"color": palette.outline, "width": 1},
+                    "pattern": {"shape": hatches[parent % len(hatches)], "fillmode": "overlay",
+                                "fgcolor": palette.outline, "size": 6, "solidity": 0.3}},
+            hovertemplate="%{x}: %{y} neurons<extra>%{fullData.name}</extra>",
+        )  # fmt: skip
+    figure.update_layout(**layout(palette, height=280), barmode="group", bargap=0.12,
+                         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+                         margin={"l": 4, "r": 4, "t": 34, "b": 48})  # fmt: skip
+    figure.update_xaxes(
+        title=titled(axis_title),
+        type="category",
+        **axis(palette),
+        showgrid=False,
+    )
+    figure.update_yaxes(title=titled("neurons"), automargin=True, **axis(palette))
+    return figure
+
+
+def multiples(values: np.ndarray, parents: np.ndarray, palette: Palette, what: str, finding: str) -> Picture:
+    """Values in multiples of their mean, in octaves: a histogram that shows both the faint and the strong."""
+    edges = np.array([0.0, FAINT, 0.125, 0.25, 0.5, 1, 2, 4, 8, np.inf])
+    names = ["≈ 0", "< ⅛", "⅛–¼", "¼–½", "½–1", "1–2", "2–4", "4–8", "> 8"]
+    figure = _by_parent(values, parents, edges, names, palette, f"{what} ÷ mean")
+    return Picture(figure, f"Histogram of {what} in multiples of its mean, by parent. {finding}", finding)
+
+
+def score_histogram(seen: Neurons, score: str, palette: Palette) -> Picture:
+    """How a score is spread over the neurons."""
+    weights = seen.weights
+    if float(np.ptp(weights)) <= 1e-9 * float(weights.max(initial=1)):
+        finding = f"{score} importance: every neuron counts the same, 1 × the mean."
+    else:
+        ranked = np.sort(weights)[::-1]
+        half = int(np.searchsorted(np.cumsum(ranked), 0.5 * ranked.sum())) + 1
+        faint = int((weights < FAINT).sum())
+        finding = (
+            f"{score} importance: {half} of {len(weights)} neurons carry half of it; {faint} carry next to nothing; "
+            f"the strongest counts {number(float(ranked[0]))} × the mean."
+        )
+    return multiples(weights, seen.parents, palette, "importance", finding)
+
+
+def activity_histogram(energy: np.ndarray, parents: np.ndarray, palette: Palette) -> Picture:
+    """How strongly neurons respond to the fusion samples.
+
+    Args:
+        energy: (m,) sum of squares of each neuron's outputs.
+    """
+    relative = energy / max(float(energy.mean()), 1e-300)
+    dead = int((relative < 1e-6).sum())
+    finding = (
+        f"{int((relative < FAINT).sum())} of {len(energy)} neurons hardly respond to the fusion samples"
+        f"{f', {dead} of them not at all' if dead else ''}; the strongest has {number(float(relative.max()))} × the mean energy."
+    )
+    return multiples(relative, parents, palette, "energy", finding)
+
+
+def kept_histogram(kept: np.ndarray, parents: np.ndarray, palette: Palette) -> Picture:
+    """What each parent's neurons keep: share of their variance that the fused neuron explains."""
+    edges = np.append(np.arange(10) / 10, 1.0001)
+    names = [f".{low}–.{low + 1}" if low < 9 else ".9–1" for low in range(10)]
+    names[0] = "0–.1"
+    figure = _by_parent(kept, parents, edges, names, palette, "R² of a neuron from its fused neuron")
+    means = [float(kept[parents == parent].mean()) for parent in range(int(parents.max()) + 1)]
+    words = listing([f"network {chr(65 + parent % 26)} {percent(100 * mean)}" for parent, mean in enumerate(means)])
+    lost = int((kept < 0.1).sum())
+    finding = (
+        f"On average this much of a neuron's variance is kept: {words}. "
+        f"{lost} of {len(kept)} neurons keep less than a tenth."
+    )
+    return Picture(figure, f"Histogram of R² by parent. {finding}", finding)
+
+
+def fit_scatter(targets: np.ndarray, outputs: np.ndarray, name: str, palette: Palette) -> Picture:
+    """One fused neuron: what it should put out (its target) against what the fitted level puts out.
+
+    Args:
+        targets, outputs: (r,) over the same rows.
+    """
+    low, high = float(min(targets.min(), outputs.min())), float(max(targets.max(), outputs.max()))
+    pad = max(high - low, 1e-9) * 0.06
+    figure = go.Figure()
+    figure.add_scatter(x=[low - pad, high + pad], y=[low - pad, high + pad], mode="lines", hoverinfo="skip", showlegend=False,
+                       line={"color": palette.muted, "width": 1, "dash": "dot"})  # fmt: skip
+    figure.add_scatter(x=targets, y=outputs, mode="markers", showlegend=False,
+                       marker={"size": 7, "color": palette.accent, "line": {"color": palette.outline, "width": 1}},
+                       hovertemplate="target %{x:.3g}<br>output %{y:.3g}<extra></extra>")  # fmt: skip
+    figure.update_layout(**layout(palette, height=320), margin={"l": 4, "r": 8, "t": 10, "b": 46})
+    span = [low - pad, high + pad]
+    figure.update_xaxes(
+        title=titled("target: the cluster's weighted mean"),
+        range=span,
+        **axis(palette),
+    )
+    figure.update_yaxes(title=titled("output of the fused neuron"), range=span, automargin=True,
+                        **axis(palette))  # fmt: skip
+    r2 = explained(targets, outputs)
+    said = "its target never changes, so there is no R²" if r2 is None else f"R² {number(r2, 2)}"
+    finding = f"{name}, target against output on {len(targets)} sampled rows: {said}; the dotted line is a perfect fit."
+    return Picture(figure, f"Scatter plot. {finding}", finding)
+
+
+def explained(targets: np.ndarray, outputs: np.ndarray) -> float | None:
+    """R² of outputs as predictions of targets, at most 1; None for a constant target."""
+    total = float(((targets - targets.mean()) ** 2).sum())
+    return 1 - float(((targets - outputs) ** 2).sum()) / total if total > 0 else None
+
+
+def members_words(seen: Neurons, cluster: int) -> str:
+    """Who is in a cluster."""
+    rows = np.flatnonzero(seen.labels == cluster)
+    shares = listing([f"{int((seen.parents[rows] == parent).sum())} of network {chr(65 + parent % 26)}"
+                      for parent in range(len(seen.widths)) if (seen.parents[rows] == parent).any()])  # fmt: skip
+    if not len(rows):
+        return f"Cluster {cluster} is empty."
+    return f"Cluster {cluster} has {len(rows)} member{'s' if len(rows) > 1 else ''}: {shares}."

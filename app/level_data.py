@@ -1,0 +1,170 @@
+"""What the Levels page reads from a record, and its pictures, kept for as long as the record stands."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from retrofit_app import figures, jobs, state
+from retrofit_app.figures import Neurons, Palette, Picture
+
+MEMBERS = 30  # of a cluster that are named one by one
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All levels at a glance, read without torch."""
+
+    table: pd.DataFrame
+    """As `results.frame` makes it"""
+    accuracy: list[float]
+    """Ensemble, then after each level; empty where it was not measured"""
+    samples: int
+    analysed: bool
+    missing: dict[str, str]
+
+
+def overview(entry: jobs.Entry) -> Overview:
+    """The record's table of levels and the accuracies.
+
+    Raises:
+        ValueError: a file is missing or broken.
+    """
+    return _overview(*version(entry))
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _overview(folder: str, updated: float, sealed: str) -> Overview:
+    from pathlib import Path
+
+    place = Path(folder)
+    try:
+        table = pd.read_parquet(place / "levels.parquet").drop(columns="report")
+        facts = json.loads((place / "analysis.json").read_text()) if sealed else {}
+    except Exception as error:  # pyarrow, zip and json each have their own
+        raise ValueError(f"the levels of run {place.name} cannot be read ({type(error).__name__}).") from error
+    return Overview(table, facts.get("accuracy", []), facts.get("samples", 0), bool(sealed), facts.get("missing", {}))
+
+
+def version(entry: jobs.Entry) -> tuple[str, float, str]:
+    """What caches of this run go by: an analysis that is added later changes it, too."""
+    return *entry.version, entry.status.get("checksums", {}).get("analysis.json", "")
+
+
+@st.cache_resource(max_entries=8, show_spinner="Reading the analysis…")
+def _analysis(folder: str, updated: float, sealed: str) -> Any:
+    from retrofit_core.analysis import Analysis
+
+    return Analysis.load(folder) if sealed else None
+
+
+def analysis(entry: jobs.Entry) -> Any:
+    """The run's `Analysis`, or None. It is shared by all sessions: do not change it.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    return _analysis(*version(entry))
+
+
+def seen(entry: jobs.Entry, level: int, score: str | None = None, seed: int = 0) -> Neurons:
+    """The neurons of a level as a score's grouping sees them; as the run itself did without a score."""
+    return _seen(*version(entry), level, score, seed, _entry=entry)
+
+
+@st.cache_resource(max_entries=256, show_spinner=False)
+def _seen(
+    folder: str, updated: float, sealed: str, level: int, score: str | None, seed: int, *, _entry: Any
+) -> Neurons:
+    report, found = state.record(_entry).levels[level], analysis(_entry)
+    if score is None or found is None:
+        return figures.neurons(report)
+    own = found.levels[level]
+    rows = own.labels[score]
+    return figures.neurons(report, rows[min(seed, len(rows) - 1)], own.scores[score])
+
+
+def picture(entry: jobs.Entry, kind: str, palette: Palette, level: int = 0, **options: Any) -> Picture:
+    """A picture, drawn once for a run, level, score and theme. It is shared: do not change it."""
+    return _picture(*version(entry), kind, level, palette is figures.DARK, tuple(sorted(options.items())), _entry=entry)
+
+
+@st.cache_resource(max_entries=512, show_spinner=False)
+def _picture(folder: str, updated: float, sealed: str, kind: str, level: int, dark: bool, options: tuple[Any, ...],
+             *, _entry: Any) -> Picture:  # fmt: skip
+    palette, chosen = figures.DARK if dark else figures.LIGHT, dict(options)
+    if kind == "strip":
+        known = overview(_entry)
+        return figures.knowledge_strip(known.table, known.accuracy, palette, level)
+    if kind == "errors":
+        return figures.errors_scatter(overview(_entry).table, palette, level)
+    if kind == "agreement":
+        return figures.agreement_matrix(analysis(_entry).levels[level].agreement, palette)
+    report = state.record(_entry).levels[level]
+    if kind == "curve":
+        return figures.loss_curve(report.curve, palette)
+    if kind == "residual":
+        return figures.residual_bars(report, palette)
+    if kind == "activity":
+        return figures.activity_histogram(report.gram.diagonal().double().numpy(), report.parents.numpy(), palette)
+    if kind == "activations":
+        return figures.activations(seen(_entry, level), palette, height=400)
+    if kind in ("clusters", "sizes", "scores"):
+        found = seen(_entry, level, chosen.pop("score", None), chosen.pop("seed", 0))
+        if kind == "clusters":
+            return figures.clusters(found, palette, **chosen)
+        if kind == "sizes":
+            return figures.cluster_sizes(found, palette)
+        return figures.score_histogram(found, chosen["name"], palette)
+    own = analysis(_entry).levels[level]
+    if kind == "kept":
+        return figures.kept_histogram(own.kept.double().numpy(), report.parents.numpy(), palette)
+    if kind == "plane":
+        return figures.loss_plane(own.plane, palette)
+    neuron = chosen["neuron"]
+    return figures.fit_scatter(
+        own.targets[:, neuron].double().numpy(),
+        own.outputs[:, neuron].double().numpy(),
+        f"Fused neuron {neuron}",
+        palette,
+    )
+
+
+def neuron_table(entry: jobs.Entry, level: int, score: str | None = None, seed: int = 0) -> pd.DataFrame:
+    """One row per neuron of the parents; the index is its number among all of them."""
+    found, whole = seen(entry, level, score, seed), analysis(entry)
+    table = {
+        "neuron": names(found), "network": [chr(65 + parent % 26) for parent in found.parents], "cluster": found.labels,
+        "members": found.counts[found.labels], "importance × mean": found.weights, "distance": found.distances,
+    }  # fmt: skip
+    if whole is not None:
+        table["kept R²"] = whole.levels[level].kept.double().numpy()
+    return pd.DataFrame(table)
+
+
+def names(found: Neurons) -> list[str]:
+    """A3: neuron 3 of network A."""
+    return [f"{chr(65 + parent % 26)}{own}" for parent, own in zip(found.parents, found.own, strict=True)]
+
+
+def rows_of(found: Neurons, picked: list[tuple[int, int]]) -> list[int]:
+    """Numbers among all neurons of a level; those that a narrower level does not have are left out."""
+    first = np.cumsum([0, *found.widths])
+    return [
+        int(first[parent]) + own for parent, own in picked if parent < len(found.widths) and own < found.widths[parent]
+    ]
+
+
+def prepare(entry: jobs.Entry) -> None:
+    """Compute the planes of all levels aside, so that the first visit to each is as quick as the second."""
+    _prepare(*version(entry), _entry=entry)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _prepare(folder: str, updated: float, sealed: str, *, _entry: Any) -> None:
+    import threading
+
+    levels = state.record(_entry).levels
+    threading.Thread(target=lambda: [level.coordinates for level in levels], daemon=True).start()

@@ -1,0 +1,97 @@
+"""A picture on a page: with its words, its numbers as a table, and files to take away."""
+
+import io
+import time
+from collections.abc import Callable, Sequence
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+from retrofit_app import jobs
+from retrofit_app.figures import CONFIG, LIGHT, Palette, Picture
+
+#: One button, the camera, which saves the picture as SVG.
+CAMERA: dict[str, Any] = {**CONFIG, "displayModeBar": "hover", "modeBarButtons": [["toImage"]]}
+LICENCE = "The data set's own licence holds for what is derived from it."
+
+
+def chart(key: str, draw: Callable[[Palette], Picture], palette: Palette, table: Callable[[], pd.DataFrame], entry: jobs.Entry,
+          *, heading: str, below: str | None = None, **selection: Any) -> None:  # fmt: skip
+    """A heading with "Table" beside it (the numbers, CSV and HTML), a picture, and its finding below.
+
+    Args:
+        draw: makes the picture in given colours; files are always in the light ones.
+        table: the numbers behind it, made when asked for.
+        below: other words than the picture's caption; "" for none.
+        selection: on_select and selection_mode of st.plotly_chart.
+    """
+    picture = draw(palette)
+    stem = f"{entry.name}-{key}"
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
+        st.markdown(heading, width="stretch")
+        data(key, table, entry, draw)
+    config = {**CAMERA, "toImageButtonOptions": {"format": "svg", "filename": stem}}
+    st.plotly_chart(picture.figure, key=key, theme=None, alt=picture.alt, config=config, width="stretch", **selection)
+    words = picture.caption if below is None else below
+    if words:
+        st.caption(words)
+
+
+def data(
+    key: str, table: Callable[[], pd.DataFrame], entry: jobs.Entry, draw: Callable[[Palette], Picture] | None = None
+) -> None:
+    """The numbers of a picture with downloads; nothing is made before it is opened."""
+    stem = f"{entry.name}-{key}"
+    box = st.popover(
+        "Table", icon=":material/table_view:", type="tertiary", key=f"{key}-data", on_change="rerun",
+        help="Show the numbers behind this picture as a table, or save them. The camera at the picture's corner saves it as SVG.",
+    )  # fmt: skip
+    if not box.open:
+        return
+    with box:
+        numbers = table()
+        st.dataframe(numbers, hide_index=True, height=min(36 * len(numbers) + 40, 320), alt=f"The numbers of {stem}.")
+        with st.container(horizontal=True):
+            st.download_button("CSV", lambda: csv(numbers, entry), f"{stem}.csv", "text/csv", on_click="ignore",
+                               key=f"{key}-csv", help="This table, with a last line that says where it comes from.")  # fmt: skip
+            if draw is not None:
+                st.download_button(
+                    "HTML", lambda: html(draw(LIGHT), stem, entry), f"{stem}.html", "text/html", on_click="ignore",
+                    key=f"{key}-html", help="The picture as one page that opens without a network (about 5 MB).",
+                )  # fmt: skip
+
+
+def csv(table: pd.DataFrame, entry: jobs.Entry) -> bytes:
+    """A table with its origin in a last line, which begins with # (pandas: comment="#")."""
+    text = io.StringIO()
+    table.to_csv(text, index=False)
+    return f"{text.getvalue()}# {origin(entry)}\n".encode()
+
+
+def html(picture: Picture, title: str, entry: jobs.Entry) -> bytes:
+    """A picture as a page of its own, with its words and its origin; Plotly's script is inside."""
+    figure = picture.figure.to_html(full_html=False, include_plotlyjs="inline", config=CAMERA)
+    return (
+        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(title)}</title>"
+        f"<body style='font-family:Arial,sans-serif;max-width:900px;margin:24px auto'><div role='img' "
+        f"aria-label='{escape(picture.alt, quote=True)}'>{figure}</div><p>{escape(picture.caption or picture.alt)}</p>"
+        f"<p style='color:#595955;font-size:14px'>{escape(origin(entry))}</p></body></html>"
+    ).encode()
+
+
+def origin(entry: jobs.Entry) -> str:
+    """Run, library version, date, licence of the data."""
+    try:
+        library = version("retrofit-workbench")
+    except PackageNotFoundError:
+        library = "unknown"
+    made = time.strftime("%Y-%m-%d", time.localtime(entry.status.get("started") or time.time()))
+    return f"Run {entry.name} of {made}, retrofit-workbench {library}. {LICENCE}"
+
+
+def why(sentences: Sequence[str] | str, icon: str = ":material/info:") -> None:
+    """An empty panel says why it is empty."""
+    text = sentences if isinstance(sentences, str) else " ".join(sentences)
+    st.info(text, icon=icon)

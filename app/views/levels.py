@@ -1,0 +1,233 @@
+"""Where along the levels is knowledge lost, and what happens inside one level?"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+from retrofit_app import jobs, level_data, level_steps, show, state
+from retrofit_app.address import Field, option, picks_field
+from retrofit_app.figures import Palette, biggest_drop, percent, title
+from retrofit_app.level_data import Overview
+
+STEPS = ("activations", "importance", "grouping", "targets", "fit")
+SEEDS = 5
+MOVES = ("first", "previous", "next", "last")
+KEYS = {"first": "Home", "previous": "K", "next": "J", "last": "End"}
+ICONS = {
+    "first": ":material/first_page:",
+    "previous": ":material/chevron_left:",
+    "next": ":material/chevron_right:",
+    "last": ":material/last_page:",
+}
+
+
+def page() -> None:
+    """The strip of all levels, the stepper, and one level's steps."""
+    entry, palette = st.session_state.entry, state.palette()
+    st.title("Where is knowledge lost?", anchor=False)
+    if not (entry.folder / "levels.parquet").exists():
+        empty(entry)
+        return
+    known = level_data.overview(entry)  # without torch: the strip is on the page before it is loaded
+    names = list(known.table["level"])
+    default = names[default_level(known)]
+    state.sync([option("level", names, default, "level of this run"), option("step", STEPS, "grouping", "step")])
+    index = names.index(st.session_state.level)
+    strip(entry, known, palette, index, names)
+    stepper(known, names, index)
+    level(entry, known, palette, index)
+    st.divider()
+    everything(entry, known, palette, index)
+
+
+def default_level(known: Overview) -> int:
+    """Where most accuracy is lost, or else the largest error; the head only if nothing else is left."""
+    body = max(len(known.table) - 1, 1)
+    if len(known.accuracy) == len(known.table) + 1:
+        return biggest_drop(known.accuracy[: body + 1])[0]
+    total = known.table["grouping share"] + known.table["approximation share"]
+    return int(total.iloc[:body].to_numpy().argmax())
+
+
+def empty(entry: jobs.Entry) -> None:
+    """A run without levels: not started, going on, stopped before its first level, or a method without levels."""
+    method = entry.config.get("method", "")
+    if entry.state in jobs.ACTIVE:
+        why = "This run has not finished its first level yet. Its levels appear here one by one; reload the page in a moment."
+    elif entry.state == "done":
+        why = f"{method} does not work level by level, so there is nothing to step through."
+    else:
+        why = "This run ended before its first level was finished. Fuse offers to go on with it."
+    show.why([why, "Choose another run on the left to see its levels."])
+
+
+# --- all levels -----------------------------------------------------------------------------------
+
+
+def strip(entry: jobs.Entry, known: Overview, palette: Palette, index: int, names: Sequence[str]) -> None:
+    """Errors and accuracy of all levels; a click on a level goes there."""
+    heading = f"**{level_data.picture(entry, 'strip', palette, index).caption}**"
+    if entry.state != "done":
+        total = entry.status.get("levels") or "?"
+        st.caption(f"Not finished: the first {len(names)} of {total} levels are ready and shown.")
+
+    def go() -> None:
+        points = st.session_state.strip["selection"]["points"]
+        if points:
+            state.change(level=names[int(points[0]["customdata"]["0"])])
+
+    show.chart("strip", lambda colours: level_data.picture(entry, "strip", colours, index), palette,
+               lambda: overview_table(known), entry, heading=heading, below="", on_select=go,
+               selection_mode="points")  # fmt: skip
+
+
+def overview_table(known: Overview) -> Any:
+    """The strip's numbers."""
+    shown = known.table[["level", "widths", "fused", "kind", "form"]].copy()
+    shown.insert(0, "number", range(1, len(shown) + 1))
+    shown["grouping %"] = (100 * known.table["grouping share"]).round(3)
+    shown["approximation %"] = (100 * known.table["approximation share"]).round(3)
+    if len(known.accuracy) == len(shown) + 1:
+        shown["accuracy after %"] = [round(value, 2) for value in known.accuracy[1:]]
+    return shown
+
+
+def stepper(known: Overview, names: Sequence[str], index: int) -> None:
+    """Buttons, a list of levels, and what this level is."""
+    st.session_state.setdefault("shortcuts", True)
+    with st.sidebar:
+        st.toggle("Keyboard shortcuts", key="shortcuts", persist_state="session",
+                  help="J and K: next and previous level. Home and End: first and last. Switch off if in your way.")  # fmt: skip
+    targets = {
+        "first": 0,
+        "previous": max(index - 1, 0),
+        "next": min(index + 1, len(names) - 1),
+        "last": len(names) - 1,
+    }
+
+    def move(to: str) -> None:
+        # From the session, not from the page: of two quick presses the second counts from where the first one went.
+        here = names.index(st.session_state.level) if st.session_state.get("level") in names else 0
+        steps = {
+            "first": 0,
+            "previous": max(here - 1, 0),
+            "next": min(here + 1, len(names) - 1),
+            "last": len(names) - 1,
+        }
+        state.change(level=names[steps[to]])
+
+    with st.container(horizontal=True, vertical_alignment="bottom", key="stepper"):
+        for to in MOVES:
+            st.button(
+                to.capitalize(), icon=ICONS[to], key=f"go-{to}", on_click=move, args=(to,), disabled=targets[to] == index,
+                shortcut=KEYS[to] if st.session_state.shortcuts else None,
+                help=f"Go to the {to} level" + (f" (key {KEYS[to]})." if st.session_state.shortcuts else "."),
+            )  # fmt: skip
+        st.selectbox(
+            "Level", names, key="level", on_change=state.changed, args=("level",), width=230,
+            format_func=lambda name: f"{names.index(name) + 1} of {len(names)} · {name}",
+            help="From the input up. Each level is one layer with the functions without weights before it.",
+        )  # fmt: skip
+        st.segmented_control(
+            "Step", STEPS, key="step", on_change=state.changed, args=("step",), required=True,
+            format_func=lambda name: f"{STEPS.index(name) + 1} {name}",
+            help="What happens inside a level, in order: neurons respond, get an importance, are grouped, each group gets a "
+            "target, and the fused neuron is fitted to it.",
+        )  # fmt: skip
+    row = known.table.iloc[index]
+    facts = [
+        f"{row['kind']}, {row['widths'].replace(' ', chr(160))} → **{row['fused']}** neurons",
+        f"grouping error {percent(100 * row['grouping share'])}",
+        f"approximation error {percent(100 * row['approximation share'])}",
+    ]
+    if len(known.accuracy) == len(names) + 1:
+        facts.append(f"accuracy {percent(known.accuracy[index])} → {percent(known.accuracy[index + 1])}")
+    st.markdown(f"Level {index + 1}, `{row['level']}`: " + " · ".join(facts))
+
+
+# --- one level ------------------------------------------------------------------------------------
+
+
+def level(entry: jobs.Entry, known: Overview, palette: Palette, index: int) -> None:
+    """The chosen step. Everything from here on needs the whole record, and torch to read it."""
+    try:
+        run, whole = state.record(entry), level_data.analysis(entry)
+    except ValueError as error:
+        st.error(f"This run's levels are not shown: {str(error).replace(str(entry.folder), entry.name)}")
+        return
+    level_data.prepare(entry)
+    report, own = run.levels[index], whole.levels[index] if whole is not None and index < len(whole.levels) else None
+    scores = list(own.labels) if own is not None else [run.config.importance]
+    seeds = [str(seed) for seed in range(max(len(rows) for rows in own.labels.values()))] if own is not None else ["0"]
+    fused = [str(neuron) for neuron in range(report.width)]
+    first = run.config.importance if run.config.importance in scores else scores[0]
+    densest = level_data.seen(entry, index).densest
+    state.sync([
+        option("score", scores, first, "importance score of this run"),
+        option("seed", seeds, "0", "seed of the grouping"),
+        option("neuron", fused, str(densest or 0), "fused neuron of this level"),
+        *pick_fields(len(report.widths)),
+    ])  # fmt: skip
+    view = level_steps.View(entry, palette, index, report, own, scores, whole.missing if whole is not None else {})
+    if own is None:
+        unanalysed(entry)
+    getattr(level_steps, st.session_state.step)(view)
+
+
+def pick_fields(parents: int) -> list[Field]:
+    """Neurons that stay bright, and neurons with a ring."""
+    pick = picks_field(parents)
+    return [pick, Field("mark", "", pick.read, pick.what)]
+
+
+def unanalysed(entry: jobs.Entry) -> None:
+    """What is missing without an analysis, and how to add it."""
+    reason = entry.status.get("analysis")
+    with st.container(border=True):
+        st.markdown(
+            "**This run has no analysis**"
+            + (f" ({reason.rstrip('.')})" if reason else "")
+            + ". Other scores' groupings, the accuracy after each level, what neurons keep, targets and the loss around the "
+            "weights are computed once and kept in the record:"
+        )
+        st.code(f"retrofit analyse {'RECORD' if entry.shipped else entry.folder.name}", language="bash")
+
+
+# --- take away ------------------------------------------------------------------------------------
+
+
+def everything(entry: jobs.Entry, known: Overview, palette: Palette, index: int) -> None:
+    """Grouping against approximation over all levels, and what can be taken away."""
+    left, right = st.columns(2, gap="large")
+    with left:
+        show.chart("errors", lambda colours: level_data.picture(entry, "errors", colours, index), palette,
+                   lambda: overview_table(known), entry, heading="**All levels: which of the two errors?**")  # fmt: skip
+    with right:
+        st.markdown("**Take it with you**")
+        st.markdown("A link to exactly this view:")
+        st.code(state.link(), language=None, wrap_lines=True)
+        st.download_button(
+            "Report of all levels (CSV)", lambda: show.csv(known.table, entry), f"{entry.name}-levels.csv", "text/csv",
+            on_click="ignore", icon=":material/download:", help="Widths, errors, ridge, form of fit and seconds of every level.",
+        )  # fmt: skip
+        recipe(entry)
+
+
+def recipe(entry: jobs.Entry) -> None:
+    """The run as a command and as Python: both give every number of this page again."""
+    box = st.expander("Copy as command or Python", icon=":material/content_copy:", on_change="rerun", key="recipe")
+    if not box.open:
+        return
+    from retrofit_core import snippets
+    from retrofit_core.runs import RunConfig
+
+    with box:
+        config = RunConfig.from_json(entry.config)
+        st.code(snippets.command(config), language="bash", wrap_lines=True)
+        st.code(snippets.python(config), language="python", wrap_lines=True)
+        st.caption(
+            f"Scores, groupings and accuracies per level need `--analyse`. Shown here: {title(config.importance)}."
+        )
+
+
+state.guarded(page)()

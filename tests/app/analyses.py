@@ -1,0 +1,56 @@
+"""A finished analysis of the shipped run that no worker had to compute: groupings, scores and rows at random."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import torch
+from retrofit_app import jobs
+
+from retrofit_core.analysis import FILES, Analysis, LevelAnalysis
+from retrofit_core.runs import Run, _checksums
+
+SCORES = ("uniform", "conductance", "deeplift")
+
+
+def invented(run: Run, *, seeds: int = 3, plane: bool = True) -> Analysis:
+    """For every level of a run; the run's own score keeps the run's labels and scores."""
+    generator = np.random.default_rng(0)
+    levels = []
+    for report in run.levels:
+        m, d = len(report.labels), report.width
+        labels = {name: torch.tensor(generator.integers(0, d, (seeds, m))) for name in SCORES}
+        labels[run.config.importance][0] = report.labels
+        scores = {name: torch.tensor(generator.random(m) + 0.1) for name in SCORES}
+        scores["uniform"] = torch.ones(m)
+        scores[run.config.importance] = report.scores
+        agreement = [
+            {"first": first, "second": second, "mean": 0.8 if first == second else 0.4, "least": 0.7 if first == second else 0.3,
+             "most": 0.9 if first == second else 0.5}
+            for i, first in enumerate(SCORES) for second in SCORES[i:]
+        ]  # fmt: skip
+        marks = [{"name": "fused", "x": 0.0, "y": 0.0, "loss": 0.01}, {"name": "parent 0", "x": 1.0, "y": 0.0, "loss": 0.11},
+                 {"name": "parent 1", "x": 0.5, "y": 1.0, "loss": 0.135}]  # fmt: skip
+        surface = {"quadratic": [0.01, 0, 0, 0.1, 0, 0.1], "marks": marks, 
+                   "axes": ["towards parent 0", "towards parent 1, across"], "unit": "share of energy"}  # fmt: skip
+        targets = torch.tensor(generator.normal(size=(16, d)), dtype=torch.float32)
+        levels.append(
+            LevelAnalysis(report.name, scores, labels, agreement, torch.tensor(generator.random(m)), targets, targets * 0.9,
+                          surface if plane else {"why": "no plane for this level."})
+        )  # fmt: skip
+    accuracy = [95.0, *(94.0 - 7.5 * (index >= 1) for index in range(len(levels)))]
+    return Analysis(levels, accuracy, 100, {}, 1.0)
+
+
+def analysed(folder: Path, source: Path = jobs.BUNDLED / "kf-linear", **options) -> Path:
+    """A copy of a record with an invented analysis, sealed like a real one."""
+    from retrofit_core.runs import read_run
+
+    place = folder / "analysed"
+    shutil.copytree(source, place)
+    invented(read_run(place), **options).save(place)
+    status = json.loads((place / "status.json").read_text())
+    status["checksums"] |= _checksums(place, FILES)
+    (place / "status.json").write_text(json.dumps(status))
+    return place

@@ -1,0 +1,79 @@
+"""Address, what was seen of it, and widgets: who wins."""
+
+import pytest
+from retrofit_app.address import Field, merged, option, picks, picks_field, picks_text, settle
+
+LEVEL = option("level", ["a", "b", "c"], "b", "level of this run")
+SCORE = option("score", ["uniform", "deeplift"], "uniform", "importance")
+FIELDS = [LEVEL, SCORE]
+
+
+def test_a_new_visit_takes_the_address_and_says_what_it_cannot_show():
+    found = settle(FIELDS, {"level": ["99"], "score": ["deeplift"]}, {}, {})
+    assert found.values == {"level": "b", "score": "deeplift"}
+    assert found.ignored == ["Ignored level=99 in the address: no such level of this run. Shown instead: b."]
+    assert not found.moved  # the address is left as it is, or Back would lead nowhere
+
+
+def test_a_widget_wins_while_the_address_stands_still():
+    found = settle(FIELDS, {"level": ["a"]}, {"level": ["a"]}, {"level": "c", "score": "uniform"})
+    assert found.values["level"] == "c" and found.moved and found.address == {"level": "c"}
+
+
+def test_back_wins_over_the_widget():
+    # The widget still holds c, which was written last; the address went back to a, and then to nothing.
+    for texts, shown in ([["a"], "a"], [[], "b"]):
+        found = settle(FIELDS, {"level": texts}, {"level": ["c"]}, {"level": "c"})
+        assert found.values["level"] == shown and not found.moved
+
+
+def test_nonsense_stays_named_until_the_next_change_and_then_goes():
+    url = {"level": ["99"]}
+    again = settle(FIELDS, url, url, {"level": "b", "score": "uniform"})
+    assert again.ignored and not again.moved
+    assert merged(url, FIELDS, {"level": "c"}) == {"level": "c"}
+
+
+def test_a_value_of_another_run_falls_back_to_the_default():
+    found = settle([LEVEL], {"level": ["z"]}, {"level": ["z"]}, {"level": "z"})
+    assert found.values == {"level": "b"}
+
+
+def test_a_doubled_key_counts_once_and_is_written_once():
+    found = settle(FIELDS, {"level": ["a", "c"]}, {}, {})
+    assert found.values["level"] == "c" and "2 times" in found.ignored[0]
+    assert merged({"level": ["a", "c"], "run": ["x"]}, FIELDS, {"level": "c"}) == {"run": "x", "level": "c"}
+
+
+def test_defaults_are_not_written_and_foreign_keys_stay():
+    assert settle(FIELDS, {}, {}, {"level": "b", "score": "uniform"}).address == {}
+    assert merged({"other": ["1"], "level": ["a"]}, FIELDS, {}) == {"other": "1"}
+
+
+@pytest.mark.parametrize("text", ["x" * 5000, "<script>", "a\x00", ""])
+def test_hostile_values_fall_back(text):
+    found = settle(FIELDS, {"level": [text]}, {}, {})
+    assert found.values["level"] == "b" and len(found.ignored[0]) < 200
+
+
+@pytest.mark.parametrize(
+    ("picked", "text"),
+    [([], ""), ([(0, 3)], "A3"), ([(0, 5), (0, 6), (0, 7), (1, 8)], "A5-7.B8"), ([(1, 0), (0, 511)], "A511.B0")],
+)
+def test_picks_go_there_and_back(picked, text):
+    assert picks_text(picked) == text
+    assert picks(text, parents=2) == sorted(picked)
+
+
+def test_picks_are_written_in_one_way():
+    assert picks_field(2).read("B8.A7.A5-6.A5") == "A5-7.B8"
+
+
+@pytest.mark.parametrize("text", ["C1", "A", "A-1", "A1-", "A1-2-3", "3", "A²", "A" + "9" * 9, "a1", "A1..;drop"])
+def test_nonsense_is_no_pick(text):
+    assert picks_field(2).read(text) is None
+
+
+def test_a_reader_may_be_any_function():
+    number = Field("n", "1", lambda text: text if text.isdigit() else None, "number")
+    assert settle([number], {"n": ["7"]}, {}, {}).values == {"n": "7"}

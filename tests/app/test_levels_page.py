@@ -1,0 +1,160 @@
+"""The Levels page's logic, without a browser."""
+
+import json
+import shutil
+
+import pytest
+from retrofit_app import figures, jobs, level_data, show, state
+from streamlit.testing.v1 import AppTest
+
+from .analyses import SCORES, analysed
+
+MAIN = str(jobs.BUNDLED.parent / "main.py")
+STEPS = ("activations", "importance", "grouping", "targets", "fit")
+
+
+def open_page(**address) -> AppTest:
+    page = AppTest.from_file(MAIN, default_timeout=60)
+    for name, value in address.items():
+        page.query_params[name] = value
+    return page.switch_page("views/levels.py").run()
+
+
+def words(page: AppTest) -> str:
+    return "\n".join(element.value for kind in (page.title, page.markdown, page.caption, page.info) for element in kind)
+
+
+def clean(page: AppTest) -> bool:
+    return not page.exception and not page.error and not page.warning
+
+
+@pytest.fixture
+def record(runs_folder):
+    runs_folder.mkdir()
+    return analysed(runs_folder)
+
+
+def test_the_worst_level_is_named_and_open(record):
+    page = open_page(run="analysed")
+    assert clean(page)
+    assert "Level 2 (features.2) costs most: \N{MINUS SIGN}7.5 points" in words(page)
+    assert page.selectbox(key="level").value == "features.2"
+    assert page.button(key="go-previous").disabled is False
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_step_of_every_level_can_be_shown(record, step):
+    page = open_page(run="analysed", step=step, level="features.0")
+    for _ in range(3):
+        assert clean(page), [element.value for element in [*page.error, *page.warning]]
+        page.button(key="go-next").click().run()
+    assert page.button(key="go-next").disabled and page.query_params["level"] == "classifier"
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_run_without_analysis_says_what_is_missing_and_how_to_add_it(runs_folder, step):
+    runs_folder.mkdir()
+    place = runs_folder / "plain"
+    shutil.copytree(jobs.BUNDLED / "kf-linear", place)
+    status = json.loads((place / "status.json").read_text())
+    status["checksums"] = {name: sum_ for name, sum_ in status["checksums"].items() if not name.startswith("analysis")}
+    (place / "status.json").write_text(json.dumps(status))
+    page = open_page(run="plain", step=step)
+    assert clean(page)
+    assert "has no analysis" in words(page) and any("retrofit analyse" in code.value for code in page.code)
+
+
+def test_nonsense_in_the_address_is_named_and_nothing_breaks(record):
+    page = open_page(
+        run="analysed", level="99", step="dance", score="guess", seed="77", neuron="-1", pick="<b>", mark="Z9"
+    )
+    found = " ".join(warning.value for warning in page.warning)
+    for text in ("level=99", "step=dance", "score=guess", "seed=77", "neuron=-1", "pick=<b>", "mark=Z9"):
+        assert f"Ignored {text} in the address" in found
+    assert not page.exception and not page.error
+
+
+def test_score_seed_and_picks_of_the_address_reach_the_table(record):
+    page = open_page(run="analysed", level="features.0", score="uniform", seed="2", pick="A3-5.B1")
+    assert clean(page)
+    table = next(frame.value for frame in page.dataframe if "kept R²" in frame.value)
+    assert list(table["neuron"]) == ["A3", "A4", "A5", "B1"]
+    assert "4 neurons picked" in words(page)
+    page.button(key="clear").click().run()
+    assert "pick" not in page.query_params and "All neurons" in words(page)
+
+
+def test_picks_stay_at_another_level_and_score(record):
+    page = open_page(run="analysed", level="features.0", pick="A3.B1")
+    page.button(key="go-next").click().run()
+    assert page.query_params["pick"] == "A3.B1" and "2 neurons picked" in words(page)
+    again = open_page(run="analysed", level="features.2", score="uniform", pick="A3.B1")
+    assert "2 neurons picked" in words(again)
+
+
+def test_home_and_end_and_the_switch_for_shortcuts(record):
+    page = open_page(run="analysed")
+    page.button(key="go-last").click().run()
+    assert page.query_params["level"] == "classifier"
+    page.button(key="go-first").click().run()
+    assert page.selectbox(key="level").value == "features.0"
+    assert "key J" in page.button(key="go-next").help
+    page.toggle(key="shortcuts").set_value(False).run()
+    assert "key" not in page.button(key="go-next").help
+
+
+def test_another_run_of_the_same_networks_keeps_the_level(record):
+    page = open_page(run="analysed", level="features.5")
+    page.selectbox(key="run").set_value("hf-linear").run()
+    assert clean(page) and page.selectbox(key="level").value == "features.5"
+
+
+def test_a_level_without_a_plane_says_why(runs_folder):
+    runs_folder.mkdir()
+    analysed(runs_folder, plane=False)
+    assert "no plane for this level" in words(open_page(run="analysed", step="fit"))
+
+
+def test_a_gradient_fit_shows_its_curve(runs_folder):
+    runs_folder.mkdir()
+    analysed(runs_folder, jobs.BUNDLED / "kf-gradient")
+    assert "epochs of gradient descent" in words(open_page(run="analysed", step="fit"))
+
+
+def test_a_damaged_analysis_is_named_in_its_place(record):
+    (record / "analysis.npz").write_bytes(b"broken")
+    page = open_page(run="analysed")
+    assert page.error and str(record.parent) not in page.error[0].value
+
+
+def test_every_control_has_a_help_text(record):
+    for step in STEPS:
+        page = open_page(run="analysed", step=step)
+        for kind in (page.selectbox, page.button, page.toggle):
+            assert all(control.help for control in kind)
+
+
+def test_the_table_names_neurons_by_network_and_carries_the_reports_numbers(record):
+    entry = jobs.read_entry(record)
+    table = level_data.neuron_table(entry, 0, "conductance", 0)
+    report = state.record(entry).levels[0]
+    assert list(table["cluster"]) == report.labels.tolist()
+    assert table["neuron"].iloc[0] == "A0" and table["neuron"].iloc[report.widths[0]] == "B0"
+    assert table["importance × mean"].mean() == pytest.approx(1)
+
+
+def test_files_say_where_they_come_from(record):
+    import io
+
+    import pandas as pd
+
+    entry = jobs.read_entry(record)
+    table = level_data.neuron_table(entry, 0, SCORES[0], 1)
+    text = show.csv(table, entry).decode()
+    assert "# Run analysed of " in text.splitlines()[-1] and "retrofit-workbench" in text
+    back = pd.read_csv(io.StringIO(text), comment="#")
+    assert list(back["neuron"]) == list(table["neuron"])
+    page = show.html(
+        level_data.picture(entry, "sizes", figures.LIGHT, 0, score=SCORES[0], seed=0), "<sizes>", entry
+    ).decode()
+    assert "&lt;sizes&gt;" in page and 'src="http' not in page and "Histogram of cluster sizes" in page
