@@ -182,6 +182,13 @@ def test_scores_are_those_that_a_run_with_this_importance_uses(name, cases):
             assert torch.equal(level.scores[importance], report.scores)
 
 
+def test_scores_are_normalised_as_in_the_run():
+    case = Case("mlp", normalise_scores=False)
+    expected = case.fused(importance="deeplift").levels[0].scores
+    assert torch.equal(case.analysed(test=None).levels[0].scores["deeplift"], expected)
+    assert abs(expected.sum().item() - 2) > 1e-3
+
+
 def test_a_method_that_refuses_is_missing_with_its_sentence(cases):
     case, analysis = cases("vit, gradient")
     assert set(analysis.missing) == {"deeplift"}
