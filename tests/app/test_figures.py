@@ -151,3 +151,109 @@ def test_figures_name_no_other_host(shipped, palette):
     pictures = [figures.accuracy_bars(NETWORKS, palette), figures.clusters(shipped.levels[0], palette)]
     for picture in pictures:
         assert not re.search(r"https?://", json.dumps(picture.figure.to_plotly_json(), default=str))
+
+
+def seen(labels: list[int], weights: list[float] | None = None) -> figures.Neurons:
+    points = np.random.default_rng(1).normal(size=(len(labels), 2))
+    half = len(labels) // 2
+    return figures.Neurons("x", (half, len(labels) - half), points, np.array([0.5, 0.25]), np.array(labels),
+                           max(labels) + 1, np.array(weights or [1.0] * len(labels)))  # fmt: skip
+
+
+def test_flow_counts_who_stayed_left_and_joined():
+    before, after = seen([0, 0, 0, 1, 2, 3]), seen([1, 0, 0, 0, 0, 2])
+    assert figures.flow(before, after) == "3 → 4: 2 stayed, 1 left, 2 joined"
+    assert figures.flow(seen([0, 1, 2, 3]), after) == "no cluster to follow"
+
+
+def test_distances_are_to_the_weighted_centroid():
+    found = seen([0, 0, 1, 1], [3.0, 1.0, 0.0, 0.0])
+    centroid = (3 * found.points[0] + found.points[1]) / 4
+    assert found.distances[:2] == pytest.approx(np.linalg.norm(found.points[:2] - centroid, axis=1))
+    assert found.distances[2] == pytest.approx(np.linalg.norm(found.points[2] - found.points[3]) / 2)
+
+
+def test_picked_neurons_stay_bright_and_marked_ones_get_a_ring():
+    picture = figures.clusters(seen([0, 0, 1, 2]), LIGHT, picked=[0, 3], marked=[3])
+    bright = [int(trace.customdata[point][0]) for trace in picture.figure.data if trace.customdata is not None
+              for point in trace.selectedpoints]  # fmt: skip
+    assert sorted(bright) == [0, 3]
+    assert picture.figure.data[-1].text == ("B1",) and picture.figure.data[-1].marker.color == LIGHT.accent
+
+
+def test_the_strip_names_the_biggest_drop_and_carries_levels_for_clicks(shipped):
+    table = frame(shipped.levels)
+    picture = figures.knowledge_strip(table, [90.0, 89.0, 80.5, 81.0, 81.0], LIGHT, chosen=0)
+    assert f"Level 2 ({table['level'][1]}) costs most: \N{MINUS SIGN}8.5 points" in picture.caption
+    clicks = [trace for trace in picture.figure.data if trace.type == "scatter" and trace.customdata is not None
+              and trace.marker.color == "rgba(0,0,0,0)"]  # fmt: skip
+    assert [[int(row[0]) for row in trace.customdata] for trace in clicks] == [[0, 1, 2, 3]] * len(clicks)
+    assert "loses most" in figures.knowledge_strip(table, [], LIGHT).caption  # accuracy was not measured
+
+
+@pytest.mark.parametrize(
+    ("between", "floor", "says"),
+    [(0.5, (0.55, 0.45, 0.7), "Not distinguishable"), (0.2, (0.55, 0.45, 0.7), "do group differently"),
+     (0.2, (1.0, 1.0, 1.0), "no randomness")],
+)  # fmt: skip
+def test_agreement_is_read_against_the_floor(between, floor, says):
+    mean, least, most = floor
+    rows = [
+        {"first": name, "second": name, "mean": mean, "least": least, "most": most} for name in ("uniform", "deeplift")
+    ]
+    rows.append({"first": "uniform", "second": "deeplift", "mean": between, "least": between, "most": between})
+    picture = figures.agreement_matrix(rows, DARK)
+    assert says in picture.caption and "0.20" in picture.caption or "0.50" in picture.caption
+    assert picture.figure.data[0].z[0][1] == between and picture.figure.data[0].z[1][1] == mean
+
+
+def test_cluster_sizes_add_up_to_the_clusters():
+    labels = [0] * 40 + [1] * 6 + [2, 3, 4, 4]
+    picture = figures.cluster_sizes(seen(labels), LIGHT)
+    assert sum(sum(trace.y) for trace in picture.figure.data) == 5
+    assert "1 of 5 clusters" in picture.caption  # only the first holds neurons of both halves
+
+
+def test_histograms_count_every_neuron():
+    scores = [0.0, 1e-6, 0.2, 0.8, 1.0, 2.0, 40.0, 1.0]
+    picture = figures.score_histogram(seen([0] * 8, scores), "Conductance", LIGHT)
+    assert sum(sum(trace.y) for trace in picture.figure.data) == 8 and "2 carry next to nothing" in picture.caption
+    kept = figures.kept_histogram(np.array([0.0, 0.05, 1.0, 1.0]), np.array([0, 0, 1, 1]), LIGHT)
+    assert [sum(trace.y) for trace in kept.figure.data] == [2, 2] and "2 of 4 neurons" in kept.caption
+
+
+def test_r2_of_a_fit():
+    targets = np.array([1.0, 2.0, 3.0])
+    assert figures.explained(targets, targets) == 1
+    assert figures.explained(targets, targets[::-1]) == pytest.approx(-3)
+    assert figures.explained(np.ones(3), targets) is None
+    assert "no R²" in figures.fit_scatter(np.ones(3), targets, "Fused neuron 0", LIGHT).alt
+
+
+def test_the_loss_plane_is_the_quadratic():
+    marks = [
+        {"name": "fused", "x": 0.0, "y": 0.0, "loss": 0.02},
+        {"name": "parent 0", "x": 1.0, "y": 0.0, "loss": 0.12},
+    ]
+    plane = {"quadratic": [0.02, 0.0, 0.0, 0.1, 0.05, 0.2], "axes": ["towards parent 0"], "marks": marks}
+    picture = figures.loss_plane(plane, LIGHT)
+    contour = picture.figure.data[0]
+    x, y = contour.x[5], contour.y[40]
+    assert contour.customdata[40][5] == pytest.approx(100 * (0.02 + 0.1 * x * x + 0.05 * x * y + 0.2 * y * y))
+    assert "fused 2.00" in picture.caption and "network A 12.0" in picture.caption
+
+
+def test_curve_and_residual(shipped):
+    curve = [
+        {"epoch": index, "loss": 1 / (index + 1), "validation": value} for index, value in enumerate([1.0, 0.4, 0.5])
+    ]
+    assert "epoch 1 is kept" in figures.loss_curve(curve, LIGHT).caption
+    level_ = shipped.levels[0]
+    bars = figures.residual_bars(level_, LIGHT).figure.data[0].x
+    assert sum(bars) == pytest.approx(100 * (level_.grouping_error + level_.approximation_error) / level_.energy)
+
+
+def test_errors_scatter_and_activity(shipped):
+    assert "of 4 levels" in figures.errors_scatter(frame(shipped.levels), DARK, 1).caption
+    picture = figures.activity_histogram(np.array([0.0, 1.0, 3.0]), np.array([0, 0, 1]), LIGHT)
+    assert "1 of 3 neurons hardly respond" in picture.caption and "1 of them not at all" in picture.caption
