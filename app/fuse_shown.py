@@ -9,9 +9,10 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
-from retrofit_app import figures, fuse_form, jobs, state
+from retrofit_app import figures, fuse_form, jobs, level_data, show, state
 from retrofit_app.figures import Network, listing, number, percent
 
+HERE = Path(__file__).parent
 LETTERS = fuse_form.LETTERS
 KNOWN = 5.0  # per cent of a class right, above which a network counts as knowing it
 MOST_NAMED = 20  # classes up to which they are listed by name
@@ -142,35 +143,61 @@ def _count(n: int) -> str:
 @st.fragment
 @state.guarded
 def lost(entry: jobs.Entry, palette: figures.Palette) -> None:
-    """The strip over all levels, and the neurons of the worst one."""
+    """The strip over all levels, a way into the worst one, and its neurons under two scores."""
     st.header("Where is something lost?", anchor=False)
-    from retrofit_core.results import frame  # torch: only once the first words and cards are on the page
-
     try:
-        run = state.record(entry)
+        known = level_data.overview(entry)
+        worst = worst_level(known)
+        strip = level_data.picture(entry, "strip", palette, worst)
     except ValueError as error:
         st.error(f"This run's levels are not shown: {str(error).replace(str(entry.folder), entry.name)}")
         return
-    worst = worst_level(run.levels)
-    strip = figures.level_errors(frame(run.levels), palette, worst)
-    drawn = figures.clusters(run.levels[worst], palette)
-    left, right = st.columns([1, 1], gap="large")
-    with left:
-        st.markdown("**Errors of each level**, in per cent of its neurons' importance-weighted energy")
-        chart(strip, "strip")
-        st.caption(f"{strip.caption} Grouping: neurons that share a cluster are not alike. Approximation: the new level "
-                   "does not reach the clusters' centres.")  # fmt: skip
-    with right:
-        st.markdown(f"**The neurons of level {worst + 1}**, {run.levels[worst].name}, as they were clustered")
-        chart(drawn, "clusters")
-        st.caption(drawn.caption)
-        parents = [f"network {LETTERS[parent % 26]}" for parent in range(len(entry.config["models"]))]
-        st.html(figures.cluster_key(parents, sum(run.levels[worst].widths), palette))
+    name = known.table["level"][worst]
+    show.chart("fuse-strip", lambda colours: level_data.picture(entry, "strip", colours, worst), palette,
+               lambda: known.table, entry, heading=f"**{strip.caption}**", below="")  # fmt: skip
+    st.caption("Bars: errors in per cent of the neurons' importance-weighted energy. Grouping: neurons that share a cluster "
+               "are not alike. Approximation: the new level does not reach the clusters' centres.")  # fmt: skip
+    st.page_link(HERE / "views" / "levels.py", label=f"Step into level {worst + 1}, {name}", icon=":material/stacks:",
+                 query_params={**state.parameters("run"), "level": name},
+                 help="The page Levels: activations, importance, grouping, targets and fit of every level.")  # fmt: skip
+    neurons(entry, palette, worst)
 
 
-def worst_level(levels: Any) -> int:
-    """The level with the largest errors for its energy; the head, which is not grouped, only where it stands alone."""
-    shares = [(level.grouping_error + level.approximation_error) / (level.energy or 1.0) for level in levels]
+def neurons(entry: jobs.Entry, palette: figures.Palette, worst: int) -> None:
+    """The worst level's neurons as the run clustered them, and as they are clustered without scores."""
+    try:
+        found = level_data.analysis(entry)
+        widths = state.record(entry).levels[worst].widths
+    except ValueError as error:
+        st.error(f"The neurons are not shown: {str(error).replace(str(entry.folder), entry.name)}")
+        return
+    own = entry.config.get("importance")
+    other = "uniform" if own != "uniform" else "conductance"
+    scores: list[str | None] = [None]
+    if found is not None and other in found.levels[worst].labels:
+        scores.append(other)
+    for column, score in zip(st.columns(2, gap="large"), scores, strict=False):
+        with column:
+            words = (
+                f"**Level {worst + 1} as it was clustered** ({own})"
+                if score is None
+                else f"**With {score} importance**"
+            )
+            show.chart(f"fuse-clusters-{score}", lambda colours, score=score: level_data.picture(
+                entry, "clusters", colours, worst, **({"score": score} if score else {})), palette,
+                lambda score=score: level_data.neuron_table(entry, worst, score), entry, heading=words)  # fmt: skip
+    parents = [f"network {LETTERS[parent % 26]}" for parent in range(len(entry.config["models"]))]
+    st.html(figures.cluster_key(parents, sum(widths), palette))
+
+
+def worst_level(known: level_data.Overview) -> int:
+    """The level after which most accuracy is gone; where nobody measured that, or nothing is, the one with the largest
+    errors. The head, which is not grouped, counts only where it stands alone."""
+    if len(known.accuracy) == len(known.table) + 1:
+        level, drop = figures.biggest_drop(known.accuracy)
+        if drop < 0:
+            return level
+    shares = list(known.table["grouping share"] + known.table["approximation share"])
     body = shares[:-1] or shares
     return body.index(max(body))
 
