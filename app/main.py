@@ -7,9 +7,11 @@ from retrofit_app import jobs, state
 
 HERE = Path(__file__).parent
 PAGES = [
-    st.Page(HERE / "views" / "fuse.py", title="Fuse", icon=":material/merge:", default=True),
-    st.Page(HERE / "views" / "levels.py", title="Levels", icon=":material/stacks:"),
+    st.Page(HERE / "views" / "fuse.py", title="Fuse", default=True),
+    st.Page(HERE / "views" / "levels.py", title="Levels"),
 ]
+#: Beside the links only: as icons of the pages themselves the browser would fetch them from another host.
+ICONS = {"Fuse": ":material/merge:", "Levels": ":material/stacks:"}
 #: What another run may not have: it is kept only where the other run fused the same networks.
 OF_A_RUN = ("level", "seed", "neuron", "pick", "mark")
 
@@ -17,7 +19,7 @@ OF_A_RUN = ("level", "seed", "neuron", "pick", "mark")
 def menu() -> None:
     """Links to the pages that carry the run. Streamlit's own menu would drop it from the address."""
     for other in PAGES:
-        st.page_link(other, query_params=state.parameters("run"), width="stretch")
+        st.page_link(other, icon=ICONS[other.title], query_params=state.parameters("run"), width="stretch")
 
 
 def change_run(by_name: dict[str, jobs.Entry], before: jobs.Entry) -> None:

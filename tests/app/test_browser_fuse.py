@@ -114,6 +114,7 @@ def test_the_server_listens_on_the_loopback_interface_only(address):
 def test_phone_in_both_themes_does_not_scroll_sideways(open_page, scheme):
     page = open_page("/?preset=four", width=390, scheme=scheme)
     settled(page)
+    page.locator(".js-plotly-plot .ytick text").first.wait_for()
     widths = page.evaluate(
         "['html', '[data-testid=stMain]', '[data-testid=stMainBlockContainer]']"
         ".map(name => document.querySelector(name)).map(e => [e.scrollWidth, e.clientWidth])"
