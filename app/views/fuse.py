@@ -333,6 +333,9 @@ def levels(entry: jobs.Entry) -> None:
     except ValueError as error:
         st.error(f"This run's levels are not shown: {str(error).replace(str(entry.folder), entry.name)}")
         return
+    if not run.levels:
+        st.caption("This method combines whole networks: there are no levels to look at.")
+        return
     table = frame(run.levels)
     names = [level.name for level in run.levels]
     body = [level for level in run.levels if level.name != names[-1]] or run.levels

@@ -38,7 +38,7 @@ def test_first_page_shows_the_shipped_fusion(shipped):
     for name in ("parent 0", "parent 1", "ensemble", "average", "fused"):
         assert figures.percent(networks[name]["accuracy"]) in words(page)
     accuracy, levels = page.dataframe[0].value, page.dataframe[1].value
-    assert list(accuracy["network"]) == ["network A", "network B", "ensemble", "plain average", *METHODS]
+    assert list(accuracy["network"]) == ["network A", "network B", "ensemble", "plain average", *list(METHODS)[:4]]
     assert len(levels) == len(shipped.levels)
     assert "PCA hides" in words(page)
 
