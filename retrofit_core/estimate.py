@@ -156,6 +156,8 @@ def _data(name: str, mean: Any, std: Any, size: int | None) -> _Data:
 def _work(config: RunConfig, training: TrainConfig | None, folder: Path, all_parents: bool = False) -> _Work:
     """Counted once for each config; raises ValueError where the run cannot work."""
     check_choices(config)
+    if "fit" not in _keywords(config.method):
+        raise ValueError(f"what {config.method} takes is not estimated: it does not go level by level.")
     data = _data(_source(config.data, folder), config.mean, config.std, config.size)
     if training is None:
         models = [load_model(folder / path, config.arch)[0] for path in config.models]
@@ -232,7 +234,8 @@ def _planned(config: RunConfig, models: list[nn.Module], target: nn.Module | Non
     try:
         found = attempt(config.method)
     except ValueError as error:
-        others = sorted(METHODS, key=lambda name: -_alike(name, config.method))
+        fusing = [name for name in METHODS if "fit" in _keywords(name)]
+        others = sorted(fusing, key=lambda name: -_alike(name, config.method))
         works = next((other for other in others if _passes(attempt, other)), None)
         raise ValueError(f"{error} {works} works here." if works else str(error)) from error
     if config.importance == "deeplift":

@@ -34,7 +34,7 @@ from .device import MEMORY
 from .evaluation import ensemble, evaluate
 from .importance import IMPORTANCE
 from .levels import BOUNDARIES
-from .methods import METHODS
+from .methods import METHODS, suited
 from .monitor import Cancelled, Event, Monitor
 from .registry import find
 from .results import FusionResult, LevelReport, load_levels, save_levels, write_atomically
@@ -49,6 +49,11 @@ CHOICES = {
     "head": ("scores", "mean", "shares"),
 }
 STATES = ("created", "running", "done", "failed", "cancelled")
+#: What a run does not ask for, so that a method need not know of it.
+UNASKED = {
+    "importance": "uniform", "target": None, "toward": "zero", "boundaries": "auto", "memory": MEMORY, "head": "scores",
+    "preset": "default", "ridge": "auto",
+}  # fmt: skip
 #: Seconds between two writes of status.json: often enough for a progress bar, seldom enough for any disk.
 STATUS_INTERVAL = 0.3
 #: What a phase tells about itself while it lasts.
@@ -161,6 +166,8 @@ class Inputs:
     target: nn.Module | None
     shares: Tensor | None
     """(n, classes) each parent's share of each class's training rows"""
+    counts: list[int] | None = None
+    """Each parent's number of training rows"""
 
 
 def read_inputs(config: RunConfig) -> Inputs:
@@ -181,7 +188,8 @@ def read_inputs(config: RunConfig) -> Inputs:
         _fusion_data(config, train, chosen),
         _importance_data(config, train, parts),
         _target(config.target, train),
-        _class_shares(train, parts) if config.head == "shares" else None,
+        _class_shares(train, parts) if _asks_for_shares(config) else None,
+        [len(part) for part in parts] if parts else None,
     )
 
 
@@ -241,10 +249,14 @@ def _target(name: str | None, images: Images) -> nn.Module | None:
     return build(fitted(parse(name), images.shape, len(images.classes)), seed=0)
 
 
+def _asks_for_shares(config: RunConfig) -> bool:
+    return config.head == "shares" or find(METHODS, config.method, "method") is METHODS["Ensemble-Shares"]
+
+
 def _class_shares(train: Images, parts: list[Tensor] | None) -> Tensor:
     if parts is None:
         raise ValueError(
-            "head='shares' weights classes by training rows, which only a splits file tells. Pass --splits."
+            "shares weigh classes by the parents' training rows, which only a splits file tells. Pass --splits."
         )
     counts = torch.stack([torch.bincount(train.labels[part], minlength=len(train.classes)) for part in parts]).double()
     return counts / counts.sum(0).clamp_min(1)
@@ -296,25 +308,25 @@ def execute(
         train_missing(config, watcher)
         inputs = read_inputs(config)
         method = find(METHODS, config.method, "method")
-        result = method(
-            inputs.models,
-            inputs.fusion,
-            importance=config.importance,
-            importance_data=inputs.importance,
-            target=inputs.target,
-            toward=config.toward,
-            boundaries=read_boundaries(config.boundaries),
-            memory=config.memory or MEMORY,
-            head=config.head,
-            class_shares=inputs.shares,
-            preset=config.preset,
-            seed=config.seed,
-            device=config.device,
-            monitor=watcher,
-            finished=recorder.finished if recorder else (),
-            on_level=recorder.on_level if recorder else None,
+        given = {
+            "importance": config.importance,
+            "importance_data": inputs.importance,
+            "target": inputs.target,
+            "toward": config.toward,
+            "boundaries": read_boundaries(config.boundaries),
+            "memory": config.memory or MEMORY,
+            "head": config.head,
+            "class_shares": inputs.shares,
+            "sample_counts": inputs.counts,
+            "preset": config.preset,
+            "seed": config.seed,
+            "device": config.device,
+            "monitor": watcher,
+            "finished": recorder.finished if recorder else (),
+            "on_level": recorder.on_level if recorder else None,
             **({} if config.ridge == "auto" else {"ridge": config.ridge}),
-        )
+        }
+        result = method(inputs.models, inputs.fusion, **suited(config.method, given, UNASKED))
         metrics = measure(config, inputs.models, result.model, watcher) if config.evaluate else {}
         if recorder:
             analysis, why = _analysis_or_reason(config, inputs, result, watcher) if config.analyse else (None, "")

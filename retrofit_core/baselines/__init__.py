@@ -1,5 +1,7 @@
-"""Methods that the paper compares with; one file each."""
+"""Methods that the paper compares with; one file each. All take what `fuse` takes, as far as they know it."""
 
-from .averaging import average
+from .averaging import average, averaging, ensembling
+from .otfusion import otfusion
+from .rebasin import rebasin
 
-__all__ = ["average"]
+__all__ = ["average", "averaging", "ensembling", "otfusion", "rebasin"]

@@ -1,0 +1,238 @@
+"""What all methods share that align neurons and then average weights: checks, scores, averages, reports."""
+
+import copy
+import functools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import device as devices
+from ..eligibility import check_inputs, on_device
+from ..grouping import averaging_matrix
+from ..importance import EPSILON, IMPORTANCE, Scores, conductance, importance_scores, uniform
+from ..importance.conductance import conductance_at
+from ..levels import partition
+from ..moments import grouping_error
+from ..monitor import Monitor
+from ..registry import find
+from ..results import FusionResult, LevelReport
+from ..symmetry import Group, Sums, Watched, matching, neuron_groups, tensors
+from ..walk import as_tensors
+
+NAN = float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class Aligning:
+    """Parents whose neurons are about to be aligned, checked."""
+
+    parents: list[nn.Module]
+    fused: nn.Module
+    """The network that becomes the fused one: a copy of the target or of parent 0"""
+    groups: list[list[Group]]
+    """The neuron groups of each parent"""
+    targets: list[Group]
+    """Those of the fused network"""
+    inputs: Tensor
+    scores: list[list[Tensor]]
+    """scores[parent][group], float64, each summing to 1"""
+    importance: list[dict[str, Any]]
+    """What the scores tell about themselves, for each parent"""
+    monitor: Monitor
+    start: float
+
+    def result(self, states: Sequence[Mapping[str, Tensor]], weights: Any, reports: list[LevelReport], **config: Any):
+        """The fused network with the mean of the parents' mapped tensors; see `mean_of`."""
+        own = tensors(self.fused)
+        for name, value in mean_of(states, weights).items():
+            own[name].copy_(value)
+        facts = {"samples": len(self.inputs), "device": str(devices.of(self.fused)), **config}
+        return FusionResult(self.fused, reports, facts, time.perf_counter() - self.start, self.importance)
+
+
+def keeps_training_flags(function: Callable[..., FusionResult]) -> Callable[..., FusionResult]:
+    """Neurons are watched in evaluation mode; every submodule's flag is put back, whatever happens."""
+
+    @functools.wraps(function)
+    def wrapped(models: Sequence[nn.Module], *args: Any, **kwargs: Any) -> FusionResult:
+        flags = [(module, module.training) for model in models for module in model.modules()]
+        try:
+            for module, _ in flags:
+                module.training = False
+            return function(models, *args, **kwargs)
+        finally:
+            for module, training in flags:
+                module.training = training
+
+    return wrapped
+
+
+def prepare(
+    models: Sequence[nn.Module],
+    data: Any,
+    who: str,
+    *,
+    target: nn.Module | None,
+    importance: str | Callable[..., Any],
+    importance_data: Any,
+    importance_options: dict[str, Any] | None,
+    device: str | torch.device | None,
+    monitor: Monitor | None,
+    leaves: Sequence[str],
+) -> Aligning:
+    """Find the neuron groups of parents and fused network and score their neurons; refuse what cannot work."""
+    start, monitor, place = time.perf_counter(), monitor or Monitor(), devices.pick(device)
+    inputs, labels = as_tensors(data)
+    check_inputs(models, inputs, target=target, least=1, who=who)
+    fused = copy.deepcopy(target if target is not None else models[0]).to(place).eval()
+    parents = [on_device(model, place).eval() for model in models]
+    inputs = inputs.to(next(fused.parameters()).dtype)
+    example = inputs[:1].to(place)
+    monitor.check()
+    monitor.emit("phase", name="groups")
+    groups = [_groups(model, example, leaves, f"parent {index}") for index, model in enumerate(parents)]
+    targets = _groups(fused, example, leaves, "the target")
+    for index, own in enumerate(groups):
+        matching(own, targets, f"parent {index}")
+    importance = importance.lower() if isinstance(importance, str) else importance
+    pairs = _pairs(importance, importance_data, (inputs, labels), len(parents))
+    found = []
+    for index, (model, own, (x, y)) in enumerate(zip(parents, groups, pairs, strict=True)):
+        monitor.emit("phase", name="importance", parent=index, parents=len(parents))
+        x = x.to(place, inputs.dtype)
+        with torch.enable_grad():
+            found.append(group_scores(model, own, x, y.to(place) if y is not None else None, importance,
+                                      monitor=monitor, leaves=leaves, **(importance_options or {})))  # fmt: skip
+    return Aligning(parents, fused, groups, targets, inputs, [scores.values for scores in found],
+                    [scores.report for scores in found], monitor, start)  # fmt: skip
+
+
+def _groups(model: nn.Module, example: Tensor, leaves: Sequence[str], who: str) -> list[Group]:
+    try:
+        return neuron_groups(model, example, leaves=leaves)
+    except ValueError as error:
+        raise ValueError(f"{who}: {error}") from error
+
+
+def _pairs(
+    importance: Any, given: Any, fusion: tuple[Tensor, Tensor | None], n: int
+) -> list[tuple[Tensor, Tensor | None]]:
+    if find(IMPORTANCE, importance, "importance") is not uniform and given is None:
+        raise ValueError(
+            f"importance {importance!r} needs data. Pass importance_data=[(inputs, labels), ...], one pair per parent "
+            "(the paper: its own training data), or importance_data='fusion' to use the fusion data."
+        )
+    if given is None or isinstance(given, str):
+        return [fusion] * n
+    if len(given) != n:
+        raise ValueError(f"importance_data holds {len(given)} sets for {n} parents.")
+    return [as_tensors(pair) for pair in given]
+
+
+def group_scores(
+    model: nn.Module,
+    groups: Sequence[Group],
+    x: Tensor,
+    y: Tensor | None,
+    method: str | Callable[..., Any],
+    *,
+    monitor: Monitor | None = None,
+    leaves: Sequence[str] = (),
+    **options: Any,
+) -> Scores:
+    """`importance_scores` for neuron groups: one (width,) tensor per group that sums to 1.
+
+    Where every group is a level of the network these are the level's scores. Neurons inside a residual block or an
+    attention, which no level ends at, get conductances of their own; a residual stream the sum over its points.
+
+    Raises:
+        ValueError: as `importance_scores`, or the method knows levels only.
+    """
+    score = find(IMPORTANCE, method, "importance")
+    if score is uniform:
+        return Scores(
+            [torch.full((group.width,), 1 / group.width, dtype=torch.float64, device=x.device) for group in groups]
+        )
+    levels = partition(model, x[:2], leaves=leaves)
+    makers = [{place.name for place in group.places if place.kind == "out"} for group in groups]
+    if len(levels) == len(groups) and all(
+        level.affine is not None and names & level.state().keys() for names, level in zip(makers, levels, strict=True)
+    ):
+        return importance_scores(levels, x, y, method, monitor=monitor, **options)
+    if score is not conductance:
+        raise ValueError(
+            f"importance {getattr(score, '__name__', score)!r} is known at the ends of levels only, and this network has "
+            "neurons inside of blocks. Use importance='conductance' or 'uniform'."
+        )
+    if y is None:
+        raise ValueError("importance 'conductance' needs labels. Pass (inputs, labels) as importance data.")
+    if any(point.part != "output" for group in groups for point in group.points):
+        raise ValueError(
+            "conductance cannot be taken inside an nn.MultiheadAttention. Use importance='uniform', or a network whose "
+            "queries, keys and values are layers of their own."
+        )
+    watched = Watched(model, groups, leaves=leaves)
+    places = [(group, point) for group in groups for point in group.points]
+
+    def run(inputs: Tensor, *, with_gradients: bool) -> list[Tensor]:
+        with torch.set_grad_enabled(with_gradients):
+            values, outputs = watched.watch(inputs.detach().requires_grad_(with_gradients))
+        return [*(values[point.node, "output"] for _, point in places), outputs]
+
+    found = conductance_at(run, [*(point.axis for _, point in places), 1], x, y, monitor=monitor, **options)
+    totals = {group.name: torch.zeros(group.width, dtype=torch.float64, device=x.device) for group in groups}
+    for (group, point), values in zip(places, found.values[:-1], strict=True):
+        totals[group.name] += values[point.index.to(x.device)].sum(1)
+    raw = [total + EPSILON for total in totals.values()]
+    return Scores(
+        [value / value.sum() for value in raw], {k: v for k, v in found.report.items() if k != "completeness_gap"}
+    )
+
+
+@torch.no_grad()
+def mean_of(
+    states: Sequence[Mapping[str, Tensor]], weights: Mapping[str, tuple[int, Tensor]] | None = None
+) -> dict[str, Tensor]:
+    """The mean of every floating-point tensor; the others are the first one's.
+
+    Args:
+        states: one dict of tensors per parent, of equal shapes.
+        weights: tensor -> (axis, (n, size)) weights of the parents for each entry of one axis, which sum to one over
+            the parents. Tensors without an entry get the plain mean.
+    """
+    found = dict(states[0])
+    for name, value in found.items():
+        if not value.dtype.is_floating_point:
+            continue
+        together = torch.stack([state[name].double() for state in states])
+        if weights and name in weights:
+            axis, shares = weights[name]
+            shape = [len(states)] + [-1 if place == axis else 1 for place in range(value.ndim)]
+            found[name] = (together * shares.to(together).view(shape)).sum(0).to(value)
+        else:
+            found[name] = together.mean(0).to(value)
+    return found
+
+
+def report(
+    group: Group,
+    widths: Sequence[int],
+    sums: Sums,
+    scores: Tensor,
+    labels: Tensor,
+    facts: dict[str, Any],
+    seconds: dict[str, float],
+) -> LevelReport:
+    """A level report of a group whose parents' neurons were assigned to fused ones."""
+    s, zz = scores.double(), sums.zz[: len(scores), : len(scores)]
+    A = averaging_matrix(labels.to(zz.device), s.to(zz.device), group.width)
+    return LevelReport(
+        name=group.name, kind=group.kind, widths=tuple(widths), width=group.width, rows=sums.rows, scores=s.cpu(),
+        labels=labels.cpu(), gram=zz.float().cpu(), energy=(s.to(zz) @ zz.diagonal()).item(),
+        grouping_error=grouping_error(zz, s.to(zz), A), approximation_error=NAN, unavoidable_error=NAN, ridge=NAN,
+        form="aligned", grouping=facts, seconds=seconds,
+    )  # fmt: skip

@@ -1,0 +1,261 @@
+"""OTFusion: neurons aligned by optimal transport, then averaged (Singh and Jaggi 2020).
+
+Legend: parent k has n_k neurons in a group and the anchor d; T (n_k, d) makes each fused neuron from the parent's, U (n_k, d)
+hands the parent's outgoing weights to fused neurons; mu (n_k,) and nu (d,) are marginals.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..device import Stopwatch, of
+from ..grouping import kmeans
+from ..monitor import Monitor
+from ..results import FusionResult, LevelReport
+from ..symmetry import Group, group_sums, mapped, tensors
+from .aligned import Aligning, keeps_training_flags, prepare, report
+
+MODES = ("activations", "weights")
+SOLVERS = ("exact", "sinkhorn")
+#: Which marginal the plan is divided by, for T and for U.
+NORMALISE = {"target": ("target", "source"), "source": ("source", "source"), "original": ("target", "target")}
+
+
+@keeps_training_flags
+@torch.no_grad()
+def otfusion(
+    models: Sequence[nn.Module],
+    data: Any,
+    *,
+    mode: str = "activations",
+    solver: str = "exact",
+    regularisation: float | str = "0.05x",
+    unit_rows: bool = False,
+    squared: bool = False,
+    normalise: str = "target",
+    importance: str | Callable[..., Any] = "uniform",
+    importance_data: Any = None,
+    importance_options: dict[str, Any] | None = None,
+    target: nn.Module | None = None,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    monitor: Monitor | None = None,
+    leaves: Sequence[str] = (),
+) -> FusionResult:
+    """Align every parent to an anchor by optimal transport, group by group, and average. Parents are left as they are.
+
+    The anchor is the first parent that has the fused widths: parent 0 unless there is a target. Where no parent has them,
+    the anchor's neurons are weighted k-means centres of all parents' neurons. Groups and their consistent use (biases,
+    flattened convolutions, BatchNorm carried along, one map per residual stream, heads apart) come from `neuron_groups`.
+
+    Differences from the authors' code: a residual stream has one map, found where it begins (weights) or at all its sums
+    (activations), where theirs averages two; outgoing weights are handed out by the source's marginal, which is the same
+    for equal widths and uniform scores, and keeps the function where widths differ (`normalise="original"` is theirs);
+    class c stays class c; Sinkhorn's strength may be relative to the mean cost.
+
+    Args:
+        data: fusion data; they show the neurons (activations) and serve the reports (both modes).
+        mode: "activations": a neuron is its pre-activations on the fusion data; "weights": its incoming weights and
+            bias, inputs aligned before.
+        solver: "exact" (POT's network simplex) or "sinkhorn".
+        regularisation: of Sinkhorn, as in the paper, or a multiple of the mean cost such as "0.05x".
+        unit_rows: weights scaled to unit length before they are compared.
+        squared: squared distances as costs.
+        importance: scores are the marginals.
+        normalise: "target": what a fused neuron draws on sums to one, so that constant functions stay constant; "source":
+            divided by the source's marginal instead, as in earlier code of Luenam et al., which explains published
+            rows; "original": as Singh and Jaggi.
+        target: network of the fused widths.
+        seed: of the k-means for the anchor.
+    Raises:
+        ValueError: unknown options, networks that differ in more than widths, or an operation without a rule.
+    """
+    for name, value, known in (("mode", mode, MODES), ("solver", solver, SOLVERS), ("normalise", normalise, NORMALISE)):
+        if value not in known:
+            raise ValueError(f"unknown {name} {value!r}. Known: {', '.join(known)}.")
+    strength(regularisation, 1.0)  # refuses a wrong one before any work
+    plan = prepare(models, data, "OTFusion", target=target, importance=importance, importance_data=importance_data,
+                   importance_options=importance_options, device=device, monitor=monitor, leaves=leaves)  # fmt: skip
+    _check_widths(plan)
+    clock = Stopwatch(of(plan.fused))
+    with clock.phase("forward"):
+        sums = group_sums(plan.parents, plan.groups, plan.inputs, monitor=plan.monitor, leaves=leaves)
+    anchor = _anchor(plan)
+    shapes = tensors(plan.fused)
+    states = [tensors(parent) for parent in plan.parents]
+    maps: list[dict[str, tuple[Tensor, Tensor]]] = [{} for _ in plan.parents]
+    reports: list[LevelReport] = []
+    for index, group in enumerate(plan.monitor.each("level", plan.targets)):
+        here = [own[index] for own in plan.groups]
+        widths = [own.width for own in here]
+        s = torch.cat([scores[index] for scores in plan.scores])
+        with clock.phase("group"):
+            gram = (
+                sums[index].zz if mode == "activations" else _weight_gram(plan, states, shapes, index, maps, unit_rows)
+            )
+            centres, nu = _centres(gram, s, widths, group.width, anchor, group.fixed, seed * 1_000_003 + index)
+            facts: dict[str, Any] = {"algorithm": "emd" if solver == "exact" else "sinkhorn", "cost": 0.0}
+            labels = []
+            for k, place in enumerate(_parts(widths)):
+                cost = _distances(gram, place, centres, squared)
+                mu = plan.scores[k][index]
+                stays = group.fixed or k == anchor
+                flow = torch.diag(nu) if stays else transport(cost, mu, nu, solver, regularisation, facts)
+                maps[k][group.name] = _normalised(flow, normalise)
+                labels.append(flow.argmax(1))
+                facts["cost"] += (flow * cost).sum().item()
+        reports.append(report(group, widths, sums[index], s, torch.cat(labels), facts, dict(clock.seconds)))
+        clock.seconds.clear()
+    aligned = [
+        mapped(state, shapes, own, plan.targets, found)
+        for state, own, found in zip(states, plan.groups, maps, strict=True)
+    ]
+    return plan.result(
+        aligned, None, reports, method="OTFusion", mode=mode, solver=solver, normalise=normalise, seed=seed,
+        regularisation=regularisation if solver == "sinkhorn" else None, unit_rows=unit_rows, squared=squared,
+        importance=getattr(importance, "__name__", importance),
+    )  # fmt: skip
+
+
+def _check_widths(plan: Aligning) -> None:
+    for index, group in enumerate(plan.targets):
+        together = sum(own[index].width for own in plan.groups)
+        if group.width > together:
+            raise ValueError(
+                f"level {group.name!r}: {group.width} fused neurons for {together} parents' neurons; some would stand for "
+                f"nothing. Use a target of at most {together} there."
+            )
+
+
+def _anchor(plan: Aligning) -> int | None:
+    """The first parent of the fused widths, if there is one."""
+    wanted = [group.width for group in plan.targets]
+    return next((k for k, own in enumerate(plan.groups) if [group.width for group in own] == wanted), None)
+
+
+def _parts(widths: Sequence[int]) -> list[slice]:
+    """Where each parent's neurons stand among all."""
+    ends = torch.tensor(widths).cumsum(0).tolist()
+    return [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
+
+
+def _centres(
+    gram: Tensor, s: Tensor, widths: list[int], width: int, anchor: int | None, fixed: bool, seed: int
+) -> tuple[Tensor, Tensor]:
+    """(m, d): the anchor's neurons as means of the parents' neurons, and their marginal nu."""
+    if anchor is not None:
+        place = _parts(widths)[anchor]
+        return torch.eye(len(s), dtype=torch.float64, device=gram.device)[:, place], s[place] / s[place].sum()
+    if fixed:
+        eye = torch.eye(width, dtype=torch.float64, device=gram.device)
+        return eye.repeat(len(widths), 1) / len(widths), torch.full_like(s[:width], 1 / width)
+    groups = kmeans(gram, s, tuple(widths), width, generator=torch.Generator().manual_seed(seed))
+    totals = torch.zeros(width, dtype=s.dtype, device=s.device).index_add_(0, groups.labels.to(s.device), s)
+    return groups.averaging(s), totals / totals.sum()
+
+
+def _distances(gram: Tensor, place: slice, centres: Tensor, squared: bool) -> Tensor:
+    """(n_k, d) between a parent's neurons and the anchor's, from inner products."""
+    norms = gram.diagonal()[place]
+    against = gram @ centres
+    energies = (centres * against).sum(0)
+    found = (norms[:, None] + energies - 2 * against[place]).clamp_min(0)
+    return found if squared else found.sqrt()
+
+
+def _weight_gram(
+    plan: Aligning,
+    states: list[dict[str, Tensor]],
+    shapes: dict[str, Tensor],
+    index: int,
+    maps: list[dict[str, tuple[Tensor, Tensor]]],
+    unit_rows: bool,
+) -> Tensor:
+    """(m, m) inner products of all parents' incoming weights, whose inputs are aligned already."""
+    done = {group.name for group in plan.targets[:index]}
+    lines = []
+    for k, own in enumerate(plan.groups):
+        state = mapped(states[k], shapes, own, plan.targets, maps[k])
+        lines.append(incoming(own, index, state, [group for group in own if _name_of(plan, own, group) in done]))
+    z = torch.cat(lines).double()
+    z = z / z.norm(dim=1, keepdim=True).clamp_min(1e-12) if unit_rows else z
+    return z @ z.T
+
+
+def _name_of(plan: Aligning, own: list[Group], group: Group) -> str:
+    return plan.targets[own.index(group)].name
+
+
+def incoming(groups: Sequence[Group], index: int, state: dict[str, Tensor], done: Sequence[Group]) -> Tensor:
+    """(width, columns) what makes a group's neurons: rows whose columns belong to groups that are done, and biases."""
+    group = groups[index]
+    ready = {(place.name, place.axis) for other in done for place in other.places}
+    open_ = {(place.name, place.axis) for other in groups for place in other.places} - ready
+    rows, makers = [], set()
+    for place in group.places:
+        others = {(name, axis) for name, axis in open_ if name == place.name and axis != place.axis}
+        tensor = state[place.name]
+        if place.kind == "in" or others or (place.kind == "vector" and tensor.ndim == 1):
+            continue
+        makers.add(place.name.rpartition(".")[0])
+        rows.append(_lines(tensor, place))
+    for place in group.places:
+        module, _, name = place.name.rpartition(".")
+        if place.kind == "vector" and module in makers and name.endswith("bias"):
+            rows.append(_lines(state[place.name], place))
+    return torch.cat(rows, 1)
+
+
+def _lines(tensor: Tensor, place: Any) -> Tensor:
+    return tensor.movedim(place.axis, 0)[place.index.to(tensor.device)].flatten(1)
+
+
+def strength(regularisation: float | str, mean_cost: float) -> float:
+    """Sinkhorn's regularisation in units of the cost.
+
+    Raises:
+        ValueError: not a positive number, or a multiple such as "0.05x".
+    """
+    try:
+        text = isinstance(regularisation, str) and regularisation.endswith("x")
+        found = float(regularisation[:-1]) * mean_cost if text else float(regularisation)  # type: ignore[index]
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise ValueError(
+            f"regularisation is {regularisation!r}. Use a positive number, or a multiple of the mean cost: '0.05x'."
+        )
+    return found
+
+
+def transport(
+    cost: Tensor, mu: Tensor, nu: Tensor, solver: str, regularisation: float | str, facts: dict[str, Any]
+) -> Tensor:
+    """(n, d) the plan of least cost between two marginals, by POT."""
+    import ot  # here: POT takes a second to import, and only transport needs it
+
+    a, b, M = (tensor.double().cpu().numpy() for tensor in (mu / mu.sum(), nu / nu.sum(), cost))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what POT says about convergence goes into the report
+        if solver == "exact":
+            found, log = ot.emd(a, b, M, numItermax=10_000_000, log=True)
+            converged = log["warning"] is None
+        else:
+            reg = strength(regularisation, max(float(M.mean()), 1e-12))
+            found, log = ot.sinkhorn(a, b, M, reg, method="sinkhorn_log", numItermax=2000, stopThr=1e-9, log=True)
+            converged = bool(log["err"] and log["err"][-1] <= 1e-6)
+    facts["converged"] = facts.get("converged", True) and converged
+    return torch.from_numpy(found).to(cost.device)
+
+
+def _normalised(plan: Tensor, normalise: str) -> tuple[Tensor, Tensor]:
+    """T and U: the plan divided by its sums over the source's neurons (columns) or the target's (rows)."""
+    by = {
+        "target": plan / plan.sum(0).clamp_min(1e-300),  # columns sum to one
+        "source": plan / plan.sum(1, keepdim=True).clamp_min(1e-300),  # rows sum to one
+    }
+    make, read = NORMALISE[normalise]
+    return by[make], by[read]

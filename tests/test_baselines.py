@@ -1,0 +1,343 @@
+"""Aligning baselines: a shuffled copy is found again, transport is transport, and averages are what they should be."""
+
+import itertools
+
+import ot
+import pytest
+import torch
+
+from retrofit_core import METHODS, FusionResult, ensemble, evaluate
+from retrofit_core.baselines import average, averaging, ensembling, otfusion, rebasin
+from retrofit_core.baselines.aligned import group_scores
+from retrofit_core.baselines.otfusion import transport
+from retrofit_core.baselines.rebasin import match_weights
+from retrofit_core.checkpoints import load_model
+from retrofit_core.data import load
+from retrofit_core.importance import importance_scores
+from retrofit_core.methods import settings_of, suited
+from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.symmetry import neuron_groups, shuffled, tensors
+from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, rewired, widened
+from tests.properties import assert_close, assert_same_function, untouched
+from tests.test_symmetry import NETWORKS
+
+#: Every method that aligns, in each of its modes, with its exact solver.
+ALIGNING = {
+    "OTFusion": otfusion,
+    "OTFusion-Weights": METHODS["OTFusion-Weights"],
+    "unit rows": lambda *args, **kw: otfusion(*args, mode="weights", unit_rows=True, **kw),
+    "Git-Re-Basin": rebasin,
+    "correlation": lambda *args, **kw: rebasin(*args, similarity="correlation", **kw),
+    "unsquared": lambda *args, **kw: rebasin(*args, similarity="unsquared", **kw),
+    "Git-Re-Basin-Weights": METHODS["Git-Re-Basin-Weights"],
+}
+ARCHITECTURES = ("mlp", "vgg with a flatten", "vgg with BatchNorm", "resnet", "bottleneck", "vit", "torchvision vit")
+
+
+def twins(name, seed=3):
+    make, shape = NETWORKS[name]
+    model, x = make(), normal(40, *shape)
+    return model, shuffled(model, x, torch.Generator().manual_seed(seed)), x
+
+
+@pytest.mark.parametrize("method", ALIGNING)
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_shuffled_copy_is_found_again(name, method):
+    """C38: fused with its copy a network is itself, in its own order, on new data too."""
+    model, twin, x = twins(name)
+    with untouched(model, twin):
+        result = ALIGNING[method]([model, twin], x)
+    for key, tensor in tensors(result.model).items():
+        assert_close(tensor, tensors(model)[key], 1e-10)
+    make, shape = NETWORKS[name]
+    assert_same_function(result.model, model, normal(8, *shape, seed=9), 1e-8)
+    for level in result.levels:
+        assert level.labels.shape == level.scores.shape == (sum(level.widths),)
+        assert level.grouping_error <= 1e-8 * max(1.0, level.energy)
+    assert [level.name for level in result.levels][-1] == neuron_groups(model, x)[-1].name
+
+
+@pytest.mark.parametrize("name", ["mlp", "resnet", "vit"])
+def test_transport_takes_any_number_of_copies(name):
+    model, twin, x = twins(name)
+    third = shuffled(model, x, torch.Generator().manual_seed(8))
+    for mode in ("activations", "weights"):
+        result = otfusion([model, twin, third], x, mode=mode)
+        assert_same_function(result.model, model, x, 1e-8)
+        assert result.levels[0].widths == (result.levels[0].width,) * 3
+
+
+@pytest.mark.parametrize("mode", ["activations", "weights"])
+@pytest.mark.parametrize("make, shape", [(mlp, (6,)), (cnn, CNN_SHAPE), (batchnorm_cnn, CNN_SHAPE)])
+def test_duplicated_neurons_of_a_wider_parent_are_joined(make, shape, mode):
+    """C28: A and a wider network of the same function, whichever of them gives the widths."""
+    model, x = make(), normal(40, *shape)
+    wide = widened(model, extra=2)
+    for target in (model, wide):
+        result = otfusion([model, wide], x, mode=mode, target=target)
+        assert {k: v.shape for k, v in tensors(result.model).items()} == {
+            k: v.shape for k, v in tensors(target).items()
+        }
+        assert all(torch.isfinite(tensor).all() for tensor in tensors(result.model).values())
+    doubled = rewired_twice(model)
+    result = otfusion([model, doubled], x, mode=mode)
+    assert_same_function(result.model, model, x, 1e-8)
+
+
+def rewired_twice(model):
+    """Every hidden neuron twice, outgoing weights halved."""
+    layer_widths = [layer.weight.shape[0] for layer in affine_layers(model)[:-1]]
+    members = [torch.arange(width).repeat(2) for width in layer_widths]
+    return rewired(model, members, [torch.full((2 * width,), 0.5).double() for width in layer_widths])
+
+
+def test_what_a_fused_neuron_draws_on_sums_to_one():
+    """Networks whose hidden neurons are constant stay so, whatever scores and widths; not with the other marginal (F9)."""
+    first, second, x = mlp((6, 8, 7, 4)), mlp((6, 5, 6, 4), seed=2), normal(30, 6)
+    for model in (first, second):
+        model[0].weight.data.zero_()
+        model[0].bias.data.fill_(2.0)
+    options = {"importance": "conductance", "importance_data": "fusion", "mode": "activations"}
+    fused = otfusion([first, second], (x, labels(30, 4)), **options).model
+    assert_close(fused[0].bias, torch.full((8,), 2.0), 1e-10)
+    earlier = otfusion([first, second], (x, labels(30, 4)), normalise="source", **options).model
+    assert (earlier[0].bias - 2.0).abs().max() > 1e-2
+    # rows that sum to n_source / n_target: 5/8 of the second parent's, and all of the first's
+    uniform = otfusion([first, second], x, normalise="source").model
+    assert_close(uniform[0].bias.mean(), torch.tensor((2.0 + 2.0 * 5 / 8) / 2), 1e-10)
+
+
+def test_any_target_widths_and_parents():
+    models, x = [mlp((6, 8, 7, 4)), mlp((6, 5, 9, 4), seed=2), mlp((6, 8, 7, 4), seed=3)], normal(30, 6)
+    for mode in ("activations", "weights"):
+        result = otfusion(models, x, mode=mode, target=mlp((6, 6, 10, 4), seed=5))
+        assert [level.width for level in result.levels] == [6, 10, 4]
+        assert [level.widths for level in result.levels] == [(8, 5, 8), (7, 9, 7), (4, 4, 4)]
+        assert torch.isfinite(result.model(x)).all()
+        again = otfusion(models, x, mode=mode, target=mlp((6, 6, 10, 4), seed=6))
+        assert_same_function(result.model, again.model, x, 1e-12)  # the target's own weights do not matter
+    with pytest.raises(ValueError, match="level '0': 30 fused neurons for 21 parents' neurons"):
+        otfusion(models, x, target=mlp((6, 30, 10, 4)))
+
+
+@pytest.mark.parametrize("method", ["OTFusion", "OTFusion-Weights"])
+def test_exact_transport_at_equal_widths_is_the_best_matching(method):
+    """C38, brute force over all permutations; the first group sees the raw costs in both modes."""
+    first, second, x = mlp((4, 5, 3)), mlp((4, 5, 3), seed=2), normal(20, 4)
+    result = METHODS[method]([first, second], x)
+    if method == "OTFusion":
+        a, b = first[0](x).T, second[0](x).T
+    else:
+        a, b = (torch.cat([m[0].weight, m[0].bias[:, None]], 1) for m in (first, second))
+    cost = torch.cdist(b.detach(), a.detach())
+    best = min(itertools.permutations(range(5)), key=lambda order: sum(cost[i, j] for i, j in enumerate(order)).item())
+    assert result.levels[0].labels[5:].tolist() == list(best)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_plans_have_their_marginals_and_the_least_cost(seed):
+    generator = torch.Generator().manual_seed(seed)
+    cost = torch.rand(4, 3, generator=generator).double()
+    mu, nu = (torch.rand(n, generator=generator).double() + 0.1 for n in (4, 3))
+    mu, nu = mu / mu.sum(), nu / nu.sum()
+    facts = {}
+    exact = transport(cost, mu, nu, "exact", 1.0, facts)
+    assert facts == {"converged": True}
+    assert_close(exact.sum(1), mu, 1e-12)
+    assert_close(exact.sum(0), nu, 1e-12)
+    assert_close((exact * cost).sum(), torch.tensor(ot.emd2(mu.numpy(), nu.numpy(), cost.numpy())), 1e-7)
+    gaps = []
+    for strength in (1.0, 0.1, 0.02):
+        soft = transport(cost, mu, nu, "sinkhorn", strength, facts)
+        assert_close(soft.sum(0), nu, 1e-4)
+        gaps.append(((soft - exact) * cost).sum().item())
+    assert gaps[0] > gaps[1] > gaps[2] > -1e-6 and gaps[2] < 0.02
+
+
+def test_sinkhorn_tends_to_the_exact_fusion():
+    first, second, x = mlp((6, 8, 7, 4)), mlp((6, 8, 7, 4), seed=2), normal(30, 6)
+    exact = otfusion([first, second], x).model
+    soft = [otfusion([first, second], x, solver="sinkhorn", regularisation=r).model for r in ("0.3x", "0.002x")]
+    far, near = ((model(x) - exact(x)).norm().item() for model in soft)
+    assert near < 0.05 * far
+
+
+def test_uniform_squared_matching_is_the_largest_inner_product():
+    """C39, by brute force over all permutations, behind the ReLU."""
+    first, second, x = mlp((4, 5, 3)), mlp((4, 5, 3), seed=2), normal(20, 4)
+    result = rebasin([first, second], x)
+    gram = (first[0](x).relu().T @ second[0](x).relu()).detach()
+    best = max(itertools.permutations(range(5)), key=lambda order: sum(gram[i, j] for i, j in enumerate(order)).item())
+    assert result.levels[0].labels[5:].tolist() == torch.tensor(best).argsort().tolist()
+
+
+def test_weight_matching_is_the_best_where_one_group_is_free():
+    first, second, x = mlp((4, 5, 3)), mlp((4, 5, 3), seed=2), normal(20, 4)
+    groups = neuron_groups(first, x)
+    orders, facts = match_weights(groups, tensors(first), tensors(second), seed=0, monitor=Monitor())
+    assert facts["converged"]
+    a, b = (torch.cat([m[0].weight, m[0].bias[:, None], m[2].weight.T], 1).detach() for m in (first, second))
+    gains = a @ b.T
+    best = max(itertools.permutations(range(5)), key=lambda order: sum(gains[i, j] for i, j in enumerate(order)).item())
+    assert orders["0"].tolist() == list(best)
+
+
+@pytest.mark.parametrize("mode", ["activations", "weights"])
+def test_swapped_parents_are_paired_alike(mode):
+    first, second, x = mlp((6, 8, 7, 4)), mlp((6, 8, 7, 4), seed=2), normal(40, 6)
+    there, back = rebasin([first, second], x, mode=mode), rebasin([second, first], x, mode=mode)
+    if mode == "activations":
+        assert_same_function(there.model, back.model, x, 1e-10)
+    assert_same_function(rebasin([first, first], x, mode=mode).model, first, x, 1e-10)
+
+
+def test_scores_weigh_the_parents():
+    first, second, x = mlp((6, 8, 7, 4)), mlp((6, 8, 7, 4), seed=2), normal(40, 6)
+    assert_same_function(
+        rebasin([first, second], x).model,
+        rebasin([first, second], x, importance=constant, importance_data=own(x)).model,
+        x,
+    )
+    # what a parent never uses has next to no say: parent 1's head knows class 0 only
+    result = rebasin([first, second], x, importance=only_first_class, importance_data=own(x))
+    assert_close(result.model[4].bias[1:], first[4].bias[1:], 1e-6)
+    assert_close(result.model[4].bias[0], (first[4].bias[0] / 4 + second[4].bias[0]) / (1 / 4 + 1), 1e-6)
+
+
+def own(x):
+    return [(x, labels(len(x), 4)), (x + 1, labels(len(x), 4))]
+
+
+def constant(levels, x, y):
+    return [torch.full((level.width,), 3.0) for level in levels]
+
+
+def only_first_class(levels, x, y):
+    found = constant(levels, x, y)
+    if x[0, 0] == own(x - 1)[1][0][0, 0] and x.mean() > 0.5:  # parent 1
+        found[-1] = torch.tensor([1.0, 0, 0, 0])
+    return found
+
+
+def test_group_scores_are_the_levels_scores_where_groups_are_levels():
+    model, x, y = batchnorm_cnn(), normal(12, *CNN_SHAPE), labels(12, 3)
+    groups = neuron_groups(model, x)
+    for method in ("conductance", "deeplift"):
+        found, wanted = group_scores(model, groups, x, y, method), importance_scores(model, x, y, method)
+        for ours, theirs in zip(found.values, wanted.values, strict=True):
+            assert_close(ours, theirs, 1e-10)
+
+
+@pytest.mark.parametrize("name", ["resnet", "vit", "residual"])
+def test_neurons_inside_of_blocks_have_conductances(name):
+    """A shuffled copy's scores are the shuffled scores; so are those of every head."""
+    make, shape = NETWORKS[name]
+    model, x, y = make(), normal(6, *shape), labels(6, 3)
+    groups = neuron_groups(model, x)
+    found = group_scores(model, groups, x, y, "conductance")
+    assert all(abs(values.sum().item() - 1) < 1e-9 and values.std() > 0 for values in found.values)
+    twin = shuffled(model, x, torch.Generator().manual_seed(3))
+    for ours, theirs in zip(found.values, group_scores(twin, groups, x, y, "conductance").values, strict=True):
+        assert_close(ours.sort().values, theirs.sort().values, 1e-8)
+    with pytest.raises(ValueError, match="'deeplift' is known at the ends of levels only"):
+        group_scores(model, groups, x, y, "deeplift")
+
+
+def test_refusals_come_before_any_work():
+    models, x = [mlp(), mlp(seed=2)], normal(20, 6)
+    cases = [
+        (rebasin, [*models, mlp(seed=3)], {}, r"pairs exactly two parents; found 3. Use OTFusion, KF-Linear"),
+        (rebasin, [mlp(), mlp((6, 5, 7, 4))], {}, r"level '0': Git Re-Basin pairs .* found widths \(8, 5\)"),
+        (rebasin, models, {"mode": "both"}, "unknown mode 'both'. Known: activations, weights"),
+        (rebasin, models, {"similarity": "cosine"}, "unknown similarity 'cosine'"),
+        (otfusion, models, {"solver": "greedy"}, "unknown solver 'greedy'. Known: exact, sinkhorn"),
+        (otfusion, models, {"normalise": "no"}, "unknown normalise 'no'. Known: target, source, original"),
+        (otfusion, models, {"regularisation": "-1x"}, "regularisation is '-1x'. Use a positive number"),
+        (otfusion, models, {"importance": "conductance"}, "importance 'conductance' needs data"),
+        (otfusion, [mlp(), mlp((6, 8, 4))], {}, "parent 1"),
+        (otfusion, [], {}, "there is no parent to fuse"),
+        (averaging, models, {"weighting": "samples"}, "FedAvg weighs parents by their numbers of training samples"),
+        (ensembling, models, {"combine": "shares"}, "class counts of every model are needed"),
+    ]  # fmt: skip
+    for method, parents, options, message in cases:
+        with untouched(*parents), pytest.raises(ValueError, match=message):
+            method(parents, x, **options)
+
+
+@pytest.mark.parametrize("method", ["OTFusion", "Git-Re-Basin", "Git-Re-Basin-Weights", "Average", "Ensemble"])
+def test_baselines_can_be_cancelled_and_tell_where_they_are(method):
+    models, x = [mlp(), mlp(seed=2)], normal(20, 6)
+    with pytest.raises(Cancelled):
+        METHODS[method](models, x, monitor=Monitor(cancelled=lambda: True))
+    events = []
+    METHODS[method](models, x, monitor=Monitor(events.append))
+    levels = [event for event in events if event["kind"] == "level"]
+    assert len(levels) == (0 if method in ("Average", "Ensemble") else 3)
+
+
+def test_results_are_saved_and_read(tmp_path):
+    models, x = [mlp(), mlp(seed=2)], normal(20, 6)
+    result = otfusion(models, x)
+    result.save(tmp_path)
+    again = FusionResult.load(tmp_path, mlp())
+    assert_same_function(again.model, result.model, x)
+    assert [level.labels.tolist() for level in again.levels] == [level.labels.tolist() for level in result.levels]
+    ensembling(models, x).save(tmp_path / "ensemble")
+    assert FusionResult.load(tmp_path / "ensemble", ensemble(models)).levels == []
+
+
+def test_averages():
+    """C40: linear, the same for copies, by counts; a shuffled copy is not found again."""
+    model, other, x = mlp(), mlp(seed=2), normal(20, 6)
+    for fused in (
+        averaging([model, model], x),
+        averaging([model] * 3, x, weighting="samples", sample_counts=[1, 5, 2]),
+    ):
+        assert_same_function(fused.model, model, x, 1e-12)
+    assert_same_function(
+        averaging([model, other], x, weighting="samples", sample_counts=[7, 7]).model, average([model, other]), x, 1e-12
+    )
+    quarter = averaging([model, other], x, weighting="samples", sample_counts=[10, 30]).model
+    assert_close(quarter[0].weight, 0.25 * model[0].weight + 0.75 * other[0].weight, 1e-12)
+    first, second = mlp((6, 4)), mlp((6, 4), seed=2)
+    assert_close(average([first, second], [1, 3])(x), (first(x) + 3 * second(x)) / 4, 1e-12)
+    _, twin, x = twins("mlp")
+    with pytest.raises(AssertionError):
+        assert_same_function(average([model, twin]), model, x, 1e-2)
+    for weights in ([1.0], [-1.0, 2.0], [0.0, 0.0], [float("nan"), 1.0]):
+        with pytest.raises(ValueError, match="2 parents need as many weights"):
+            average([model, other], weights)
+
+
+def test_ensembles():
+    models, x = [mlp(), mlp(seed=2), mlp(seed=3)], normal(20, 6)
+    with torch.no_grad():
+        mean = torch.stack([model(x).softmax(1) for model in models]).mean(0)
+        assert_close(ensembling(models, x).model(x).softmax(1), mean, 1e-6)
+        assert_close(ensembling(models[::-1], x).model(x), ensembling(models, x).model(x), 1e-6)
+        assert_close(ensembling(models[:1] * 3, x, combine="logits").model(x), models[0](x), 1e-10)
+
+
+def test_a_setting_that_a_method_does_not_know_is_refused():
+    assert {"toward", "ridge", "epochs"} <= settings_of("KF-Linear")
+    assert "toward" not in settings_of("OTFusion") and "importance" in settings_of("otfusion")
+    defaults = {"toward": "zero", "ridge": "auto"}
+    assert suited("OTFusion", {"toward": "zero", "seed": 3, "on_level": print}, defaults) == {"seed": 3}
+    assert suited("HF-Linear", {"toward": "parents", "seed": 3}, defaults) == {"toward": "parents", "seed": 3}
+    with pytest.raises(ValueError, match="OTFusion has no setting 'toward' .*setting of HF-Linear, KF-Linear"):
+        suited("OTFusion", {"toward": "parents"}, defaults)
+
+
+@pytest.mark.parametrize("options, wanted", [({}, 95.58), ({"unit_rows": True}, 96.63), ({"squared": True}, 95.32)])
+def test_published_checkpoints_give_the_published_numbers(shared, options, wanted):
+    models = [load_model(shared / "models" / f"mnist-mlp-otfusion-{k}.safetensors")[0] for k in (0, 1)]
+    test = load(str(shared / "data" / "mnist"), "test")
+    result = otfusion(models, test.inputs(torch.arange(2)), mode="weights", **options)
+    assert evaluate(result.model, test)["accuracy"] == pytest.approx(wanted, abs=0.02)
+
+
+def test_activations_of_published_checkpoints(shared):
+    models = [load_model(shared / "models" / f"mnist-mlp-otfusion-{k}.safetensors")[0] for k in (0, 1)]
+    test = load(str(shared / "data" / "mnist"), "test")
+    result = otfusion(models, test.inputs(torch.arange(200)))
+    assert evaluate(result.model, test)["accuracy"] == pytest.approx(96.68, abs=0.5)
