@@ -32,7 +32,7 @@ class LayerSums:
 
     Args:
         layer: gives kernel, stride and padding; only shapes of its weights are read.
-        m: columns of z; 0 for inputs alone.
+        m: columns of z; where `add` gets no targets they are zero.
         bias: a column of ones is appended to x.
         dtype: precision of products; sums are float64.
     """
@@ -57,7 +57,7 @@ class LayerSums:
         """Samples whose unfolded rows fit into memory."""
         positions = unfolded(self.layer, h[:1]).shape[0]
         step = rows_per_batch(self.dtype.itemsize * positions * self.columns, CHUNK_BYTES)
-        z = h.new_zeros(len(h) * positions, 0) if z is None else z
+        z = h.new_zeros(len(h) * positions, len(self.sums.zz)) if z is None else z
         yield from zip(h.split(step), z.to(self.dtype).split(step * positions), strict=True)
 
     def moments(self) -> Moments:

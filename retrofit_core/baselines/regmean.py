@@ -102,7 +102,7 @@ def _grams(model: nn.Module, inputs: Tensor, monitor: Monitor) -> dict[str, Laye
 
     def note(name: str, h: Tensor, _: Tensor) -> None:
         if name not in found:
-            found[name] = LayerSums(layers[name], 0, bias=False, dtype=dtype)
+            found[name] = LayerSums(layers[name], 1, bias=False, dtype=dtype)
         found[name].add(h)
 
     with inputs_of(layers, note):
