@@ -147,6 +147,9 @@ def lost(entry: jobs.Entry, palette: figures.Palette) -> None:
     st.header("Where is something lost?", anchor=False)
     try:
         known = level_data.overview(entry)
+        if known.table.empty:
+            st.markdown(f"{entry.config['method']} does not work level by level, so there is nothing to look at here.")
+            return
         worst = worst_level(known)
         strip = level_data.picture(entry, "strip", palette, worst)
     except ValueError as error:
