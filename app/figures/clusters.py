@@ -123,9 +123,11 @@ def clusters(level: Any, palette: Palette, *, picked: Sequence[int] = (), marked
             if len(rows):
                 traces.append(_marks(kind, is_inside, rows, shown, sizes, colours, seen, palette, picked))
         if kind == "cluster" and middle is not None:  # the centroid: above the other clusters, below its own members
-            traces.append({"type": "scatter", "x": [middle[0]], "y": [middle[1]], "mode": "markers", "hoverinfo": "skip", "showlegend": False,
-                               "marker": {"symbol": "cross-thin", "size": 16, "color": palette.hues[5],
-                                       "line": {"color": palette.hues[5], "width": 2.5}}})  # fmt: skip
+            traces.append({
+                "type": "scatter", "x": [middle[0]], "y": [middle[1]], "mode": "markers", "hoverinfo": "skip",
+                "showlegend": False, "marker": {"symbol": "cross-thin", "size": 16, "color": palette.hues[5],
+                           "line": {"color": palette.hues[5], "width": 2.5}},
+            })  # fmt: skip
     if len(marked):
         traces.append(_rings(np.asarray(marked, dtype=int), shown, sizes, seen, palette))
     figure = unchecked(traces)
@@ -176,8 +178,9 @@ def _spokes(points: np.ndarray, middle: np.ndarray, palette: Palette) -> dict[st
 def _rings(rows: np.ndarray, shown: np.ndarray, sizes: np.ndarray, seen: Neurons, palette: Palette) -> dict[str, Any]:
     names = [f"{chr(65 + parent % 26)}{own}" for parent, own in zip(seen.parents[rows], seen.own[rows], strict=True)]
     return {
-        "type": "scatter", "x": shown[rows, 0], "y": shown[rows, 1], "hoverinfo": "skip", "showlegend": False, "cliponaxis": False,
-        "mode": "markers+text" if len(rows) <= 12 else "markers", "text": names, "textposition": "top center",
+        "type": "scatter", "x": shown[rows, 0], "y": shown[rows, 1], "hoverinfo": "skip", "showlegend": False,
+        "cliponaxis": False, "mode": "markers+text" if len(rows) <= 12 else "markers", "text": names,
+        "textposition": "top center",
         "textfont": {"color": palette.accent, "size": TEXT},
         "marker": {"symbol": "circle-open", "size": sizes[rows] + 9, "color": palette.accent,
                 "line": {"color": palette.accent, "width": 2}},

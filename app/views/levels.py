@@ -74,7 +74,8 @@ def strip(entry: jobs.Entry, known: Overview, palette: Palette, index: int, name
     def go() -> None:
         points = st.session_state.strip["selection"]["points"]
         if points:
-            state.change(level=names[int(points[0]["customdata"]["0"])])
+            # Bars, line and the marks over them all stand at "3" or "3 · name".
+            state.change(level=names[int(str(points[0]["x"]).split()[0]) - 1])
 
     show.chart("strip", lambda colours: level_data.picture(entry, "strip", colours, index), palette,
                lambda: overview_table(known), entry, heading=heading, below="", on_select=go,
