@@ -29,6 +29,9 @@ def page() -> None:
         empty(entry)
         return
     known = level_data.overview(entry)  # without torch: the strip is on the page before it is loaded
+    if not len(known.table):
+        empty(entry)
+        return
     names = list(known.table["level"])
     default = names[default_level(known)]
     state.sync([option("level", names, default, "level of this run"), option("step", STEPS, "grouping", "step")])
