@@ -41,7 +41,7 @@ def _overview(folder: str, updated: float, sealed: str) -> Overview:
 
     place = Path(folder)
     try:
-        table = pd.read_parquet(place / "levels.parquet").drop(columns="report")
+        table = pd.read_parquet(place / "levels.parquet").drop(columns="report", errors="ignore")
         facts = json.loads((place / "analysis.json").read_text()) if sealed else {}
     except Exception as error:  # pyarrow, zip and json each have their own
         raise ValueError(f"the levels of run {place.name} cannot be read ({type(error).__name__}).") from error

@@ -29,7 +29,11 @@ def page() -> None:
         empty(entry)
         return
     known = level_data.overview(entry)  # without torch: the strip is on the page before it is loaded
+<<<<<<< HEAD
     if known.table.empty:
+=======
+    if not len(known.table):
+>>>>>>> f51c33202e8322317b1b7d6aab4581664b00355c
         empty(entry)
         return
     names = list(known.table["level"])
@@ -77,7 +81,8 @@ def strip(entry: jobs.Entry, known: Overview, palette: Palette, index: int, name
     def go() -> None:
         points = st.session_state.strip["selection"]["points"]
         if points:
-            state.change(level=names[int(points[0]["customdata"]["0"])])
+            # Bars, line and the marks over them all stand at "3" or "3 · name".
+            state.change(level=names[int(str(points[0]["x"]).split()[0]) - 1])
 
     show.chart("strip", lambda colours: level_data.picture(entry, "strip", colours, index), palette,
                lambda: overview_table(known), entry, heading=heading, below="", on_select=go,
