@@ -29,11 +29,7 @@ def page() -> None:
         empty(entry)
         return
     known = level_data.overview(entry)  # without torch: the strip is on the page before it is loaded
-<<<<<<< HEAD
     if known.table.empty:
-=======
-    if not len(known.table):
->>>>>>> f51c33202e8322317b1b7d6aab4581664b00355c
         empty(entry)
         return
     names = list(known.table["level"])
