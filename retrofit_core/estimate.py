@@ -36,7 +36,7 @@ from .eligibility import Plan, check
 from .fusion import check_options
 from .grouping.kmeans import RESTARTS
 from .importance.deeplift import check_rules
-from .methods import METHODS
+from .methods import METHODS, RETROFITTING
 from .moments import dual_is_cheaper, product_dtype
 from .registry import find
 from .runs import RunConfig, check_choices, read_boundaries
@@ -156,7 +156,7 @@ def _data(name: str, mean: Any, std: Any, size: int | None) -> _Data:
 def _work(config: RunConfig, training: TrainConfig | None, folder: Path, all_parents: bool = False) -> _Work:
     """Counted once for each config; raises ValueError where the run cannot work."""
     check_choices(config)
-    if "fit" not in _keywords(config.method):
+    if find(METHODS, config.method, "method") not in [METHODS[name] for name in RETROFITTING]:
         raise ValueError(f"what {config.method} takes is not estimated: it does not go level by level.")
     data = _data(_source(config.data, folder), config.mean, config.std, config.size)
     if training is None:
@@ -234,8 +234,7 @@ def _planned(config: RunConfig, models: list[nn.Module], target: nn.Module | Non
     try:
         found = attempt(config.method)
     except ValueError as error:
-        fusing = [name for name in METHODS if "fit" in _keywords(name)]
-        others = sorted(fusing, key=lambda name: -_alike(name, config.method))
+        others = sorted(RETROFITTING, key=lambda name: -_alike(name, config.method))
         works = next((other for other in others if _passes(attempt, other)), None)
         raise ValueError(f"{error} {works} works here." if works else str(error)) from error
     if config.importance == "deeplift":

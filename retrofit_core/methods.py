@@ -26,6 +26,8 @@ METHODS: dict[str, Callable[..., FusionResult]] = {
     "Git-Re-Basin": rebasin,
     "Git-Re-Basin-Weights": partial(rebasin, mode="weights"),
 }
+#: The paper's own, which go level by level; the others are what it compares with.
+RETROFITTING = tuple(name for name, method in METHODS.items() if getattr(method, "func", None) is fuse)
 
 
 def settings_of(name: str) -> set[str]:

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from retrofit_core import runs
 from retrofit_core.importance import IMPORTANCE
-from retrofit_core.methods import METHODS
+from retrofit_core.methods import RETROFITTING
 
 MAIN = str(jobs.BUNDLED.parent / "main.py")
 
@@ -50,7 +50,7 @@ def test_first_page_shows_the_shipped_fusion(shipped):
     networks = shipped.metrics["networks"]
     for name in ("parent 0", "parent 1", "ensemble", "average", "fused"):
         assert figures.percent(networks[name]["accuracy"]) in words(page)
-    assert list(page.dataframe[0].value["network"]) == ["network A", "network B", "ensemble", "plain average", *METHODS]
+    assert list(page.dataframe[0].value["network"]) == ["network A", "network B", "ensemble", "plain average", *RETROFITTING]
     assert words(page).count("PCA hides") == 2 and "points of accuracy" in words(page)
     assert [found.label for found in page.get("download_button")] == ["Fused network", "Levels", "Run record"]
 
@@ -65,9 +65,9 @@ def test_nonsense_in_the_address_is_named():
     assert not button(page, "start").disabled  # what is left is the shipped preset
 
 
-def test_form_offers_every_method_and_importance():
+def test_form_offers_every_retrofitting_method_and_importance():
     page = open_page()
-    assert page.selectbox(key="new-method").options == list(METHODS)
+    assert page.selectbox(key="new-method").options == list(RETROFITTING)
     assert set(page.selectbox(key="new-importance").options) == set(IMPORTANCE)
 
 
