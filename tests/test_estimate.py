@@ -10,7 +10,7 @@ from retrofit_core import estimate as module
 from retrofit_core.architectures import build
 from retrofit_core.checkpoints import save_model
 from retrofit_core.estimate import estimate
-from retrofit_core.methods import METHODS
+from retrofit_core.methods import RETROFITTING
 from retrofit_core.runs import RunConfig, execute
 from retrofit_core.training.parents import TrainConfig, train_parents
 
@@ -66,7 +66,11 @@ def test_what_cannot_work_is_refused_with_the_way_out(config, message, tmp_path)
     assert "\n" not in found.refusal and str(tmp_path) not in found.refusal
 
 
-@pytest.mark.parametrize("method", METHODS)
+def test_methods_without_levels_are_not_estimated():
+    assert "OTFusion takes is not estimated" in (estimate(*pair(method="OTFusion")).refusal or "")
+
+
+@pytest.mark.parametrize("method", RETROFITTING)
 def test_what_is_not_refused_runs(method, tmp_path, monkeypatch):
     config, training = pair(method, dataclasses.replace(pair()[1], epochs=1))
     monkeypatch.chdir(tmp_path)
