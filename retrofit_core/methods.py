@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from .baselines import averaging, ensembling, otfusion, rebasin
+from .baselines import averaging, ensembling, otfusion, rebasin, regmean, zipit
 from .fusion import fuse
 from .registry import find
 from .results import FusionResult
@@ -25,6 +25,8 @@ METHODS: dict[str, Callable[..., FusionResult]] = {
     "OTFusion-Weights": partial(otfusion, mode="weights"),
     "Git-Re-Basin": rebasin,
     "Git-Re-Basin-Weights": partial(rebasin, mode="weights"),
+    "ZipIt": zipit,
+    "RegMean": regmean,
 }
 #: The paper's own, which go level by level; the others are what it compares with.
 RETROFITTING = tuple(name for name, method in METHODS.items() if getattr(method, "func", None) is fuse)

@@ -3,5 +3,8 @@
 from .averaging import average, averaging, ensembling
 from .otfusion import otfusion
 from .rebasin import rebasin
+from .regmean import regmean
+from .repair import repair
+from .zipit import zipit
 
-__all__ = ["average", "averaging", "ensembling", "otfusion", "rebasin"]
+__all__ = ["average", "averaging", "ensembling", "otfusion", "rebasin", "regmean", "repair", "zipit"]

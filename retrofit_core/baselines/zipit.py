@@ -1,0 +1,459 @@
+"""ZipIt!: similar neurons merged wherever they are found, in one parent or in several (Stoica et al. 2024).
+
+Legend: m neurons of all parents side by side, d fused ones; labels (m,) say into which fused neuron each goes. M (d, m) averages
+the members of each fused neuron, U (m, d) hands its value back to them: M U is the identity.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, fx, nn
+
+from ..device import Stopwatch, of
+from ..evaluation import COMBINATIONS, Ensemble
+from ..levels import Level, partition
+from ..levels.cuts import choose_cuts
+from ..levels.tracing import record_values, trace
+from ..monitor import Monitor
+from ..registry import find
+from ..results import FusionResult, LevelReport
+from ..symmetry import Group, Sums, group_sums, mapped, tensors
+from ..symmetry.rules import Rules
+from .aligned import Aligning, keeps_training_flags, prepare, report
+from .repair import Statistics, has_norms, rescale, reset, statistics
+
+
+@keeps_training_flags
+@torch.no_grad()
+def zipit(
+    models: Sequence[nn.Module],
+    data: Any,
+    *,
+    a: float = 0.3,
+    b: float = 0.125,
+    stop_at: str | float | None = None,
+    combine: str = "softmax",
+    reset_norms: bool = True,
+    repair: bool = False,
+    target: nn.Module | None = None,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    monitor: Monitor | None = None,
+    leaves: Sequence[str] = (),
+) -> FusionResult:
+    """Zip the parents' neurons, group by group, by the correlations of what they compute. Parents are left as they are.
+
+    Fused weights are the sum over parents of M W U, heads are averaged. Greedy: the two most similar columns become one,
+    whose similarity to each other column is the smaller of both times a, until d are left.
+
+    Differences from the authors' code: exact division by the number of members (theirs adds 1e-5); a column that holds
+    neurons of several parents counts for each of them, so that b = 0 means one neuron of each parent (theirs forgets all
+    but one, and allows one merge before it looks at the budget); where a budget leaves no pair it is dropped, and the
+    report says how often; any widths; neurons are compared behind their activation function everywhere, in
+    residual streams at all sums; statistics of BatchNorm from the fusion data.
+
+    Args:
+        data: fusion data; they show the neurons and give BatchNorm its statistics.
+        a: similarity of merged columns is multiplied by it (0: only pairs).
+        b: share of a parent's merges that may join its own neurons.
+        stop_at: name of the last level to zip, or a share of the levels before the head; behind it every parent
+            goes on by itself (partial zip), in a network that runs the common part once. None: zip everything.
+        combine: of a partial zip's heads, see `ensemble`: "softmax" or "logits".
+        reset_norms: new running statistics for BatchNorm.
+        repair: `repair` for networks without BatchNorm.
+        target: network of the fused widths.
+        seed: of no use: nothing is random.
+    Raises:
+        ValueError: unknown options, networks that differ in more than widths, or an operation without a rule.
+    """
+    _check_options(a, b, stop_at, combine)
+    plan = prepare(models, data, "ZipIt!", target=target, importance="uniform", importance_data=None,
+                   importance_options=None, device=device, monitor=monitor, leaves=leaves)  # fmt: skip
+    check_widths(plan)
+    cut = None if stop_at is None else _cut(plan.fused, plan.inputs, stop_at, leaves)
+    chosen = [group for group in plan.targets if cut is None or cut.holds(group)]
+    clock = Stopwatch(of(plan.fused))
+    with clock.phase("forward"):
+        sums = group_sums(plan.parents, plan.groups, plan.inputs, after=True, monitor=plan.monitor, leaves=leaves)
+    labels: dict[str, Tensor] = {}
+    reports: list[LevelReport] = []
+    for group in plan.monitor.each("level", chosen):
+        index = plan.targets.index(group)
+        widths = [own[index].width for own in plan.groups]
+        facts: dict[str, Any] = {}
+        with clock.phase("group"):
+            found = (
+                _same_index(group, widths) if group.fixed else _zipped(sums[index], widths, group.width, a, b, facts)
+            )
+        labels[group.name] = found
+        s = torch.cat([scores[index] for scores in plan.scores])
+        reports.append(report(group, widths, sums[index], s, found, {"algorithm": "zip", **facts}, dict(clock.seconds)))
+        clock.seconds.clear()
+    write_combined(plan, labels)
+    corrected = _correct(plan, labels, cut, reset_norms, repair, leaves)
+    facts = {"method": "ZipIt!", "a": a, "b": b, "stop_at": stop_at, "combine": combine if cut else None,
+             "reset_norms": reset_norms, "repair": corrected, "seed": seed}  # fmt: skip
+    result = plan.result([tensors(plan.fused)], None, reports, **facts)
+    if cut is None:
+        return result
+    return replace(result, model=_with_own_tails(plan, labels, cut, combine, leaves))
+
+
+def _check_options(a: float, b: float, stop_at: str | float | None, combine: str) -> None:
+    if not 0 <= a <= 1:
+        raise ValueError(f"ZipIt!: a is {a}; similarities of merged neurons are multiplied by it. Use 0 to 1.")
+    if not 0 <= b <= 1:
+        raise ValueError(f"ZipIt!: b is {b}; it is the share of merges inside one parent. Use 0 to 1.")
+    if isinstance(stop_at, (int, float)) and not 0 < stop_at <= 1:
+        raise ValueError(f"stop_at is {stop_at}, a share of the levels. Use a number above 0 and up to 1, or a name.")
+    if combine not in ("softmax", "logits"):
+        raise ValueError(f"unknown combine {combine!r}. Known: softmax, logits.")
+
+
+def check_widths(plan: Aligning) -> None:
+    """Refuse a fused network with more neurons than all parents have together."""
+    for index, group in enumerate(plan.targets):
+        together = sum(own[index].width for own in plan.groups)
+        if group.width > together:
+            raise ValueError(
+                f"level {group.name!r}: {group.width} fused neurons for {together} parents' neurons; some would stand for "
+                f"nothing. Use a target of at most {together} there."
+            )
+
+
+# --- who goes with whom ---------------------------------------------------------------------------------------------
+
+
+def _same_index(group: Group, widths: Sequence[int]) -> Tensor:
+    return torch.arange(group.width).repeat(len(widths))
+
+
+def _zipped(sums: Sums, widths: Sequence[int], width: int, a: float, b: float, facts: dict[str, Any]) -> Tensor:
+    origins = torch.repeat_interleave(torch.arange(len(widths)), torch.tensor(widths))
+    labels, found = zip_neurons(sums.correlation().cpu(), origins, width, a=a, b=b)
+    facts.update(found)
+    return labels
+
+
+def zip_neurons(
+    similarity: Tensor, origins: Tensor, width: int, *, a: float = 0.3, b: float = 0.125
+) -> tuple[Tensor, dict[str, Any]]:
+    """Greedy merging of the most similar columns.
+
+    Args:
+        similarity: (m, m), symmetric.
+        origins: (m,) the parent of each neuron.
+        width: d, columns that are wanted.
+    Returns:
+        (m,) labels, numbered by the first member of each fused neuron; and what the merging tells about itself: "within"
+        (merges inside a parent, for each), "forced" (merges that no budget allowed).
+    """
+    zipper = _Zipper(similarity, origins, width, b)
+    while zipper.columns > width:
+        zipper.merge(a)
+    first = {int(root): None for root in zipper.roots}  # in the order of the first members
+    numbers = {root: number for number, root in enumerate(first)}
+    labels = torch.tensor([numbers[int(root)] for root in zipper.roots])
+    return labels, {"within": zipper.within.tolist(), "forced": zipper.forced}
+
+
+class _Zipper:
+    """Columns that are left, their similarities, and each row's best partner, kept up to date."""
+
+    def __init__(self, similarity: Tensor, origins: Tensor, width: int, b: float) -> None:
+        m, n = len(similarity), int(origins.max()) + 1
+        self.values = similarity.double().numpy().copy()
+        np.fill_diagonal(self.values, -np.inf)
+        self.alive = np.ones(m, bool)
+        self.roots = np.arange(m)
+        self.columns = m
+        self.holds = np.zeros((m, n), bool)  # whether a column holds neurons of a parent
+        self.holds[np.arange(m), origins.numpy()] = True
+        self.within, self.forced = np.zeros(n, int), 0
+        self.budget = np.full(n, int((m - width) // n * b + 1e-4))
+        self.allowed = np.ones((m, m), bool)
+        self.closed = np.zeros(n, bool)
+        self.best = np.zeros(m, int)
+        self.top = np.full(m, -np.inf)
+        self._close()
+
+    def merge(self, a: float) -> None:
+        """Join the best pair that the budgets allow, or the best of all where they allow none."""
+        i = int(self.top.argmax())
+        if np.isfinite(self.top[i]):
+            j = int(self.best[i])
+        else:
+            i, j = self._best_of_all()
+            self.forced += 1
+        i, j = min(i, j), max(i, j)
+        shared = self.holds[i] & self.holds[j]
+        self.within += shared
+        self.budget -= shared
+        joined = np.minimum(self.values[i], self.values[j])
+        joined = np.where(np.isfinite(joined), joined * a if a > 0 else -np.inf, joined)
+        self.values[i], self.values[:, i] = joined, joined
+        self.alive[j], self.columns = False, self.columns - 1
+        self.values[j], self.values[:, j] = -np.inf, -np.inf
+        self.values[i, i], self.top[j] = -np.inf, -np.inf
+        self.holds[i] |= self.holds[j]
+        self.roots[self.roots == j] = i
+        self._forbid(i)
+        if not self._close():
+            self._refresh(i, j)
+
+    def _best_of_all(self) -> tuple[int, int]:
+        """Ignores budgets, and pairs that a = 0 has closed count as the least similar."""
+        values = np.where(np.isfinite(self.values), self.values, -1e9)
+        values[~self.alive] = -np.inf
+        values[:, ~self.alive] = -np.inf
+        np.fill_diagonal(values, -np.inf)
+        i, j = divmod(int(values.argmax()), len(values))
+        return i, j
+
+    def _forbid(self, i: int) -> None:
+        """A column may not join others that hold neurons of the same parent once its budget is spent."""
+        closed = self.holds[i] & self.closed
+        self.allowed[i] = ~(self.holds[:, closed].any(1))
+        self.allowed[:, i] = self.allowed[i]
+
+    def _close(self) -> bool:
+        """Close parents whose budget is spent; returns whether any was."""
+        spent = (self.budget <= 0) & ~self.closed
+        for parent in np.flatnonzero(spent):
+            inside = np.flatnonzero(self.holds[:, parent])
+            self.allowed[np.ix_(inside, inside)] = False
+            self.closed[parent] = True
+        if spent.any() or not np.isfinite(self.top).any():
+            self._search(np.flatnonzero(self.alive))
+            return True
+        return False
+
+    def _refresh(self, i: int, j: int) -> None:
+        """Best partners after j went into i: search again where one of them was the best, else look at i only."""
+        lost = self.alive & ((self.best == i) | (self.best == j))
+        lost[i] = True
+        column = np.where(self.allowed[:, i], self.values[:, i], -np.inf)
+        better = self.alive & ~lost & ((column > self.top) | ((column == self.top) & (i < self.best)))
+        self.top[better], self.best[better] = column[better], i
+        self._search(np.flatnonzero(lost))
+
+    def _search(self, rows: np.ndarray) -> None:
+        values = np.where(self.allowed[rows], self.values[rows], -np.inf)
+        self.best[rows] = values.argmax(1)
+        self.top[rows] = values[np.arange(len(rows)), self.best[rows]]
+
+
+# --- the fused weights ----------------------------------------------------------------------------------------------
+
+
+def averages(labels: Tensor, widths: Sequence[int], width: int) -> list[tuple[Tensor, Tensor]]:
+    """For each parent (T, U), (n_k, d): T its part of M', each member's share of its fused neuron; U is 0 or 1."""
+    counts = torch.bincount(labels, minlength=width)
+    U = torch.nn.functional.one_hot(labels, width).double()
+    return list(zip((U / counts).split(list(widths)), U.split(list(widths)), strict=True))
+
+
+def _maps(plan: Aligning, labels: Mapping[str, Tensor]) -> list[dict[str, tuple[Tensor, Tensor]]]:
+    """maps[parent][group], where the group has labels."""
+    found: list[dict[str, tuple[Tensor, Tensor]]] = [{} for _ in plan.parents]
+    for index, group in enumerate(plan.targets):
+        if group.name in labels:
+            widths = [own[index].width for own in plan.groups]
+            for maps, pair in zip(found, averages(labels[group.name], widths, group.width), strict=True):
+                maps[group.name] = pair
+    return found
+
+
+@torch.no_grad()
+def write_combined(plan: Aligning, labels: Mapping[str, Tensor]) -> None:
+    """The sum over parents of M W U, written into the fused network; what belongs to no neuron is averaged.
+
+    Tensors that cannot be made from groups with labels alone stay as they are (behind a partial zip).
+    """
+    shapes, own = tensors(plan.fused), tensors(plan.fused)
+    made = {place.name for group in plan.targets for place in group.places if place.kind != "in"}
+    ready = {place.name for group in plan.targets if group.name in labels for place in group.places}
+    ready -= {place.name for group in plan.targets if group.name not in labels for place in group.places}
+    states = [
+        mapped({name: value.double() if value.is_floating_point() else value for name, value in tensors(parent).items()
+                if name in ready or name not in made}, shapes, _only(groups, ready), _only(plan.targets, ready), maps)
+        for parent, groups, maps in zip(plan.parents, plan.groups, _maps(plan, labels), strict=True)
+    ]  # fmt: skip
+    for name, value in own.items():
+        if name not in states[0] or not value.is_floating_point():
+            continue
+        total = torch.stack([state[name] for state in states]).sum(0)
+        value.copy_(total if name in made else total / len(states))
+
+
+def _only(groups: Sequence[Group], names: set[str]) -> list[Group]:
+    """Groups without their places in other tensors."""
+    return [replace(group, places=tuple(place for place in group.places if place.name in names)) for group in groups]
+
+
+def _correct(
+    plan: Aligning,
+    labels: Mapping[str, Tensor],
+    cut: "Cut | None",
+    reset_norms: bool,
+    wanted: bool,
+    leaves: Sequence[str],
+) -> dict[str, Any] | None:
+    """BatchNorm's statistics, or REPAIR with the members' mean statistics as goals."""
+    if has_norms(plan.fused):
+        only = None if cut is None else cut.modules
+        if not reset_norms:
+            return None
+        return reset(plan.fused, plan.inputs, only=only, monitor=plan.monitor, leaves=leaves)
+    if not wanted:
+        return None
+    goals = _goals(plan, labels)
+    goals = {name: goal for name, goal in goals.items() if cut is None or name in cut.modules}
+    return rescale(plan.fused, goals, plan.inputs, monitor=plan.monitor, leaves=leaves)
+
+
+def _goals(plan: Aligning, labels: Mapping[str, Tensor]) -> Statistics:
+    """Layer -> means over members of the parents' means and deviations; the head has none."""
+    found = [statistics(parent, plan.inputs, monitor=plan.monitor) for parent in plan.parents]
+    named = [group for group in plan.targets if group.name in labels and not group.fixed]
+    names = {place.name for group in named for place in group.places if place.kind == "out" and place.axis == 0}
+    layers = [name for name in found[0] if f"{name}.weight" in names]
+    shapes = {name: tensor for name, tensor in tensors(plan.fused).items() if name.removesuffix(".weight") in layers}
+
+    def out_only(groups: Sequence[Group]) -> list[Group]:
+        return [replace(group, places=tuple(place for place in group.places if place.kind == "out" and place.axis == 0
+                                            and place.name in shapes)) for group in groups]  # fmt: skip
+
+    def joined(part: int) -> dict[str, Tensor]:
+        each = [
+            mapped({f"{name}.weight": one[name][part] for name in layers}, shapes, out_only(groups),
+                   out_only(plan.targets), maps)
+            for one, groups, maps in zip(found, plan.groups, _maps(plan, labels), strict=True)
+        ]  # fmt: skip
+        return {name: torch.stack([one[f"{name}.weight"] for one in each]).sum(0) for name in layers}
+
+    means, deviations = joined(0), joined(1)
+    return {name: (means[name], deviations[name]) for name in layers}
+
+
+# --- partial zip ----------------------------------------------------------------------------------------------------
+
+
+class Cut:
+    """The end of the last level that is zipped."""
+
+    def __init__(self, levels: Sequence[Level], count: int) -> None:
+        self.count = count
+        self.axis = levels[count - 1].axis
+        self.tensors = {name for level in levels[:count] for name in level.state()}
+        folded = {id(norm) for level in levels[:count] for _, _, norm in level.folds}
+        self.folded = folded
+        self.modules = {name.rpartition(".")[0] for name in self.tensors}
+
+    def holds(self, group: Group) -> bool:
+        """Whether the neurons are made before the cut."""
+        return any(place.name in self.tensors for place in group.places if place.kind != "in")
+
+
+def _cut(model: nn.Module, inputs: Tensor, stop_at: str | float, leaves: Sequence[str]) -> Cut:
+    example = inputs[:2].to(of(model))
+    levels = partition(model, example, leaves=leaves)
+    names = [level.name for level in levels[:-1]]
+    if not names:
+        raise ValueError("this network is one level, its head; there is nothing to zip before it. Leave stop_at away.")
+    if isinstance(stop_at, str):
+        if stop_at not in names:
+            raise ValueError(f"stop_at={stop_at!r} is no level before the head. Known: {', '.join(names)}.")
+        count = names.index(stop_at) + 1
+    else:
+        count = max(1, round(stop_at * len(names)))
+    cut = Cut(levels, count)
+    cut.modules |= {name for name, module in model.named_modules() if id(module) in cut.folded}
+    return cut
+
+
+class PartialZip(nn.Module):
+    """A common trunk that runs once, and the parents' own tails on it: images -> (n, classes)."""
+
+    def __init__(
+        self, trunk: nn.Module, tails: Sequence[nn.Module], combine: str, entries: Sequence[Tensor], axis: int
+    ) -> None:
+        super().__init__()
+        self.trunk = trunk
+        readers = [_Reader(tail, entry, axis) for tail, entry in zip(tails, entries, strict=True)]
+        self.heads = Ensemble(readers, find(COMBINATIONS, combine, "combination of an ensemble"), None)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.heads(self.trunk(images))
+
+    def separate(self, images: Tensor) -> Tensor:
+        """(parents, n, classes) the outputs of each head."""
+        h = self.trunk(images)
+        return torch.stack([reader(h) for reader in self.heads.models])
+
+
+class _Reader(nn.Module):
+    """A parent's tail behind U: each of its neurons reads the fused neuron that it went into."""
+
+    def __init__(self, tail: nn.Module, entry: Tensor, axis: int) -> None:
+        super().__init__()
+        self.tail, self.axis = tail, axis
+        self.register_buffer("entry", entry)
+
+    def forward(self, h: Tensor) -> Tensor:
+        return self.tail(h.index_select(self.axis, self.get_buffer("entry")))
+
+
+def _with_own_tails(
+    plan: Aligning, labels: Mapping[str, Tensor], cut: Cut, combine: str, leaves: Sequence[str]
+) -> PartialZip:
+    example = plan.inputs[:2].to(of(plan.fused))
+    fused = neurons_at(plan.fused, example, cut.count, plan.targets, leaves)
+    where = {neuron: channel for channel, neuron in enumerate(_counted(fused))}
+    trunk = nn.Sequential(*(level.module for level in partition(plan.fused, example, leaves=leaves)[: cut.count]))
+    tails, entries = [], []
+    for k, (parent, own) in enumerate(zip(plan.parents, plan.groups, strict=True)):
+        levels = partition(copy.deepcopy(parent), example, leaves=leaves)
+        tails.append(nn.Sequential(*(level.module for level in levels[cut.count :])))
+        entry = []
+        for group, neuron, number in _counted(neurons_at(parent, example, cut.count, own, leaves)):
+            start = sum(groups[group].width for groups in plan.groups[:k])
+            entry.append(where[group, int(labels[plan.targets[group].name][start + neuron]), number])
+        entries.append(torch.tensor(entry, device=example.device))
+    return PartialZip(trunk, tails, combine, entries, cut.axis).eval()
+
+
+def _counted(neurons: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
+    """Numbers the channels of one neuron, of which there are several where a convolution is flattened."""
+    seen: dict[tuple[int, int], int] = {}
+    found = []
+    for neuron in neurons:
+        seen[neuron] = seen.get(neuron, -1) + 1
+        found.append((*neuron, seen[neuron]))
+    return found
+
+
+def neurons_at(
+    model: nn.Module, example: Tensor, count: int, groups: Sequence[Group], leaves: Sequence[str]
+) -> list[tuple[int, int]]:
+    """(group, neuron) of each channel at the end of the first `count` levels."""
+    graph, modules, _ = trace(model.eval(), leaves)
+    record_values(fx.GraphModule(modules, graph), graph, example, model)
+    cut = choose_cuts(graph, modules, "preactivations", model)[count - 1].name
+    graph, modules, _ = trace(model, leaves, fold=False)
+    record_values(fx.GraphModule(modules, graph), graph, example[:1], model)
+    rules = Rules(model, graph, modules)
+    node = next(node for node in graph.nodes if node.name == cut)
+    ids = rules.ids.of(rules.values[node])
+    axis = next(axis for axis in range(ids.ndim) if not torch.equal(ids.narrow(axis, 0, 1).expand_as(ids), ids))
+    numbers = ids.movedim(axis, 0).flatten(1)[:, 0].tolist()
+    known: dict[int, tuple[int, int]] = {}
+    for index, group in enumerate(groups):
+        place = next(place for place in group.places if (place.name, place.axis) in rules.axes)
+        own = rules.ids.of(rules.axes[place.name, place.axis][0])[place.index[:, 0]]
+        known.update({number: (index, neuron) for neuron, number in enumerate(own.tolist())})
+    return [known[number] for number in numbers]

@@ -1,0 +1,135 @@
+"""REPAIR: the goal statistics are met exactly, and nothing changes where nothing was lost."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from retrofit_core.baselines import average
+from retrofit_core.baselines.repair import head_layers, repair, reset, statistics
+from retrofit_core.symmetry import tensors
+from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, mlp, normal, residual
+from tests.properties import assert_close, assert_same_function, untouched
+from tests.test_symmetry import NETWORKS
+
+PLAIN = {"mlp": (mlp, (6,)), "cnn": (cnn, CNN_SHAPE), "residual": (residual, CNN_SHAPE), "vit": NETWORKS["vit"]}
+
+
+def parents_of(name):
+    make, shape = PLAIN[name]
+    first = make()
+    second = make(seed=2) if name != "vit" else copy.deepcopy(first)
+    if name == "vit":
+        for parameter in second.parameters():
+            parameter.data += 0.1 * normal(*parameter.shape, seed=4)
+    return [first, second], normal(130, *shape)  # more than one batch
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_every_layer_but_the_head_has_the_parents_mean_statistics(name):
+    """C40, on the calibration set and through every layer at once."""
+    models, x = parents_of(name)
+    fused = average(models)
+    head = head_layers(fused, x[:1])
+    before = tensors(copy.deepcopy(fused))
+    with untouched(*models):
+        facts = repair(fused, models, x)
+    found, (first, second) = statistics(fused, x), (statistics(model, x) for model in models)
+    assert len(head) == 1 and facts == {"kind": "rescale", "layers": len(found) - 1, "dead": 0}
+    for layer in found.keys() - head:
+        for part in (0, 1):
+            assert_close(found[layer][part], (first[layer][part] + second[layer][part]) / 2, 1e-9)
+    for layer in head:
+        assert_close(tensors(fused)[f"{layer}.weight"], before[f"{layer}.weight"], 0)
+
+
+def test_statistics_are_those_of_all_rows_whatever_the_batches():
+    model, x = cnn(), normal(230, *CNN_SHAPE)
+    with torch.no_grad():
+        z = model[0](x).movedim(1, -1).flatten(0, 2)
+    mean, deviation = statistics(model, x)["0"]
+    assert_close(mean, z.mean(0), 1e-12)
+    assert_close(deviation, z.std(0, unbiased=False), 1e-12)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_equal_parents_stay_as_they_are(name):
+    models, x = parents_of(name)
+    fused = copy.deepcopy(models[0])
+    repair(fused, [models[0]] * 3, x)
+    assert_same_function(fused, models[0], normal(9, *x.shape[1:], seed=7), 1e-9)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_an_average_that_lost_its_scale_gets_it_back(name):
+    """Weights of a layer times c, the bias too: REPAIR undoes it."""
+    models, x = parents_of(name)
+    fused = copy.deepcopy(models[0])
+    layers = [module for module in fused.modules() if isinstance(module, (nn.Linear, nn.Conv2d))]
+    for factor, layer in zip((0.5, 0.2), layers, strict=False):
+        for parameter in layer.parameters():
+            parameter.data.mul_(factor)
+    repair(fused, [models[0]], x)
+    assert_same_function(fused, models[0], x, 1e-8)
+
+
+def test_batchnorm_gets_the_exact_statistics_of_its_inputs():
+    """As one batch of all samples in training mode, in which later layers read corrected ones."""
+    model, x = batchnorm_cnn(), normal(230, *CNN_SHAPE)
+    weights = {name: value.clone() for name, value in model.named_parameters()}
+    fused = copy.deepcopy(model)
+    assert repair(fused, [], x) == {"kind": "reset", "layers": 3, "dead": 0}
+    expected = copy.deepcopy(model).train()
+    for norm in (module for module in expected.modules() if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d))):
+        norm.momentum = 1.0
+    with torch.no_grad():
+        outputs = expected(x)
+    for name, buffer in expected.named_buffers():
+        if name.endswith("running_mean"):
+            assert_close(dict(fused.named_buffers())[name], buffer, 1e-10)
+    assert_close(fused(x), outputs, 1e-10)
+    assert all(torch.equal(value, weights[name]) for name, value in fused.named_parameters())
+    assert not fused.training
+
+
+def test_chosen_batchnorms_only():
+    model, x = batchnorm_cnn(), normal(30, *CNN_SHAPE)
+    fused = copy.deepcopy(model)
+    assert reset(fused, x, only={"1"})["layers"] == 1
+    assert torch.equal(fused[5].running_mean, model[5].running_mean)
+    assert not torch.equal(fused[1].running_mean, model[1].running_mean)
+
+
+def test_dead_neurons_and_layers_without_a_bias():
+    models, x = [mlp(), mlp(seed=2)], normal(50, 6)
+    fused = average(models)
+    fused[0].weight.data[3] = 0
+    facts = repair(fused, models, x)
+    assert facts["dead"] == 1 and all(torch.isfinite(tensor).all() for tensor in tensors(fused).values())
+    wanted = (models[0][0](x).mean(0) + models[1][0](x).mean(0)) / 2
+    assert_close(fused[0](x).mean(0), wanted, 1e-10)
+    models = [mlp(bias=False), mlp(bias=False, seed=2)]
+    fused = average(models)
+    repair(fused, models, x)
+    assert fused[0].bias is None
+    wanted = (models[0][0](x).std(0) + models[1][0](x).std(0)) / 2
+    assert_close(fused[0](x).std(0), wanted, 1e-10)
+
+
+def test_layers_that_run_twice_stay():
+    make, shape = NETWORKS["shared"]
+    model, x = make(), normal(20, *shape)
+    assert "again" not in statistics(model, x)
+    fused = copy.deepcopy(model)
+    fused.first.weight.data.mul_(0.5)
+    repair(fused, [model], x)
+    assert torch.equal(fused.again.weight, model.again.weight)
+
+
+def test_refusals():
+    x = normal(20, 6)
+    with pytest.raises(ValueError, match="REPAIR takes its goals from the parents; there is none"):
+        repair(mlp(), [], x)
+    with pytest.raises(ValueError, match="'0' has another width in one of the parents"):
+        repair(mlp(), [mlp(), mlp((6, 5, 7, 4))], x)

@@ -1,0 +1,258 @@
+"""ZipIt!: the greedy merging is the paper's, copies are found again, and nothing merged is an ensemble."""
+
+import copy
+import itertools
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrofit_core import FusionResult, ensemble
+from retrofit_core.architectures import build
+from retrofit_core.baselines import average
+from retrofit_core.baselines.repair import reset, statistics
+from retrofit_core.baselines.zipit import averages, zip_neurons, zipit
+from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.symmetry import neuron_groups, shuffled, tensors
+from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal
+from tests.properties import assert_close, assert_same_function, untouched
+from tests.test_baselines import ARCHITECTURES, twins
+from tests.test_symmetry import NETWORKS
+
+
+def reference(similarity, origins, width, a, b):
+    """The greedy merging with sets in loops, all pairs looked at in every step."""
+    m, n = len(similarity), int(max(origins)) + 1
+    groups = {i: {i} for i in range(m)}
+    sims = {(i, j): similarity[i][j] for i in range(m) for j in range(m) if i < j}
+    budget = [int((m - width) // n * b + 1e-4)] * n
+    while len(groups) > width:
+
+        def parents(i):
+            return {int(origins[k]) for k in groups[i]}
+
+        open_pairs = {
+            pair: value for pair, value in sims.items()
+            if value > -1e9 and all(budget[k] > 0 for k in parents(pair[0]) & parents(pair[1]))
+        }  # fmt: skip
+        i, j = max(open_pairs or sims, key=lambda pair: (sims[pair], -pair[0], -pair[1]))
+        for k in parents(i) & parents(j):
+            budget[k] -= 1
+        groups[i] |= groups.pop(j)
+        merged = {}
+        for (p, q), value in sims.items():
+            if {p, q} == {i, j}:
+                continue
+            merged.setdefault(tuple(sorted(i if k == j else k for k in (p, q))), []).append(value)
+        sims = {
+            pair: (min(values) if i not in pair else (min(values) * a if a > 0 and min(values) > -1e9 else -1e9))
+            for pair, values in merged.items()
+        }
+    order = sorted(groups)
+    return [next(number for number, i in enumerate(order) if k in groups[i]) for k in range(m)]
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([0.0, 0.5, 1.0]), st.integers(2, 3))
+def test_greedy_merging_equals_the_loops(seed, a, b, n):
+    generator = torch.Generator().manual_seed(seed)
+    widths = torch.randint(1, 5, (n,), generator=generator).tolist()
+    m = sum(widths)
+    x = torch.randn(30, m, generator=generator, dtype=torch.float64)
+    similarity = torch.corrcoef(x.T)
+    similarity = (similarity + similarity.T) / 2
+    origins = torch.repeat_interleave(torch.arange(n), torch.tensor(widths))
+    width = int(torch.randint(1, m + 1, (1,), generator=generator))
+    labels, facts = zip_neurons(similarity, origins, width, a=a, b=b)
+    assert sorted(set(labels.tolist())) == list(range(width))
+    assert labels.tolist() == reference(similarity.tolist(), origins.tolist(), width, a, b)
+    assert sum(facts["within"]) >= 0 and 0 <= facts["forced"] <= m - width
+
+
+@given(st.integers(0, 10_000))
+def test_merging_and_handing_back_is_the_identity(seed):
+    """C40: M U = I; members' shares add up to one."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.cat([torch.arange(4), torch.randint(4, (6,), generator=generator)])
+    T, U = (torch.cat(parts) for parts in zip(*averages(labels, (5, 2, 3), 4), strict=True))
+    assert_close(T.T @ U, torch.eye(4, dtype=torch.float64), 1e-12)
+    assert_close(T.sum(0), torch.ones(4), 1e-12)
+    assert_close(U.sum(1), torch.ones(10), 0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_without_merges_inside_a_parent_it_pairs_one_to_one(seed):
+    x = normal(40, 12, seed=seed)
+    origins = torch.arange(2).repeat_interleave(6)
+    labels, facts = zip_neurons(torch.corrcoef(x.T), origins, 6, a=1.0, b=0.0)
+    assert facts == {"within": [0, 0], "forced": 0}
+    assert sorted(labels[:6].tolist()) == sorted(labels[6:].tolist()) == list(range(6))
+    three, _ = zip_neurons(torch.corrcoef(x.T), torch.arange(3).repeat_interleave(4), 4, a=0.0, b=0.0)
+    assert len(set(three.tolist())) == 4
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_shuffled_copy_is_found_again(name):
+    """All merges are across the parents, with correlation 1; exactly, for we divide by the count alone."""
+    model, twin, x = twins(name)
+    with untouched(model, twin):
+        result = zipit([model, twin], x, reset_norms=False)
+    make, shape = NETWORKS[name]
+    assert_same_function(result.model, model, normal(8, *shape, seed=9), 1e-8)
+    for level in result.levels:
+        assert level.labels.shape == level.scores.shape == (sum(level.widths),)
+        assert level.grouping_error <= 1e-8 * max(1.0, level.energy)
+        assert sum(level.grouping.get("within", [0])) == 0
+    assert [level.name for level in result.levels] == [group.name for group in neuron_groups(model, x)]
+
+
+@pytest.mark.parametrize("name", ["mlp", "vgg with a flatten", "resnet"])
+def test_any_number_of_copies(name):
+    model, twin, x = twins(name)
+    third = shuffled(model, x, torch.Generator().manual_seed(8))
+    for parents in ([model, twin, third], [model, model]):
+        result = zipit(parents, x, a=1.0, reset_norms=False)  # less draws pairs inside a parent to a third copy
+        assert_same_function(result.model, model, x, 1e-8)
+
+
+@pytest.mark.parametrize("name", ["vgg with BatchNorm", "resnet"])
+def test_batchnorm_gets_new_statistics(name):
+    model, twin, x = twins(name)
+    fused = zipit([model, twin], x).model
+    expected = copy.deepcopy(model)
+    reset(expected, x)
+    assert_same_function(fused, expected, x, 1e-8)
+
+
+DOUBLE = {
+    "mlp": ({"architecture": "mlp", "sizes": [6, 5, 4, 3]}, {"architecture": "mlp", "sizes": [6, 10, 8, 3]}, (6,)),
+    "vgg": (
+        {"architecture": "vgg", "plan": [3, "M", 4, 5], "classes": 4, "size": 8, "batch_norm": True},
+        {"architecture": "vgg", "plan": [6, "M", 8, 10], "classes": 4, "size": 8, "batch_norm": True},
+        VGG_SHAPE,
+    ),
+    "resnet": (
+        {"architecture": "resnet", "layers": [1, 1], "width": 3, "classes": 4, "size": 8},
+        {"architecture": "resnet", "layers": [1, 1], "width": 6, "classes": 4, "size": 8},
+        VGG_SHAPE,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DOUBLE)
+def test_where_nothing_merges_it_is_the_mean_of_logits(name):
+    spec, wide, shape = DOUBLE[name]
+    models = [initialised(build(spec), seed) for seed in (1, 2)]
+    x = normal(20, *shape)
+    result = zipit(models, x, target=build(wide).double(), reset_norms=False)
+    assert_close(result.model(x), ensemble(models, "logits")(x), 1e-6)
+    assert [level.width for level in result.levels[:-1]] == [sum(level.widths) for level in result.levels[:-1]]
+
+
+@pytest.mark.parametrize("name", ["mlp", "vgg with a flatten", "vgg with BatchNorm", "resnet", "vit"])
+def test_partial_zip_of_copies_and_of_different_parents(name):
+    """The trunk is common, the tails are the parents' own; wherever it is cut."""
+    model, twin, x = twins(name)
+    for share in (0.1, 0.5, 1.0):
+        with untouched(model, twin):
+            result = zipit([model, twin], x, stop_at=share, reset_norms=False)
+        assert_close(result.model(x), model(x).log_softmax(1), 1e-8)
+        for outputs in result.model.separate(x):
+            assert_close(outputs, model(x), 1e-8)
+    assert len(result.levels) == len(zipit([model, twin], x).levels) - 1
+
+
+def test_partial_zip_by_hand():
+    """An MLP, zipped up to its first layer; each tail reads the fused neuron that its own went into."""
+    models, x = [mlp(), mlp(seed=2)], normal(40, 6)
+    result = zipit(models, x, stop_at="0", combine="logits")
+    (level,) = result.levels
+    labels = level.labels.split([8, 8])
+    rows = torch.cat([torch.cat([model[0].weight, model[0].bias[:, None]], 1) for model in models])
+    fused = torch.stack([rows[level.labels == k].mean(0) for k in range(8)])
+    h = x @ fused[:, :-1].T + fused[:, -1]
+    outputs = torch.stack([model[1:](h[:, own]) for model, own in zip(models, labels, strict=True)])
+    assert_close(result.model.separate(x), outputs, 1e-10)
+    assert_close(result.model(x), outputs.mean(0), 1e-6)
+    full = zipit(models, x)
+    assert torch.equal(full.levels[0].labels, level.labels)
+    assert_close(full.model[0].weight, fused[:, :-1], 1e-10)
+    # head: W = mean of W_k U_k
+    second = full.levels[1].labels.split([7, 7])
+    head = sum(torch.zeros(4, 7).double().index_add(1, own, m[4].weight) for m, own in zip(models, second, strict=True))
+    assert_close(full.model[4].weight, head / 2, 1e-10)
+
+
+def test_partial_zip_of_a_flattened_convolution_and_of_three_parents():
+    models, x = [cnn(), cnn(seed=2), cnn(seed=3)], normal(30, *CNN_SHAPE)
+    result = zipit(models, x, stop_at=1.0)
+    assert result.model.separate(x).shape == (3, 30, 3)
+    alone = zipit([models[0]] * 3, x, a=1.0, stop_at=1.0)
+    assert_close(alone.model.separate(x)[2], models[0](x), 1e-8)
+
+
+def test_repair_gives_members_their_mean_statistics():
+    models, x = [mlp(), mlp(seed=2)], normal(60, 6)
+    result = zipit(models, x, repair=True)
+    found = statistics(result.model, x)
+    labels = result.levels[0].labels
+    for part in (0, 1):
+        own = torch.cat([statistics(model, x)["0"][part] for model in models])
+        assert_close(found["0"][part], torch.stack([own[labels == k].mean() for k in range(8)]), 1e-9)
+    assert result.config["repair"]["kind"] == "rescale"
+    partial = zipit(models, x, repair=True, stop_at="0")
+    assert partial.config["repair"]["layers"] == 1
+
+
+def test_different_widths_and_a_small_target():
+    models, x = [mlp((6, 8, 7, 4)), mlp((6, 5, 9, 4), seed=2)], normal(30, 6)
+    result = zipit(models, x, target=mlp((6, 4, 10, 4)))
+    assert [level.widths for level in result.levels] == [(8, 5), (7, 9), (4, 4)]
+    assert [level.width for level in result.levels] == [4, 10, 4]
+    assert all(torch.isfinite(tensor).all() for tensor in tensors(result.model).values())
+
+
+def test_saved_and_read(tmp_path):
+    models, x = [batchnorm_cnn(), batchnorm_cnn(seed=2)], normal(30, *CNN_SHAPE)
+    result = zipit(models, x)
+    result.save(tmp_path)
+    again = FusionResult.load(tmp_path, batchnorm_cnn())
+    assert_same_function(again.model, result.model, x, 1e-12)
+    assert [level.labels.tolist() for level in again.levels] == [level.labels.tolist() for level in result.levels]
+    assert again.config["a"] == 0.3
+
+
+def test_refusals_progress_and_cancelling():
+    models, x = [mlp(), mlp(seed=2)], normal(20, 6)
+    cases = [
+        (models, {"a": 2}, "a is 2; similarities of merged neurons are multiplied by it"),
+        (models, {"b": -1}, "b is -1; it is the share of merges inside one parent"),
+        (models, {"stop_at": 0.0}, "stop_at is 0.0, a share of the levels"),
+        (models, {"stop_at": "4"}, "stop_at='4' is no level before the head. Known: 0, 2"),
+        (models, {"combine": "shares"}, "unknown combine 'shares'. Known: softmax, logits"),
+        (models, {"target": mlp((6, 30, 7, 4))}, "level '0': 30 fused neurons for 16 parents' neurons"),
+        ([mlp(), mlp((6, 8, 4))], {}, "parent 1"),
+        ([], {}, "there is no parent to fuse"),
+    ]  # fmt: skip
+    for parents, options, message in cases:
+        with untouched(*parents), pytest.raises(ValueError, match=message):
+            zipit(parents, x, **options)
+    with pytest.raises(Cancelled):
+        zipit(models, x, monitor=Monitor(cancelled=lambda: True))
+    events = []
+    zipit(models, x, monitor=Monitor(events.append))
+    assert [event["name"] for event in events if event["kind"] == "level"] == ["0", "2", "4"]
+    assert not torch.allclose(zipit(models, x).model(x), average(models)(x))
+
+
+def test_similar_neurons_of_one_parent_are_merged():
+    """A parent whose neurons come in pairs frees places for the other's."""
+    a = normal(200, 3, seed=1)
+    own = torch.cat([a + 0.01 * normal(200, 3, seed=2), a], 1)
+    other = normal(200, 6, seed=3)
+    origins = torch.arange(2).repeat_interleave(6)
+    labels, facts = zip_neurons(torch.corrcoef(torch.cat([own, other], 1).T), origins, 9, a=0.3, b=1.0)
+    assert facts["within"][0] >= 1
+    assert any(labels[i] == labels[i + 3] for i in range(3))
+    best = max(itertools.combinations(range(12), 2), key=lambda ij: torch.corrcoef(torch.cat([own, other], 1).T)[ij])
+    assert labels[best[0]] == labels[best[1]]
