@@ -2,9 +2,10 @@
 
 from .averaging import average, averaging, ensembling
 from .otfusion import otfusion
+from .pleas import pleas
 from .rebasin import rebasin
 from .regmean import regmean
 from .repair import repair
 from .zipit import zipit
 
-__all__ = ["average", "averaging", "ensembling", "otfusion", "rebasin", "regmean", "repair", "zipit"]
+__all__ = ["average", "averaging", "ensembling", "otfusion", "pleas", "rebasin", "regmean", "repair", "zipit"]

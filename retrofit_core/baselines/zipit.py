@@ -94,9 +94,9 @@ def zipit(
         reports.append(report(group, widths, sums[index], s, found, {"algorithm": "zip", **facts}, dict(clock.seconds)))
         clock.seconds.clear()
     write_combined(plan, labels)
-    corrected = _correct(plan, labels, cut, reset_norms, repair, leaves)
+    found = corrected(plan, labels, cut, reset_norms, repair, leaves)
     facts = {"method": "ZipIt!", "a": a, "b": b, "stop_at": stop_at, "combine": combine if cut else None,
-             "reset_norms": reset_norms, "repair": corrected, "seed": seed}  # fmt: skip
+             "reset_norms": reset_norms, "repair": found, "seed": seed}  # fmt: skip
     result = plan.result([tensors(plan.fused)], None, reports, **facts)
     if cut is None:
         return result
@@ -295,7 +295,7 @@ def _only(groups: Sequence[Group], names: set[str]) -> list[Group]:
     return [replace(group, places=tuple(place for place in group.places if place.name in names)) for group in groups]
 
 
-def _correct(
+def corrected(
     plan: Aligning,
     labels: Mapping[str, Tensor],
     cut: "Cut | None",

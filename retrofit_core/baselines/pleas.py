@@ -1,0 +1,283 @@
+"""PLeaS: neurons paired by permutations, then weights by least squares (Nasery et al. 2025, arXiv 2407.02447).
+
+Legend: x (N, p) rows of a layer's inputs, each the mean of what the members of a fused neuron hand on; z (N, c) rows of the
+targets, means of what they compute; W0 (p, c) the mean of the aligned weights.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor, nn
+
+from ..architectures import build, recognise
+from ..device import Stopwatch, of
+from ..levels import rows
+from ..moments import Moments, product_dtype, ridge_strength, solve
+from ..monitor import Monitor
+from ..results import FusionResult, LevelReport
+from ..symmetry import group_sums, neuron_groups, tensors
+from .aligned import Aligning, keeps_training_flags, prepare, report
+from .layersums import BATCH, Affine, LayerSums, affine_layers, inputs_of
+from .zipit import corrected, write_combined
+
+
+@keeps_training_flags
+@torch.no_grad()
+def pleas(
+    models: Sequence[nn.Module],
+    data: Any,
+    *,
+    apart: float = 0.0,
+    ridge: float | str = "auto",
+    reset_norms: bool = True,
+    repair: bool = False,
+    target: nn.Module | None = None,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    monitor: Monitor | None = None,
+    leaves: Sequence[str] = (),
+) -> FusionResult:
+    """Pair two parents' neurons by their activations, then fit every layer to the mean of both. Parents are left as they are.
+
+    Each layer's weights are the least squares solution from the mean of the parents' (aligned) inputs to the mean of
+    their outputs; layers are independent of each other, unlike HF-Linear's, whose inputs are the fused network's.
+    Partial merging: the least similar pairs stay apart, which makes the fused network wider; neurons of one parent alone
+    and of the other alone are not connected.
+
+    Differences from the authors' code: the least squares are solved in closed form with a ridge towards the mean of the
+    aligned weights, where theirs runs some hundred steps of Adam from there on all layers at once; the same share of
+    pairs stays apart in every group (or what the target says), where theirs may be found by integer programming;
+    residual streams and heads as `neuron_groups` finds them; layers inside nn.MultiheadAttention keep the mean.
+
+    Args:
+        data: fusion data; they show the neurons (behind their activation functions) and serve the fits.
+        apart: share of the pairs in each group that stay apart, 0 to 1 (the authors' budget less one).
+        ridge: strength, see `ridge_strength`; 0 is plain least squares.
+        reset_norms: new running statistics for BatchNorm.
+        repair: `repair` for networks without BatchNorm.
+        target: network of the fused widths, from the parents' up to twice as many, instead of `apart`.
+        seed: of no use: nothing is random.
+    Raises:
+        ValueError: not two parents of equal widths, a target that is too narrow or wide, or an operation without a rule.
+    """
+    if len(models) != 2:
+        raise ValueError(
+            f"PLeaS pairs exactly two parents; found {len(models)}. Use ZipIt, OTFusion or KF-Linear, which take any number."
+        )
+    if not 0 <= apart <= 1 or (apart and target is not None):
+        raise ValueError(
+            f"PLeaS: apart is {apart}. Use a share from 0 to 1, or a target (which says it by its widths)."
+        )
+    ridge_strength(ridge, 1.0, "parents")  # refuses a wrong one before any work
+    plan = prepare(models, data, "PLeaS", target=target, importance="uniform", importance_data=None,
+                   importance_options=None, device=device, monitor=monitor, leaves=leaves)  # fmt: skip
+    _check_widths(plan)
+    if apart:
+        plan = _wider(plan, apart, leaves)
+    clock = Stopwatch(of(plan.fused))
+    with clock.phase("forward"):
+        sums = group_sums(plan.parents, plan.groups, plan.inputs, after=True, monitor=plan.monitor, leaves=leaves)
+    labels: dict[str, Tensor] = {}
+    reports: list[LevelReport] = []
+    for index, group in enumerate(plan.monitor.each("level", plan.targets)):
+        widths = [own[index].width for own in plan.groups]
+        with clock.phase("group"):
+            n = widths[0]
+            found = torch.arange(n).repeat(2) if group.fixed else paired(sums[index].zz[:n, n:], group.width)
+        labels[group.name] = found
+        s = torch.cat([scores[index] for scores in plan.scores])
+        facts = {"algorithm": "linear_sum_assignment", "apart": group.width - widths[0]}
+        reports.append(report(group, widths, sums[index], s, found, facts, dict(clock.seconds)))
+        clock.seconds.clear()
+    write_combined(plan, labels)
+    fitted = fit_layers(plan, labels, ridge)
+    facts = {"method": "PLeaS", "apart": apart, "ridge": ridge, "layers": fitted, "reset_norms": reset_norms,
+             "repair": corrected(plan, labels, None, reset_norms, repair, leaves), "seed": seed}  # fmt: skip
+    return plan.result([tensors(plan.fused)], None, reports, **facts)
+
+
+def _check_widths(plan: Aligning) -> None:
+    for first, second, group in zip(*plan.groups, plan.targets, strict=True):
+        if first.width != second.width or not first.width <= group.width <= 2 * first.width:
+            raise ValueError(
+                f"level {group.name!r}: PLeaS pairs parents of equal widths and needs from one to two times as many fused "
+                f"neurons; found widths {(first.width, second.width)} and fused width {group.width}. Use ZipIt or KF-Linear."
+            )
+
+
+def paired(similarity: Tensor, width: int) -> Tensor:
+    """(2 n,) labels: the pairing of the largest sum of similarities (n, n), its best 2 n - width pairs merged.
+
+    Fused neuron i < n holds neuron i of the first parent; neurons of the second that stay apart come after those.
+    """
+    n = len(similarity)
+    left, right = map(torch.from_numpy, linear_sum_assignment(similarity.double().cpu().numpy(), maximize=True))
+    order = similarity.cpu()[left, right].argsort(descending=True, stable=True)
+    merged, alone = order[: 2 * n - width], order[2 * n - width :].sort().values
+    second = torch.empty(n, dtype=torch.int64)
+    second[right[merged]] = left[merged]
+    second[right[alone]] = torch.arange(n, width)
+    return torch.cat([torch.arange(n), second])
+
+
+def _wider(plan: Aligning, apart: float, leaves: Sequence[str]) -> Aligning:
+    """The plan with a fused network in which a share of the pairs has two places."""
+    sizes = {name: list(tensor.shape) for name, tensor in tensors(plan.fused).items()}
+    for group in plan.targets:
+        extra = 0 if group.fixed else round(apart * group.width)
+        for place in group.places:
+            sizes[place.name][place.axis] += extra * place.index.shape[1]
+    refusal = ValueError(
+        f"a network of this architecture with {apart:g} of the neurons apart cannot be built from its weights' shapes. Pass "
+        "a target of the wanted widths instead of apart."
+    )
+    try:
+        found = recognise({name: torch.empty(size, device="meta") for name, size in sizes.items()})
+        wide = build(_with_widths_of(found, getattr(plan.fused, "spec", found)), seed=0)
+    except ValueError as error:
+        raise refusal from error
+    if {name: list(tensor.shape) for name, tensor in tensors(wide).items()} != sizes:
+        raise refusal
+    parameter = next(plan.fused.parameters())
+    wide = wide.to(parameter.device, parameter.dtype).eval()
+    targets = neuron_groups(wide, plan.inputs[:1].to(parameter.device), leaves=leaves)
+    return replace(plan, fused=wide, targets=targets)
+
+
+def _with_widths_of(found: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A spec with the lists of widths that were found; what shapes alone do not tell (pooling, sizes) stays."""
+    wide = dict(spec)
+    for key, value in spec.items():
+        if isinstance(value, (list, tuple)) and key in found:
+            numbers = iter([entry for entry in found[key] if not isinstance(entry, str)])
+            wide[key] = [entry if isinstance(entry, str) else next(numbers, entry) for entry in value]
+        elif key == "width" and key in found:
+            wide[key] = found[key]
+    return wide
+
+
+# --- least squares --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """How one parent's entries along an axis of a layer go into the fused ones."""
+
+    to: Tensor
+    """(own size,) the fused entry of each"""
+    share: Tensor
+    """(own size,) its weight in that entry: the members' shares add up to one"""
+
+    def onto(self, values: Tensor, size: int, axis: int) -> Tensor:
+        """This parent's part of the fused entries."""
+        shape = [-1 if place == axis % values.ndim else 1 for place in range(values.ndim)]
+        found = values.new_zeros(*values.shape[: axis % values.ndim], size, *values.shape[axis % values.ndim + 1 :])
+        return found.index_add_(axis, self.to, values * self.share.to(values).view(shape))
+
+
+def axis_of(plan: Aligning, labels: Mapping[str, Tensor], k: int, name: str, axis: int) -> Axis:
+    """Parent k's entries along an axis of a tensor; entries that belong to no group are shared by all parents."""
+    size = tensors(plan.parents[k])[name].shape[axis]
+    to, share = torch.arange(size), torch.full((size,), 1 / len(plan.parents), dtype=torch.float64)
+    for index, target in enumerate(plan.targets):
+        widths = [own[index].width for own in plan.groups]
+        own = labels[target.name].split(widths)[k]
+        counts = torch.bincount(labels[target.name], minlength=target.width)
+        for here, there in zip(plan.groups[k][index].places, target.places, strict=True):
+            if (here.name, here.axis) == (name, axis):
+                to[here.index] = there.index[own]
+                share[here.index] = (1 / counts[own].double())[:, None].expand(here.index.shape)
+    place = of(plan.fused)
+    return Axis(to.to(place), share.to(place))
+
+
+def fit_layers(plan: Aligning, labels: Mapping[str, Tensor], ridge: float | str) -> list[str]:
+    """Write the least squares weights into every layer of the fused network that runs in both parents; their names."""
+    layers = affine_layers(plan.fused)
+    place, example = of(plan.fused), next(plan.fused.parameters())
+    dtype = product_dtype(ridge, example.dtype, place)
+    axes = {
+        name: [[axis_of(plan, labels, k, f"{name}.weight", axis) for k in range(len(plan.parents))] for axis in (1, 0)]
+        for name in layers
+    }
+    found: dict[str, LayerSums] = {}
+    for x in plan.monitor.each("step", plan.inputs.split(BATCH), name="moments"):
+        seen = [_watched(parent, layers, x.to(place)) for parent in plan.parents]
+        for name in layers:
+            for calls in zip(*(one.get(name, []) for one in seen), strict=True):
+                add_rows(found, name, layers[name], axes[name], calls, dtype)
+    for number, (name, sums) in enumerate(found.items()):
+        plan.monitor.check()
+        plan.monitor.emit("step", index=number, total=len(found), name="solve")
+        _solve_layer(layers[name], sums.moments(), axes[name], ridge)
+    return list(found)
+
+
+def _watched(model: nn.Module, layers: Mapping[str, Affine], x: Tensor) -> dict[str, list[tuple[Tensor, Tensor]]]:
+    """(input, output) of every call of the layers."""
+    found: dict[str, list[tuple[Tensor, Tensor]]] = {}
+    with inputs_of(
+        {name: model.get_submodule(name) for name in layers},
+        lambda name, h, z: found.setdefault(name, []).append((h, z)),
+    ):
+        model(x)
+    return found
+
+
+def add_rows(
+    found: dict[str, LayerSums],
+    name: str,
+    layer: Affine,
+    axes: Sequence[Sequence[Axis]],
+    calls: Sequence[tuple[Tensor, Tensor]],
+    dtype: torch.dtype,
+) -> None:
+    """Add the parents' mean inputs and outputs of one call to a layer's sums."""
+    axis = -1 if isinstance(layer, nn.Linear) else 1
+    c, inputs = layer.weight.shape[:2]
+    h = sum(one.onto(own, inputs, axis) for one, (own, _) in zip(axes[0], calls, strict=True))
+    z = sum(one.onto(own, c, axis) for one, (_, own) in zip(axes[1], calls, strict=True))
+    assert isinstance(h, Tensor) and isinstance(z, Tensor)
+    if name not in found:
+        found[name] = LayerSums(layer, c, bias=layer.bias is not None, dtype=dtype)
+    found[name].add(h, rows(z, axis))
+
+
+def _solve_layer(layer: Affine, sums: Moments, axes: Sequence[Sequence[Axis]], ridge: float | str) -> None:
+    """Least squares for each kind of output neuron, from the inputs that share a parent with it."""
+    c, inputs = layer.weight.shape[:2]
+    read, made = _holders(axes[0], inputs), _holders(axes[1], c)
+    W = layer.weight.flatten(1).T.double()  # (p, c)
+    if layer.bias is not None:
+        W = torch.cat([W, layer.bias[None].double()])
+    for kind in made.unique(dim=0):
+        outs = (made == kind).all(1).nonzero().flatten()
+        columns = (read & kind).any(1).repeat_interleave(layer.weight[0, 0].numel())
+        if layer.bias is not None:
+            columns = torch.cat([columns, columns.new_ones(1)])
+        ins = columns.nonzero().flatten()
+        part = _part(sums, ins, outs)
+        solution = solve(part, ridge, toward=W[ins][:, outs])
+        W[ins[:, None], outs] = solution.weights(torch.eye(len(outs), dtype=W.dtype, device=W.device))
+    if layer.bias is not None:
+        layer.bias.copy_(W[-1])
+        W = W[:-1]
+    layer.weight.copy_(W.T.reshape(layer.weight.shape))
+
+
+def _holders(axes: Sequence[Axis], size: int) -> Tensor:
+    """(size, parents): whether a fused entry holds any of a parent's."""
+    found = torch.zeros(size, len(axes), dtype=torch.bool, device=axes[0].to.device)
+    for k, axis in enumerate(axes):
+        found[axis.to, k] = True
+    return found
+
+
+def _part(sums: Moments, ins: Tensor, outs: Tensor) -> Moments:
+    assert sums.xx is not None and sums.xz is not None
+    if len(ins) == len(sums.xx) and len(outs) == len(sums.zz):
+        return sums
+    return replace(sums, zz=sums.zz[outs][:, outs], sz=sums.sz[outs], xx=sums.xx[ins][:, ins], xz=sums.xz[ins][:, outs])
