@@ -11,8 +11,9 @@ from .. import device as devices
 from ..data import Images
 from ..data.sampling import balanced
 from ..eligibility import Plan, check
+from ..evaluating import keeps_training_flags
 from ..fit.mapping import is_channel_major
-from ..fusion import keeps_training_flags, parents_scores, parents_weights
+from ..fusion import parents_scores, parents_weights
 from ..grouping import GROUPINGS, averaging_matrix, same_index
 from ..importance import IMPORTANCE
 from ..moments import Moments, Rows, product_dtype, solve
