@@ -147,6 +147,9 @@ def lost(entry: jobs.Entry, palette: figures.Palette) -> None:
     st.header("Where is something lost?", anchor=False)
     try:
         known = level_data.overview(entry)
+        if known.table.empty:
+            st.markdown(f"{entry.config['method']} does not work level by level, so there is nothing to look at here.")
+            return
         worst = worst_level(known)
         strip = level_data.picture(entry, "strip", palette, worst)
     except ValueError as error:
@@ -191,15 +194,13 @@ def neurons(entry: jobs.Entry, palette: figures.Palette, worst: int) -> None:
 
 
 def worst_level(known: level_data.Overview) -> int:
-    """The level after which most accuracy is gone; where nobody measured that, or nothing is, the one with the largest
-    errors. The head, which is not grouped, counts only where it stands alone."""
+    """The level that the strip's sentence names: after which most accuracy is gone; where nobody measured that, or
+    nothing is, the one with the largest errors."""
     if len(known.accuracy) == len(known.table) + 1:
         level, drop = figures.biggest_drop(known.accuracy)
         if drop < 0:
             return level
-    shares = list(known.table["grouping share"] + known.table["approximation share"])
-    body = shares[:-1] or shares
-    return body.index(max(body))
+    return int((known.table["grouping share"] + known.table["approximation share"]).to_numpy().argmax())
 
 
 # --- accuracies -----------------------------------------------------------------------------------

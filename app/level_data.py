@@ -41,10 +41,13 @@ def _overview(folder: str, updated: float, sealed: str) -> Overview:
 
     place = Path(folder)
     try:
-        table = pd.read_parquet(place / "levels.parquet").drop(columns="report")
+        table = pd.read_parquet(place / "levels.parquet").drop(columns="report", errors="ignore")
         facts = json.loads((place / "analysis.json").read_text()) if sealed else {}
     except Exception as error:  # pyarrow, zip and json each have their own
         raise ValueError(f"the levels of run {place.name} cannot be read ({type(error).__name__}).") from error
+    # Methods that only align have no targets to miss.
+    errors = ["approximation error", "approximation share"]
+    table[errors] = table[errors].astype(float).fillna(0.0)
     return Overview(table, facts.get("accuracy", []), facts.get("samples", 0), bool(sealed), facts.get("missing", {}))
 
 

@@ -338,6 +338,10 @@ def detail(view: View) -> None:
 def fit(view: View) -> None:
     """How the weights were found, and what is left."""
     report = view.report
+    if report.form == "aligned":
+        st.markdown("Nothing is fitted by this method: the parents' weights are averaged group by group, so there are no "
+                    "targets and no approximation error.")  # fmt: skip
+        return
     share = percent(100 * report.approximation_error / (report.energy or 1))
     how = (
         "are trained by gradient descent until its outputs come close to the targets"

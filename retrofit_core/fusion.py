@@ -1,9 +1,8 @@
 """fuse(): Algorithm 1 of the paper, level by level, from moments."""
 
-import functools
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 from . import device as devices
 from .batchnorm import reestimate
 from .eligibility import Plan, check
+from .evaluating import keeps_training_flags
 from .fit import gradient, mapped_weights, ridge
 from .fit.mapping import is_channel_major
 from .fit.ridge import write_weights
@@ -35,22 +35,6 @@ from .walk import Walk, as_tensors
 
 HEADS = ("scores", "mean", "shares")
 OnLevel = Callable[[int, LevelReport, dict[str, Tensor]], None]
-Returned = TypeVar("Returned")
-
-
-def keeps_training_flags(function: Callable[..., Returned]) -> Callable[..., Returned]:
-    """Partitioning puts the parents into evaluation mode; every submodule's flag is put back, whatever happens."""
-
-    @functools.wraps(function)
-    def wrapped(models: Sequence[nn.Module], *args: Any, **kwargs: Any) -> Returned:
-        flags = [(module, module.training) for model in models for module in model.modules()]
-        try:
-            return function(models, *args, **kwargs)
-        finally:
-            for module, training in flags:
-                module.training = training
-
-    return wrapped
 
 
 @keeps_training_flags

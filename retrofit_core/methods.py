@@ -31,6 +31,8 @@ METHODS: dict[str, Callable[..., FusionResult]] = {
     "KD": distillation,
     "LP": linear_probe,
 }
+#: The paper's own, which go level by level; the others are what it compares with.
+RETROFITTING = tuple(name for name, method in METHODS.items() if getattr(method, "func", None) is fuse)
 
 
 def settings_of(name: str) -> set[str]:

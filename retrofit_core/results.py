@@ -1,7 +1,7 @@
 """What a fusion returns: the model and one report per level, as objects, a table, or a folder."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -153,27 +153,23 @@ class FusionResult:
 
 
 def frame(levels: Sequence[LevelReport]) -> pd.DataFrame:
-    """The levels' numbers as a table."""
-    return pd.DataFrame(
-        [
-            {
-                "level": level.name,
-                "kind": level.kind,
-                "widths": " + ".join(map(str, level.widths)),
-                "fused": level.width,
-                "rows": level.rows,
-                "grouping error": level.grouping_error,
-                "approximation error": level.approximation_error,
-                "unavoidable error": level.unavoidable_error,
-                "grouping share": level.grouping_error / level.energy if level.energy else 0.0,
-                "approximation share": level.approximation_error / level.energy if level.energy else 0.0,
-                "ridge": level.ridge,
-                "form": level.form,
-                "seconds": sum(level.seconds.values()),
-            }
-            for level in levels
-        ]
-    )
+    """The levels' numbers as a table; it has its columns also where a method has no levels."""
+    columns: dict[str, Callable[[LevelReport], Any]] = {
+        "level": lambda level: level.name,
+        "kind": lambda level: level.kind,
+        "widths": lambda level: " + ".join(map(str, level.widths)),
+        "fused": lambda level: level.width,
+        "rows": lambda level: level.rows,
+        "grouping error": lambda level: level.grouping_error,
+        "approximation error": lambda level: level.approximation_error,
+        "unavoidable error": lambda level: level.unavoidable_error,
+        "grouping share": lambda level: level.grouping_error / level.energy if level.energy else 0.0,
+        "approximation share": lambda level: level.approximation_error / level.energy if level.energy else 0.0,
+        "ridge": lambda level: level.ridge,
+        "form": lambda level: level.form,
+        "seconds": lambda level: sum(level.seconds.values()),
+    }
+    return pd.DataFrame({name: [value(level) for level in levels] for name, value in columns.items()})
 
 
 def save_levels(levels: Sequence[LevelReport], folder: Path) -> None:

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from retrofit_core import estimate as module
-from retrofit_core.architectures import build
+from retrofit_core.architectures import build, fitted, parse
 from retrofit_core.checkpoints import save_model
-from retrofit_core.estimate import estimate
-from retrofit_core.methods import METHODS
+from retrofit_core.estimate import estimate, pace, predict, seconds, work
+from retrofit_core.estimate.planning import blank
+from retrofit_core.methods import RETROFITTING
 from retrofit_core.runs import RunConfig, execute
 from retrofit_core.training.parents import TrainConfig, train_parents
 
@@ -29,12 +29,12 @@ def pair(method="KF-Linear", training=None, **changes):
 @pytest.fixture
 def steady(monkeypatch):
     """A machine whose pace is known: no clock decides."""
-    monkeypatch.setattr(module, "_pace", lambda spec, device: module._Pace(1e-3, 1e-5))
-    monkeypatch.setattr(module, "_step", lambda device: 1e-3)
-    monkeypatch.setattr(module, "_rate", lambda device, dtype: 1e10)
-    module._work.cache_clear()
+    monkeypatch.setattr(work, "measure_pace", lambda spec, device: pace.Pace(1e-3, 1e-5))
+    monkeypatch.setattr(seconds, "step_seconds", lambda device: 1e-3)
+    monkeypatch.setattr(seconds, "products_rate", lambda device, dtype: 1e10)
+    work.count_work.cache_clear()
     yield
-    module._work.cache_clear()
+    work.count_work.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,11 @@ def test_what_cannot_work_is_refused_with_the_way_out(config, message, tmp_path)
     assert "\n" not in found.refusal and str(tmp_path) not in found.refusal
 
 
-@pytest.mark.parametrize("method", METHODS)
+def test_methods_without_levels_are_not_estimated():
+    assert "OTFusion takes is not estimated" in (estimate(*pair(method="OTFusion")).refusal or "")
+
+
+@pytest.mark.parametrize("method", RETROFITTING)
 def test_what_is_not_refused_runs(method, tmp_path, monkeypatch):
     config, training = pair(method, dataclasses.replace(pair()[1], epochs=1))
     monkeypatch.chdir(tmp_path)
@@ -112,15 +116,17 @@ def test_seconds_grow_with_the_work(steady, tmp_path):
 def test_operations_of_a_step_are_those_of_the_layers():
     """Three passes, two operations a multiplication: 64 positions of the first two convolutions, 16 of the third."""
     layers = 64 * 9 * 1 * 4 + 64 * 9 * 4 * 6 + 16 * 9 * 6 * 6 + 4 * 6 * 10
-    spec = json.dumps(module.fitted(module.parse(SMALL), (1, 8, 8), 10))
-    assert module._operations(spec) == 3 * 2 * layers
+    spec = json.dumps(fitted(parse(SMALL), (1, 8, 8), 10))
+    assert pace._operations(spec) == 3 * 2 * layers
 
 
 def test_training_is_counted_step_by_step(steady, tmp_path):
     """1437 rows, a tenth held out, batches of 64: 20 steps of 1 + 0.5 ms and 1293 images of 10 us, each epoch."""
     training = TrainConfig(arch=(SMALL,), split="full", parts=1, epochs=100, device="cpu")
-    work = module._work(*pair(training=training), tmp_path)
-    assert work.seconds["training"][0] == pytest.approx(100 * (0.021 * 1.5 + 0.01293 + 0.1 * 1437 * 1e-5 / 3), rel=0.03)
+    counted = work.count_work(*pair(training=training), tmp_path)
+    assert counted.seconds["training"][0] == pytest.approx(
+        100 * (0.021 * 1.5 + 0.01293 + 0.1 * 1437 * 1e-5 / 3), rel=0.03
+    )
 
 
 def test_parents_that_are_there_take_no_time(steady, tmp_path):
@@ -129,14 +135,14 @@ def test_parents_that_are_there_take_no_time(steady, tmp_path):
     for file in training.files():
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).touch()
-    module._work.cache_clear()
+    work.count_work.cache_clear()
     assert estimate(config, training, folder=tmp_path).seconds[1] < before.seconds[1]
 
 
 def test_earlier_runs_of_the_method_correct_the_prediction_and_narrow_it(steady, tmp_path):
     config, training = pair()
-    work = module._work(config, training, tmp_path, True)
-    stages = {stage: 3 * least for stage, (least, _) in work.seconds.items()}
+    counted = work.count_work(config, training, tmp_path, True)
+    stages = {stage: 3 * least for stage, (least, _) in counted.seconds.items()}
     past = [{"config": config.to_json(), "training": training.to_json(), "stages": stages}]
     nothing = [
         {},
@@ -145,9 +151,9 @@ def test_earlier_runs_of_the_method_correct_the_prediction_and_narrow_it(steady,
     ]
     raw, learnt = (estimate(config, training, runs, tmp_path).seconds for runs in (nothing, nothing + past))
     assert raw == estimate(config, training, (), tmp_path).seconds
-    factors = (3 * module.SPREAD / module.LEARNT, 3 * module.LEARNT / module.SPREAD)
-    for before, after, start, factor in zip(raw, learnt, module.START, factors, strict=True):
-        fixed = start + work.reading
+    factors = (3 * predict.SPREAD / predict.LEARNT, 3 * predict.LEARNT / predict.SPREAD)
+    for before, after, start, factor in zip(raw, learnt, predict.START, factors, strict=True):
+        fixed = start + counted.reading
         assert after - fixed == pytest.approx(factor * (before - fixed))
 
 
@@ -156,9 +162,7 @@ def test_memory_holds_networks_data_and_the_largest_level(steady, tmp_path):
         return estimate(*pair(**changes), folder=tmp_path).memory
 
     vgg = {"training": TrainConfig(arch=("vgg11",), device="cpu")}
-    parameters = sum(
-        p.numel() for p in module._blank(json.dumps(module.fitted(module.parse("vgg11"), (1, 8, 8), 10))).parameters()
-    )
+    parameters = sum(p.numel() for p in blank(json.dumps(fitted(parse("vgg11"), (1, 8, 8), 10))).parameters())
     assert memory(**vgg) - memory() > 3 * 4 * parameters
     assert memory(method="KF-Gradient", samples=600) > memory(method="KF-Gradient", samples=60)
 
@@ -166,7 +170,7 @@ def test_memory_holds_networks_data_and_the_largest_level(steady, tmp_path):
 @pytest.mark.slow
 def test_an_estimate_is_quick(tmp_path):
     estimate(*pair(), folder=tmp_path)  # libraries
-    module._work.cache_clear()
+    work.count_work.cache_clear()
     start = time.perf_counter()
     estimate(*pair(training=TrainConfig(arch=("cnn",), parts=4, split="full")), folder=tmp_path)
     assert time.perf_counter() - start < 5  # under a second on an idle machine

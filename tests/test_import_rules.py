@@ -1,6 +1,7 @@
 """Who may import whom, print, or seed; read off the source."""
 
 import ast
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 CORE = Path(__file__).parents[1] / "retrofit_core"
 #: A file imports only files with a lower number, or of its own folder.
 LAYERS = {
-    "registry": 0, "monitor": 0, "device": 0,
+    "registry": 0, "monitor": 0, "device": 0, "evaluating": 0,
     "levels": 1, "batchnorm": 1, "moments": 1, "lags": 1, "data": 1, "architectures": 1,
     "grouping": 2, "importance": 2, "walk": 2, "symmetry": 2,
     "fit": 3, "evaluation": 3, "checkpoints": 3,
@@ -101,3 +102,14 @@ def test_the_global_generator_is_seeded_only_in_a_fork(path):
             assert name not in ("torch.seed", "np.random.seed", "numpy.random.seed", "random.seed"), (
                 f"{path.name}:{node.lineno}"
             )
+
+
+def test_every_package_is_installed():
+    root = CORE.parent
+    listed = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    folders = {"retrofit_core": CORE, "retrofit_app": root / "app"}
+    assert set(listed) == {
+        ".".join([name, *file.parent.relative_to(folder).parts])
+        for name, folder in folders.items()
+        for file in folder.rglob("__init__.py")
+    }

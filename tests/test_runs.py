@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from retrofit_core import runs
+from retrofit_core import analysis, runs
 from retrofit_core.architectures import build
 from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.data import load
@@ -196,7 +196,7 @@ def test_missing_parents_are_trained_and_the_status_tells_of_it(wanted, tmp_path
     training, config = wanted
     told = []
     watch = Monitor(lambda event: told.append(json.loads((tmp_path / "run" / "status.json").read_text())))
-    with patch.object(runs, "STATUS_INTERVAL", 0):
+    with patch("retrofit_core.runs.recorder.STATUS_INTERVAL", 0):
         runs.execute(config, "run", watch)
     found = [status for status in told if status.get("stage") == "training" and "epoch" in status]
     assert {(status["parent"], status["parents"], status["epochs"]) for status in found} == {(0, 2, 3), (1, 2, 3)}
@@ -216,7 +216,7 @@ def test_missing_parents_are_trained_and_the_status_tells_of_it(wanted, tmp_path
 def test_parents_that_are_there_are_not_trained_again(wanted):
     training, config = wanted
     train_parents(training, training.folder)
-    with patch.object(runs, "train_parents") as again:
+    with patch("retrofit_core.runs.inputs.train_parents") as again:
         runs.execute(config)
     again.assert_not_called()
 
@@ -317,7 +317,7 @@ def test_an_older_analysis_is_replaced_whole_or_not_at_all(analysed, tmp_path, m
         raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(runs.analysing.Analysis, "save", save_half)
+        patch.setattr(analysis.Analysis, "save", save_half)
         runs.analyse_record(folder)
     assert runs.read_run(folder).analysis is None  # a good record without one
     runs.analyse_record(folder)
@@ -331,7 +331,7 @@ def test_a_fusion_is_kept_whatever_becomes_of_its_analysis(config, tmp_path, how
             (tmp_path / "run" / "cancel").touch()
 
     if how == "refused":
-        monkeypatch.setattr(runs.analysing, "analyse", _refuse)
+        monkeypatch.setattr(analysis, "analyse", _refuse)
     result, _ = runs.execute(dataclasses.replace(config, analyse=True), tmp_path / "run",
                              Monitor(cancel if how == "cancelled" else None))  # fmt: skip
     run = runs.read_run(tmp_path / "run")

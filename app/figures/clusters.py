@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from .palette import GLYPHS, SHAPES, TEXT, Palette
-from .picture import Picture, layout, number
+from .picture import Picture, layout, number, unchecked
 
 NEIGHBOURS = 8  # of a cluster's centroid, which must not share its hue
 QUANTILE, MARGIN = 0.94, 1.15  # the frame of the cluster picture: a few outliers must not squeeze the rest
@@ -111,23 +111,26 @@ def clusters(level: Any, palette: Palette, *, picked: Sequence[int] = (), marked
     members = seen.labels == seen.densest if seen.densest is not None else np.zeros(len(inside), dtype=bool)
     colours[members] = palette.ink
 
-    figure = go.Figure()
+    traces: list[dict[str, Any]] = []
     middle = _centroid(seen.points, seen.weights, members) if members.any() else None
     if middle is not None:
-        figure.add_trace(_spokes(seen.points[members & inside], middle, palette))
+        traces.append(_spokes(seen.points[members & inside], middle, palette))
     order = np.argsort(-sizes, kind="stable")  # large marks below, small above
     alone = seen.counts[seen.labels] == 1
     for kind, layer in (("alone", alone), ("cluster", ~alone & ~members), ("densest", members)):
         for is_inside in (True, False):
             rows = order[(layer & (inside == is_inside))[order]]
             if len(rows):
-                figure.add_trace(_marks(kind, is_inside, rows, shown, sizes, colours, seen, palette, picked))
+                traces.append(_marks(kind, is_inside, rows, shown, sizes, colours, seen, palette, picked))
         if kind == "cluster" and middle is not None:  # the centroid: above the other clusters, below its own members
-            figure.add_scatter(x=[middle[0]], y=[middle[1]], mode="markers", hoverinfo="skip", showlegend=False,
-                               marker={"symbol": "cross-thin", "size": 16, "color": palette.hues[5],
-                                       "line": {"color": palette.hues[5], "width": 2.5}})  # fmt: skip
+            traces.append({
+                "type": "scatter", "x": [middle[0]], "y": [middle[1]], "mode": "markers", "hoverinfo": "skip",
+                "showlegend": False, "marker": {"symbol": "cross-thin", "size": 16, "color": palette.hues[5],
+                           "line": {"color": palette.hues[5], "width": 2.5}},
+            })  # fmt: skip
     if len(marked):
-        figure.add_trace(_rings(np.asarray(marked, dtype=int), shown, sizes, seen, palette))
+        traces.append(_rings(np.asarray(marked, dtype=int), shown, sizes, seen, palette))
+    figure = unchecked(traces)
     _square(figure, seen, centre, reach, palette, height)
     figure.update_layout(dragmode=drag or False)
     return Picture(figure, *_cluster_words(seen, int((~inside).sum())))
@@ -164,23 +167,24 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
     return Picture(figure, alt, f"{facts} · PCA hides {100 * seen.hidden:.0f}\N{NO-BREAK SPACE}%")
 
 
-def _spokes(points: np.ndarray, middle: np.ndarray, palette: Palette) -> go.Scatter:
+def _spokes(points: np.ndarray, middle: np.ndarray, palette: Palette) -> dict[str, Any]:
     """Hairlines from points to a centroid, as one line with gaps."""
     x, y = (np.column_stack([points[:, axis], np.full(len(points), middle[axis]), np.full(len(points), np.nan)]).ravel()
             for axis in (0, 1))  # fmt: skip
-    return go.Scatter(x=x, y=y, mode="lines", hoverinfo="skip", showlegend=False, connectgaps=False,
-                      line={"color": palette.ink, "width": 0.8})  # fmt: skip
+    return {"type": "scatter", "x": x, "y": y, "mode": "lines", "hoverinfo": "skip", "showlegend": False, "connectgaps": False,
+                      "line": {"color": palette.ink, "width": 0.8}}  # fmt: skip
 
 
-def _rings(rows: np.ndarray, shown: np.ndarray, sizes: np.ndarray, seen: Neurons, palette: Palette) -> go.Scatter:
+def _rings(rows: np.ndarray, shown: np.ndarray, sizes: np.ndarray, seen: Neurons, palette: Palette) -> dict[str, Any]:
     names = [f"{chr(65 + parent % 26)}{own}" for parent, own in zip(seen.parents[rows], seen.own[rows], strict=True)]
-    return go.Scatter(
-        x=shown[rows, 0], y=shown[rows, 1], hoverinfo="skip", showlegend=False, cliponaxis=False,
-        mode="markers+text" if len(rows) <= 12 else "markers", text=names, textposition="top center",
-        textfont={"color": palette.accent, "size": TEXT},
-        marker={"symbol": "circle-open", "size": sizes[rows] + 9, "color": palette.accent,
+    return {
+        "type": "scatter", "x": shown[rows, 0], "y": shown[rows, 1], "hoverinfo": "skip", "showlegend": False,
+        "cliponaxis": False, "mode": "markers+text" if len(rows) <= 12 else "markers", "text": names,
+        "textposition": "top center",
+        "textfont": {"color": palette.accent, "size": TEXT},
+        "marker": {"symbol": "circle-open", "size": sizes[rows] + 9, "color": palette.accent,
                 "line": {"color": palette.accent, "width": 2}},
-    )  # fmt: skip
+    }  # fmt: skip
 
 
 def _square(figure: go.Figure, seen: Neurons, centre: np.ndarray, reach: float, palette: Palette, height: int) -> None:
@@ -230,24 +234,23 @@ def flow(before: Neurons, after: Neurons) -> str:
 
 
 def _marks(kind: str, is_inside: bool, rows: np.ndarray, shown: np.ndarray, sizes: np.ndarray, colours: np.ndarray,
-           seen: Neurons, palette: Palette, picked: Sequence[int]) -> go.Scatter:  # fmt: skip
+           seen: Neurons, palette: Palette, picked: Sequence[int]) -> dict[str, Any]:  # fmt: skip
     labels, parents = seen.labels[rows], seen.parents[rows]
-    shapes = [SHAPES[parent % len(SHAPES)] for parent in parents]
+    shapes, hues = [SHAPES[parent % len(SHAPES)] for parent in parents], colours[rows].tolist()
     outline = palette.paper if kind == "densest" else palette.outline
-    bright = np.flatnonzero(np.isin(rows, np.asarray(picked, dtype=int))) if len(picked) else None
-    return go.Scatter(
-        x=shown[rows, 0], y=shown[rows, 1], mode="markers", showlegend=False,
+    bright = np.flatnonzero(np.isin(rows, np.asarray(picked, dtype=int))).tolist() if len(picked) else None
+    return dict(
+        type="scatter", x=shown[rows, 0], y=shown[rows, 1], mode="markers", showlegend=False,
         # The neuron's number travels with the mark: positions in a trace mean nothing.
         customdata=np.column_stack([rows, labels, parents, seen.own[rows], seen.counts[labels],
                                     seen.weights[rows].round(3), _rounded(seen.distances[rows])]),
         marker={
             "symbol": [shape if is_inside else f"{shape}-open" for shape in shapes],
             "size": [size * (1.2 if shape == "cross" else 1) for size, shape in zip(sizes[rows], shapes, strict=True)],
-            "color": colours[rows], "opacity": 0.55 if kind == "alone" and is_inside and bright is None else 1,
-            "line": {"color": outline if is_inside else colours[rows], "width": 1 if is_inside else 2},
+            "color": hues, "opacity": 0.55 if kind == "alone" and is_inside and bright is None else 1,
+            "line": {"color": outline if is_inside else hues, "width": 1 if is_inside else 2},
         },
-        selectedpoints=bright,
-        unselected={"marker": {"opacity": 0.12}},
+        unselected={"marker": {"opacity": 0.12}}, **({} if bright is None else {"selectedpoints": bright}),
         hovertemplate=("parent %{customdata[2]}, neuron %{customdata[3]}<br>cluster %{customdata[1]}, "
                        "%{customdata[4]} members<br>importance %{customdata[5]} × mean"
                        "<br>%{customdata[6]} from its centroid" + ("" if is_inside else "<br>off-scale")

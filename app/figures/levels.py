@@ -87,8 +87,9 @@ def knowledge_strip(table: Any, accuracy: Sequence[float], palette: Palette, cho
     # Wide, tall, see-through squares: a click anywhere in a level's column counts.
     for height in (0.12, 0.5, 0.9):
         figure.add_scatter(
-            x=names, y=[top * height] * len(names), mode="markers", showlegend=False, hoverinfo="skip",
-            customdata=[[index] for index in range(len(names))], cliponaxis=False,
+            x=names, y=[top * height] * len(names), mode="markers", showlegend=False, cliponaxis=False,
+            customdata=[[index] for index in range(len(names))], text=_tips(table, accuracy),
+            hovertemplate="%{text}<br>click: open this level<extra></extra>",
             marker={"symbol": "square", "size": 34, "color": "rgba(0,0,0,0)", "line": {"width": 0}},
             selected={"marker": {"opacity": 0}}, unselected={"marker": {"opacity": 0}},
         )  # fmt: skip
@@ -146,6 +147,22 @@ def _strip_words(table: Any, accuracy: Sequence[float]) -> str:
         f"Level {level + 1} ({row['level']}) costs most: {number(drop)} points of accuracy; "
         f"{100 * part:.0f}\N{NO-BREAK SPACE}% of its error is {cause}."
     )
+
+
+def _tips(table: Any, accuracy: Sequence[float]) -> list[str]:
+    """What a level's column says when pointed at."""
+    tips = [
+        f"level {index + 1}, {name}<br>grouping {percent(100 * grouping)}, approximation {percent(100 * approximation)}"
+        for index, (name, grouping, approximation) in enumerate(
+            zip(table["level"], table["grouping share"], table["approximation share"], strict=True)
+        )
+    ]
+    if len(accuracy) == len(tips) + 1:
+        tips = [
+            f"{tip}<br>accuracy {percent(accuracy[index])} → {percent(accuracy[index + 1])}"
+            for index, tip in enumerate(tips)
+        ]
+    return tips
 
 
 def errors_scatter(table: Any, palette: Palette, chosen: int | None = None) -> Picture:

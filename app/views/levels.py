@@ -29,6 +29,9 @@ def page() -> None:
         empty(entry)
         return
     known = level_data.overview(entry)  # without torch: the strip is on the page before it is loaded
+    if known.table.empty:
+        empty(entry)
+        return
     names = list(known.table["level"])
     default = names[default_level(known)]
     state.sync([option("level", names, default, "level of this run"), option("step", STEPS, "grouping", "step")])
@@ -74,7 +77,8 @@ def strip(entry: jobs.Entry, known: Overview, palette: Palette, index: int, name
     def go() -> None:
         points = st.session_state.strip["selection"]["points"]
         if points:
-            state.change(level=names[int(points[0]["customdata"]["0"])])
+            # Bars, line and the marks over them all stand at "3" or "3 · name".
+            state.change(level=names[int(str(points[0]["x"]).split()[0]) - 1])
 
     show.chart("strip", lambda colours: level_data.picture(entry, "strip", colours, index), palette,
                lambda: overview_table(known), entry, heading=heading, below="", on_select=go,

@@ -11,8 +11,9 @@ from .. import device as devices
 from ..data import Images
 from ..data.sampling import balanced
 from ..eligibility import Plan, check
+from ..evaluating import keeps_training_flags
 from ..fit.mapping import is_channel_major
-from ..fusion import keeps_training_flags, parents_scores, parents_weights
+from ..fusion import parents_scores, parents_weights
 from ..grouping import GROUPINGS, averaging_matrix, same_index
 from ..importance import IMPORTANCE
 from ..moments import Moments, Rows, product_dtype, solve
@@ -60,10 +61,13 @@ def analyse(
         test: images for the accuracy by level; without them it is left out.
         monitor: gets events named "analysis: ..." and may cancel between steps.
     Raises:
-        ValueError: a run with a grouping function of one's own, or data or boundaries of another run.
+        ValueError: a run with a grouping function of one's own, one that did not go level by level, or data or
+            boundaries of another run.
     """
     start = time.perf_counter()
     monitor, config, reports = monitor or Monitor(), result.config, result.levels
+    if "fit" not in config:
+        raise ValueError("an analysis looks at the levels of HF and KF methods; this one did not go level by level.")
     inputs, labels = as_tensors(data)
     place = devices.pick(device)
     clock = devices.Stopwatch(place)

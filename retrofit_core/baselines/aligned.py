@@ -1,7 +1,6 @@
 """What all methods share that align neurons and then average weights: checks, scores, averages, reports."""
 
 import copy
-import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from ..moments import grouping_error
 from ..monitor import Monitor
 from ..registry import find
 from ..results import FusionResult, LevelReport
-from ..symmetry import Group, Sums, Watched, matching, neuron_groups, tensors
+from ..symmetry import Group, Place, Sums, Watched, matching, neuron_groups, tensors
 from ..walk import as_tensors
 
 NAN = float("nan")
@@ -52,23 +51,6 @@ class Aligning:
             own[name].copy_(value)
         facts = {"samples": len(self.inputs), "device": str(devices.of(self.fused)), **config}
         return FusionResult(self.fused, reports, facts, time.perf_counter() - self.start, self.importance)
-
-
-def keeps_training_flags(function: Callable[..., FusionResult]) -> Callable[..., FusionResult]:
-    """Neurons are watched in evaluation mode; every submodule's flag is put back, whatever happens."""
-
-    @functools.wraps(function)
-    def wrapped(models: Sequence[nn.Module], *args: Any, **kwargs: Any) -> FusionResult:
-        flags = [(module, module.training) for model in models for module in model.modules()]
-        try:
-            for module, _ in flags:
-                module.training = False
-            return function(models, *args, **kwargs)
-        finally:
-            for module, training in flags:
-                module.training = training
-
-    return wrapped
 
 
 def prepare(
@@ -109,6 +91,17 @@ def prepare(
                                       monitor=monitor, leaves=leaves, **(importance_options or {})))  # fmt: skip
     return Aligning(parents, fused, groups, targets, inputs, [scores.values for scores in found],
                     [scores.report for scores in found], monitor, start)  # fmt: skip
+
+
+def check_widths(plan: Aligning) -> None:
+    """Refuse a fused network with more neurons than all parents have together."""
+    for index, group in enumerate(plan.targets):
+        together = sum(own[index].width for own in plan.groups)
+        if group.width > together:
+            raise ValueError(
+                f"level {group.name!r}: {group.width} fused neurons for {together} parents' neurons; some would stand for "
+                f"nothing. Use a target of at most {together} there."
+            )
 
 
 def _groups(model: nn.Module, example: Tensor, leaves: Sequence[str], who: str) -> list[Group]:
@@ -191,6 +184,11 @@ def group_scores(
     return Scores(
         [value / value.sum() for value in raw], {k: v for k, v in found.report.items() if k != "completeness_gap"}
     )
+
+
+def lines_of(tensor: Tensor, place: Place) -> Tensor:
+    """(width, ...) what a tensor holds for each neuron at one place."""
+    return tensor.movedim(place.axis, 0)[place.index.to(tensor.device)].flatten(1)
 
 
 @torch.no_grad()

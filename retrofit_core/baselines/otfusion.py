@@ -12,11 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from ..device import Stopwatch, of
+from ..evaluating import keeps_training_flags
 from ..grouping import kmeans
 from ..monitor import Monitor
 from ..results import FusionResult, LevelReport
 from ..symmetry import Group, group_sums, mapped, tensors
-from .aligned import Aligning, keeps_training_flags, prepare, report
+from .aligned import Aligning, check_widths, lines_of, prepare, report
 
 MODES = ("activations", "weights")
 SOLVERS = ("exact", "sinkhorn")
@@ -79,7 +80,7 @@ def otfusion(
     strength(regularisation, 1.0)  # refuses a wrong one before any work
     plan = prepare(models, data, "OTFusion", target=target, importance=importance, importance_data=importance_data,
                    importance_options=importance_options, device=device, monitor=monitor, leaves=leaves)  # fmt: skip
-    _check_widths(plan)
+    check_widths(plan)
     clock = Stopwatch(of(plan.fused))
     with clock.phase("forward"):
         sums = group_sums(plan.parents, plan.groups, plan.inputs, monitor=plan.monitor, leaves=leaves)
@@ -118,16 +119,6 @@ def otfusion(
         regularisation=regularisation if solver == "sinkhorn" else None, unit_rows=unit_rows, squared=squared,
         importance=getattr(importance, "__name__", importance),
     )  # fmt: skip
-
-
-def _check_widths(plan: Aligning) -> None:
-    for index, group in enumerate(plan.targets):
-        together = sum(own[index].width for own in plan.groups)
-        if group.width > together:
-            raise ValueError(
-                f"level {group.name!r}: {group.width} fused neurons for {together} parents' neurons; some would stand for "
-                f"nothing. Use a target of at most {together} there."
-            )
 
 
 def _anchor(plan: Aligning) -> int | None:
@@ -201,16 +192,12 @@ def incoming(groups: Sequence[Group], index: int, state: dict[str, Tensor], done
         if place.kind == "in" or others or (place.kind == "vector" and tensor.ndim == 1):
             continue
         makers.add(place.name.rpartition(".")[0])
-        rows.append(_lines(tensor, place))
+        rows.append(lines_of(tensor, place))
     for place in group.places:
         module, _, name = place.name.rpartition(".")
         if place.kind == "vector" and module in makers and name.endswith("bias"):
-            rows.append(_lines(state[place.name], place))
+            rows.append(lines_of(state[place.name], place))
     return torch.cat(rows, 1)
-
-
-def _lines(tensor: Tensor, place: Any) -> Tensor:
-    return tensor.movedim(place.axis, 0)[place.index.to(tensor.device)].flatten(1)
 
 
 def strength(regularisation: float | str, mean_cost: float) -> float:

@@ -8,11 +8,12 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
 from ..device import Stopwatch, of
+from ..evaluating import keeps_training_flags
 from ..grouping import pairwise_costs
 from ..monitor import Monitor
 from ..results import FusionResult, LevelReport
-from ..symmetry import Group, Place, Sums, group_sums, tensors
-from .aligned import Aligning, keeps_training_flags, prepare, report
+from ..symmetry import Group, Sums, group_sums, tensors
+from .aligned import Aligning, lines_of, prepare, report
 from .otfusion import incoming
 
 MODES = ("activations", "weights")
@@ -193,12 +194,8 @@ def _gains(
             continue  # statistics are no weights
         others = {name: tensor for name, tensor in second.items() if name in names}
         other = _reordered(others, groups, orders, skip=(place.name, place.axis))[place.name]
-        total += _lines(first[place.name], place) @ _lines(other, place).T
+        total += lines_of(first[place.name], place) @ lines_of(other, place).T
     return total
-
-
-def _lines(tensor: Tensor, place: Place) -> Tensor:
-    return tensor.movedim(place.axis, 0)[place.index.to(tensor.device)].flatten(1)
 
 
 def _reordered(

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from .. import device as devices
 from ..eligibility import check_inputs, on_device
+from ..evaluating import keeps_training_flags
 from ..monitor import Monitor
 from ..results import FusionResult
 from ..walk import as_tensors
-from .aligned import keeps_training_flags
 from .averaging import average
 from .layersums import BATCH, LayerSums, affine_layers, inputs_of
 

@@ -5,8 +5,7 @@ exact ones over all samples, layer by layer, each behind the layers that are cor
 batches do not matter.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch import Tensor, fx, nn
 
 from .. import device as devices
 from ..batchnorm import BATCHNORMS
+from ..evaluating import evaluating
 from ..levels.tracing import trace
 from ..monitor import Monitor
 from ..symmetry import neuron_groups
@@ -205,19 +205,6 @@ def _run(interpreter: fx.Interpreter, node: fx.Node, values: Mapping[fx.Node, An
         return node.args[0] if node.args else None
     args, kwargs = fx.map_arg((node.args, node.kwargs), lambda other: values[other])
     return getattr(interpreter, node.op)(node.target, args, kwargs)
-
-
-@contextmanager
-def evaluating(*models: nn.Module) -> Iterator[None]:
-    """Networks in evaluation mode; every submodule's flag is put back."""
-    flags = [(module, module.training) for model in models for module in model.modules()]
-    try:
-        for module, _ in flags:
-            module.training = False
-        yield
-    finally:
-        for module, training in flags:
-            module.training = training
 
 
 def _sums(tensors: Sequence[Tensor], layer: nn.Module) -> tuple[int, Tensor, Tensor]:

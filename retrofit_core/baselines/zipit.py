@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from ..device import Stopwatch, of
+from ..evaluating import keeps_training_flags
 from ..evaluation import COMBINATIONS, Ensemble
 from ..levels import Level, partition
 from ..levels.cuts import choose_cuts
@@ -23,7 +24,7 @@ from ..registry import find
 from ..results import FusionResult, LevelReport
 from ..symmetry import Group, Sums, group_sums, mapped, tensors
 from ..symmetry.rules import Rules
-from .aligned import Aligning, keeps_training_flags, prepare, report
+from .aligned import Aligning, check_widths, prepare, report
 from .repair import Statistics, has_norms, rescale, reset, statistics
 
 
@@ -112,17 +113,6 @@ def _check_options(a: float, b: float, stop_at: str | float | None, combine: str
         raise ValueError(f"stop_at is {stop_at}, a share of the levels. Use a number above 0 and up to 1, or a name.")
     if combine not in ("softmax", "logits"):
         raise ValueError(f"unknown combine {combine!r}. Known: softmax, logits.")
-
-
-def check_widths(plan: Aligning) -> None:
-    """Refuse a fused network with more neurons than all parents have together."""
-    for index, group in enumerate(plan.targets):
-        together = sum(own[index].width for own in plan.groups)
-        if group.width > together:
-            raise ValueError(
-                f"level {group.name!r}: {group.width} fused neurons for {together} parents' neurons; some would stand for "
-                f"nothing. Use a target of at most {together} there."
-            )
 
 
 # --- who goes with whom ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Symmetry: which neurons of a network may change places, and networks in which they did (docs/method.md)."""
+"""Symmetry: which neurons of a network may change places, and networks in which they did."""
 
 from .groups import Group, Place, Point, neuron_groups, tensors
 from .maps import Maps, mapped, matching, permuted, reordered, shuffled

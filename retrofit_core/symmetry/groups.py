@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from ..evaluating import evaluating
 from ..levels.kinds import TRANSPARENT, is_activation, is_sum
 from ..levels.tracing import record_values, trace
 from .ids import FIXED
@@ -75,16 +76,12 @@ def neuron_groups(model: nn.Module, example: Tensor, *, leaves: Sequence[str] = 
     Raises:
         ValueError: the network cannot be traced, or an operation has no rule (it is named).
     """
-    training = [(module, module.training) for module in model.modules()]
-    try:
-        graph, modules, _ = trace(model.eval(), leaves, fold=False)
+    with evaluating(model):
+        graph, modules, _ = trace(model, leaves, fold=False)
         with torch.no_grad():
             record_values(fx.GraphModule(modules, graph), graph, example[:1], model)
         groups = _assembled(Rules(model, graph, modules), model)
         _check(model, groups, example[:1])
-    finally:
-        for module, flag in training:
-            module.training = flag
     return groups
 
 

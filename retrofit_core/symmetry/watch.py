@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
-from ..device import CHUNK_BYTES, sum_dtype
+from ..device import CHUNK_BYTES
 from ..levels.tracing import trace
 from ..monitor import Monitor
 from .groups import Group, Point
@@ -108,7 +108,7 @@ def group_sums(
                     f"the neurons at {together[0].name!r} have {[len(z) // len(x) for z in rows]} positions per sample in "
                     "the parents; they can be compared only position by position. Use a KF method."
                 )
-            z = torch.cat([row.to(sum_dtype(device)) for row in rows], 1)
+            z = torch.cat(rows, 1)  # products in the networks' precision, sums in float64
             new = Sums(len(z), (z.T @ z).double(), z.sum(0).double())
             if len(totals) <= number:
                 totals.append(new)

@@ -9,7 +9,8 @@ import torch
 from retrofit_app import jobs
 
 from retrofit_core.analysis import FILES, Analysis, LevelAnalysis
-from retrofit_core.runs import Run, _checksums
+from retrofit_core.runs import Run
+from retrofit_core.runs.record import checksums
 
 SCORES = ("uniform", "conductance", "deeplift")
 
@@ -51,6 +52,6 @@ def analysed(folder: Path, source: Path = jobs.BUNDLED / "kf-linear", **options)
     shutil.copytree(source, place)
     invented(read_run(place), **options).save(place)
     status = json.loads((place / "status.json").read_text())
-    status["checksums"] |= _checksums(place, FILES)
+    status["checksums"] |= checksums(place, FILES)
     (place / "status.json").write_text(json.dumps(status))
     return place

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from retrofit_app import bundle, jobs
+from retrofit_app.jobs.processes import CHILDREN
 
 from retrofit_core.runs import Run, RunConfig, read_run
 
@@ -31,9 +32,9 @@ def config() -> RunConfig:
 def sleeper(monkeypatch: pytest.MonkeyPatch):
     """Workers that do nothing for a minute; they are ended after the test."""
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
-    monkeypatch.setattr(jobs, "worker_command", lambda folder: command)
-    before = set(jobs._CHILDREN)
+    monkeypatch.setattr("retrofit_app.jobs.workers.worker_command", lambda folder: command)
+    before = set(CHILDREN)
     yield
-    for pid in set(jobs._CHILDREN) - before:
-        jobs._CHILDREN[pid].kill()
-        jobs._CHILDREN.pop(pid).wait()
+    for pid in set(CHILDREN) - before:
+        CHILDREN[pid].kill()
+        CHILDREN.pop(pid).wait()

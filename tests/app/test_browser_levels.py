@@ -7,7 +7,7 @@ import pytest
 from retrofit_app import jobs
 
 from .analyses import analysed
-from .test_browser import PATIENCE, browser, open_page, playwright, pytestmark, screenshots  # noqa: F401
+from .test_browser_fuse import PATIENCE, browser, open_page, playwright, pytestmark, screenshots  # noqa: F401
 
 MARKED = "[aria-label^='Scatter plot of the neurons of level {}']"
 

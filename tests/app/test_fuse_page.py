@@ -2,15 +2,18 @@
 
 import dataclasses
 import json
+import shutil
 import time
 
 import pytest
 from retrofit_app import bundle, figures, jobs, presets
+from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Selectbox
 
 from retrofit_core import runs
 from retrofit_core.importance import IMPORTANCE
-from retrofit_core.methods import METHODS
+from retrofit_core.methods import RETROFITTING
 
 MAIN = str(jobs.BUNDLED.parent / "main.py")
 
@@ -50,7 +53,13 @@ def test_first_page_shows_the_shipped_fusion(shipped):
     networks = shipped.metrics["networks"]
     for name in ("parent 0", "parent 1", "ensemble", "average", "fused"):
         assert figures.percent(networks[name]["accuracy"]) in words(page)
-    assert list(page.dataframe[0].value["network"]) == ["network A", "network B", "ensemble", "plain average", *METHODS]
+    assert list(page.dataframe[0].value["network"]) == [
+        "network A",
+        "network B",
+        "ensemble",
+        "plain average",
+        *RETROFITTING,
+    ]
     assert words(page).count("PCA hides") == 2 and "points of accuracy" in words(page)
     assert [found.label for found in page.get("download_button")] == ["Fused network", "Levels", "Run record"]
 
@@ -65,9 +74,9 @@ def test_nonsense_in_the_address_is_named():
     assert not button(page, "start").disabled  # what is left is the shipped preset
 
 
-def test_form_offers_every_method_and_importance():
+def test_form_offers_every_retrofitting_method_and_importance():
     page = open_page()
-    assert page.selectbox(key="new-method").options == list(METHODS)
+    assert page.selectbox(key="new-method").options == list(RETROFITTING)
     assert set(page.selectbox(key="new-importance").options) == set(IMPORTANCE)
 
 
@@ -221,6 +230,25 @@ def test_a_run_that_ended_early_says_why_and_can_go_on(runs_folder, sleeper, sta
     assert says in " ".join(element.value for element in [*page.error, *page.warning])
     button(page, "resume").click().run()
     assert page.title[0].value == "Your fusion is going on" and "cancel" in keys(page)
+
+
+def test_the_picker_survives_the_end_of_its_run(runs_folder, shipped, monkeypatch):
+    folder = runs_folder / "mine"
+    shutil.copytree(shipped.folder, folder)
+    status = json.loads((folder / "status.json").read_text())
+    (folder / "status.json").write_text(json.dumps(status | {"state": "cancelled"}))
+    page = open_page(run="mine")
+    before = page.selectbox(key="run").options[-1]
+    (folder / "status.json").write_text(json.dumps(status))
+    page.run()
+    assert "cancelled" in before and before not in page.selectbox(key="run").options
+    # A browser still sends the line of before.
+    sent = Selectbox._widget_state.fget
+    monkeypatch.setattr(Selectbox, "_widget_state", property(
+        lambda self: WidgetState(id=self.id, string_value=before) if self.key == "run" else sent(self)))  # fmt: skip
+    page.run()
+    assert not page.exception and not page.error
+    assert page.title[0].value == "Two half-blind networks, one that sees it all" and page.query_params["run"] == "mine"
 
 
 def test_a_damaged_record_is_named_in_its_place(runs_folder):

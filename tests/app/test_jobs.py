@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 from retrofit_app import bundle, jobs
+from retrofit_app.jobs.processes import CHILDREN, worker_note
+from retrofit_app.jobs.workers import _spawn
 
 from retrofit_core import load_model, runs
 from retrofit_core.data import load
@@ -22,7 +24,7 @@ def write_status(folder, **fields):
 
 def ended(pid):
     os.kill(pid, signal.SIGKILL)
-    jobs._CHILDREN[pid].wait(10)
+    CHILDREN[pid].wait(10)
 
 
 def test_shipped_runs_come_first_and_are_whole(runs_folder):
@@ -55,18 +57,18 @@ def test_a_shipped_config_opens_the_shipped_run(runs_folder):
 
 def test_the_same_work_starts_once(runs_folder, config, sleeper):
     first = jobs.start(config)
-    pid = jobs._worker(first)["pid"]
+    pid = worker_note(first)["pid"]
     assert first == runs_folder / config.key()
     assert jobs.start(config) == first
-    assert jobs._worker(first)["pid"] == pid
+    assert worker_note(first)["pid"] == pid
     assert jobs.read_entry(first).state == "created"
 
 
 def test_another_server_does_not_start_it_twice(runs_folder, config, sleeper):
     first = jobs.start(config)
-    pid = jobs._worker(first)["pid"]
-    jobs._spawn(first, jobs.BUNDLED)  # what a second server does that listed the runs a moment earlier
-    assert jobs._worker(first)["pid"] == pid
+    pid = worker_note(first)["pid"]
+    _spawn(first, jobs.BUNDLED)  # what a second server does that listed the runs a moment earlier
+    assert worker_note(first)["pid"] == pid
 
 
 def test_one_run_at_a_time(runs_folder, config, sleeper):
@@ -78,7 +80,7 @@ def test_one_run_at_a_time(runs_folder, config, sleeper):
 
 def test_a_killed_worker_is_reported_and_can_be_started_again(runs_folder, config, sleeper):
     folder = jobs.start(config)
-    pid = jobs._worker(folder)["pid"]
+    pid = worker_note(folder)["pid"]
     write_status(folder, state="running", pid=pid, level=2, levels=4)
     assert jobs.read_entry(folder).state == "running"
     ended(pid)
@@ -86,13 +88,13 @@ def test_a_killed_worker_is_reported_and_can_be_started_again(runs_folder, confi
     assert entry.state == "killed"
     assert "killed by SIGKILL" in jobs.failure(entry) and "2 of 4 levels" in jobs.failure(entry)
     assert jobs.start(config) == folder
-    assert jobs._worker(folder)["pid"] != pid
+    assert worker_note(folder)["pid"] != pid
     assert jobs.read_entry(folder).state == "created"  # though status.json is that of the first attempt
 
 
 def test_a_reused_pid_is_not_the_worker(runs_folder, config, sleeper):
     folder = jobs.start(config)
-    worker = jobs._worker(folder)
+    worker = worker_note(folder)
     (folder / "worker.json").write_text(json.dumps({**worker, "birth": "1"}))
     assert jobs.read_entry(folder).state == "killed"
 
@@ -176,9 +178,9 @@ def test_a_start_with_training_notes_it_beside_the_parents(runs_folder, wanted, 
     assert folder == runs_folder / wanted.key()
     assert read_training(runs_folder / training.folder) == training
     assert jobs.read_entry(folder).training == training.to_json()
-    pid = jobs._worker(folder)["pid"]
+    pid = worker_note(folder)["pid"]
     assert Path(f"/proc/{pid}/cwd").resolve() == runs_folder  # where the config's file names hold
-    assert jobs.start(wanted, training) == folder and jobs._worker(folder)["pid"] == pid
+    assert jobs.start(wanted, training) == folder and worker_note(folder)["pid"] == pid
     with pytest.raises(jobs.Busy):
         jobs.start(dataclasses.replace(wanted, seed=1), training)
     known, problems = jobs.entries()
@@ -254,14 +256,14 @@ def test_the_time_left_counts_from_where_a_resumed_training_began(runs_folder, c
 
 def test_a_worker_killed_in_training_is_reported_and_resumed_from_its_record(runs_folder, wanted, training, sleeper):
     folder = jobs.start(wanted, training)
-    pid = jobs._worker(folder)["pid"]
+    pid = worker_note(folder)["pid"]
     write_status(folder, state="running", pid=pid, stage="training", parent=1, parents=2, epoch=7, epochs=15)
     ended(pid)
     entry = jobs.read_entry(folder)
     assert entry.state == "killed" and entry.resumable and entry.phase == "training"
     assert "Network 2 of 2 was being trained, in epoch 7 of 15; finished epochs are kept." in jobs.failure(entry)
     assert jobs.resume(folder) == folder
-    assert jobs._worker(folder)["pid"] != pid and jobs.read_entry(folder).phase == "starting"
+    assert worker_note(folder)["pid"] != pid and jobs.read_entry(folder).phase == "starting"
     assert jobs.resume(folder) == folder  # it is going on already
 
 
@@ -273,7 +275,7 @@ def test_a_training_that_was_killed_goes_on_to_the_numbers_of_a_straight_one(
     folder = jobs.start(wanted, training)
     state = runs_folder / training.folder / "unfinished" / "parent-1.safetensors"
     wait(folder, lambda entry: entry.phase == "training" and state.exists())
-    ended(jobs._worker(folder)["pid"])
+    ended(worker_note(folder)["pid"])
     assert jobs.read_entry(folder).state == "killed"
     jobs.resume(folder)
     entry = wait(folder, lambda entry: not entry.active)

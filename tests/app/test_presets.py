@@ -10,7 +10,7 @@ from retrofit_app.presets import PRESETS, Picks
 
 from retrofit_core.architectures import build, fitted, parse
 from retrofit_core.importance import IMPORTANCE
-from retrofit_core.methods import METHODS
+from retrofit_core.methods import RETROFITTING
 from retrofit_core.training.recipes import RECIPES
 
 VALUES = {
@@ -46,7 +46,7 @@ def test_presets_write_nothing_but_their_name():
 
 
 def test_tables_say_what_the_library_knows():
-    assert set(presets.METHODS) == set(METHODS) and set(presets.IMPORTANCE) == set(IMPORTANCE)
+    assert presets.METHODS == RETROFITTING and set(presets.IMPORTANCE) == set(IMPORTANCE)
     assert set(presets.RECIPES) < set(RECIPES)
     assert list(presets.CNN_WIDTHS) == build({"architecture": "cnn"}, seed=0).spec["widths"]
     assert fitted(parse("mlp"), (1, 8, 8), 10)["sizes"][1] == presets.MLP_WIDTH

@@ -12,7 +12,8 @@ from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.cli import main
 from retrofit_core.data import load
 from retrofit_core.data.augment import copies
-from retrofit_core.data.splits import sharded, write_splits
+from retrofit_core.data.splits import read_splits, sharded, write_splits
+from retrofit_core.runs.inputs import _balanced
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def test_the_fusion_set_is_the_samples_and_their_copies(config):
 def test_copies_are_drawn_from_the_seed_of_the_run(config):
     inputs = runs.read_inputs(dataclasses.replace(config, augment=1))
     train = load("digits", size=12)
-    rows = runs._balanced(train, 40, runs.read_splits(config.splits, config.models, len(train))[0], 0)
+    rows = _balanced(train, 40, read_splits(config.splits, config.models, len(train))[0], 0)
     pixels, _ = copies(train, rows, 1, torch.Generator().manual_seed(0))
     assert torch.equal(inputs.fusion[0], train.normalise(pixels))
 

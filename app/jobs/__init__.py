@@ -1,0 +1,32 @@
+"""Runs on disk and the workers that write them: list, start, watch, cancel. No Streamlit, and no torch until a start.
+
+A run's folder is named after its config's key, so the same work has one place. A worker is a process of its own
+(`python -m retrofit_core fuse --resume FOLDER`): it outlives page, tab and server. Beside the record it has worker.json
+(pid and birth, against reused pids) and worker.log.
+
+File names in a config are relative to where its worker starts: the folder of the shipped parents for a config that names
+those, so that it has the same key wherever the package is installed, else the runs folder. There, parents that a run
+trains itself lie in parents-KEY (the key of their `TrainConfig`, which is in training.json); runs share them.
+"""
+
+from .endings import failure, log_tail
+from .entry import ACTIVE, BUNDLED, Entry, class_counts, entries, home, past, read_entry, runs_folder
+from .workers import Busy, cancel, resume, start
+
+__all__ = [
+    "ACTIVE",
+    "BUNDLED",
+    "Busy",
+    "Entry",
+    "cancel",
+    "class_counts",
+    "entries",
+    "failure",
+    "home",
+    "log_tail",
+    "past",
+    "read_entry",
+    "resume",
+    "runs_folder",
+    "start",
+]

@@ -1,0 +1,180 @@
+"""Starting, resuming and cancelling the workers of runs."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .entry import ACTIVE, entries, home, read_entry, runs_folder
+from .processes import CHILDREN, birth_of, worker_is_alive
+
+_LOCK = threading.Lock()
+
+
+class Busy(ValueError):
+    """Another run is going on; this machine does one at a time."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(f"run {run} is still going on. Wait for it, or cancel it first.")
+        self.run = run
+
+
+def worker_command(folder: Path) -> list[str]:
+    """What a worker runs: the command line's own code."""
+    return [sys.executable, "-m", "retrofit_core", "fuse", "--resume", str(folder), "--json"]
+
+
+def start(config: Any, training: Any = None, folder: Path | None = None) -> Path:
+    """Start a run, go on with one that was stopped, or return the one that exists; the same work never runs twice.
+
+    Args:
+        config: a `runs.RunConfig`; for file names see `home`.
+        training: the `TrainConfig` of its parents, if the worker shall train those that are not there yet.
+        folder: the runs folder.
+    Returns:
+        The run's folder, which may be a shipped one.
+    Raises:
+        Busy: another run is going on.
+        ValueError: config and training do not belong together, a checkpoint is missing, or the runs folder cannot be
+            written to.
+    """
+    from retrofit_core import runs
+
+    folder = (folder or runs_folder()).absolute()
+    wanted = config.to_json()
+    if training is not None:
+        _check_pair(config, training)
+    with _LOCK:
+        if same := _existing(wanted, folder):
+            return same
+        place = folder / config.key()
+        with _writing():
+            if training is not None:
+                _note_training(training, folder)
+            _check_files(wanted, folder)
+            runs.create(place, config)
+            _launch(place, home(wanted, folder))
+        return place
+
+
+def resume(folder: Path) -> Path:
+    """Go on with a run that ended early, as its record says, after its last finished epoch or level.
+
+    Raises:
+        Busy: another run is going on.
+        ValueError: the record cannot be read, a checkpoint is missing, or the folder cannot be written to.
+    """
+    folder = folder.absolute()
+    wanted = read_entry(folder).config
+    with _LOCK:
+        if same := _existing(wanted, folder.parent):
+            return same
+        _check_files(wanted, folder.parent)
+        with _writing():
+            _launch(folder, home(wanted, folder.parent))
+    return folder
+
+
+def _existing(wanted: dict[str, Any], folder: Path) -> Path | None:
+    """The run of this work that is done or going on.
+
+    Raises:
+        Busy: none, and other work is going on.
+    """
+    known, _ = entries(folder)
+    if same := [entry for entry in known if entry.config == wanted and entry.state in ("done", *ACTIVE)]:
+        return same[0].folder
+    if busy := [entry for entry in known if not entry.shipped and entry.state in ACTIVE]:
+        raise Busy(busy[0].name)
+    return None
+
+
+def _check_pair(config: Any, training: Any) -> None:
+    """The run must fuse what the training writes, on its data."""
+    if tuple(config.models) != training.files() or config.splits != training.splits():
+        raise ValueError(
+            f"the run fuses {', '.join(config.models)} with the splits {config.splits}, but its training writes "
+            f"{', '.join(training.files())} and {training.splits()}: give the run these names."
+        )
+    for name in ("data", "mean", "std", "size"):
+        if getattr(config, name) != getattr(training, name):
+            raise ValueError(
+                f"the parents are trained with {name} {getattr(training, name)} and fused with {name} "
+                f"{getattr(config, name)}: choose one for both."
+            )
+
+
+def _note_training(training: Any, folder: Path) -> None:
+    """training.json beside the parents, from which the worker trains those that are missing."""
+    from retrofit_core.training.parents import read_training, write_training
+
+    place = folder / training.folder
+    known = read_training(place)
+    if known is None:
+        place.mkdir(parents=True, exist_ok=True)
+        write_training(training, place)
+    elif known != training:
+        raise ValueError(f"{training.folder} holds the parents of another training. Remove that folder.")
+
+
+def _check_files(config: dict[str, Any], folder: Path) -> None:
+    """Refuse, before a worker starts, what it could neither find nor train."""
+    base = home(config, folder)
+    for name in config["models"]:
+        path = base / name
+        if not path.exists() and not (path.parent / "training.json").exists():
+            raise ValueError(
+                f"there is no checkpoint {name} in the runs folder. Train the networks again, or choose others."
+            )
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(
+            f"the runs folder cannot be written to ({error.strerror}). Name another one: retrofit app --runs FOLDER."
+        ) from error
+
+
+def _launch(place: Path, base: Path) -> None:
+    (place / "cancel").unlink(missing_ok=True)
+    _wait_for_exit(place)
+    _spawn(place, base)
+
+
+def _spawn(place: Path, base: Path) -> None:
+    """Start the worker in the folder `base`, unless a server beside this one has just done so."""
+    note = place / "worker.json"
+    if note.exists() and not worker_is_alive(place):
+        note.unlink()
+    try:
+        file = note.open("x")  # exclusive: of two servers one gets it
+    except FileExistsError:
+        return
+    with file, (place / "worker.log").open("w") as log:
+        child = subprocess.Popen(
+            worker_command(place), cwd=base, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+            start_new_session=True,  # survives the server, and Ctrl-C in its terminal
+        )  # fmt: skip
+        CHILDREN[child.pid] = child
+        json.dump({"pid": child.pid, "birth": birth_of(child.pid), "started": time.time()}, file)
+
+
+def _wait_for_exit(place: Path) -> None:
+    """A worker that has just said how its run ended needs a moment to go."""
+    for _ in range(50):
+        if not worker_is_alive(place):
+            return
+        time.sleep(0.1)
+
+
+def cancel(folder: Path) -> None:
+    """Ask the worker to stop after its current step; it keeps the finished levels."""
+    (folder / "cancel").touch()

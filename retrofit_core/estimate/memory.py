@@ -1,0 +1,44 @@
+"""Bytes of a run at its peak."""
+
+import math
+
+from .. import device as devices
+from ..data import Images
+from ..eligibility import Plan
+from ..runs import RunConfig
+from ..walk import boundary_bytes, working_bytes
+
+#: Bytes that Python and the libraries take.
+PROCESS = 750 * 2**20
+#: Chunks of rows that live at once: inputs, outputs, and what becomes of them.
+CHUNKS = 4
+#: Images of a training step, where memory is concerned.
+BATCH = 128
+
+
+def peak_memory(config: RunConfig, plan: Plan, images: int, data: Images, training: bool) -> int:
+    """Networks, data, and the most that a level or a training step takes beside them."""
+    networks = [*plan.parents, plan.fused]
+    weights = [4 * sum(level.parameters for level in levels) for levels in networks]
+    pixels = math.prod(data.shape)
+    held = min(pixels * len(data), devices.PIXEL_BYTES) + 4 * images * pixels
+    most = max(_level_bytes(config, plan, k, images) for k in range(len(plan.fused)))
+    if training:  # weights, gradients, two moments, the best; activations and their gradients
+        outputs = max(sum(level.width * level.positions for level in levels) for levels in networks)
+        most = max(most, 5 * max(weights) + 2 * 4 * 3 * BATCH * outputs)
+    return PROCESS + sum(weights) + held + most
+
+
+def _level_bytes(config: RunConfig, plan: Plan, index: int, images: int) -> int:
+    """Sums of a level, what the walk keeps where it fits, a few chunks of rows, and a gradient fit's inputs and targets."""
+    networks = [*plan.parents, plan.fused]
+    level, before = plan.fused[index], plan.fused[index - 1] if index else None
+    sums = working_bytes(networks, index, images)
+    kept = boundary_bytes(networks, index, images)
+    budget = config.memory or devices.MEMORY
+    inputs = level.affine.weight[0].numel() if level.affine is not None else 0
+    row = inputs + sum(parent[index].width for parent in plan.parents)
+    chunks = CHUNKS * min(devices.CHUNK_BYTES, 4 * images * level.positions * row)
+    fitted = [level, before] if plan.fit == "gradient" else []
+    sides = sum(4 * images * other.width * other.positions for other in fitted if other)
+    return sums + min(kept, max(0, budget - sums)) + chunks + sides

@@ -1,0 +1,27 @@
+"""Run records: one folder per run, written by the command line, the app's worker and experiments alike.
+
+config.json (everything needed to repeat the run), status.json (where it stands), events.jsonl, levels.parquet and
+arrays.npz (finished levels), partial.safetensors (their weights, to resume), fused.safetensors, result.json and
+metrics.json (at the end), analysis.json and analysis.npz (where asked for). The app only reads.
+"""
+
+from .config import RunConfig, check_choices, read_boundaries
+from .execute import analyse_record, checkpoint_metadata, execute
+from .inputs import read_inputs
+from .record import Run, create, list_runs, read_config, read_run, read_status
+
+__all__ = [
+    "Run",
+    "RunConfig",
+    "analyse_record",
+    "check_choices",
+    "checkpoint_metadata",
+    "create",
+    "execute",
+    "list_runs",
+    "read_boundaries",
+    "read_config",
+    "read_inputs",
+    "read_run",
+    "read_status",
+]

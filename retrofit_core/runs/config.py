@@ -1,0 +1,141 @@
+"""What decides a run, and which choices are known."""
+
+import dataclasses
+import hashlib
+import json
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from ..data.augment import POLICIES
+from ..importance import IMPORTANCE
+from ..levels import BOUNDARIES
+from ..methods import METHODS
+from ..registry import find
+
+CHOICES = {
+    "importance_data": ("own", "fusion"),
+    "fusion_from": ("parent0", "iid"),
+    "preset": ("default", "paper"),
+    "toward": ("zero", "parents"),
+    "head": ("scores", "mean", "shares"),
+}
+#: Fields of RunConfig that records of the first version did not have.
+LATER = ("augment", "auto_augment", "boundaries", "memory", "size", "analyse")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that decides a fusion of checkpoints; form, command line, Python and record share it."""
+
+    models: tuple[str, ...]
+    """Checkpoint files, parent 0 first"""
+    data: str = "digits"
+    """Folder of a data set, or "digits" """
+    method: str = "KF-Linear"
+    importance: str = "uniform"
+    importance_data: str | None = None
+    """"own" (each parent's training rows; needs splits) or "fusion"; by default own where there are splits"""
+    fusion_from: str | None = None
+    """"parent0" (the paper; needs splits) or "iid"; by default parent0 where there are splits"""
+    splits: str | None = None
+    samples: int = 400
+    augment: int = 0
+    """Augmented copies of each fusion sample that are added to them"""
+    auto_augment: str | None = None
+    """AutoAugment policy of these copies; without one they are moved and mirrored only"""
+    importance_samples: int = 400
+    seed: int = 0
+    preset: str = "default"
+    ridge: str | float = "auto"
+    toward: str = "zero"
+    head: str = "scores"
+    boundaries: str = "auto"
+    """"auto", "preactivations", "activations", "blocks", a number of levels, or module names separated by commas"""
+    memory: int | None = None
+    """Bytes for the sums of a level and for kept tensors; None for the library's default"""
+    target: str | None = None
+    """Checkpoint, spec or preset of the fused architecture; by default parent 0's"""
+    arch: str | None = None
+    """Architecture of bare checkpoints whose keys and shapes do not tell"""
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    size: int | None = None
+    """Images are brought to so many pixels a side; by default the data set's own size"""
+    device: str = "auto"
+    evaluate: bool = False
+    """Also measure parents, ensemble, average and fused network on the test split"""
+    analyse: bool = False
+    """Also compute what the workbench's pictures of the levels need, into the record"""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types. LATER fields are left out at their defaults, so that older records stay equal to new ones."""
+        facts = dataclasses.asdict(self)
+        defaults = {field.name: field.default for field in dataclasses.fields(self) if field.name in LATER}
+        return json.loads(json.dumps({k: v for k, v in facts.items() if k not in defaults or v != defaults[k]}))
+
+    @classmethod
+    def from_json(cls, facts: dict[str, Any]) -> "RunConfig":
+        """The inverse of `to_json`.
+
+        Raises:
+            ValueError: unknown or missing fields.
+        """
+        known = {field.name for field in dataclasses.fields(cls)}
+        if not isinstance(facts, dict) or not facts.get("models") or set(facts) - known:
+            raise ValueError(f"a run's config needs 'models' and knows only {sorted(known)}. Found {facts!r:.200}.")
+        lists = {name: tuple(facts[name]) for name in ("models", "mean", "std") if facts.get(name) is not None}
+        return cls(**{**facts, **lists})
+
+    def key(self) -> str:
+        """Ten characters that two runs share exactly if their configs are equal."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:10]
+
+    def command(self) -> str:
+        """The command line that repeats this run."""
+        words = ["retrofit", "fuse", *self.models]
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name == "models" or value == field.default:
+                continue
+            flag = "--" + field.name.replace("_", "-")
+            if value is True:
+                words.append(flag)
+            else:
+                words += [flag, " ".join(map(str, value)) if isinstance(value, tuple) else str(value)]
+        return shlex.join(words)
+
+
+def read_boundaries(text: str) -> str | int | list[str]:
+    """What `partition` takes, from a word, a number of levels or module names separated by commas."""
+    if text.isdigit():
+        return int(text)
+    return text if text in ("auto", *BOUNDARIES) else text.split(",")
+
+
+def check_choices(config: RunConfig) -> None:
+    """Refuse unknown choices, and those that are open and that nobody should guess.
+
+    Raises:
+        ValueError: names the choice and the flag.
+    """
+    find(METHODS, config.method, "method")
+    find(IMPORTANCE, config.importance, "importance")
+    for name, known in CHOICES.items():
+        value = getattr(config, name)
+        if value is not None and value not in known:
+            raise ValueError(f"{name} is {value!r}. Known: {', '.join(known)}.")
+    if config.auto_augment is not None:
+        find(POLICIES, config.auto_augment, "AutoAugment policy")
+        if not config.augment:
+            raise ValueError("an AutoAugment policy needs augmented copies: say how many of each image with --augment.")
+    if config.splits is None and (config.fusion_from or "parent0") == "parent0":
+        raise ValueError(
+            "fusion samples come from parent 0's training rows, which only a splits file tells. "
+            "Pass --splits FILE, or --fusion-from iid to draw from all rows."
+        )
+    if config.splits is None and config.importance != "uniform" and (config.importance_data or "own") == "own":
+        raise ValueError(
+            f"importance {config.importance} is computed on each parent's own training rows, which only a splits file "
+            "tells. Pass --splits FILE, or --importance-data fusion to use the fusion samples."
+        )

@@ -1,0 +1,161 @@
+"""Running a config: its method, then the measuring and the analysis that it asks for."""
+
+import contextlib
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from .. import analysis as analysing
+from ..baselines import average
+from ..data import Images, load
+from ..device import MEMORY
+from ..evaluation import ensemble, evaluate
+from ..methods import METHODS, suited
+from ..monitor import Cancelled, Monitor
+from ..registry import find
+from ..results import FusionResult
+from .config import RunConfig, check_choices, read_boundaries
+from .inputs import Inputs, read_inputs, train_missing
+from .record import read_run, seal_analysis
+from .recorder import Recorder
+
+#: What a run does not ask for, so that a method need not know of it.
+UNASKED = {
+    "importance": "uniform", "target": None, "toward": "zero", "boundaries": "auto", "memory": MEMORY, "head": "scores",
+    "preset": "default", "ridge": "auto",
+}  # fmt: skip
+
+
+def execute(
+    config: RunConfig, folder: str | Path | None = None, monitor: Monitor | None = None
+) -> tuple[FusionResult, dict[str, Any]]:
+    """Run a config; with a folder write its record, going on where an earlier run of the same config stopped.
+
+    Parents that are missing are trained first, where a training.json lies in their folder.
+
+    Returns:
+        The result, and what `measure` found (empty without `config.evaluate`).
+    Raises:
+        ValueError: the config cannot be run, or the folder holds another run.
+        Cancelled: somebody asked for it; finished levels are kept in the record.
+    """
+    if config.analyse and folder is None:
+        raise ValueError(
+            "an analysis is kept in a run's record: name its folder (--record), or leave the analysis out."
+        )
+    recorder = Recorder(Path(folder), config, monitor) if folder is not None else None
+    watcher = recorder.monitor if recorder else (monitor or Monitor())
+    try:
+        check_choices(config)
+        train_missing(config, watcher)
+        inputs = read_inputs(config)
+        method = find(METHODS, config.method, "method")
+        given = {
+            "importance": config.importance,
+            "importance_data": inputs.importance,
+            "target": inputs.target,
+            "toward": config.toward,
+            "boundaries": read_boundaries(config.boundaries),
+            "memory": config.memory or MEMORY,
+            "head": config.head,
+            "class_shares": inputs.shares,
+            "sample_counts": inputs.counts,
+            "preset": config.preset,
+            "seed": config.seed,
+            "device": config.device,
+            "monitor": watcher,
+            "finished": recorder.finished if recorder else (),
+            "on_level": recorder.on_level if recorder else None,
+            **({} if config.ridge == "auto" else {"ridge": config.ridge}),
+        }
+        result = method(inputs.models, inputs.fusion, **suited(config.method, given, UNASKED))
+        metrics = measure(config, inputs.models, result.model, watcher) if config.evaluate else {}
+        if recorder:
+            analysis, why = _analysis_or_reason(config, inputs, result, watcher) if config.analyse else (None, "")
+            recorder.finish(result, metrics, checkpoint_metadata(config, inputs.train), analysis, why)
+        return result, metrics
+    except BaseException as error:
+        if recorder:
+            recorder.stop(error)
+        raise
+
+
+def _analysis_or_reason(
+    config: RunConfig, inputs: Inputs, result: FusionResult, monitor: Monitor
+) -> tuple[analysing.Analysis | None, str]:
+    """The fusion is finished and stays, whatever becomes of its analysis."""
+    try:
+        return _analyse(config, inputs, result, monitor), ""
+    except (Cancelled, KeyboardInterrupt):
+        return None, "the analysis was cancelled."
+    except ValueError as error:
+        return None, str(error)
+
+
+def _analyse(config: RunConfig, inputs: Inputs, result: FusionResult, monitor: Monitor) -> analysing.Analysis:
+    try:
+        test = load(config.data, "test", config.mean, config.std, config.size)
+    except ValueError:  # a data set of one's own need not have one
+        test = None
+    return analysing.analyse(
+        inputs.models,
+        result,
+        inputs.fusion,
+        importance_data=inputs.importance,
+        test=test,
+        boundaries=read_boundaries(config.boundaries),
+        device=config.device,
+        memory=config.memory or MEMORY,
+        monitor=monitor,
+    )
+
+
+def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analysing.Analysis:
+    """Add an analysis to a finished record, in place of an older one.
+
+    Relative file names in its config are read from the current folder.
+
+    Raises:
+        ValueError: the run is not finished, or a file that it was made from is missing or another one.
+    """
+    run = read_run(folder)
+    if run.state != "done":
+        raise ValueError(f"{folder}: the run is {run.state}, and only finished runs can be analysed. Finish it first: "
+                         f"retrofit fuse --resume {folder}")  # fmt: skip
+    inputs = read_inputs(dataclasses.replace(run.config, analyse=True))
+    found = _analyse(run.config, inputs, FusionResult.load(folder), monitor or Monitor())
+    seal_analysis(run.folder, run.status, found)
+    return found
+
+
+def checkpoint_metadata(config: RunConfig, images: Images) -> dict[str, Any]:
+    """What travels in a fused checkpoint: class names, normalisation, data set and recipe."""
+    return {
+        "classes": list(images.classes),
+        "mean": list(images.mean),
+        "std": list(images.std),
+        "data": images.name,
+        **({"size": config.size} if config.size else {}),
+        "recipe": {**config.to_json(), "models": [Path(path).name for path in config.models]},
+    }
+
+
+def measure(
+    config: RunConfig, models: Sequence[nn.Module], fused: nn.Module, monitor: Monitor | None = None
+) -> dict[str, Any]:
+    """Accuracy, per class, loss and calibration of parents, ensemble, vanilla average and fused network (test split)."""
+    test = load(config.data, "test", config.mean, config.std, config.size)
+    networks = {f"parent {index}": model for index, model in enumerate(models)}
+    networks["ensemble"] = ensemble(list(models))
+    with contextlib.suppress(ValueError):  # different widths have no plain average
+        networks["average"] = average(models)
+    networks["fused"] = fused
+    found = {}
+    for index, (name, network) in enumerate(networks.items()):
+        if monitor:
+            monitor.emit("phase", name="evaluate", network=name, index=index, total=len(networks))
+        found[name] = evaluate(network, test, monitor=monitor)
+    return {"networks": found, "classes": list(test.classes), "data": test.name}

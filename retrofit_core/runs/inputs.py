@@ -1,0 +1,122 @@
+"""What a config names, loaded and checked; parents that are missing trained."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..architectures import build, fitted, parse
+from ..checkpoints import load_model
+from ..data import Images, load
+from ..data.augment import copies
+from ..data.sampling import balanced
+from ..data.splits import read_splits
+from ..methods import METHODS
+from ..monitor import Monitor
+from ..registry import find
+from ..training.parents import NOTE, read_training, train_parents
+from .config import RunConfig, check_choices
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a config names, loaded and checked."""
+
+    models: list[nn.Module]
+    train: Images
+    fusion: tuple[Tensor, Tensor]
+    importance: list[tuple[Tensor, Tensor]] | str | None
+    """None for uniform importance, unless the run is analysed"""
+    target: nn.Module | None
+    shares: Tensor | None
+    """(n, classes) each parent's share of each class's training rows"""
+    counts: list[int] | None = None
+    """Each parent's number of training rows"""
+
+
+def read_inputs(config: RunConfig) -> Inputs:
+    """Load checkpoints, data and splits.
+
+    Raises:
+        ValueError: a file is missing or broken, or a choice is open that nobody should guess.
+    """
+    check_choices(config)
+    train = load(config.data, "train", config.mean, config.std, config.size)
+    models = [load_model(path, config.arch)[0] for path in config.models]
+    parts = read_splits(config.splits, config.models, len(train)) if config.splits else None
+    rows = parts[0] if parts and config.fusion_from != "iid" else (torch.cat(parts).unique() if parts else None)
+    chosen = _balanced(train, config.samples, rows, config.seed)
+    return Inputs(
+        models,
+        train,
+        _fusion_data(config, train, chosen),
+        _importance_data(config, train, parts),
+        _target(config.target, train),
+        _class_shares(train, parts) if _asks_for_shares(config) else None,
+        [len(part) for part in parts] if parts else None,
+    )
+
+
+def _balanced(images: Images, n: int, rows: Tensor | None, seed: int) -> Tensor:
+    return balanced(images.labels, n, rows=rows, generator=torch.Generator().manual_seed(seed))
+
+
+def _fusion_data(config: RunConfig, train: Images, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Inputs and labels; all targets are computed on these inputs, so copies get targets of their own."""
+    generator = torch.Generator().manual_seed(config.seed)
+    pixels, labels = copies(train, rows, config.augment, generator, config.auto_augment)
+    return train.normalise(pixels), labels
+
+
+def _importance_data(config: RunConfig, train: Images, parts: list[Tensor] | None) -> Any:
+    if config.importance == "uniform" and not config.analyse:
+        return None
+    if parts is None or config.importance_data == "fusion":
+        return "fusion"
+    rows = [_balanced(train, min(config.importance_samples, len(part)), part, config.seed) for part in parts]
+    return [(train.inputs(chosen), train.labels[chosen]) for chosen in rows]
+
+
+def _target(name: str | None, images: Images) -> nn.Module | None:
+    if name is None:
+        return None
+    if Path(name).is_file():
+        return load_model(name)[0]
+    return build(fitted(parse(name), images.shape, len(images.classes)), seed=0)
+
+
+def _asks_for_shares(config: RunConfig) -> bool:
+    return config.head == "shares" or find(METHODS, config.method, "method") is METHODS["Ensemble-Shares"]
+
+
+def _class_shares(train: Images, parts: list[Tensor] | None) -> Tensor:
+    if parts is None:
+        raise ValueError(
+            "shares weigh classes by the parents' training rows, which only a splits file tells. Pass --splits."
+        )
+    counts = torch.stack([torch.bincount(train.labels[part], minlength=len(train.classes)) for part in parts]).double()
+    return counts / counts.sum(0).clamp_min(1)
+
+
+def train_missing(config: RunConfig, monitor: Monitor | None = None) -> None:
+    """Train the parents of a config that are not there yet, where a training.json in their folder says how.
+
+    What is finished stays, and a training that was stopped goes on after its last finished epoch.
+
+    Raises:
+        ValueError: training.json is damaged or says nothing of a file that is missing.
+    """
+    wanted = [Path(name) for name in (*config.models, *([config.splits] if config.splits else []))]
+    for folder in dict.fromkeys(path.parent for path in wanted if not path.exists()):
+        training = read_training(folder)
+        if training is None:
+            continue  # the loaders name what is missing
+        known = {*map(Path, training.files(folder)), Path(training.splits(folder))}
+        if strange := [path for path in wanted if path.parent == folder and path not in known and not path.exists()]:
+            raise ValueError(
+                f"{strange[0]} is not there, and {folder / NOTE} trains only the parents 0 to {training.parts - 1}. "
+                "Name one of these."
+            )
+        train_parents(training, folder, resume=True, test=False, monitor=monitor)

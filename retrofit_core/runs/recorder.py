@@ -1,0 +1,165 @@
+"""Writing a run's folder while it runs."""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from .. import analysis as analysing
+from ..monitor import Cancelled, Event, Monitor
+from ..results import FusionResult, LevelReport, load_levels, save_levels, write_atomically
+from .config import RunConfig
+from .record import SCHEMA, SEALED, checksums, create
+
+#: Seconds between two writes of status.json: often enough for a progress bar, seldom enough for any disk.
+STATUS_INTERVAL = 0.3
+#: What a phase tells about itself while it lasts.
+PHASE_FACTS = ("level", "levels", "parent", "parents", "epoch", "epochs", "step", "steps")
+
+
+class Recorder:
+    """Writes one run's folder while it runs."""
+
+    def __init__(self, folder: Path, config: RunConfig, monitor: Monitor | None = None) -> None:
+        self.folder = folder
+        self.outer = monitor or Monitor()
+        self.monitor = Monitor(self._event, self._cancelled)
+        now = time.time()
+        self.status: dict[str, Any] = {
+            "schema": SCHEMA, "state": "running", "pid": os.getpid(), "started": now,
+            "stage": "reading", "stage_started": now, "stages": {},
+        }  # fmt: skip
+        self._written = 0.0
+        create(folder, config)
+        # A file `cancel` that is here already is honoured: the user may be quicker than a worker's start. It goes away
+        # when the run ends.
+        self.finished = _finished_levels(folder)
+        self._reports = [report for report, _ in self.finished]
+        self._weights = {
+            f"{index}/{name}": value for index, (_, state) in enumerate(self.finished) for name, value in state.items()
+        }
+        self._write_status()
+
+    def on_level(self, index: int, report: LevelReport, weights: dict[str, Tensor]) -> None:
+        """Keep a finished level, so that the run can go on after it."""
+        self._reports.append(report)
+        self._weights.update({f"{index}/{name}": value.cpu().clone().contiguous() for name, value in weights.items()})
+        save_levels(self._reports, self.folder)
+        write_atomically(self.folder / "partial.safetensors", save(self._weights, {"levels": str(len(self._reports))}))
+
+    def finish(
+        self,
+        result: FusionResult,
+        metrics: dict[str, Any],
+        metadata: dict[str, Any],
+        analysis: analysing.Analysis | None = None,
+        why_not: str = "",
+    ) -> None:
+        """Write the result and seal the record with checksums; `why_not` says why an analysis that was asked for is missing."""
+        result.save(self.folder, **metadata)
+        write_atomically(self.folder / "metrics.json", json.dumps(metrics, indent=1).encode())
+        (self.folder / "partial.safetensors").unlink(missing_ok=True)
+        self.status.update(state="done", seconds=result.seconds, **({"analysis": why_not} if why_not else {}))
+        self.status["checksums"] = checksums(self.folder, SEALED)
+        if analysis is not None:
+            analysis.save(self.folder)
+            self.status["checksums"] |= checksums(self.folder, analysing.FILES)
+        self._end()
+
+    def stop(self, error: BaseException) -> None:
+        """Say why the run ended early; finished levels stay."""
+        cancelled = isinstance(error, (Cancelled, KeyboardInterrupt))
+        message = "" if cancelled else str(error) or type(error).__name__
+        self.status.update(state="cancelled" if cancelled else "failed", error=message, levels_done=len(self._reports))
+        self._end()
+
+    def _end(self) -> None:
+        self._spend()
+        self._write_status()
+        (self.folder / "cancel").unlink(missing_ok=True)
+
+    def _event(self, event: Event) -> None:
+        self.outer.emit(**event)
+        kind = event["kind"]
+        if kind != "batch":  # tens of thousands in a training: for the status only
+            with (self.folder / "events.jsonl").open("a") as file:
+                file.write(json.dumps({"time": time.time(), **event}, default=str) + "\n")
+        if kind in ("phase", "level"):
+            self._enter(_stage(event))
+        self.status.update({key: event[key] for key in ("loss", "name", "parent", "parents") if key in event})
+        self.status.update(facts := _facts(event))
+        if facts and event.get("index", 0) >= len(self.finished) * (kind == "level"):
+            # Where the work of this stage began: a run that goes on does not begin at 0.
+            self.status.setdefault("first", {name: self.status[name] for name in PHASE_FACTS if name in self.status})
+        if event["kind"] == "level" or time.time() - self._written > STATUS_INTERVAL:
+            self._write_status()
+
+    def _enter(self, stage: str) -> None:
+        """A new phase: what the last one told is over."""
+        for name in PHASE_FACTS[2:]:
+            self.status.pop(name, None)
+        if stage != self.status["stage"]:
+            if self.status["stage"] == "training":
+                self.status.pop("loss", None)
+            self._spend()
+            self.status.pop("first", None)
+            self.status["stage"] = stage
+
+    def _spend(self) -> None:
+        """Add the seconds of the current stage to `stages`."""
+        now, stage = time.time(), self.status["stage"]
+        spent = self.status["stages"].get(stage, 0.0) + now - self.status["stage_started"]
+        self.status.update(stages={**self.status["stages"], stage: spent}, stage_started=now)
+
+    def _cancelled(self) -> bool:
+        self.outer.check()
+        return (self.folder / "cancel").exists()
+
+    def _write_status(self) -> None:
+        self._written = time.time()
+        self.status["updated"] = self._written
+        write_atomically(self.folder / "status.json", json.dumps(self.status, default=str).encode())
+
+
+def _stage(event: Event) -> str:
+    """The part of a run to which a phase or level belongs: training, fusion, measuring or analysis."""
+    name = str(event.get("name", "")) if event["kind"] == "phase" else ""
+    if name == "evaluate":
+        return "measuring"
+    return name.partition(":")[0] if name.startswith(("training", "analysis")) else "fusion"
+
+
+def _facts(event: Event) -> dict[str, Any]:
+    """Where in its phase a run is, for the status."""
+    kind = event["kind"]
+    if kind == "level":
+        return {"level": event["index"], "levels": event["total"]}
+    if kind == "batch":
+        return {"epoch": event["epoch"], "epochs": event["epochs"], "step": event["index"], "steps": event["total"]}
+    if kind == "epoch" and "index" in event:  # of a gradient fit
+        return {"epoch": event["index"], "epochs": event["total"]}
+    if kind in ("step", "phase") and "index" in event:
+        return {"step": event["index"], "steps": event["total"]}
+    return {}
+
+
+def _finished_levels(folder: Path) -> list[tuple[LevelReport, dict[str, Tensor]]]:
+    """The levels that an interrupted run finished: as many as both the reports and the weights hold."""
+    path = folder / "partial.safetensors"
+    if not path.exists():
+        return []
+    try:
+        reports, weights = load_levels(folder), load_file(str(path))
+    except Exception:  # a damaged remnant is no reason to refuse: the run starts afresh
+        return []
+    states: list[dict[str, Tensor]] = [{} for _ in reports]
+    for key, value in weights.items():
+        index, _, name = key.partition("/")
+        if int(index) < len(states):
+            states[int(index)][name] = value
+    finished = list(zip(reports, states, strict=True))
+    return finished[: next((i for i, (_, state) in enumerate(finished) if not state), len(finished))]
