@@ -8,7 +8,8 @@ from torch import nn
 
 from retrofit_core.baselines import average
 from retrofit_core.baselines.repair import head_layers, repair, reset, statistics
-from retrofit_core.symmetry import tensors
+from retrofit_core.methods import METHODS
+from retrofit_core.symmetry import neuron_groups, reordered, shuffled, tensors
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, mlp, normal, residual
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
@@ -125,6 +126,45 @@ def test_layers_that_run_twice_stay():
     fused.first.weight.data.mul_(0.5)
     repair(fused, [model], x)
     assert torch.equal(fused.again.weight, model.again.weight)
+
+
+@pytest.mark.parametrize("method", ["OTFusion", "OTFusion-Weights", "Git-Re-Basin", "Git-Re-Basin-Weights"])
+@pytest.mark.parametrize("name", ["mlp", "cnn", "residual"])
+def test_every_aligning_method_composes_with_it(name, method):
+    """The same goals as from parents that are put into the fused order by hand; a shuffled copy stays."""
+    (first, second), x = parents_of(name)
+    result = METHODS[method]([first, second], x, repair=True)
+    orders = {level.name: level.labels[level.width :].argsort() for level in result.levels}
+    twin = reordered(second, neuron_groups(second, x), orders)
+    expected = average([first, twin])
+    repair(expected, [first, twin], x)
+    assert_same_function(result.model, expected, x, 1e-9)
+    assert result.config["repair"]["layers"] == len(statistics(first, x)) - 1
+    copied = shuffled(first, x, torch.Generator().manual_seed(4))
+    assert_same_function(METHODS[method]([first, copied], x, repair=True).model, first, x, 1e-8)
+
+
+@pytest.mark.parametrize("method", ["OTFusion", "Git-Re-Basin"])
+def test_aligning_methods_reset_batchnorm(method):
+    model, x = batchnorm_cnn(), normal(40, *CNN_SHAPE)
+    expected = copy.deepcopy(model)
+    reset(expected, x)
+    assert_same_function(METHODS[method]([model, model], x, repair=True).model, expected, x, 1e-8)
+
+
+def test_goals_of_a_weighted_average_are_weighted():
+    """Scores say how much of each parent's statistics; different widths are mapped by the transport."""
+    models, x = [mlp(), mlp(seed=2)], normal(50, 6)
+    y = torch.arange(50) % 4
+    options = {"importance": "conductance", "importance_data": "fusion"}
+    result = METHODS["Git-Re-Basin"](models, (x, y), repair=True, **options)
+    level = result.levels[0]
+    order, (s, t) = level.labels[8:].argsort(), level.scores.split(8)
+    (_, first), (_, second) = (statistics(model, x)["0"] for model in models)
+    share = s / (s + t[order])
+    assert_close(statistics(result.model, x)["0"][1], share * first + (1 - share) * second[order], 1e-8)
+    narrow = METHODS["OTFusion"]([mlp(), mlp((6, 5, 7, 4))], x, repair=True)
+    assert all(torch.isfinite(tensor).all() for tensor in tensors(narrow.model).values())
 
 
 def test_refusals():

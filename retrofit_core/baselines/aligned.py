@@ -21,6 +21,7 @@ from ..registry import find
 from ..results import FusionResult, LevelReport
 from ..symmetry import Group, Place, Sums, Watched, matching, neuron_groups, tensors
 from ..walk import as_tensors
+from .repair import has_norms, mapped_goals, rescale, reset
 
 NAN = float("nan")
 
@@ -44,11 +45,23 @@ class Aligning:
     monitor: Monitor
     start: float
 
-    def result(self, states: Sequence[Mapping[str, Tensor]], weights: Any, reports: list[LevelReport], **config: Any):
-        """The fused network with the mean of the parents' mapped tensors; see `mean_of`."""
+    def repaired(self, maps: Sequence[Mapping[str, Tensor]], leaves: Sequence[str]) -> dict[str, Any]:
+        """REPAIR the fused network once its weights are there; see `mapped_goals` for the maps."""
+        if has_norms(self.fused):
+            return reset(self.fused, self.inputs, monitor=self.monitor, leaves=leaves)
+        goals = mapped_goals(
+            self.fused, self.parents, self.groups, self.targets, maps, self.inputs, monitor=self.monitor
+        )
+        return rescale(self.fused, goals, self.inputs, monitor=self.monitor, leaves=leaves)
+
+    def write(self, states: Sequence[Mapping[str, Tensor]], weights: Any = None) -> None:
+        """Give the fused network the mean of the parents' mapped tensors; see `mean_of`."""
         own = tensors(self.fused)
         for name, value in mean_of(states, weights).items():
             own[name].copy_(value)
+
+    def result(self, reports: list[LevelReport], **config: Any) -> FusionResult:
+        """The fused network as it is now."""
         facts = {"samples": len(self.inputs), "device": str(devices.of(self.fused)), **config}
         return FusionResult(self.fused, reports, facts, time.perf_counter() - self.start, self.importance)
 

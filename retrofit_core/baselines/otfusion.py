@@ -45,6 +45,7 @@ def otfusion(
     device: str | torch.device | None = None,
     monitor: Monitor | None = None,
     leaves: Sequence[str] = (),
+    repair: bool = False,
 ) -> FusionResult:
     """Align every parent to an anchor by optimal transport, group by group, and average. Parents are left as they are.
 
@@ -71,6 +72,7 @@ def otfusion(
             rows; "original": as Singh and Jaggi.
         target: network of the fused widths.
         seed: of the k-means for the anchor.
+        repair: correct the statistics of the fused network's layers (REPAIR); see `repair`.
     Raises:
         ValueError: unknown options, networks that differ in more than widths, or an operation without a rule.
     """
@@ -114,8 +116,11 @@ def otfusion(
         mapped(state, shapes, own, plan.targets, found)
         for state, own, found in zip(states, plan.groups, maps, strict=True)
     ]
+    plan.write(aligned)
+    shares = [{name: T / len(maps) for name, (T, _) in own.items()} for own in maps]
+    corrected = plan.repaired(shares, leaves) if repair else None
     return plan.result(
-        aligned, None, reports, method="OTFusion", mode=mode, solver=solver, normalise=normalise, seed=seed,
+        reports, method="OTFusion", repair=corrected, mode=mode, solver=solver, normalise=normalise, seed=seed,
         regularisation=regularisation if solver == "sinkhorn" else None, unit_rows=unit_rows, squared=squared,
         importance=getattr(importance, "__name__", importance),
     )  # fmt: skip

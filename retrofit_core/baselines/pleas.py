@@ -97,7 +97,7 @@ def pleas(
     fitted = fit_layers(plan, labels, ridge)
     facts = {"method": "PLeaS", "apart": apart, "ridge": ridge, "layers": fitted, "reset_norms": reset_norms,
              "repair": corrected(plan, labels, None, reset_norms, repair, leaves), "seed": seed}  # fmt: skip
-    return plan.result([tensors(plan.fused)], None, reports, **facts)
+    return plan.result(reports, **facts)
 
 
 def _check_widths(plan: Aligning) -> None:

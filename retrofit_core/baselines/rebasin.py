@@ -38,6 +38,7 @@ def rebasin(
     device: str | torch.device | None = None,
     monitor: Monitor | None = None,
     leaves: Sequence[str] = (),
+    repair: bool = False,
 ) -> FusionResult:
     """Pair parent 1's neurons with parent 0's and take the importance-weighted mean. Parents are left as they are.
 
@@ -54,6 +55,7 @@ def rebasin(
         mode: "activations", or "weights" (coordinate descent on the sum of inner products of all weights).
         similarity: of activations: "distance" (squared), "unsquared", or "correlation".
         target: None, or a network of the parents' widths.
+        repair: correct the statistics of the fused network's layers (REPAIR); see `repair`.
     Raises:
         ValueError: not two parents of equal widths, unknown options, or an operation without a rule.
     """
@@ -79,6 +81,7 @@ def rebasin(
             orders, facts = match_weights(plan.targets, *states, seed=seed, monitor=plan.monitor)
     reports: list[LevelReport] = []
     weights: dict[str, tuple[int, Tensor]] = {}
+    maps: list[dict[str, Tensor]] = [{}, {}]
     for index, group in enumerate(plan.monitor.each("level", plan.targets)):
         s0, s1 = (scores[index] for scores in plan.scores)
         with clock.phase("group"):
@@ -88,13 +91,18 @@ def rebasin(
                 )
             order = orders.setdefault(group.name, torch.arange(group.width))
             shares = torch.stack([s0, s1[order.to(s1.device)]])
-            _note_shares(weights, group, shares / shares.sum(0), states[0])
+            shares = shares / shares.sum(0)
+            _note_shares(weights, group, shares, states[0])
+            for own, share, members in zip(maps, shares, (torch.arange(group.width), order), strict=True):
+                own[group.name] = torch.diag(share)[members.argsort().to(share.device)]  # (own neurons, fused ones)
             labels = torch.cat([torch.arange(group.width), order.argsort()])
         reports.append(report(group, (group.width, group.width), sums[index], torch.cat([s0, s1]), labels,
                               {"algorithm": "linear_sum_assignment", **facts}, dict(clock.seconds)))  # fmt: skip
         clock.seconds.clear()
     states[1] = _reordered(states[1], plan.targets, orders)
-    return plan.result(states, weights, reports, method="Git Re-Basin", mode=mode, similarity=similarity, seed=seed,
+    plan.write(states, weights)
+    corrected = plan.repaired(maps, leaves) if repair else None
+    return plan.result(reports, method="Git Re-Basin", repair=corrected, mode=mode, similarity=similarity, seed=seed,
                        importance=getattr(importance, "__name__", importance))  # fmt: skip
 
 

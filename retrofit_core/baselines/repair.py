@@ -6,6 +6,7 @@ batches do not matter.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..batchnorm import BATCHNORMS
 from ..evaluating import evaluating
 from ..levels.tracing import trace
 from ..monitor import Monitor
-from ..symmetry import neuron_groups
+from ..symmetry import Group, Place, mapped, neuron_groups, tensors
 from ..walk import as_tensors
 
 AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -103,6 +104,57 @@ def statistics(model: nn.Module, inputs: Tensor, *, monitor: Monitor | None = No
         for hook in hooks:
             hook.remove()
     return {name: _moments(several) for name, several in sums.items() if len(several) == len(batches)}
+
+
+@torch.no_grad()
+def mapped_goals(
+    fused: nn.Module,
+    parents: Sequence[nn.Module],
+    groups: Sequence[Sequence[Group]],
+    targets: Sequence[Group],
+    maps: Sequence[Mapping[str, Tensor]],
+    inputs: Tensor,
+    *,
+    monitor: Monitor | None = None,
+) -> Statistics:
+    """Goals for parents whose neurons are in orders of their own: means of the statistics of what makes each fused neuron.
+
+    Args:
+        groups: those of each parent; targets: those of the fused network.
+        maps: maps[k][group] (n_k, d): the share of each of parent k's neurons in each fused one; over all parents the
+            shares of a fused neuron add up to one. Groups that are left out have no goals, nor have the classes.
+    """
+    found = [statistics(parent, inputs, monitor=monitor) for parent in parents]
+    made = {
+        place.name
+        for group in targets
+        for place in group.places
+        if all(group.name in own for own in maps) and not group.fixed and _makes(place)
+    }
+    layers = [name for name in found[0] if f"{name}.weight" in made and all(name in one for one in found)]
+    shapes = {name: tensor for name, tensor in tensors(fused).items() if name.removesuffix(".weight") in layers}
+
+    def makers(several: Sequence[Group]) -> list[Group]:
+        return [
+            replace(group, places=tuple(place for place in group.places if _makes(place) and place.name in shapes))
+            for group in several
+        ]
+
+    def joined(part: int) -> dict[str, Tensor]:
+        each = [
+            mapped({f"{name}.weight": one[name][part] for name in layers}, shapes, makers(own), makers(targets),
+                   {name: (T, T) for name, T in shares.items()})
+            for one, own, shares in zip(found, groups, maps, strict=True)
+        ]  # fmt: skip
+        return {name: torch.stack([one[f"{name}.weight"] for one in each]).sum(0) for name in layers}
+
+    means, deviations = joined(0), joined(1)
+    return {name: (means[name], deviations[name]) for name in layers}
+
+
+def _makes(place: Place) -> bool:
+    """Whether the neurons are a layer's outputs."""
+    return place.kind == "out" and place.axis == 0
 
 
 @torch.no_grad()

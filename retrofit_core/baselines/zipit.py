@@ -25,7 +25,7 @@ from ..results import FusionResult, LevelReport
 from ..symmetry import Group, Sums, group_sums, mapped, tensors
 from ..symmetry.rules import Rules
 from .aligned import Aligning, check_widths, prepare, report
-from .repair import Statistics, has_norms, rescale, reset, statistics
+from .repair import has_norms, mapped_goals, rescale, reset
 
 
 @keeps_training_flags
@@ -98,7 +98,7 @@ def zipit(
     found = corrected(plan, labels, cut, reset_norms, repair, leaves)
     facts = {"method": "ZipIt!", "a": a, "b": b, "stop_at": stop_at, "combine": combine if cut else None,
              "reset_norms": reset_norms, "repair": found, "seed": seed}  # fmt: skip
-    result = plan.result([tensors(plan.fused)], None, reports, **facts)
+    result = plan.result(reports, **facts)
     if cut is None:
         return result
     return replace(result, model=_with_own_tails(plan, labels, cut, combine, leaves))
@@ -301,33 +301,10 @@ def corrected(
         return reset(plan.fused, plan.inputs, only=only, monitor=plan.monitor, leaves=leaves)
     if not wanted:
         return None
-    goals = _goals(plan, labels)
+    maps = [{name: T for name, (T, _) in own.items()} for own in _maps(plan, labels)]
+    goals = mapped_goals(plan.fused, plan.parents, plan.groups, plan.targets, maps, plan.inputs, monitor=plan.monitor)
     goals = {name: goal for name, goal in goals.items() if cut is None or name in cut.modules}
     return rescale(plan.fused, goals, plan.inputs, monitor=plan.monitor, leaves=leaves)
-
-
-def _goals(plan: Aligning, labels: Mapping[str, Tensor]) -> Statistics:
-    """Layer -> means over members of the parents' means and deviations; the head has none."""
-    found = [statistics(parent, plan.inputs, monitor=plan.monitor) for parent in plan.parents]
-    named = [group for group in plan.targets if group.name in labels and not group.fixed]
-    names = {place.name for group in named for place in group.places if place.kind == "out" and place.axis == 0}
-    layers = [name for name in found[0] if f"{name}.weight" in names]
-    shapes = {name: tensor for name, tensor in tensors(plan.fused).items() if name.removesuffix(".weight") in layers}
-
-    def out_only(groups: Sequence[Group]) -> list[Group]:
-        return [replace(group, places=tuple(place for place in group.places if place.kind == "out" and place.axis == 0
-                                            and place.name in shapes)) for group in groups]  # fmt: skip
-
-    def joined(part: int) -> dict[str, Tensor]:
-        each = [
-            mapped({f"{name}.weight": one[name][part] for name in layers}, shapes, out_only(groups),
-                   out_only(plan.targets), maps)
-            for one, groups, maps in zip(found, plan.groups, _maps(plan, labels), strict=True)
-        ]  # fmt: skip
-        return {name: torch.stack([one[f"{name}.weight"] for one in each]).sum(0) for name in layers}
-
-    means, deviations = joined(0), joined(1)
-    return {name: (means[name], deviations[name]) for name in layers}
 
 
 # --- partial zip ----------------------------------------------------------------------------------------------------
