@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from .. import device as devices
 from ..architectures import build
 from ..batchnorm import BATCHNORMS
-from ..eligibility import check_inputs
-from ..evaluating import keeps_training_flags, on_device
+from ..eligibility import check_inputs, on_device
+from ..evaluating import keeps_training_flags
 from ..monitor import Monitor
 from ..results import FusionResult
 from ..walk import as_tensors
