@@ -10,7 +10,7 @@ from retrofit_app.figures import percent
 SHOWN = 8
 TRASH = ".deleted"
 WORDS = {
-    "created": "starting",
+    "created": "in progress",
     "running": "in progress",
     "cancelled": "cancelled",
     "failed": "failed",
@@ -36,7 +36,7 @@ def _line(entry: jobs.Entry) -> None:
     opened = entry.name == st.session_state.entry.name
     with st.container(horizontal=True, vertical_alignment="center"):
         result = percent(entry.accuracy) if entry.accuracy is not None else WORDS.get(entry.state, entry.state)
-        st.markdown(f"**{result}** · {state.details(entry)}" + (" · *open above*" if opened else ""), width="stretch")
+        st.markdown(f"**{result}** · {state.details(entry)}" + (" · *open above*" if opened else ""), width=560)
         if not opened:
             st.button("Open", key=f"open-{entry.name}", on_click=fuse_form.to_run, args=(entry.name,),
                       help="Shows this run on every page.")  # fmt: skip

@@ -89,16 +89,16 @@ def training_table(known: progress.Progress) -> None:
     """A line of losses for each network that is being trained."""
     if not known.training:
         return
-    rows = [{"network": LETTERS[parent % 26], "epochs": len(curve), "loss": curve[-1] if curve else None, "course": curve}
-            for parent, curve in sorted(known.training.items())]  # fmt: skip
+    rows = [{"network": LETTERS[parent % 26], "epochs": len(curve), "loss": f"{curve[-1]:.4f}" if curve else "…",
+             "course": curve} for parent, curve in sorted(known.training.items())]  # fmt: skip
     st.markdown("**Training**")
     st.dataframe(
         pd.DataFrame(rows), hide_index=True, key="live-training", alt="Epochs and training loss of each network.",
         column_config={
             "network": st.column_config.TextColumn("network", width=80),
             "epochs": st.column_config.NumberColumn("epochs", width=80, help="Epochs that are done."),
-            "loss": st.column_config.NumberColumn("loss", format="%.4f", width=90,
-                                                 help="Of the last epoch, on the training images."),
+            "loss": st.column_config.TextColumn("loss", width=90, alignment="right",
+                                                help="Of the last epoch, on the training images."),
             "course": st.column_config.LineChartColumn("loss over the epochs", y_min=0),
         },
     )  # fmt: skip
@@ -109,10 +109,13 @@ def level_table(folder: Path, known: progress.Progress) -> None:
     rows = progress.finished_levels(folder)
     for index in sorted(known.names):
         if index >= len(rows):
-            rows.append({"level": known.names[index], "neurons": "…"})
+            rows.append({"level": known.names[index]})
     if not rows:
         return
-    for index, row in enumerate(rows):
+    for index, row in enumerate(rows):  # as text: an empty number would read None
+        for name, digits in (("grouping", 2), ("approximation", 2), ("seconds", 1)):
+            row[name] = f"{row[name]:.{digits}f}" if name in row else "…"
+        row.setdefault("neurons", "…")
         row["level"] = f"{index + 1} · {row['level']}"
         row["course"] = known.curves.get(index, [])
     table = pd.DataFrame(rows, columns=["level", "neurons", "grouping", "approximation", "course", "seconds"])
@@ -124,10 +127,10 @@ def level_table(folder: Path, known: progress.Progress) -> None:
         column_config={
             "level": st.column_config.TextColumn("level", pinned=True),
             "neurons": st.column_config.TextColumn("neurons", help="Of each network → of the fused level."),
-            "grouping": st.column_config.NumberColumn("grouping %", format="%.2f", help="Grouping error, in per cent of the "
-                                                      "neurons' importance-weighted energy."),
-            "approximation": st.column_config.NumberColumn("approx. %", format="%.2f", help="Approximation error, likewise."),
+            "grouping": st.column_config.TextColumn("grouping %", alignment="right", help="Grouping error, in per cent of the "
+                                                    "neurons' importance-weighted energy."),
+            "approximation": st.column_config.TextColumn("approx. %", alignment="right", help="Approximation error, likewise."),
             "course": st.column_config.LineChartColumn("loss over the epochs", y_min=0),
-            "seconds": st.column_config.NumberColumn("seconds", format="%.1f"),
+            "seconds": st.column_config.TextColumn("seconds", alignment="right"),
         },
     )  # fmt: skip

@@ -194,15 +194,13 @@ def neurons(entry: jobs.Entry, palette: figures.Palette, worst: int) -> None:
 
 
 def worst_level(known: level_data.Overview) -> int:
-    """The level after which most accuracy is gone; where nobody measured that, or nothing is, the one with the largest
-    errors. The head, which is not grouped, counts only where it stands alone."""
+    """The level that the strip's sentence names: after which most accuracy is gone; where nobody measured that, or
+    nothing is, the one with the largest errors."""
     if len(known.accuracy) == len(known.table) + 1:
         level, drop = figures.biggest_drop(known.accuracy)
         if drop < 0:
             return level
-    shares = list(known.table["grouping share"] + known.table["approximation share"])
-    body = shares[:-1] or shares
-    return body.index(max(body))
+    return int((known.table["grouping share"] + known.table["approximation share"]).to_numpy().argmax())
 
 
 # --- accuracies -----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from retrofit_app import jobs
 from retrofit_app.address import Field, canonical, merged, option, settle
 from retrofit_app.figures import DARK, LIGHT, Palette, percent
 
-STATES = {"created": "starting", "running": "in progress"}
+STATES = {"created": "in progress", "running": "in progress"}
 
 
 def palette() -> Palette:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from .baselines import averaging, ensembling, otfusion, pleas, rebasin, regmean, zipit
+from .baselines import averaging, distillation, ensembling, linear_probe, otfusion, pleas, rebasin, regmean, zipit
 from .fusion import fuse
 from .registry import find
 from .results import FusionResult
@@ -28,6 +28,8 @@ METHODS: dict[str, Callable[..., FusionResult]] = {
     "ZipIt": zipit,
     "RegMean": regmean,
     "PLeaS": pleas,
+    "KD": distillation,
+    "LP": linear_probe,
 }
 #: The paper's own, which go level by level; the others are what it compares with.
 RETROFITTING = tuple(name for name, method in METHODS.items() if getattr(method, "func", None) is fuse)

@@ -1,6 +1,8 @@
 """Methods that the paper compares with; one file each. All take what `fuse` takes, as far as they know it."""
 
 from .averaging import average, averaging, ensembling
+from .distillation import distillation
+from .linear_probe import linear_probe
 from .otfusion import otfusion
 from .pleas import pleas
 from .rebasin import rebasin
@@ -8,4 +10,16 @@ from .regmean import regmean
 from .repair import repair
 from .zipit import zipit
 
-__all__ = ["average", "averaging", "ensembling", "otfusion", "pleas", "rebasin", "regmean", "repair", "zipit"]
+__all__ = [
+    "average",
+    "averaging",
+    "distillation",
+    "ensembling",
+    "linear_probe",
+    "otfusion",
+    "pleas",
+    "rebasin",
+    "regmean",
+    "repair",
+    "zipit",
+]

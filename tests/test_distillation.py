@@ -1,0 +1,189 @@
+"""KD and LP: nothing to learn from oneself, known optima, and features that stay."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from retrofit_core import FusionResult, ensemble, fuse
+from retrofit_core.architectures import build
+from retrofit_core.baselines import distillation, linear_probe
+from retrofit_core.baselines.distillation import batches, fresh, kl
+from retrofit_core.baselines.linear_probe import head_of
+from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.symmetry import tensors
+from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, mlp, normal
+from tests.properties import assert_close, assert_same_function, untouched
+from tests.test_symmetry import NETWORKS
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("teachers", ["softmax", "logits"])
+def test_there_is_nothing_to_learn_from_oneself(temperature, teachers):
+    model, x = mlp(), normal(40, 6)
+    options = {"temperature": temperature, "teachers": teachers, "weight_decay": 0.0, "epochs": 3}
+    with untouched(model):
+        result = distillation([model], x, start="parent0", **options)
+    assert_same_function(result.model, model, x, 1e-9)
+    assert abs(result.config["curve"][0]["loss"]) < 1e-12
+    z = model(x).detach().requires_grad_()
+    loss = kl(z, (model(x).detach() / temperature).softmax(1), temperature)
+    loss.backward()
+    assert abs(loss.item()) < 1e-12 and z.grad is not None and z.grad.abs().max() < 1e-12
+
+
+def test_the_loss_is_the_divergence_of_the_mean_teacher():
+    """By loops, for two teachers; its gradient is T (q - p) / samples."""
+    models, student, x, T = [mlp(), mlp(seed=2)], mlp(seed=3), normal(12, 6), 3.0
+    result = distillation(models, x, start="target", target=student, temperature=T, epochs=0, validation=0.5)
+    with torch.no_grad():
+        p = sum((model(x) / T).softmax(1) for model in models) / 2
+        q = (student(x) / T).softmax(1)
+    each = T**2 * (p * (p / q).log()).sum(1)
+    (start,) = result.config["curve"]
+    assert start["loss"] * 6 + start["validation"] * 6 == pytest.approx(each.sum().item())
+    z = student(x).detach().requires_grad_()
+    kl(z, p, T).backward()
+    assert_close(z.grad, T * (q - p) / 12, 1e-10)
+    assert_same_function(result.model, student, x, 0)
+
+
+def test_a_student_of_any_architecture_learns():
+    models, x = [mlp(), mlp(seed=2)], normal(300, 6)
+    student = nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 4)).double()
+    with untouched(*models, student):
+        result = distillation(models, x, target=student, epochs=60, learning_rate=1e-2)
+    curve = result.config["curve"]
+    assert min(row["validation"] for row in curve) < 0.2 * curve[0]["validation"]
+    with torch.no_grad():
+        held = normal(200, 6, seed=5)
+        same = (result.model(held).argmax(1) == ensemble(models)(held).argmax(1)).double().mean()
+    assert same > 0.8
+    assert result.config["student"]["parameters"] == sum(p.numel() for p in student.parameters())
+    assert not result.model.training and result.levels == []
+
+
+def test_the_best_epoch_is_restored_and_a_seed_repeats_itself():
+    models, x = [batchnorm_cnn(), batchnorm_cnn(seed=2)], normal(34, *CNN_SHAPE)
+    state = torch.get_rng_state()
+    first, again, other = (distillation(models, x, epochs=4, batch_size=10, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(torch.get_rng_state(), state)
+    for name, tensor in tensors(first.model).items():
+        assert torch.equal(tensor, tensors(again.model)[name])
+    assert any(not torch.equal(t, tensors(other.model)[name]) for name, t in tensors(first.model).items())
+    wild = distillation(models, x, start="parent0", epochs=3, learning_rate=1e3)
+    assert_same_function(wild.model, models[0], x, 1e-12)  # nothing beats the start, its statistics included
+    assert distillation(models, x, epochs=30, patience=1, learning_rate=1e3).config["epochs_run"] < 30
+    assert distillation(models, x, epochs=30, budget=0.0).config["epochs_run"] <= 1
+
+
+@pytest.mark.parametrize("make", [mlp, batchnorm_cnn, NETWORKS["torchvision vit"][0]])
+def test_fresh_weights_do_not_depend_on_the_old_ones(make):
+    model = make()
+    a, b, c = fresh(model, 0), fresh(model, 0), fresh(model, 1)
+    assert all(torch.equal(x, y) for x, y in zip(a.parameters(), b.parameters(), strict=True))
+    weights = [p for p in zip(a.parameters(), c.parameters(), model.parameters(), strict=True) if p[0].ndim > 1]
+    assert weights and not any(torch.equal(x, y) or torch.equal(x, z) for x, y, z in weights if x.std() > 0)
+    ours = build({"architecture": "cnn", "widths": [3, 4, 5], "classes": 4}, seed=7)
+    assert torch.equal(next(fresh(ours, 5).parameters()), next(build(ours.spec, seed=5).parameters()))
+
+
+def test_a_last_batch_of_one_joins_the_one_before():
+    order = torch.arange(9)
+    assert [len(part) for part in batches(order, 4, batchnorm_cnn())] == [4, 5]
+    assert [len(part) for part in batches(order, 4, mlp())] == [4, 4, 1]
+    assert torch.equal(torch.cat(batches(order, 4, batchnorm_cnn())), order)
+
+
+# --- LP ---
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn", "resnet", "vit", "torchvision vit"])
+@pytest.mark.parametrize("fit", ["gradient", "ridge"])
+def test_features_of_parent_0_stay_bit_for_bit(name, fit):
+    make, shape = NETWORKS[name]
+    first, x = make(), normal(20, *shape)
+    second = copy.deepcopy(first)
+    for parameter in second.parameters():
+        parameter.data += 0.2 * normal(*parameter.shape, seed=3)
+    with untouched(first, second):
+        result = linear_probe([first, second], x, fit=fit, epochs=3, learning_rate=1e-2, ridge="0.01x")
+    head, changed = result.config["head"], []
+    for key, tensor in tensors(result.model).items():
+        if not torch.equal(tensor, tensors(first)[key]):
+            changed.append(key)
+    assert changed and {key.rpartition(".")[0] for key in changed} == {head}
+
+
+@pytest.mark.parametrize("goals", ["logits", "probabilities"])
+def test_the_closed_form_is_least_squares_and_gradients_tend_to_it(goals):
+    models, x = [mlp(), mlp(seed=2)], normal(30, 6).repeat(10, 1)  # what is held out is also trained on
+    result = linear_probe(models, x, goals=goals, fit="ridge")
+    with torch.no_grad():
+        h = torch.cat([models[0][:4](x), torch.ones(300, 1)], 1)
+        wanted = sum(m(x) if goals == "logits" else m(x).softmax(1) for m in models) / 2
+        expected = h @ torch.linalg.lstsq(h, wanted).solution
+        assert_close(result.model(x), expected, 1e-8)
+    long = linear_probe(models, x, goals=goals, epochs=400, patience=None, learning_rate=2e-2, weight_decay=0.0,
+                        batch_size=270)  # fmt: skip
+    with torch.no_grad():
+        gap, least = ((m(x) - wanted).square().mean() for m in (long.model, result.model))
+    assert least <= gap < least + 0.05 * wanted.var()
+
+
+def test_it_is_the_head_of_a_fusion_whose_other_levels_are_parent_0s():
+    """KF-Linear of parent 0 with a copy whose head differs: all levels but the last fit themselves."""
+    first = mlp()
+    second, x = copy.deepcopy(first), normal(80, 6)
+    second[4].weight.data = normal(4, 7, seed=8)
+    fused = fuse([first, second], x, grouping="same_index", ridge=0.0).model
+    assert_same_function(linear_probe([first, second], x, fit="ridge").model, fused, x, 1e-7)
+
+
+def test_fewer_samples_than_features_and_a_ridge_towards_the_head():
+    models, x = [mlp((6, 50, 4)), mlp((6, 50, 4), seed=2)], normal(12, 6)
+    exact = linear_probe(models, x, fit="ridge")
+    assert_close(exact.model(x), (models[0](x) + models[1](x)).detach() / 2, 1e-8)
+    held = linear_probe(models, x, fit="ridge", ridge="1e9x").model
+    assert_close(held[2].weight, models[0][2].weight, 1e-6)  # the bias is not penalised
+
+
+def test_the_head_is_found():
+    assert head_of(mlp(), normal(2, 6)) == "4" and head_of(cnn(), normal(2, *CNN_SHAPE)) == "7"
+    make, shape = NETWORKS["resnet"]
+    assert head_of(make(), normal(2, *shape)) == "fc"
+    with pytest.raises(ValueError, match="not those of one of its nn.Linear layers"):
+        head_of(nn.Sequential(nn.Linear(6, 3), nn.LogSoftmax(1)).double(), normal(2, 6))
+
+
+def test_refusals_progress_cancelling_and_saving(tmp_path):
+    models, x = [mlp(), mlp(seed=2)], normal(20, 6)
+    cases = [
+        (distillation, {"loss": "l1"}, "unknown loss 'l1'. Known: kl, mse"),
+        (distillation, {"teachers": "votes"}, "unknown teachers 'votes'"),
+        (distillation, {"start": "target"}, "start='target' needs a target"),
+        (distillation, {"start": "parent0", "target": mlp()}, "start='parent0' needs parent 0's architecture"),
+        (distillation, {"temperature": 0.0}, "temperature is 0.0. Use a positive number"),
+        (distillation, {"batch_size": 0}, "batch_size=0"),
+        (distillation, {"target": mlp((6, 8, 5))}, r"the parents' outputs have the shape \(4,\) .* student's \(5,\)"),
+        (linear_probe, {"goals": "labels"}, "unknown goals 'labels'"),
+        (linear_probe, {"fit": "exact"}, "unknown fit 'exact'"),
+        (linear_probe, {"ridge": "strong"}, "ridge must be 'auto'"),
+        (linear_probe, {"validation": 1.0}, "validation=1.0"),
+    ]  # fmt: skip
+    for method, options, message in cases:
+        with untouched(*models), pytest.raises(ValueError, match=message):
+            method(models, x, **options)
+    for method in (distillation, linear_probe):
+        with pytest.raises(ValueError, match=r"outputs have the shapes \[\(4,\), \(5,\)\]"):
+            method([mlp(), mlp((6, 8, 5))], x)
+        with pytest.raises(Cancelled):
+            method(models, x, monitor=Monitor(cancelled=lambda: True))
+        events = []
+        result = method(models, x, epochs=2, monitor=Monitor(events.append))
+        assert [event["index"] for event in events if event["kind"] == "epoch"] == [1, 2]
+        result.save(tmp_path / method.__name__)
+        again = FusionResult.load(tmp_path / method.__name__, mlp())
+        assert_same_function(again.model, result.model, x, 0)
+        assert again.config["curve"] == result.config["curve"]
