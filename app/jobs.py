@@ -24,6 +24,7 @@ from typing import Any
 
 BUNDLED = Path(__file__).parent / "bundled"
 ACTIVE = ("created", "running")
+NOTES = "analysing.json"  # as retrofit_core.runs writes them, which is not imported here: it needs torch
 GRACE = 10.0  # seconds in which a worker may be about to be started by another tab
 _LOCK = threading.Lock()
 #: Popen objects of this server's workers: polling them reaps them.
@@ -31,10 +32,10 @@ _CHILDREN: dict[int, subprocess.Popen] = {}
 
 
 class Busy(ValueError):
-    """Another run is going on; this machine does one at a time."""
+    """Another run or analysis is going on; this machine does one at a time."""
 
-    def __init__(self, run: str) -> None:
-        super().__init__(f"run {run} is still going on. Wait for it, or cancel it first.")
+    def __init__(self, run: str, what: str = "run") -> None:
+        super().__init__(f"{what} {run} is still going on. Wait for it, or cancel it first.")
         self.run = run
 
 
@@ -72,6 +73,11 @@ class Entry:
     def active(self) -> bool:
         """Whether a worker is at it."""
         return self.state in ACTIVE
+
+    @property
+    def analysing(self) -> bool:
+        """Whether a worker adds the analysis to this finished run."""
+        return not self.shipped and _worker(self.folder).get("work") == "analyse" and worker_is_alive(self.folder)
 
     @property
     def resumable(self) -> bool:
@@ -215,9 +221,10 @@ def class_counts(config: dict[str, Any], folder: Path | None = None) -> list[lis
 # --- start, watch, cancel -------------------------------------------------------------------------
 
 
-def worker_command(folder: Path) -> list[str]:
+def worker_command(folder: Path, work: str = "fuse") -> list[str]:
     """What a worker runs: the command line's own code."""
-    return [sys.executable, "-m", "retrofit_core", "fuse", "--resume", str(folder), "--json"]
+    words = ["analyse"] if work == "analyse" else ["fuse", "--resume"]
+    return [sys.executable, "-m", "retrofit_core", *words, str(folder), "--json"]
 
 
 def start(config: Any, training: Any = None, folder: Path | None = None) -> Path:
@@ -271,6 +278,35 @@ def resume(folder: Path) -> Path:
     return folder
 
 
+def analyse(folder: Path) -> None:
+    """Start the worker that adds the analysis to a finished run, unless it is at work already.
+
+    Raises:
+        Busy: another run or analysis is going on.
+        ValueError: the record cannot be read, a checkpoint is missing, or the folder cannot be written to.
+    """
+    folder = folder.absolute()
+    entry = read_entry(folder)
+    with _LOCK:
+        if entry.analysing:
+            return
+        _check_idle(entries(folder.parent)[0])
+        _check_files(entry.config, folder.parent)
+        with _writing():
+            (folder / NOTES).write_text(json.dumps({"state": "running", "name": "starting the worker"}))
+            _launch(folder, home(entry.config, folder.parent), "analyse")
+
+
+def analysis_notes(folder: Path) -> dict[str, Any]:
+    """How an analysis stands or ended: state ("running", "failed", "cancelled" or "killed"), name, index, total, error.
+    Empty where none was begun, or the last one is in the record."""
+    try:
+        notes = json.loads((folder / NOTES).read_text())
+    except (OSError, ValueError):
+        return {}
+    return {**notes, "state": "killed"} if notes.get("state") == "running" and not worker_is_alive(folder) else notes
+
+
 def _existing(wanted: dict[str, Any], folder: Path) -> Path | None:
     """The run of this work that is done or going on.
 
@@ -280,9 +316,17 @@ def _existing(wanted: dict[str, Any], folder: Path) -> Path | None:
     known, _ = entries(folder)
     if same := [entry for entry in known if entry.config == wanted and entry.state in ("done", *ACTIVE)]:
         return same[0].folder
-    if busy := [entry for entry in known if not entry.shipped and entry.state in ACTIVE]:
-        raise Busy(busy[0].name)
+    _check_idle(known)
     return None
+
+
+def _check_idle(known: list[Entry]) -> None:
+    """One worker at a time."""
+    for entry in known:
+        if entry.analysing:
+            raise Busy(entry.name, "the analysis of run")
+        if not entry.shipped and entry.state in ACTIVE:
+            raise Busy(entry.name)
 
 
 def _check_pair(config: Any, training: Any) -> None:
@@ -334,13 +378,13 @@ def _writing() -> Iterator[None]:
         ) from error
 
 
-def _launch(place: Path, base: Path) -> None:
+def _launch(place: Path, base: Path, work: str = "fuse") -> None:
     (place / "cancel").unlink(missing_ok=True)
     _wait_for_exit(place)
-    _spawn(place, base)
+    _spawn(place, base, work)
 
 
-def _spawn(place: Path, base: Path) -> None:
+def _spawn(place: Path, base: Path, work: str = "fuse") -> None:
     """Start the worker in the folder `base`, unless a server beside this one has just done so."""
     note = place / "worker.json"
     if note.exists() and not worker_is_alive(place):
@@ -351,11 +395,11 @@ def _spawn(place: Path, base: Path) -> None:
         return
     with file, (place / "worker.log").open("w") as log:
         child = subprocess.Popen(
-            worker_command(place), cwd=base, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+            worker_command(place, work), cwd=base, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
             start_new_session=True,  # survives the server, and Ctrl-C in its terminal
         )  # fmt: skip
         _CHILDREN[child.pid] = child
-        json.dump({"pid": child.pid, "birth": _birth(child.pid), "started": time.time()}, file)
+        json.dump({"pid": child.pid, "birth": _birth(child.pid), "started": time.time(), "work": work}, file)
 
 
 def _wait_for_exit(place: Path) -> None:

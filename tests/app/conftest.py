@@ -31,7 +31,7 @@ def config() -> RunConfig:
 def sleeper(monkeypatch: pytest.MonkeyPatch):
     """Workers that do nothing for a minute; they are ended after the test."""
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
-    monkeypatch.setattr(jobs, "worker_command", lambda folder: command)
+    monkeypatch.setattr(jobs, "worker_command", lambda folder, work="fuse": command)
     before = set(jobs._CHILDREN)
     yield
     for pid in set(jobs._CHILDREN) - before:
