@@ -50,7 +50,13 @@ def test_first_page_shows_the_shipped_fusion(shipped):
     networks = shipped.metrics["networks"]
     for name in ("parent 0", "parent 1", "ensemble", "average", "fused"):
         assert figures.percent(networks[name]["accuracy"]) in words(page)
-    assert list(page.dataframe[0].value["network"]) == ["network A", "network B", "ensemble", "plain average", *RETROFITTING]
+    assert list(page.dataframe[0].value["network"]) == [
+        "network A",
+        "network B",
+        "ensemble",
+        "plain average",
+        *RETROFITTING,
+    ]
     assert words(page).count("PCA hides") == 2 and "points of accuracy" in words(page)
     assert [found.label for found in page.get("download_button")] == ["Fused network", "Levels", "Run record"]
 
