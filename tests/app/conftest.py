@@ -32,7 +32,7 @@ def config() -> RunConfig:
 def sleeper(monkeypatch: pytest.MonkeyPatch):
     """Workers that do nothing for a minute; they are ended after the test."""
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
-    monkeypatch.setattr("retrofit_app.jobs.workers.worker_command", lambda folder: command)
+    monkeypatch.setattr("retrofit_app.jobs.workers.worker_command", lambda folder, work="fuse": command)
     before = set(CHILDREN)
     yield
     for pid in set(CHILDREN) - before:
