@@ -75,9 +75,9 @@ def regmean(
         found = [one.pop(name, None) for one in grams]
         if all(one is not None for one in found):
             weights = [parent.get_submodule(name).get_parameter("weight").flatten(1).T.double() for parent in parents]
-            means = [one.moments() for one in found if one is not None]
-            W = solution([one.xx / one.rows for one in means if one.xx is not None], weights, ratio,
-                         VANISHING[layer.weight.dtype])  # fmt: skip
+            sums = [one.moments() for one in found if one is not None]
+            W = solution([one.xx for one in sums if one.xx is not None], weights, ratio, VANISHING[layer.weight.dtype],
+                         rows=[one.rows for one in sums])  # fmt: skip
             layer.weight.copy_(W.T.view_as(layer.weight))
             solved.append(name)
     config = {"method": "RegMean", "ratio": ratio, "layers": solved, "samples": [len(x) for x in sets],
@@ -102,22 +102,30 @@ def _grams(model: nn.Module, inputs: Tensor, monitor: Monitor) -> dict[str, Laye
     return found
 
 
-def solution(grams: Sequence[Tensor], weights: Sequence[Tensor], ratio: float, vanishing: float) -> Tensor:
+def solution(
+    grams: Sequence[Tensor],
+    weights: Sequence[Tensor],
+    ratio: float,
+    vanishing: float,
+    rows: Sequence[int] | None = None,
+) -> Tensor:
     """(p, c) the weights W that minimise sum_k tr (W - W_k)' a(G_k) (W - W_k).
 
     Args:
-        grams: (p, p) G_k of each parent.
+        grams: (p, p) sums of x x' of each parent.
         weights: (p, c) W_k.
+        rows: by which the sums are divided; default: 1.
     """
     mean = torch.stack(list(weights)).mean(0)
     total, right = torch.zeros_like(grams[0]), torch.zeros_like(mean)
-    for gram, own in zip(grams, weights, strict=True):
-        scaled = ratio * gram
-        scaled.diagonal().copy_(gram.diagonal())
-        total += scaled
-        right += scaled @ (own - mean)
-    size = total.diagonal().mean().item()
+    diagonal = torch.zeros_like(grams[0][0])
+    for gram, own, count in zip(grams, weights, rows or [1] * len(grams), strict=True):
+        away, energies = own - mean, gram.diagonal() / count
+        total.add_(gram, alpha=ratio / count)
+        diagonal += energies
+        right.addmm_(gram, away, alpha=ratio / count).add_((1 - ratio) * energies[:, None] * away)
+    size = diagonal.mean().item()
     if size == 0:
         return mean  # nothing ever reaches this layer
-    total.diagonal().add_(vanishing * size)
+    total.diagonal().copy_(diagonal + vanishing * size)
     return mean + torch.cholesky_solve(right, torch.linalg.cholesky(total))
