@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import streamlit as st
-from retrofit_app import fuse_plan, jobs, own_files, presets, sources, state
+from retrofit_app import copies, fuse_plan, jobs, own_files, presets, sources, state
 from retrofit_app.figures.split import split_strip, split_words
 from retrofit_app.fuse_fields import HELP, KEY, changed, number, select, to_address
 from retrofit_app.presets import PRESETS, Picks
@@ -31,7 +31,7 @@ def form() -> None:
     fusion(picks)
     start(plan)
     if plan.config is not None:
-        copies(plan.config, plan.training)
+        copies.show(plan.config, plan.training)
 
 
 def _pick_preset(preset: str) -> None:
@@ -239,15 +239,3 @@ def to_run(name: str) -> None:
         st.query_params.pop("run", None)
     else:
         st.query_params["run"] = name
-
-
-def copies(config: Any, training: Any, what: str = "this new run") -> None:
-    """A run as a command, as Python and as a notebook cell; all of them come from its configs."""
-    from retrofit_core import snippets
-
-    with st.expander(f"Copy {what} as command, Python or notebook cell", icon=":material/content_copy:"):
-        st.caption("Each of them gives every number of this run. Start them in the runs folder, where the files lie.")
-        command, python, cell = st.tabs(["Command", "Python", "Notebook cell"])
-        command.code(snippets.command(config, training), language="bash", wrap_lines=True)
-        python.code(snippets.python(config, training), language="python", wrap_lines=True)
-        cell.code(snippets.notebook_cell(config, training), language="python", wrap_lines=True)

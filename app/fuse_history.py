@@ -44,7 +44,7 @@ def _line(entry: jobs.Entry) -> None:
             "Go on", key=f"resume-{entry.name}", icon=":material/resume:", help="Takes it up after what is finished."
         ):
             fuse_progress.resume(entry)
-        if entry.state not in jobs.ACTIVE:
+        if entry.state not in jobs.ACTIVE and not entry.analysing:
             st.button("Delete", key=f"delete-{entry.name}", icon=":material/delete:", on_click=delete,
                       args=(entry.folder,), help="Can be undone until you delete another run.")  # fmt: skip
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
-from retrofit_app import jobs, presets, sources
+from retrofit_app import configs, jobs, sources
 from retrofit_app.figures import listing, percent
 from retrofit_app.presets import Picks
 
@@ -36,12 +36,12 @@ def plan(picks: Picks) -> Plan:
     try:
         facts = sources.facts(picks if picks.networks != "shipped" else Picks())
         found = replace(found, classes=facts.classes)
-        training = presets.training(picks, facts.inputs, len(facts.classes))
+        training = configs.training(picks, facts.inputs, len(facts.classes))
         counts = _counts(picks, training)
         found = replace(
             found, training=training, counts=counts, notes=(_data_words(facts), *_network_words(picks, training))
         )
-        config = presets.fusion(picks, training, facts.inputs, len(facts.classes))
+        config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
         found = replace(found, config=config)
         estimate = _estimate(config, training)
         return replace(found, refusal=estimate.refusal or "", words=_estimate_words(estimate, training))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
-from retrofit_app import figures, fuse_form, jobs, level_data, show, state
+from retrofit_app import copies, figures, fuse_form, jobs, level_data, show, state
 from retrofit_app.figures import Network, listing, number, percent
 
 HERE = Path(__file__).parent
@@ -297,9 +297,7 @@ def downloads(entry: jobs.Entry) -> None:
         for label, ending, kind, read, words in files:
             st.download_button(label, read, f"{name}-{ending}", key=f"get-{kind}", on_click="ignore", help=words,
                                icon=":material/download:")  # fmt: skip
-    from retrofit_core.runs import RunConfig
-
-    fuse_form.copies(RunConfig.from_json(entry.config), training_of(entry), "the shown run")
+    copies.of_run(entry)
 
 
 def levels_csv(folder: Path) -> bytes:
@@ -315,13 +313,3 @@ def record_zip(folder: Path) -> bytes:
             if path.is_file() and not path.name.startswith("worker."):
                 archive.write(path, f"{folder.name}/{path.name}")
     return packed.getvalue()
-
-
-def training_of(entry: jobs.Entry) -> Any:
-    """The `TrainConfig` of a run's parents, where the app or `retrofit train` made them; else None."""
-    from retrofit_core.training.parents import TrainConfig
-
-    try:
-        return TrainConfig.from_json(entry.training) if entry.training else None
-    except ValueError:
-        return None

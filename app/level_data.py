@@ -102,12 +102,12 @@ def _picture(folder: str, updated: float, sealed: str, kind: str, level: int, da
         known = overview(_entry)
         return figures.knowledge_strip(known.table, known.accuracy, palette, level)
     if kind == "errors":
-        return figures.errors_scatter(overview(_entry).table, palette, level)
+        return figures.errors_scatter(overview(_entry).table, palette)
     if kind == "agreement":
         return figures.agreement_matrix(analysis(_entry).levels[level].agreement, palette)
     report = state.record(_entry).levels[level]
     if kind == "curve":
-        return figures.loss_curve(report.curve, palette)
+        return figures.loss_curve(report.curve, palette, **chosen)
     if kind == "residual":
         return figures.residual_bars(report, palette)
     if kind == "activity":
@@ -125,7 +125,7 @@ def _picture(folder: str, updated: float, sealed: str, kind: str, level: int, da
     if kind == "kept":
         return figures.kept_histogram(own.kept.double().numpy(), report.parents.numpy(), palette)
     if kind == "plane":
-        return figures.loss_plane(own.plane, palette)
+        return figures.loss_plane(own.plane, palette, report.form)
     neuron = chosen["neuron"]
     return figures.fit_scatter(
         own.targets[:, neuron].double().numpy(),

@@ -135,11 +135,18 @@ def details(entry: jobs.Entry) -> str:
         f"{config['method']}, {config.get('importance')} importance",
         f"{config.get('samples')} samples",
         f"seed {config.get('seed')}",
-        f"{len(config['models'])} networks on {Path(config.get('data', '')).name}",
+        f"{_networks(entry)} on {Path(config.get('data', '')).name}",
     ]
     if entry.status.get("started"):
         words.append(time.strftime("%d %b %Y", time.localtime(entry.status["started"])))
     return " · ".join([*words, "shipped" if entry.shipped else entry.name])
+
+
+def _networks(entry: jobs.Entry) -> str:
+    """How many were fused, and on which split they were trained where that was noted."""
+    n, training = len(entry.config["models"]), entry.training or {}
+    split = "twins" if training.get("twins") else f"{training['split']} split" if training.get("split") else ""
+    return f"{n} network{'' if n == 1 else 's'}" + (f" ({split})" if split else "")
 
 
 @st.cache_resource(max_entries=16, show_spinner="Reading the run's levels…")

@@ -14,8 +14,10 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 IMAGES = Path(__file__).parent / "images"
-WIDTHS = {"wide": 1280, "phone": 390}
-FIRST_SCREEN = 900  # px, the height of a window
+PAGES = {"fuse": "/", "levels": "/levels?step=grouping"}
+#: Width and height of the windows: a laptop, and a telephone held upright.
+WINDOWS = {"wide": (1280, 1240), "phone": (390, 1240)}
+LARGEST = 400_000  # bytes of an image
 
 
 def chromium() -> str | None:
@@ -30,13 +32,16 @@ def served(runs: Path) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "retrofit_core", "app", "--no-browser", "--port", str(port), "--runs", str(runs)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    settings = {name: value for name, value in os.environ.items() if name != "RETROFIT_DATA"}  # digits only
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=settings, start_new_session=True)
     try:
-        for _ in range(300):
+        for _ in range(600):
             with socket.socket() as probe:
                 if not probe.connect_ex(("127.0.0.1", port)):
                     break
             time.sleep(0.1)
+        else:
+            raise RuntimeError("the workbench did not start within a minute.")
         yield f"http://127.0.0.1:{port}"
     finally:
         os.killpg(server.pid, 15)
@@ -45,34 +50,35 @@ def served(runs: Path) -> Iterator[str]:
 
 def settle(page: Page) -> None:
     """Wait until the last picture of the page is drawn."""
-    page.get_by_text("PCA hides").wait_for(timeout=60_000)
-    page.wait_for_function("document.querySelectorAll('.js-plotly-plot .main-svg').length >= 12", timeout=60_000)
-    page.wait_for_timeout(700)
-
-
-def full_height(page: Page) -> int:
-    """The page scrolls inside an element of its own, so a whole picture needs a window as high as its content."""
-    return page.evaluate("document.querySelector('[data-testid=stMainBlockContainer]').scrollHeight") + 20
+    page.get_by_text("PCA hides").first.wait_for()
+    page.wait_for_function(
+        "(found => found.length >= 4 && found.every(one => one.querySelector('.main-svg')))"
+        "([...document.querySelectorAll('.js-plotly-plot')])"
+    )
+    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+    page.wait_for_timeout(1000)  # figures that were resized are drawn once more
 
 
 def main() -> None:
-    """Light and dark, wide and narrow: the first screen and the whole page."""
+    """Both pages with the shipped run, wide and narrow, light and dark."""
     IMAGES.mkdir(exist_ok=True)
     executable = chromium()
     if executable is None:
         sys.exit("no Chromium found: install Debian's package, or name the executable in CHROMIUM.")
     with tempfile.TemporaryDirectory() as runs, served(Path(runs)) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        for scheme in ("light", "dark"):
-            for name, width in WIDTHS.items():
-                page = browser.new_page(viewport={"width": width, "height": FIRST_SCREEN}, color_scheme=scheme)
-                page.goto(address)
-                settle(page)
-                page.screenshot(path=IMAGES / f"fuse-{name}-{scheme}.png")
-                page.set_viewport_size({"width": width, "height": full_height(page)})
-                page.wait_for_timeout(900)
-                page.screenshot(path=IMAGES / f"fuse-{name}-{scheme}-whole.png")
-                page.close()
+        for name, place in PAGES.items():
+            for window, (width, height) in WINDOWS.items():
+                for scheme in ("light", "dark"):
+                    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+                    page.set_default_timeout(60_000)
+                    page.goto(address + place)
+                    settle(page)
+                    image = IMAGES / f"{name}-{window}-{scheme}.png"
+                    page.screenshot(path=image)
+                    if image.stat().st_size > LARGEST:
+                        sys.exit(f"{image.name} has more than {LARGEST // 1000} kB: take a smaller window.")
+                    page.close()
         browser.close()
 
 

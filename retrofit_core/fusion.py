@@ -15,7 +15,7 @@ from .fit import gradient, mapped_weights, ridge
 from .fit.mapping import is_channel_major
 from .fit.ridge import write_weights
 from .grouping import Grouping, ordered, ordered_like, same_index
-from .importance import IMPORTANCE, importance_scores, uniform
+from .importance import check_data, importance_scores
 from .levels import Level, rows
 from .moments import (
     Moments,
@@ -28,10 +28,9 @@ from .moments import (
     unavoidable_error,
 )
 from .monitor import Monitor
-from .registry import find
 from .results import FusionResult, LevelReport
 from .settings import GRADIENT_OPTIONS, resolve
-from .walk import Walk, as_tensors
+from .walk import Walk, as_tensors, parents_data
 
 HEADS = ("scores", "mean", "shares")
 OnLevel = Callable[[int, LevelReport, dict[str, Tensor]], None]
@@ -183,16 +182,8 @@ def parents_scores(
     monitor: Monitor,
 ) -> tuple[list[list[Tensor]], list[dict[str, Any]]]:
     """scores[parent][level] and what the method tells about itself."""
-    if find(IMPORTANCE, importance, "importance") is not uniform and importance_data is None:
-        raise ValueError(
-            f"importance {importance!r} needs data. Pass importance_data=[(inputs, labels), ...], one pair per parent "
-            "(the paper: its own training data), or importance_data='fusion' to use the fusion data."
-        )
-    pairs = [fusion_data] * len(plan.parents)
-    if importance_data is not None and importance_data != "fusion":
-        pairs = [as_tensors(pair) for pair in importance_data]
-        if len(pairs) != len(plan.parents):
-            raise ValueError(f"importance_data holds {len(pairs)} sets for {len(plan.parents)} parents.")
+    check_data(importance, importance_data)
+    pairs = parents_data(importance_data, fusion_data, len(plan.parents))
     found = []
     for levels, (x, y) in zip(plan.parents, pairs, strict=True):
         classes = levels[-1].width

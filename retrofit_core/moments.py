@@ -421,8 +421,3 @@ def unavoidable_error(sums: Moments | Rows, scores: Tensor) -> float:
 def _group_totals(scores: Tensor, A: Tensor) -> Tensor:
     """S_k: the sum of the scores over each group, from the non-zero pattern of A."""
     return (A != 0).to(scores.dtype).T @ scores
-
-
-def chunk_rows(p: int, m: int) -> int:
-    """Rows of x and z together that one chunk may hold in float64."""
-    return device.rows_per_batch(8 * (p + m))

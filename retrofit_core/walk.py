@@ -268,6 +268,20 @@ def as_tensors(data: Any) -> tuple[Tensor, Tensor | None]:
     return found
 
 
+def parents_data(given: Any, fusion: tuple[Tensor, Tensor | None], n: int) -> list[tuple[Tensor, Tensor | None]]:
+    """(inputs, labels) of each of n parents: its own data as `as_tensors` takes them, or the fusion data (None, "fusion").
+
+    Raises:
+        ValueError: another number of sets than parents.
+    """
+    if given is None or given == "fusion":
+        return [fusion] * n
+    pairs = [as_tensors(pair) for pair in given]
+    if len(pairs) != n:
+        raise ValueError(f"importance_data holds {len(pairs)} sets for {n} parents.")
+    return pairs
+
+
 def _joined(batches: list[Any]) -> tuple[Tensor, Tensor | None]:
     pairs: list[Any] = [batch if isinstance(batch, (tuple, list)) else (batch,) for batch in batches]
     if not pairs:

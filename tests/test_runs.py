@@ -349,6 +349,31 @@ def _refuse(*_, **__):
     raise ValueError("refused for a test")
 
 
+@pytest.mark.parametrize("how", ["cancelled", "refused"])
+def test_a_later_analysis_notes_how_it_ended_and_leaves_the_run_as_it_was(config, analysed, tmp_path, how, monkeypatch):
+    folder = tmp_path / "run"
+    shutil.copytree(analysed[0], folder)
+    before = (folder / "status.json").read_bytes()
+    seen = []
+
+    def watch(event):
+        seen.append(json.loads((folder / "analysing.json").read_text())["state"])
+        if event["kind"] == "phase" and event["name"] == "analysis: levels":
+            (folder / "cancel").touch()
+
+    if how == "refused":
+        monkeypatch.setattr(analysis, "analyse", _refuse)
+    with pytest.raises(Cancelled if how == "cancelled" else ValueError):
+        runs.analyse_record(folder, Monitor(watch))
+    notes = json.loads((folder / "analysing.json").read_text())
+    assert notes["state"] == {"cancelled": "cancelled", "refused": "failed"}[how] and set(seen) <= {"running"}
+    assert notes["error"] == ("" if how == "cancelled" else "refused for a test")
+    assert (folder / "status.json").read_bytes() == before and not (folder / "cancel").exists()
+    monkeypatch.undo()
+    runs.analyse_record(folder)
+    assert not (folder / "analysing.json").exists() and runs.read_run(folder).analysis is not None
+
+
 def test_what_cannot_be_analysed_is_refused(config, tmp_path):
     with pytest.raises(ValueError, match="name its folder"):
         runs.execute(dataclasses.replace(config, analyse=True))

@@ -46,7 +46,20 @@ def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette) -> P
                    colorscale=[[0, low], [1, high]], zmin=0, zmax=1, xgap=3, ygap=3, showscale=False, hoverongaps=False,
                    hovertemplate="%{y}, %{x}: %{z:.3f}<extra></extra>")
     )  # fmt: skip
-    figure.update_layout(**layout(palette, height=60 + 76 * len(names)), margin={"l": 4, "r": 4, "t": 28, "b": 4})
+    cells = [(j, i, f"{names[min(i, j)]}-{names[max(i, j)]}") for i in range(len(names)) for j in range(len(names))]
+    figure.add_scatter(  # a heat map cannot be picked: see-through squares over its cells can
+        x=[shown[j] for j, _, _ in cells], y=[shown[i] for _, i, _ in cells], mode="markers", showlegend=False,
+        customdata=[[pair] for *_, pair in cells], cliponaxis=False,
+        text=[f"{shown[i]}, {shown[j]}: {text[i][j]}<br>click: side by side" for j, i, _ in cells],
+        hovertemplate="%{text}<extra></extra>",
+        marker={"symbol": "square", "size": 66, "color": "rgba(0,0,0,0)", "line": {"width": 0}},
+        selected={"marker": {"opacity": 0}}, unselected={"marker": {"opacity": 0}},
+    )  # fmt: skip
+    figure.update_layout(
+        **layout(palette, height=60 + 76 * len(names)),
+        clickmode="event+select",
+        margin={"l": 4, "r": 4, "t": 28, "b": 4},
+    )
     figure.update_xaxes(side="top", showgrid=False, zeroline=False, ticks="", fixedrange=True,
                         tickfont={"size": TEXT, "color": palette.ink})  # fmt: skip
     figure.update_yaxes(autorange="reversed", showgrid=False, zeroline=False, ticks="", fixedrange=True, automargin=True,

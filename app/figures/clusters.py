@@ -85,8 +85,17 @@ def neurons(level: Any, labels: Any = None, scores: Any = None) -> Neurons:
     )  # fmt: skip
 
 
-def clusters(level: Any, palette: Palette, *, picked: Sequence[int] = (), marked: Sequence[int] = (),
-             whole: bool = False, drag: str | None = None, height: int = 430) -> Picture:  # fmt: skip
+def clusters(
+    level: Any,
+    palette: Palette,
+    *,
+    picked: Sequence[int] = (),
+    marked: Sequence[int] = (),
+    followed: Sequence[int] = (),
+    whole: bool = False,
+    drag: str | None = None,
+    height: int = 430,
+) -> Picture:
     """A level's neurons in the plane of their first two principal components, as grouped (the paper's cluster figure).
 
     Ink: the densest cluster (most members; on a tie the lowest mean distance to its centroid), with spokes to its
@@ -97,6 +106,7 @@ def clusters(level: Any, palette: Palette, *, picked: Sequence[int] = (), marked
         level: a `LevelReport`, or `Neurons`.
         picked: neurons that stay bright while the others are dimmed.
         marked: neurons with a ring.
+        followed: neurons with lines to their common centre: members of one cluster of this or another grouping.
         whole: whether the frame holds every neuron.
         drag: "lasso" or "select", to pick neurons; None leaves a finger's drag to the page.
     """
@@ -114,20 +124,20 @@ def clusters(level: Any, palette: Palette, *, picked: Sequence[int] = (), marked
     traces: list[dict[str, Any]] = []
     middle = _centroid(seen.points, seen.weights, members) if members.any() else None
     if middle is not None:
-        traces.append(_spokes(seen.points[members & inside], middle, palette))
+        traces.append(_spokes(seen.points[members & inside], middle, palette.ink))
+    if len(followed):
+        chosen = np.asarray(followed, dtype=int)
+        traces.append(_spokes(shown[chosen], shown[chosen].mean(axis=0), palette.accent, 1.6))
     order = np.argsort(-sizes, kind="stable")  # large marks below, small above
-    alone = seen.counts[seen.labels] == 1
-    for kind, layer in (("alone", alone), ("cluster", ~alone & ~members), ("densest", members)):
-        for is_inside in (True, False):
-            rows = order[(layer & (inside == is_inside))[order]]
-            if len(rows):
-                traces.append(_marks(kind, is_inside, rows, shown, sizes, colours, seen, palette, picked))
-        if kind == "cluster" and middle is not None:  # the centroid: above the other clusters, below its own members
-            traces.append({
-                "type": "scatter", "x": [middle[0]], "y": [middle[1]], "mode": "markers", "hoverinfo": "skip",
-                "showlegend": False, "marker": {"symbol": "cross-thin", "size": 16, "color": palette.hues[5],
-                           "line": {"color": palette.hues[5], "width": 2.5}},
-            })  # fmt: skip
+    layer = np.where(members, 2, np.where(seen.counts[seen.labels] > 1, 1, 0))  # the densest cluster lies on top
+    rows = order[np.argsort(layer[order], kind="stable")]
+    traces.append(_marks(rows, inside, shown, sizes, colours, layer, seen, palette, picked))
+    if middle is not None:
+        traces.append({
+            "type": "scatter", "x": [middle[0]], "y": [middle[1]], "mode": "markers", "hoverinfo": "skip",
+            "showlegend": False, "marker": {"symbol": "cross-thin", "size": 16, "color": palette.hues[5],
+                       "line": {"color": palette.hues[5], "width": 2.5}},
+        })  # fmt: skip
     if len(marked):
         traces.append(_rings(np.asarray(marked, dtype=int), shown, sizes, seen, palette))
     figure = unchecked(traces)
@@ -167,16 +177,16 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
     return Picture(figure, alt, f"{facts} · PCA hides {100 * seen.hidden:.0f}\N{NO-BREAK SPACE}%")
 
 
-def _spokes(points: np.ndarray, middle: np.ndarray, palette: Palette) -> dict[str, Any]:
+def _spokes(points: np.ndarray, middle: np.ndarray, colour: str, width: float = 0.8) -> dict[str, Any]:
     """Hairlines from points to a centroid, as one line with gaps."""
     x, y = (np.column_stack([points[:, axis], np.full(len(points), middle[axis]), np.full(len(points), np.nan)]).ravel()
             for axis in (0, 1))  # fmt: skip
     return {"type": "scatter", "x": x, "y": y, "mode": "lines", "hoverinfo": "skip", "showlegend": False, "connectgaps": False,
-                      "line": {"color": palette.ink, "width": 0.8}}  # fmt: skip
+            "line": {"color": colour, "width": width}}  # fmt: skip
 
 
 def _rings(rows: np.ndarray, shown: np.ndarray, sizes: np.ndarray, seen: Neurons, palette: Palette) -> dict[str, Any]:
-    names = [f"{chr(65 + parent % 26)}{own}" for parent, own in zip(seen.parents[rows], seen.own[rows], strict=True)]
+    names = _names(seen, rows)
     return {
         "type": "scatter", "x": shown[rows, 0], "y": shown[rows, 1], "hoverinfo": "skip", "showlegend": False,
         "cliponaxis": False, "mode": "markers+text" if len(rows) <= 12 else "markers", "text": names,
@@ -224,6 +234,13 @@ def mixed_clusters(seen: Neurons) -> int:
     return int((table.sum(1) > 1).sum())
 
 
+def destinations(found: Neurons, rows: Sequence[int]) -> list[tuple[int, int]]:
+    """Clusters that hold these neurons, and how many of them each; most first."""
+    clusters, counts = np.unique(found.labels[np.asarray(rows, dtype=int)], return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return list(zip(clusters[order].tolist(), counts[order].tolist(), strict=True))
+
+
 def flow(before: Neurons, after: Neurons) -> str:
     """Where the members of the densest cluster went: "63 → 81: 40 stayed, 23 left, 41 joined"."""
     if before.densest is None or after.densest is None:
@@ -233,29 +250,38 @@ def flow(before: Neurons, after: Neurons) -> str:
     return f"{left.sum()} → {right.sum()}: {stayed} stayed, {left.sum() - stayed} left, {right.sum() - stayed} joined"
 
 
-def _marks(kind: str, is_inside: bool, rows: np.ndarray, shown: np.ndarray, sizes: np.ndarray, colours: np.ndarray,
-           seen: Neurons, palette: Palette, picked: Sequence[int]) -> dict[str, Any]:  # fmt: skip
-    labels, parents = seen.labels[rows], seen.parents[rows]
+def _marks(rows: np.ndarray, inside: np.ndarray, shown: np.ndarray, sizes: np.ndarray, colours: np.ndarray,
+           layer: np.ndarray, seen: Neurons, palette: Palette, picked: Sequence[int]) -> dict[str, Any]:  # fmt: skip
+    """All neurons in one trace: a browser draws it in half the time of one trace per layer."""
+    labels, parents, within = seen.labels[rows], seen.parents[rows], inside[rows].tolist()
     shapes, hues = [SHAPES[parent % len(SHAPES)] for parent in parents], colours[rows].tolist()
-    outline = palette.paper if kind == "densest" else palette.outline
+    outlines = np.where(layer[rows] == 2, palette.paper, palette.outline).tolist()
     bright = np.flatnonzero(np.isin(rows, np.asarray(picked, dtype=int))).tolist() if len(picked) else None
+    faint = (layer[rows] == 0) & inside[rows] & (bright is None)
+    numbers = [rows, labels, parents, seen.own[rows], seen.counts[labels], seen.weights[rows].round(3),
+               _rounded(seen.distances[rows])]  # fmt: skip
     return dict(
         type="scatter", x=shown[rows, 0], y=shown[rows, 1], mode="markers", showlegend=False,
         # The neuron's number travels with the mark: positions in a trace mean nothing.
-        customdata=np.column_stack([rows, labels, parents, seen.own[rows], seen.counts[labels],
-                                    seen.weights[rows].round(3), _rounded(seen.distances[rows])]),
+        customdata=np.column_stack(numbers).astype(np.float32),
         marker={
-            "symbol": [shape if is_inside else f"{shape}-open" for shape in shapes],
-            "size": [size * (1.2 if shape == "cross" else 1) for size, shape in zip(sizes[rows], shapes, strict=True)],
-            "color": hues, "opacity": 0.55 if kind == "alone" and is_inside and bright is None else 1,
-            "line": {"color": outline if is_inside else hues, "width": 1 if is_inside else 2},
+            "symbol": [shape if own else f"{shape}-open" for shape, own in zip(shapes, within, strict=True)],
+            "size": [round(size * (1.2 if shape == "cross" else 1), 1)
+                     for size, shape in zip(sizes[rows].tolist(), shapes, strict=True)],
+            "color": hues, "opacity": np.where(faint, 0.55, 1).tolist(),
+            "line": {"color": [outline if own else hue for outline, hue, own in zip(outlines, hues, within, strict=True)],
+                     "width": [1 if own else 2 for own in within]},
         },
+        text=[name if own else f"{name}, off-scale" for name, own in zip(_names(seen, rows), within, strict=True)],
         unselected={"marker": {"opacity": 0.12}}, **({} if bright is None else {"selectedpoints": bright}),
-        hovertemplate=("parent %{customdata[2]}, neuron %{customdata[3]}<br>cluster %{customdata[1]}, "
-                       "%{customdata[4]} members<br>importance %{customdata[5]} × mean"
-                       "<br>%{customdata[6]} from its centroid" + ("" if is_inside else "<br>off-scale")
-                       + "<extra></extra>"),
+        hovertemplate=("neuron %{text}<br>cluster %{customdata[1]}, %{customdata[4]} members<br>importance "
+                       "%{customdata[5]:.3g} × mean<br>%{customdata[6]:.3g} from its centroid<extra></extra>"),
     )  # fmt: skip
+
+
+def _names(seen: Neurons, rows: np.ndarray) -> list[str]:
+    """A3: neuron 3 of network A."""
+    return [f"{chr(65 + parent % 26)}{own}" for parent, own in zip(seen.parents[rows], seen.own[rows], strict=True)]
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:

@@ -12,13 +12,23 @@ from .picture import Picture, axis, layout, listing, number, percent, titled
 
 GRID = 61
 CIVIDIS = "Cividis"
+RIDGE = (
+    "the ridge, a price on large weights, holds the fit back so that it does not follow these few samples too closely."
+)
+#: Why a fit is not at the lowest point, by its form.
+SHORT = {
+    "primal": RIDGE,
+    "dual": RIDGE,
+    "gradient": "gradient descent does not go all the way there: it keeps the weights that do best on rows set aside.",
+}
 
 
-def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette) -> Picture:
+def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette, *, log: bool = True) -> Picture:
     """Loss of a gradient fit on the rows it is trained on and on those set aside, whose best epoch is kept.
 
     Args:
         curve: epoch, loss and validation, from epoch 0 (before any step) on.
+        log: whether the losses stand on a logarithmic axis.
     """
     epochs = [row["epoch"] for row in curve]
     best = min(range(len(curve)), key=lambda index: float(curve[index]["validation"]))
@@ -40,7 +50,8 @@ def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette) -> Picture:
     figure.update_xaxes(title=titled("epoch"), **axis(palette))
     figure.update_yaxes(
         title=titled("loss"),
-        type="log",
+        type="log" if log else "linear",
+        rangemode="tozero",
         nticks=5,
         automargin=True,
         **axis(palette),
@@ -49,7 +60,8 @@ def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette) -> Picture:
         f"{epochs[-1]} epochs of gradient descent: the loss on rows set aside falls from {float(curve[0]['validation']):.3g} "
         f"to {float(curve[best]['validation']):.3g}; epoch {epochs[best]} is kept."
     )
-    return Picture(figure, f"Lines of the fit's loss over epochs, logarithmic. {finding}", finding)
+    scale = "logarithmic" if log else "linear"
+    return Picture(figure, f"Lines of the fit's loss over epochs, {scale}. {finding}", finding)
 
 
 def residual_bars(level: Any, palette: Palette) -> Picture:
@@ -64,7 +76,7 @@ def residual_bars(level: Any, palette: Palette) -> Picture:
     unavoidable = min(unavoidable, approximation) if known else 0.0
     parts = [("grouping", 100 * level.grouping_error / energy, palette.grouping, "")]
     if known:
-        parts += [("out of reach for any affine level", unavoidable, palette.grey, "x"),
+        parts += [("out of reach for any weights", unavoidable, palette.grey, "x"),
                   ("left by the ridge", approximation - unavoidable, palette.approximation, "/")]  # fmt: skip
     else:
         parts += [("approximation", approximation, palette.approximation, "/")]
@@ -89,11 +101,12 @@ def residual_bars(level: Any, palette: Palette) -> Picture:
     return Picture(figure, f"Bars of what this level loses: {words}.", f"What this level loses: {words}.")
 
 
-def loss_plane(plane: dict[str, Any], palette: Palette) -> Picture:
+def loss_plane(plane: dict[str, Any], palette: Palette, form: str = "primal") -> Picture:
     """The level's own loss on the plane through the fitted weights and two parents', with each one's loss beside it.
 
     Args:
         plane: `LevelAnalysis.plane` with a "quadratic".
+        form: `LevelReport.form`: what kept the fit from the lowest point.
     """
     marks = plane["marks"]
     xs, ys = np.array([mark["x"] for mark in marks]), np.array([mark["y"] for mark in marks])
@@ -131,7 +144,19 @@ def loss_plane(plane: dict[str, Any], palette: Palette) -> Picture:
     figure.update_yaxes(title=titled(titles[1]), automargin=True, **bare)
     words = listing([f"{name} {_loss(mark['loss'])}" for name, mark in zip(names, marks, strict=True)])
     finding = f"The level's own loss, in per cent of the neurons' energy: {words}."
+    least = float(c + _lowest(plane["quadratic"]))
+    if 100 * (c - least) > max(0.005, 0.01 * 100 * c):
+        finding += f" The lowest on this plane would be {_loss(max(least, 0.0))}; {SHORT.get(form, RIDGE)}"
     return Picture(figure, f"Contours of the level's loss on a plane of its weights. {finding}", finding)
+
+
+def _lowest(quadratic: Sequence[float]) -> float:
+    """The least value of a convex quadratic without its constant; 0 where it has no lowest point."""
+    _, gx, gy, hxx, hxy, hyy = quadratic
+    curvature, slope = np.array([[2 * hxx, hxy], [hxy, 2 * hyy]]), np.array([gx, gy])
+    if np.linalg.eigvalsh(curvature)[0] <= 1e-12 * max(float(np.abs(curvature).max()), 1e-300):
+        return 0.0
+    return float(-0.5 * slope @ np.linalg.solve(curvature, slope))
 
 
 def _who(name: str) -> str:

@@ -93,9 +93,17 @@ def knowledge_strip(table: Any, accuracy: Sequence[float], palette: Palette, cho
             marker={"symbol": "square", "size": 34, "color": "rgba(0,0,0,0)", "line": {"width": 0}},
             selected={"marker": {"opacity": 0}}, unselected={"marker": {"opacity": 0}},
         )  # fmt: skip
-    figure.update_layout(**layout(palette, height=214), barmode="stack", legend=_legend(palette))
-    figure.update_layout(margin={"l": 4, "r": 4, "t": 30, "b": 28}, clickmode="event+select")
+    figure.update_layout(**layout(palette, height=206 if several else 190), barmode="stack", legend=_legend(palette))
+    figure.update_layout(margin={"l": 4, "r": 4, "t": 26, "b": 42 if several else 26}, clickmode="event+select")
     figure.update_xaxes(type="category", **axis(palette), showgrid=False, tickangle=0)
+    if chosen is not None and several:  # numbers alone do not say which layer it is
+        told = [
+            f"{name}<br><b>{table['level'].iloc[chosen]}</b>" if index == chosen else name
+            for index, name in enumerate(names)
+        ]
+        every = range(0, len(names), 1 if len(names) <= MANY else 5)
+        shown = sorted({*every, chosen})
+        figure.update_xaxes(tickvals=[names[index] for index in shown], ticktext=[told[index] for index in shown])
     lower = 0.56 if len(accuracy) == len(names) + 1 else 1.0
     figure.update_yaxes(range=[0, top * 1.25], domain=[0, lower], ticksuffix=" %", automargin=True, nticks=4,
                         **axis(palette))  # fmt: skip

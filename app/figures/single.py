@@ -36,6 +36,7 @@ def _by_parent(values: np.ndarray, parents: np.ndarray, edges: np.ndarray, names
         type="category",
         **axis(palette),
         showgrid=False,
+        tickangle=0,
     )
     figure.update_yaxes(title=titled("neurons"), automargin=True, **axis(palette))
     return figure
@@ -44,8 +45,18 @@ def _by_parent(values: np.ndarray, parents: np.ndarray, edges: np.ndarray, names
 def multiples(values: np.ndarray, parents: np.ndarray, palette: Palette, what: str, finding: str) -> Picture:
     """Values in multiples of their mean, in octaves: a histogram that shows both the faint and the strong."""
     edges = np.array([0.0, FAINT, 0.125, 0.25, 0.5, 1, 2, 4, 8, np.inf])
-    names = ["≈ 0", "< ⅛", "⅛–¼", "¼–½", "½–1", "1–2", "2–4", "4–8", "> 8"]
-    figure = _by_parent(values, parents, edges, names, palette, f"{what} ÷ mean")
+    names = [
+        "≈0",
+        "<⅛",
+        "⅛",
+        "¼",
+        "½",
+        "1",
+        "2",
+        "4",
+        ">8",
+    ]  # each bin by its lower end: ranges do not fit side by side
+    figure = _by_parent(values, parents, edges, names, palette, f"{what} ÷ mean (1: from 1 to 2)")
     return Picture(figure, f"Histogram of {what} in multiples of its mean, by parent. {finding}", finding)
 
 
@@ -83,9 +94,8 @@ def activity_histogram(energy: np.ndarray, parents: np.ndarray, palette: Palette
 def kept_histogram(kept: np.ndarray, parents: np.ndarray, palette: Palette) -> Picture:
     """What each parent's neurons keep: share of their variance that the fused neuron explains."""
     edges = np.append(np.arange(10) / 10, 1.0001)
-    names = [f".{low}–.{low + 1}" if low < 9 else ".9–1" for low in range(10)]
-    names[0] = "0–.1"
-    figure = _by_parent(kept, parents, edges, names, palette, "R² of a neuron from its fused neuron")
+    names = ["0", *(f".{low}" for low in range(1, 10))]
+    figure = _by_parent(kept, parents, edges, names, palette, "R² from the fused neuron (.9: from .9 to 1)")
     means = [float(kept[parents == parent].mean()) for parent in range(int(parents.max()) + 1)]
     words = listing([f"network {chr(65 + parent % 26)} {percent(100 * mean)}" for parent, mean in enumerate(means)])
     lost = int((kept < 0.1).sum())

@@ -9,15 +9,18 @@ those, so that it has the same key wherever the package is installed, else the r
 trains itself lie in parents-KEY (the key of their `TrainConfig`, which is in training.json); runs share them.
 """
 
-from .endings import failure, log_tail
+from .endings import NOTES, analysis_notes, failure, log_tail
 from .entry import ACTIVE, BUNDLED, Entry, class_counts, entries, home, past, read_entry, runs_folder
-from .workers import Busy, cancel, resume, start
+from .workers import Busy, analyse, cancel, resume, start
 
 __all__ = [
     "ACTIVE",
     "BUNDLED",
     "Busy",
     "Entry",
+    "NOTES",
+    "analyse",
+    "analysis_notes",
     "cancel",
     "class_counts",
     "entries",

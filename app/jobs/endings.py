@@ -1,10 +1,14 @@
-"""How a run ended, in words."""
+"""How a run or its analysis ended, in words."""
 
+import json
 import signal
 from pathlib import Path
+from typing import Any
 
 from .entry import Entry
-from .processes import CHILDREN, worker_note
+from .processes import CHILDREN, worker_is_alive, worker_note
+
+NOTES = "analysing.json"  # as retrofit_core.runs writes them, which is not imported here: it needs torch
 
 
 def failure(entry: Entry) -> str:
@@ -28,6 +32,16 @@ def _kept(entry: Entry) -> str:
     done = status.get("levels_done", status.get("level", 0))
     total = status.get("levels")
     return f"{done} of {total} levels were finished and are kept." if total else "No level was finished."
+
+
+def analysis_notes(folder: Path) -> dict[str, Any]:
+    """How an analysis stands or ended: state ("running", "failed", "cancelled" or "killed"), name, index, total, error.
+    Empty where none was begun, or the last one is in the record."""
+    try:
+        notes = json.loads((folder / NOTES).read_text())
+    except (OSError, ValueError):
+        return {}
+    return {**notes, "state": "killed"} if notes.get("state") == "running" and not worker_is_alive(folder) else notes
 
 
 def log_tail(folder: Path, lines: int = 12) -> str:

@@ -49,6 +49,11 @@ class Entry:
         return self.state in ACTIVE
 
     @property
+    def analysing(self) -> bool:
+        """Whether a worker adds the analysis to this finished run."""
+        return not self.shipped and worker_note(self.folder).get("work") == "analyse" and worker_is_alive(self.folder)
+
+    @property
     def resumable(self) -> bool:
         """Whether it ended early, so that `resume` goes on with it."""
         return self.state in ("failed", "cancelled", "killed")

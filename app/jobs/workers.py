@@ -10,23 +10,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .entry import ACTIVE, entries, home, read_entry, runs_folder
+from .endings import NOTES
+from .entry import ACTIVE, Entry, entries, home, read_entry, runs_folder
 from .processes import CHILDREN, birth_of, worker_is_alive
 
 _LOCK = threading.Lock()
 
 
 class Busy(ValueError):
-    """Another run is going on; this machine does one at a time."""
+    """Another run or analysis is going on; this machine does one at a time."""
 
-    def __init__(self, run: str) -> None:
-        super().__init__(f"run {run} is still going on. Wait for it, or cancel it first.")
+    def __init__(self, run: str, what: str = "run") -> None:
+        super().__init__(f"{what} {run} is still going on. Wait for it, or cancel it first.")
         self.run = run
 
 
-def worker_command(folder: Path) -> list[str]:
+def worker_command(folder: Path, work: str = "fuse") -> list[str]:
     """What a worker runs: the command line's own code."""
-    return [sys.executable, "-m", "retrofit_core", "fuse", "--resume", str(folder), "--json"]
+    words = ["analyse"] if work == "analyse" else ["fuse", "--resume"]
+    return [sys.executable, "-m", "retrofit_core", *words, str(folder), "--json"]
 
 
 def start(config: Any, training: Any = None, folder: Path | None = None) -> Path:
@@ -80,6 +82,25 @@ def resume(folder: Path) -> Path:
     return folder
 
 
+def analyse(folder: Path) -> None:
+    """Start the worker that adds the analysis to a finished run, unless it is at work already.
+
+    Raises:
+        Busy: another run or analysis is going on.
+        ValueError: the record cannot be read, a checkpoint is missing, or the folder cannot be written to.
+    """
+    folder = folder.absolute()
+    entry = read_entry(folder)
+    with _LOCK:
+        if entry.analysing:
+            return
+        _check_idle(entries(folder.parent)[0])
+        _check_files(entry.config, folder.parent)
+        with _writing():
+            (folder / NOTES).write_text(json.dumps({"state": "running", "name": "starting the worker"}))
+            _launch(folder, home(entry.config, folder.parent), "analyse")
+
+
 def _existing(wanted: dict[str, Any], folder: Path) -> Path | None:
     """The run of this work that is done or going on.
 
@@ -89,9 +110,17 @@ def _existing(wanted: dict[str, Any], folder: Path) -> Path | None:
     known, _ = entries(folder)
     if same := [entry for entry in known if entry.config == wanted and entry.state in ("done", *ACTIVE)]:
         return same[0].folder
-    if busy := [entry for entry in known if not entry.shipped and entry.state in ACTIVE]:
-        raise Busy(busy[0].name)
+    _check_idle(known)
     return None
+
+
+def _check_idle(known: list[Entry]) -> None:
+    """One worker at a time."""
+    for entry in known:
+        if entry.analysing:
+            raise Busy(entry.name, "the analysis of run")
+        if not entry.shipped and entry.state in ACTIVE:
+            raise Busy(entry.name)
 
 
 def _check_pair(config: Any, training: Any) -> None:
@@ -143,13 +172,13 @@ def _writing() -> Iterator[None]:
         ) from error
 
 
-def _launch(place: Path, base: Path) -> None:
+def _launch(place: Path, base: Path, work: str = "fuse") -> None:
     (place / "cancel").unlink(missing_ok=True)
     _wait_for_exit(place)
-    _spawn(place, base)
+    _spawn(place, base, work)
 
 
-def _spawn(place: Path, base: Path) -> None:
+def _spawn(place: Path, base: Path, work: str = "fuse") -> None:
     """Start the worker in the folder `base`, unless a server beside this one has just done so."""
     note = place / "worker.json"
     if note.exists() and not worker_is_alive(place):
@@ -160,11 +189,11 @@ def _spawn(place: Path, base: Path) -> None:
         return
     with file, (place / "worker.log").open("w") as log:
         child = subprocess.Popen(
-            worker_command(place), cwd=base, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+            worker_command(place, work), cwd=base, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
             start_new_session=True,  # survives the server, and Ctrl-C in its terminal
         )  # fmt: skip
         CHILDREN[child.pid] = child
-        json.dump({"pid": child.pid, "birth": birth_of(child.pid), "started": time.time()}, file)
+        json.dump({"pid": child.pid, "birth": birth_of(child.pid), "started": time.time(), "work": work}, file)
 
 
 def _wait_for_exit(place: Path) -> None:

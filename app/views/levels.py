@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
-from retrofit_app import jobs, level_data, level_steps, show, state
+from retrofit_app import analysing, copies, jobs, level_data, level_steps, show, state
 from retrofit_app.address import Field, option, picks_field
-from retrofit_app.figures import Palette, biggest_drop, percent, title
+from retrofit_app.figures import Palette, biggest_drop, percent
 from retrofit_app.level_data import Overview
+from retrofit_app.level_steps.panels import PANELS, pairs
 
 STEPS = ("activations", "importance", "grouping", "targets", "fit")
-SEEDS = 5
 MOVES = ("first", "previous", "next", "last")
 KEYS = {"first": "Home", "previous": "K", "next": "J", "last": "End"}
 ICONS = {
@@ -24,7 +24,8 @@ ICONS = {
 def page() -> None:
     """The strip of all levels, the stepper, and one level's steps."""
     entry, palette = st.session_state.entry, state.palette()
-    st.title("Where is knowledge lost?", anchor=False)
+    with st.container(key="heading"):
+        st.title("Where is knowledge lost?", anchor=False)
     if not (entry.folder / "levels.parquet").exists():
         empty(entry)
         return
@@ -32,6 +33,15 @@ def page() -> None:
     if known.table.empty:
         empty(entry)
         return
+    shortcuts()
+    body(entry, palette)
+
+
+@st.fragment
+@state.guarded
+def body(entry: jobs.Entry, palette: Palette) -> None:
+    """All but the sidebar: another level or step runs and sends only this."""
+    known = level_data.overview(entry)
     names = list(known.table["level"])
     default = names[default_level(known)]
     state.sync([option("level", names, default, "level of this run"), option("step", STEPS, "grouping", "step")])
@@ -96,12 +106,16 @@ def overview_table(known: Overview) -> Any:
     return shown
 
 
-def stepper(known: Overview, names: Sequence[str], index: int) -> None:
-    """Buttons, a list of levels, and what this level is."""
+def shortcuts() -> None:
+    """The switch for keys, in the sidebar: a fragment cannot write there."""
     st.session_state.setdefault("shortcuts", True)
     with st.sidebar:
         st.toggle("Keyboard shortcuts", key="shortcuts", persist_state="session",
                   help="J and K: next and previous level. Home and End: first and last. Switch off if in your way.")  # fmt: skip
+
+
+def stepper(known: Overview, names: Sequence[str], index: int) -> None:
+    """Buttons, a list of levels, and what this level is."""
     targets = {
         "first": 0,
         "previous": max(index - 1, 0),
@@ -120,7 +134,7 @@ def stepper(known: Overview, names: Sequence[str], index: int) -> None:
         }
         state.change(level=names[steps[to]])
 
-    with st.container(horizontal=True, vertical_alignment="bottom", key="stepper"):
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall", key="stepper"):
         for to in MOVES:
             st.button(
                 to.capitalize(), icon=ICONS[to], key=f"go-{to}", on_click=move, args=(to,), disabled=targets[to] == index,
@@ -128,7 +142,7 @@ def stepper(known: Overview, names: Sequence[str], index: int) -> None:
                 help=f"Go to the {to} level" + (f" (key {KEYS[to]})." if st.session_state.shortcuts else "."),
             )  # fmt: skip
         st.selectbox(
-            "Level", names, key="level", on_change=state.changed, args=("level",), width=230,
+            "Level", names, key="level", on_change=state.changed, args=("level",), width=200,
             format_func=lambda name: f"{names.index(name) + 1} of {len(names)} · {name}",
             help="From the input up. Each level is one layer with the functions without weights before it.",
         )  # fmt: skip
@@ -166,15 +180,20 @@ def level(entry: jobs.Entry, known: Overview, palette: Palette, index: int) -> N
     fused = [str(neuron) for neuron in range(report.width)]
     first = run.config.importance if run.config.importance in scores else scores[0]
     densest = level_data.seen(entry, index).densest
+    view = level_steps.View(entry, palette, index, report, own, scores, whole.missing if whole is not None else {})
     state.sync([
         option("score", scores, first, "importance score of this run"),
         option("seed", seeds, "0", "seed of the grouping"),
         option("neuron", fused, str(densest or 0), "fused neuron of this level"),
+        option("panel", list(PANELS), "scores", "closer look"),
+        option("pair", ["", *pairs(view)], "", "pair of scores"),
         *pick_fields(len(report.widths)),
     ])  # fmt: skip
-    view = level_steps.View(entry, palette, index, report, own, scores, whole.missing if whole is not None else {})
+    clusters = [str(cluster) for cluster, count in enumerate(view.grouping().counts.tolist()) if count]
+    largest = view.grouping().densest
+    state.sync([option("cluster", clusters, clusters[0] if largest is None else str(largest), "cluster of this level")])
     if own is None:
-        unanalysed(entry)
+        analysing.panel(entry)
     getattr(level_steps, st.session_state.step)(view)
 
 
@@ -182,19 +201,6 @@ def pick_fields(parents: int) -> list[Field]:
     """Neurons that stay bright, and neurons with a ring."""
     pick = picks_field(parents)
     return [pick, Field("mark", "", pick.read, pick.what)]
-
-
-def unanalysed(entry: jobs.Entry) -> None:
-    """What is missing without an analysis, and how to add it."""
-    reason = entry.status.get("analysis")
-    with st.container(border=True):
-        st.markdown(
-            "**This run has no analysis**"
-            + (f" ({reason.rstrip('.')})" if reason else "")
-            + ". Other scores' groupings, the accuracy after each level, what neurons keep, targets and the loss around the "
-            "weights are computed once and kept in the record:"
-        )
-        st.code(f"retrofit analyse {'RECORD' if entry.shipped else entry.folder.name}", language="bash")
 
 
 # --- take away ------------------------------------------------------------------------------------
@@ -214,24 +220,7 @@ def everything(entry: jobs.Entry, known: Overview, palette: Palette, index: int)
             "Report of all levels (CSV)", lambda: show.csv(known.table, entry), f"{entry.name}-levels.csv", "text/csv",
             on_click="ignore", icon=":material/download:", help="Widths, errors, ridge, form of fit and seconds of every level.",
         )  # fmt: skip
-        recipe(entry)
-
-
-def recipe(entry: jobs.Entry) -> None:
-    """The run as a command and as Python: both give every number of this page again."""
-    box = st.expander("Copy as command or Python", icon=":material/content_copy:", on_change="rerun", key="recipe")
-    if not box.open:
-        return
-    from retrofit_core import snippets
-    from retrofit_core.runs import RunConfig
-
-    with box:
-        config = RunConfig.from_json(entry.config)
-        st.code(snippets.command(config), language="bash", wrap_lines=True)
-        st.code(snippets.python(config), language="python", wrap_lines=True)
-        st.caption(
-            f"Scores, groupings and accuracies per level need `--analyse`. Shown here: {title(config.importance)}."
-        )
+        copies.of_run(entry)
 
 
 state.guarded(page)()

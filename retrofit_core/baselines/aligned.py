@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from .. import device as devices
 from ..eligibility import check_inputs, on_device
 from ..grouping import averaging_matrix
-from ..importance import EPSILON, IMPORTANCE, Scores, conductance, importance_scores, uniform
+from ..importance import EPSILON, IMPORTANCE, Scores, check_data, conductance, importance_scores, uniform
 from ..importance.conductance import conductance_at
 from ..levels import partition
 from ..moments import grouping_error
@@ -20,7 +20,7 @@ from ..monitor import Monitor
 from ..registry import find
 from ..results import FusionResult, LevelReport
 from ..symmetry import Group, Place, Sums, Watched, matching, neuron_groups, tensors
-from ..walk import as_tensors
+from ..walk import as_tensors, parents_data
 from .repair import has_norms, mapped_goals, rescale, reset
 
 NAN = float("nan")
@@ -94,7 +94,8 @@ def prepare(
     for index, own in enumerate(groups):
         matching(own, targets, f"parent {index}")
     importance = importance.lower() if isinstance(importance, str) else importance
-    pairs = _pairs(importance, importance_data, (inputs, labels), len(parents))
+    check_data(importance, importance_data)
+    pairs = parents_data(importance_data, (inputs, labels), len(parents))
     found = []
     for index, (model, own, (x, y)) in enumerate(zip(parents, groups, pairs, strict=True)):
         monitor.emit("phase", name="importance", parent=index, parents=len(parents))
@@ -122,21 +123,6 @@ def _groups(model: nn.Module, example: Tensor, leaves: Sequence[str], who: str) 
         return neuron_groups(model, example, leaves=leaves)
     except ValueError as error:
         raise ValueError(f"{who}: {error}") from error
-
-
-def _pairs(
-    importance: Any, given: Any, fusion: tuple[Tensor, Tensor | None], n: int
-) -> list[tuple[Tensor, Tensor | None]]:
-    if find(IMPORTANCE, importance, "importance") is not uniform and given is None:
-        raise ValueError(
-            f"importance {importance!r} needs data. Pass importance_data=[(inputs, labels), ...], one pair per parent "
-            "(the paper: its own training data), or importance_data='fusion' to use the fusion data."
-        )
-    if given is None or isinstance(given, str):
-        return [fusion] * n
-    if len(given) != n:
-        raise ValueError(f"importance_data holds {len(given)} sets for {n} parents.")
-    return [as_tensors(pair) for pair in given]
 
 
 def group_scores(

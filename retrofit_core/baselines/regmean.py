@@ -16,7 +16,7 @@ from ..eligibility import check_inputs, on_device
 from ..evaluating import keeps_training_flags
 from ..monitor import Monitor
 from ..results import FusionResult
-from ..walk import as_tensors
+from ..walk import as_tensors, parents_data
 from .averaging import average
 from .layersums import BATCH, LayerSums, affine_layers, inputs_of
 
@@ -61,7 +61,7 @@ def regmean(
         raise ValueError(f"RegMean: ratio is {ratio}; off-diagonals are multiplied by it. Use 0 to 1.")
     inputs = as_tensors(data)[0]
     check_inputs(models, inputs, target=target, least=1, who="RegMean")
-    sets = own_inputs(inputs, importance_data, len(models))
+    sets = [own.to(inputs.dtype) for own, _ in parents_data(importance_data, (inputs, None), len(models))]
     fused = average(models).to(place).eval()
     if target is not None:
         average([models[0], target])  # refuses other shapes
@@ -84,15 +84,6 @@ def regmean(
               "own_data": not (importance_data is None or isinstance(importance_data, str)), "seed": seed,
               "device": str(place)}  # fmt: skip
     return FusionResult(fused, [], config, time.perf_counter() - start)
-
-
-def own_inputs(fusion: Tensor, given: Any, n: int) -> list[Tensor]:
-    """The inputs of each parent: its own, or the fusion data."""
-    if given is None or isinstance(given, str):
-        return [fusion] * n
-    if len(given) != n:
-        raise ValueError(f"importance_data holds {len(given)} sets for {n} parents.")
-    return [as_tensors(one)[0].to(fusion.dtype) for one in given]
 
 
 def _grams(model: nn.Module, inputs: Tensor, monitor: Monitor) -> dict[str, LayerSums]:

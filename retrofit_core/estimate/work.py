@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from .. import device as devices
@@ -18,7 +17,7 @@ from ..data.sampling import balanced
 from ..data.splits import read_splits
 from ..methods import METHODS, RETROFITTING
 from ..registry import find
-from ..runs import RunConfig, check_choices
+from ..runs import RunConfig, check_choices, fusion_rows
 from ..training.parents import TrainConfig
 from ..training.parents import plan as plan_training
 from .memory import peak_memory
@@ -72,8 +71,7 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
         missing = [k for k in trained if all_parents or not (folder / training.files()[k]).exists()]
     target = _target(config.target, data, folder)
     images = config.samples * (1 + config.augment)
-    pool = rows[0] if rows and config.fusion_from != "iid" else (torch.cat(rows).unique() if rows else None)
-    balanced(data.images.labels, config.samples, rows=pool)
+    balanced(data.images.labels, config.samples, rows=fusion_rows(config, rows))
     found = plan_fusion(config, models, target, data.images, images)
     place = devices.pick(config.device)
     paces = [measure_pace(json.dumps(model.spec), place.type) for model in (*models, found.model)]

@@ -20,7 +20,20 @@ from .uniform import uniform
 
 IMPORTANCE = {"uniform": uniform, "conductance": conductance, "deeplift": deeplift}
 
-__all__ = ["EPSILON", "IMPORTANCE", "Scores", "conductance", "deeplift", "importance_scores", "uniform"]
+__all__ = ["EPSILON", "IMPORTANCE", "Scores", "check_data", "conductance", "deeplift", "importance_scores", "uniform"]
+
+
+def check_data(method: str | Callable[..., Any], data: Any) -> None:
+    """Refuse scores that need data where none are given.
+
+    Raises:
+        ValueError: unknown method, or no data.
+    """
+    if find(IMPORTANCE, method, "importance") is not uniform and data is None:
+        raise ValueError(
+            f"importance {method!r} needs data. Pass importance_data=[(inputs, labels), ...], one pair per parent "
+            "(the paper: its own training data), or importance_data='fusion' to use the fusion data."
+        )
 
 
 def importance_scores(

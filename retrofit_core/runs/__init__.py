@@ -7,7 +7,7 @@ metrics.json (at the end), analysis.json and analysis.npz (where asked for). The
 
 from .config import RunConfig, check_choices, read_boundaries
 from .execute import analyse_record, checkpoint_metadata, execute
-from .inputs import read_inputs
+from .inputs import fusion_rows, read_inputs
 from .record import Run, create, list_runs, read_config, read_run, read_status
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "checkpoint_metadata",
     "create",
     "execute",
+    "fusion_rows",
     "list_runs",
     "read_boundaries",
     "read_config",

@@ -19,6 +19,7 @@ from ..registry import find
 from ..results import FusionResult
 from .config import RunConfig, check_choices, read_boundaries
 from .inputs import Inputs, read_inputs, train_missing
+from .noting import noted
 from .record import read_run, seal_analysis
 from .recorder import Recorder
 
@@ -116,18 +117,21 @@ def _analyse(config: RunConfig, inputs: Inputs, result: FusionResult, monitor: M
 def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analysing.Analysis:
     """Add an analysis to a finished record, in place of an older one.
 
-    Relative file names in its config are read from the current folder.
+    Relative file names in its config are read from the current folder. While it goes on, analysing.json in the record
+    says how far it is; a file `cancel` there stops it.
 
     Raises:
         ValueError: the run is not finished, or a file that it was made from is missing or another one.
+        Cancelled: somebody asked for it; the record stays as it was.
     """
     run = read_run(folder)
     if run.state != "done":
         raise ValueError(f"{folder}: the run is {run.state}, and only finished runs can be analysed. Finish it first: "
                          f"retrofit fuse --resume {folder}")  # fmt: skip
-    inputs = read_inputs(dataclasses.replace(run.config, analyse=True))
-    found = _analyse(run.config, inputs, FusionResult.load(folder), monitor or Monitor())
-    seal_analysis(run.folder, run.status, found)
+    with noted(run.folder, monitor or Monitor()) as watcher:
+        inputs = read_inputs(dataclasses.replace(run.config, analyse=True))
+        found = _analyse(run.config, inputs, FusionResult.load(folder), watcher)
+        seal_analysis(run.folder, run.status, found)
     return found
 
 

@@ -1,5 +1,6 @@
 """What a config names, loaded and checked; parents that are missing trained."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,7 @@ def read_inputs(config: RunConfig) -> Inputs:
     train = load(config.data, "train", config.mean, config.std, config.size)
     models = [load_model(path, config.arch)[0] for path in config.models]
     parts = read_splits(config.splits, config.models, len(train)) if config.splits else None
-    rows = parts[0] if parts and config.fusion_from != "iid" else (torch.cat(parts).unique() if parts else None)
-    chosen = _balanced(train, config.samples, rows, config.seed)
+    chosen = _balanced(train, config.samples, fusion_rows(config, parts), config.seed)
     return Inputs(
         models,
         train,
@@ -57,6 +57,17 @@ def read_inputs(config: RunConfig) -> Inputs:
         _class_shares(train, parts) if _asks_for_shares(config) else None,
         [len(part) for part in parts] if parts else None,
     )
+
+
+def fusion_rows(config: RunConfig, parts: Sequence[Tensor] | None) -> Tensor | None:
+    """The training rows from which fusion samples are drawn; None for all.
+
+    Args:
+        parts: each parent's rows, where there are splits.
+    """
+    if not parts:
+        return None
+    return torch.cat(list(parts)).unique() if config.fusion_from == "iid" else parts[0]
 
 
 def _balanced(images: Images, n: int, rows: Tensor | None, seed: int) -> Tensor:

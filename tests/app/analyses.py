@@ -55,3 +55,15 @@ def analysed(folder: Path, source: Path = jobs.BUNDLED / "kf-linear", **options)
     status["checksums"] |= checksums(place, FILES)
     (place / "status.json").write_text(json.dumps(status))
     return place
+
+
+def plain(folder: Path, source: Path = jobs.BUNDLED / "kf-linear") -> Path:
+    """A copy of a record without its analysis."""
+    place = folder / "plain"
+    shutil.copytree(source, place)
+    for name in FILES:
+        (place / name).unlink()
+    status = json.loads((place / "status.json").read_text())
+    status["checksums"] = {name: sum_ for name, sum_ in status["checksums"].items() if name not in FILES}
+    (place / "status.json").write_text(json.dumps(status))
+    return place

@@ -1,13 +1,19 @@
-"""Fixtures for the workbench: a runs folder of its own, the shipped runs, a worker that only sleeps."""
+"""Fixtures for the workbench: a runs folder of its own, the shipped runs, a worker that only sleeps, a real browser."""
 
+import importlib.util
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from retrofit_app import bundle, jobs
 from retrofit_app.jobs.processes import CHILDREN
 
 from retrofit_core.runs import Run, RunConfig, read_run
+
+from .browsing import PATIENCE, end_workers
 
 
 @pytest.fixture
@@ -32,9 +38,74 @@ def config() -> RunConfig:
 def sleeper(monkeypatch: pytest.MonkeyPatch):
     """Workers that do nothing for a minute; they are ended after the test."""
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
-    monkeypatch.setattr("retrofit_app.jobs.workers.worker_command", lambda folder: command)
+    monkeypatch.setattr("retrofit_app.jobs.workers.worker_command", lambda folder, work="fuse": command)
     before = set(CHILDREN)
     yield
     for pid in set(CHILDREN) - before:
         CHILDREN[pid].kill()
         CHILDREN.pop(pid).wait()
+
+
+# --- a real browser -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def screenshots() -> ModuleType:
+    """docs/screenshots.py, which knows how to serve the workbench and where Chromium is."""
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed (requirements-dev.txt)")
+    path = Path(__file__).parents[2] / "docs" / "screenshots.py"
+    specification = importlib.util.spec_from_file_location("screenshots", path)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    if module.chromium() is None:
+        pytest.skip("no Chromium found (Debian's package, or CHROMIUM=path)")
+    return module
+
+
+@pytest.fixture(scope="session")
+def served_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs folder of the server."""
+    return tmp_path_factory.mktemp("served") / "runs"
+
+
+@pytest.fixture(scope="session")
+def address(screenshots: ModuleType, served_runs: Path) -> Iterator[str]:
+    """One server for all browser tests."""
+    with screenshots.served(served_runs) as found:
+        yield found
+    end_workers(served_runs)
+
+
+@pytest.fixture(scope="module")
+def browser(screenshots: ModuleType) -> Iterator[Any]:
+    """A Chromium. Not for the whole session: its event loop would be in the way of other tests."""
+    with screenshots.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=screenshots.chromium(), args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def open_page(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
+    """Pages in a fresh profile each; any request to another host fails the test."""
+    contexts, elsewhere = [], []
+
+    def watch(request: Any) -> None:
+        if not request.url.startswith(("data:", "blob:", "http://127.0.0.1:", "ws://127.0.0.1:")):
+            elsewhere.append(request.url)
+
+    def make(path: str = "/", width: int = 1280, scheme: str = "light", base: str = address) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        context.on("request", watch)
+        context.set_default_timeout(PATIENCE)
+        contexts.append(context)
+        page = context.new_page()
+        page.base = base
+        page.goto(base + path)
+        return page
+
+    yield make
+    for context in contexts:
+        context.close()
+    assert not elsewhere

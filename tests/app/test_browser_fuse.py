@@ -1,103 +1,36 @@
-"""The workbench as a user sees it, in a real Chromium."""
+"""The Fuse page in a real Chromium: first picture, presets, links, and runs from their start to every kind of end."""
 
-import importlib.util
+import http.client
 import json
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from retrofit_app.presets import PRESETS
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (requirements-dev.txt)")
-ROOT = Path(__file__).parents[2]
-specification = importlib.util.spec_from_file_location("screenshots", ROOT / "docs" / "screenshots.py")
-screenshots = importlib.util.module_from_spec(specification)
-specification.loader.exec_module(screenshots)
+from .browsing import LONG, at_rest, does_not_scroll_sideways, end_workers, settled, start, words_of_figures, worker
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(screenshots.chromium() is None, reason="no Chromium found (Debian's package, or CHROMIUM=path)"),
-]
-PATIENCE = 180_000  # ms; a shared machine may be slow
+pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def runs_folder(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp("runs")
-
-
-@pytest.fixture(scope="module")
-def address(runs_folder) -> Iterator[str]:
-    with screenshots.served(runs_folder) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=screenshots.chromium(), args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
-@pytest.fixture
-def open_page(browser, address):
-    """Pages that fail the test on any request to another host."""
-    pages, elsewhere = [], []
-
-    def make(path: str = "/", width: int = 1280, scheme: str = "light"):
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        page.set_default_timeout(PATIENCE)
-        page.on("request", lambda request: None if request.url.startswith((address, "data:", "blob:", "ws" + address[4:]))
-                else elsewhere.append(request.url))  # fmt: skip
-        page.goto(address + path)
-        pages.append(page)
-        return page
-
-    yield make
-    for page in pages:
-        page.close()
-    assert not elsewhere
-
-
-LONG = "preset=shipped&method=KF-Gradient&samples=300"  # takes long enough to be watched
-
-
-def settled(page) -> None:
-    """The whole page is drawn: its last line stands."""
-    page.get_by_role("heading", name="Your runs").wait_for()
-    page.wait_for_timeout(700)
-
-
-def start(open_page, seed: int):
-    """A page on which the long fusion was started."""
-    page = open_page(f"/?{LONG}&fusion-seed={seed}")
-    settled(page)
-    page.get_by_role("button", name="Start", exact=True).or_(page.get_by_role("button", name="Open that run")).click()
-    page.wait_for_url("**run=*")
-    return page
-
-
-def key(page) -> str:
-    return page.url.partition("run=")[2].partition("&")[0]
-
-
-def worker(folder: Path) -> int:
-    return json.loads((folder / "worker.json").read_text())["pid"]
+@pytest.fixture(autouse=True)
+def nothing_left_at_work(served_runs):
+    yield
+    end_workers(served_runs)
 
 
 def test_first_picture_before_any_click_with_words_for_every_figure(open_page):
     page = open_page()
     page.get_by_role("heading", name="Two half-blind networks").wait_for()
     settled(page)
+    page.locator(".js-plotly-plot .main-svg").nth(3).wait_for()
     assert page.title() == "Fuse · kf-linear"
-    figures = page.locator("[data-testid=stPlotlyChart] [role=figure], [data-testid=stPlotlyChart][role=figure]")
-    described = [figures.nth(index).get_attribute("aria-label") for index in range(figures.count())]
-    assert len(described) == page.locator(".js-plotly-plot").count() >= 4
-    assert all(text and any(digit in text for digit in "0123456789") for text in described)
+    words = words_of_figures(page)
+    assert len(words) >= 4 and all(text and any(map(str.isdigit, text)) for text in words)
     assert page.locator("[role=img][aria-label*='knows 5 of 10 classes']").count() == 2
+    assert page.locator("link[rel~=icon]").first.get_attribute("href").startswith(("/", ".", page.base))
 
 
 def test_the_server_listens_on_the_loopback_interface_only(address):
@@ -110,16 +43,29 @@ def test_the_server_listens_on_the_loopback_interface_only(address):
     assert listening == [f"0100007F:{port:04X}"]
 
 
+def test_other_hosts_and_origins_are_refused(address):
+    port = int(address.rpartition(":")[2])
+
+    def upgrade(host: str, origin: str) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request("GET", "/_stcore/stream", headers={
+            "Host": host, "Origin": origin, "Connection": "Upgrade", "Upgrade": "websocket",
+            "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Version": "13"})  # fmt: skip
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    own = f"127.0.0.1:{port}"
+    assert upgrade(own, f"http://{own}") == 101
+    assert upgrade("evil.example", "http://evil.example") == upgrade(own, "http://evil.example") == 403
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_phone_in_both_themes_does_not_scroll_sideways(open_page, scheme):
     page = open_page("/?preset=four", width=390, scheme=scheme)
     settled(page)
     page.locator(".js-plotly-plot .ytick text").first.wait_for()
-    widths = page.evaluate(
-        "['html', '[data-testid=stMain]', '[data-testid=stMainBlockContainer]']"
-        ".map(name => document.querySelector(name)).map(e => [e.scrollWidth, e.clientWidth])"
-    )
-    assert all(content <= shown for content, shown in widths)
+    assert does_not_scroll_sideways(page)
     background = page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor")
     assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 22, 20)"}[scheme]
     # Lettering inside a figure must follow the theme.
@@ -127,18 +73,38 @@ def test_phone_in_both_themes_does_not_scroll_sideways(open_page, scheme):
     assert fill == {"light": "rgb(89, 89, 85)", "dark": "rgb(169, 169, 164)"}[scheme]
 
 
-def test_presets_by_mouse_go_into_the_address_and_a_fresh_window_shows_them(open_page):
+def test_every_preset_says_what_it_is_and_what_start_would_take(open_page):
     page = open_page()
     settled(page)
-    page.get_by_role("button", name="Non-IID, four ways").or_(
-        page.get_by_role("radio", name="Non-IID, four ways")
-    ).click()
-    page.wait_for_url("**preset=four*")
-    page.get_by_role("rowheader", name="network D").wait_for()
-    again = open_page(page.url[page.url.index("/?") :])
-    again.get_by_role("rowheader", name="network D").wait_for()
+    ready = page.get_by_text("takes about").or_(page.get_by_text("there is nothing to compute again"))
+    for name, preset in list(PRESETS.items())[1:]:
+        page.get_by_role("button", name=preset.title, exact=True).or_(
+            page.get_by_role("radio", name=preset.title, exact=True)
+        ).click()
+        page.wait_for_url(f"**preset={name}*")
+        page.get_by_text(preset.sentence).wait_for()
+        at_rest(page)
+        if name == "own":
+            page.get_by_text("No networks yet").wait_for()
+            assert page.get_by_role("button", name="Start", exact=True).is_disabled()
+        else:
+            ready.wait_for()
+            assert page.locator(".retrofit-split").is_visible()
+
+
+def test_a_fresh_window_shows_the_form_of_a_link(open_page):
+    link = "/?preset=four&split-seed=3&method=KF-Gradient&samples=150"
+    page, again = open_page(link), open_page(link)
     counts = "document.querySelector('.retrofit-split').innerText"
-    assert again.evaluate(counts) == page.evaluate(counts)
+    for one in (page, again):
+        one.get_by_role("rowheader", name="network D").wait_for()
+        settled(one)
+        for name, value in (("Training seed", "3"), ("Samples", "150")):
+            one.wait_for_function(
+                "([name, value]) => document.querySelector(`input[aria-label='${name}']`)?.value === value",
+                arg=[name, value],
+            )
+    assert page.evaluate(counts) == again.evaluate(counts)
 
 
 def test_nonsense_in_the_address_is_named_and_the_page_stands(open_page):
@@ -149,11 +115,12 @@ def test_nonsense_in_the_address_is_named_and_the_page_stands(open_page):
     page.get_by_role("heading", name="Two half-blind networks").wait_for()
 
 
-def test_a_run_from_start_to_result_with_reload_and_second_tab(open_page, runs_folder):
-    page = start(open_page, 11)
-    run = key(page)
+def test_a_run_from_start_to_result_with_reload_and_second_tab(open_page, served_runs):
+    page = open_page()
+    run = start(page, 11)
     page.get_by_text("Level 1 of 4").wait_for()
-    pid = worker(runs_folder / run)
+    page.get_by_text("loss", exact=False).first.wait_for()
+    pid = worker(served_runs / run)
     page.reload(wait_until="commit")
     result = page.get_by_text("this run: KF-Gradient").first
     # a fast machine may be done before the page is back
@@ -162,43 +129,64 @@ def test_a_run_from_start_to_result_with_reload_and_second_tab(open_page, runs_f
     for tab in (page, second):
         tab.get_by_text("this run: KF-Gradient").first.wait_for()
         assert tab.get_by_role("button", name="Cancel").count() == 0
-    assert worker(runs_folder / run) == pid
-    assert (runs_folder / run / "metrics.json").exists()
-    third = start(open_page, 11)  # the same work: the form offers the run that exists
-    assert key(third) == run and worker(runs_folder / run) == pid
-    with third.expect_download() as found:
-        third.get_by_role("button", name="Levels", exact=True).click()
+    assert worker(served_runs / run) == pid
+    assert (served_runs / run / "metrics.json").exists()
+    assert start(second, 11) == run and worker(served_runs / run) == pid  # the form offers the run that exists
+    settled(second)
+    with second.expect_download() as found:
+        second.get_by_role("button", name="Levels", exact=True).click()
     assert found.value.suggested_filename == f"{run}-kf-gradient-levels.csv"
     assert Path(found.value.path()).read_text().startswith("level,")
 
 
-def test_cancel_then_go_on(open_page, runs_folder):
-    page = start(open_page, 12)
+def test_cancel_keeps_what_is_finished_and_the_run_goes_on_from_there(open_page, served_runs):
+    page = open_page()
+    run = start(page, 12)
     page.get_by_text("Level 2 of 4").wait_for()
-    page.get_by_role("button", name="Cancel").click()
     begun = time.time()
+    page.get_by_role("button", name="Cancel").click()
     page.get_by_text("levels were finished and are kept").wait_for()
     assert time.time() - begun < 15
-    status = json.loads((runs_folder / key(page) / "status.json").read_text())
+    status = json.loads((served_runs / run / "status.json").read_text())
     assert status["state"] == "cancelled" and status["levels_done"] >= 1
     page.get_by_role("button", name="Go on with it").click()
-    page.get_by_text("this run: KF-Gradient").first.wait_for()
+    page.get_by_text("of 4: ").first.or_(page.get_by_text("this run: KF-Gradient").first).wait_for()
 
 
-def test_a_killed_worker_is_reported(open_page, runs_folder):
-    page = start(open_page, 13)
-    page.get_by_text("Level 1 of 4").wait_for()
-    os.kill(worker(runs_folder / key(page)), signal.SIGKILL)
+def test_a_killed_worker_is_reported_and_its_run_can_be_deleted_and_brought_back(open_page, served_runs):
+    page = open_page()
+    run = start(page, 13)
+    page.get_by_text("Level 2 of 4").wait_for()
+    os.kill(worker(served_runs / run), signal.SIGKILL)
     page.get_by_text("The worker was killed by SIGKILL").wait_for()
-    page.get_by_role("button", name="Back to the shipped example").click()
+    page.get_by_text("levels were finished and are kept").wait_for()
+    settled(page)
+    page.locator(f".st-key-delete-{run}").get_by_role("button").click()
+    page.get_by_text(f"Run {run} was deleted").wait_for()
     page.get_by_role("heading", name="Two half-blind networks").wait_for()
+    page.get_by_role("button", name="Undo").click()
+    page.locator(f".st-key-open-{run}").get_by_role("button").click()
+    page.get_by_text("The worker was killed").wait_for()
 
 
-def test_networks_are_trained_first_and_the_losses_come_live(open_page, runs_folder):
-    page = open_page("/?preset=sharded&epochs=4&arch=mlp")
+def test_a_run_outlives_its_server_and_the_next_one_finds_it(open_page, screenshots, served_runs):
+    with screenshots.served(served_runs) as other:
+        run = start(page := open_page(base=other), 14)
+        page.get_by_text("Level 1 of 4").wait_for()
+        pid = worker(served_runs / run)
+    later = open_page(f"/?run={run}")
+    later.get_by_text("of 4: ").first.or_(later.get_by_text("this run: KF-Gradient").first).wait_for()
+    assert worker(served_runs / run) == pid
+    elsewhere = open_page(f"/?{LONG}&fusion-seed=15")  # other work has to wait, and says for what
+    elsewhere.get_by_text("one at a time is done").or_(elsewhere.get_by_text("takes about")).first.wait_for()
+
+
+def test_networks_are_trained_first_and_the_losses_come_live(open_page, served_runs):
+    page = open_page("/?preset=sharded&epochs=4&arch=mlp&samples=50&importance=uniform")
     settled(page)
     page.get_by_role("button", name="Start", exact=True).click()
     page.get_by_text("Training network").wait_for()
     page.get_by_role("heading", name="Where is something lost?").wait_for()
-    config = json.loads((runs_folder / key(page) / "config.json").read_text())["config"]
-    assert all((runs_folder / name).exists() for name in [*config["models"], config["splits"]])
+    run = page.url.partition("run=")[2].partition("&")[0]
+    config = json.loads((served_runs / run / "config.json").read_text())["config"]
+    assert all((served_runs / name).exists() for name in [*config["models"], config["splits"]])

@@ -1,41 +1,34 @@
-"""The Levels page in a real Chromium: stepping, picking, links, Back, a phone."""
-
-from collections.abc import Iterator
-from pathlib import Path
+"""The Levels page in a real Chromium: stepping, picking, links, Back, a phone. The run is a shipped one."""
 
 import pytest
-from retrofit_app import jobs
 
-from .analyses import analysed
-from .test_browser_fuse import PATIENCE, browser, open_page, playwright, pytestmark, screenshots  # noqa: F401
+from .browsing import at_rest, does_not_scroll_sideways, shown, words_of_figures
 
-MARKED = "[aria-label^='Scatter plot of the neurons of level {}']"
+pytestmark = pytest.mark.browser
+RUN = "/levels?run=kf-gradient"
+FIRST, LAST = "features.0", "classifier"
+PICTURES = "[aria-label^='Scatter plot of the neurons of level {}']"
 
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory) -> Iterator[str]:
-    folder: Path = tmp_path_factory.mktemp("levels")
-    analysed(folder, jobs.BUNDLED / "kf-linear")
-    with screenshots.served(folder) as found:
-        yield found
-
-
-def shown(page, level: str) -> None:
-    """Wait until the three cluster pictures are a level's."""
-    page.wait_for_function(
-        """name => document.querySelectorAll(`[aria-label^="Scatter plot of the neurons of level ${name} on"]`).length === 3
-        && document.querySelectorAll('.js-plotly-plot .main-svg').length > 0""",
-        arg=level, timeout=PATIENCE,
-    )  # fmt: skip
-    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
-    page.wait_for_timeout(500)
+#: Of each step, what is nowhere else on the page.
+SENTENCES = {
+    "activations": "The networks see the same samples",
+    "importance": "Importance says how much",
+    "grouping": "into 32 groups that respond alike",
+    "targets": "Each group's target is",
+    "fit": "The weights of the fused level",
+}
 
 
-def lasso(page) -> None:
-    """Draw a box around the middle of the first cluster picture."""
-    plot = page.locator(MARKED.format("features.0")).first.locator(".nsewdrag").first
+def picture(page, level: str):
+    """What is drawn on, in the first cluster picture of a level."""
+    plot = page.locator(PICTURES.format(level)).first.locator(".nsewdrag").first
     plot.scroll_into_view_if_needed()
-    box = plot.bounding_box()
+    return plot
+
+
+def lasso(page, level: str) -> None:
+    """Draw around the middle of the first cluster picture."""
+    box = picture(page, level).bounding_box()
     x, y, w, h = box["x"], box["y"], box["width"], box["height"]
     page.mouse.move(x + 0.1 * w, y + 0.1 * h)
     page.mouse.down()
@@ -44,81 +37,104 @@ def lasso(page) -> None:
     page.mouse.up()
 
 
-def test_keys_buttons_and_back_step_through_the_levels(open_page):  # noqa: F811
-    page = open_page("/levels?run=analysed&level=features.0")
-    shown(page, "features.0")
+def test_keys_buttons_and_back_step_through_the_levels(open_page):
+    page = open_page(f"{RUN}&level={FIRST}")
+    shown(page, FIRST)
     before = page.evaluate("history.length")
     page.locator("h1").click()
     page.keyboard.press("j")
     shown(page, "features.2")
-    assert "level=" not in page.url  # the default: where most is lost
     assert page.evaluate("history.length") == before + 1
     page.keyboard.press("End")
-    shown(page, "classifier")
+    shown(page, LAST)
     page.get_by_role("button", name="Previous").click()
     shown(page, "features.5")
+    page.keyboard.press("k")
+    shown(page, "features.2")
     page.go_back()
-    shown(page, "classifier")
-    assert page.get_by_role("combobox", name="Level").input_value().endswith("classifier") or "classifier" in page.url
+    shown(page, "features.5")
+    page.get_by_role("button", name="First").click()
+    shown(page, FIRST)
+    assert page.get_by_role("button", name="First").is_disabled()
+
+
+def test_keys_can_be_switched_off(open_page):
+    page = open_page(f"{RUN}&level=features.5")
+    shown(page, "features.5")
     page.get_by_text("Keyboard shortcuts").click()
-    page.wait_for_timeout(1500)
+    page.get_by_role("button", name="Home").wait_for(state="detached")
+    at_rest(page)
     page.locator("h1").click()
     page.keyboard.press("Home")
-    page.wait_for_timeout(1500)
-    shown(page, "classifier")
+    page.keyboard.press("k")
+    # Had a key counted, the level after the next one would be another.
+    page.get_by_role("button", name="Next").click()
+    shown(page, LAST)
+    assert f"level={LAST}" in page.url
 
 
-def test_a_lasso_fills_the_table_and_stays_across_levels_and_in_a_copied_link(open_page):  # noqa: F811
-    page = open_page("/levels?run=analysed&level=features.0")
-    shown(page, "features.0")
-    lasso(page)
+def test_a_lasso_fills_the_table_and_stays_across_levels_and_in_a_copied_link(open_page):
+    page = open_page(f"{RUN}&level={FIRST}")
+    shown(page, FIRST)
+    lasso(page, FIRST)
     page.get_by_text("neurons picked").wait_for()
     picked = page.get_by_text("neurons picked").inner_text()
     page.wait_for_url("**pick=**")
     page.get_by_role("button", name="Next").click()
     shown(page, "features.2")
-    assert "pick=" in page.url and "neurons picked" in page.get_by_text("neurons picked").inner_text()
+    assert "pick=" in page.url and page.get_by_text("neurons picked").is_visible()
     page.go_back()
-    shown(page, "features.0")
+    shown(page, FIRST)
     link = page.get_by_test_id("stCode").filter(has_text="/levels?").first.inner_text().strip()
-    context = page.context.browser.new_context(viewport={"width": 1280, "height": 900})
-    other = context.new_page()
-    other.set_default_timeout(PATIENCE)
-    other.goto(link)
-    shown(other, "features.0")
+    other = open_page(link.removeprefix(page.base))
+    shown(other, FIRST)
     assert other.get_by_text("neurons picked").inner_text() == picked
-    context.close()
+    other.get_by_role("button", name="Clear pick").click()
+    other.get_by_text("neurons picked").wait_for(state="detached")
+    assert "pick=" not in other.url
 
 
-def test_a_click_on_the_strip_goes_to_that_level(open_page):  # noqa: F811
-    page = open_page("/levels?run=analysed")
+def test_a_row_of_the_table_puts_a_ring_into_the_pictures(open_page):
+    page = open_page(f"{RUN}&level={FIRST}&pick=A0-3")
+    shown(page, FIRST)
+    page.get_by_text("4 neurons picked").wait_for()
+    table = page.locator("[data-testid=stDataFrame]").filter(has=page.locator("canvas")).first
+    table.scroll_into_view_if_needed()
+    box = table.bounding_box()
+    page.mouse.click(box["x"] + 16, box["y"] + 53)  # the box before the first row
+    page.wait_for_url("**mark=A0*")
+    shown(page, FIRST)
+
+
+def test_a_click_on_the_strip_goes_to_that_level(open_page):
+    page = open_page(f"{RUN}&level=features.2")
     shown(page, "features.2")
     strip = page.locator("[aria-label^='Bars of grouping and approximation']").first.locator(".nsewdrag").first
     box = strip.bounding_box()
     page.mouse.click(box["x"] + box["width"] * 0.875, box["y"] + box["height"] * 0.5)
-    shown(page, "classifier")
-    assert "level=classifier" in page.url
+    shown(page, LAST)
+    assert f"level={LAST}" in page.url
 
 
-def test_nonsense_is_named_and_the_menu_keeps_the_run(open_page):  # noqa: F811
-    page = open_page("/levels?run=analysed&level=99")
-    page.get_by_text("Ignored level=99").wait_for()
-    shown(page, "features.2")
-    assert page.title() == "Levels · analysed"
+def test_nonsense_is_named_and_the_menu_keeps_the_run(open_page):
+    page = open_page(f"{RUN}&level=99&step=none&score=luck&seed=x&pick=%3Cb%3E")
+    for word in ("level=99", "step=none", "score=luck", "seed=x", "pick=<b>"):
+        page.get_by_text(f"Ignored {word}").wait_for()
+    assert page.title() == "Levels · kf-gradient"
     page.get_by_role("link", name="Fuse").click()
-    page.wait_for_url("**/?run=analysed")
+    page.wait_for_url("**/?run=kf-gradient")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_does_not_scroll_sideways_and_every_picture_has_words(open_page, scheme):  # noqa: F811
-    page = open_page("/levels?run=analysed", width=390, scheme=scheme)
+def test_a_phone_does_not_scroll_sideways_and_every_picture_of_every_step_has_words(open_page, scheme):
+    page = open_page(f"{RUN}&level=features.2", width=390, scheme=scheme)
     shown(page, "features.2")
-    widths = page.evaluate(
-        "['html', '[data-testid=stMain]', '[data-testid=stMainBlockContainer]']"
-        ".map(name => document.querySelector(name)).map(e => [e.scrollWidth, e.clientWidth])"
-    )
-    assert all(content <= wide for content, wide in widths)
-    figures = page.locator("[data-testid=stPlotlyChart] [role=figure], [data-testid=stPlotlyChart][role=figure]")
-    described = [figures.nth(index).get_attribute("aria-label") for index in range(figures.count())]
-    assert len(described) == page.locator(".js-plotly-plot").count() >= 6
-    assert all(text and any(digit in text for digit in "0123456789") for text in described)
+    for number, step in enumerate(("activations", "importance", "grouping", "targets", "fit"), 1):
+        page.get_by_text(f"{number} {step}", exact=True).click()
+        page.get_by_text(SENTENCES[step]).wait_for()
+        at_rest(page)
+        assert does_not_scroll_sideways(page), step
+        words = words_of_figures(page)
+        assert len(words) >= 4 and all(text and any(map(str.isdigit, text)) for text in words), step
+    fill = page.evaluate("getComputedStyle(document.querySelector('.js-plotly-plot .ytick text')).fill")
+    assert fill == {"light": "rgb(89, 89, 85)", "dark": "rgb(169, 169, 164)"}[scheme]

@@ -91,8 +91,9 @@ def test_cluster_picture_shows_each_neuron_once_with_its_number(points):
         for row, symbol in zip(trace.customdata, trace.marker.symbol, strict=True)
     }
     assert symbols[0].startswith("circle") and symbols[4].startswith("diamond")  # shape is the parent
-    ink = [trace for trace in marks if LIGHT.ink in trace.marker.color]
-    assert sorted(int(row[0]) for trace in ink for row in trace.customdata) == [0, 1, 2]
+    ink = [int(row[0]) for trace in marks for row, colour in zip(trace.customdata, trace.marker.color, strict=True)
+           if colour == LIGHT.ink]  # fmt: skip
+    assert sorted(ink) == [0, 1, 2] == sorted(int(row[0]) for row in marks[-1].customdata[-3:])  # on top
     assert "densest 3" in picture.caption and "1 alone" in picture.caption
     assert "4 + 4 neurons in 4 clusters" in picture.alt
 
@@ -113,7 +114,7 @@ def test_area_is_importance(points):
     picture = figures.clusters(level(points, [0, 0, 1, 1, 2, 2, 3, 3], [1.0, 4.0] * 4), LIGHT)
     sizes = {int(row[0]): size for trace in picture.figure.data if trace.customdata is not None
              for row, size in zip(trace.customdata, trace.marker.size, strict=True)}  # fmt: skip
-    assert sizes[1] / sizes[0] == pytest.approx(2.0)
+    assert sizes[1] / sizes[0] == pytest.approx(2.0, rel=0.02)  # tenths of a pixel
 
 
 @pytest.mark.parametrize("labels", [[0] * 8, list(range(8))])
@@ -257,3 +258,37 @@ def test_errors_scatter_and_activity(shipped):
     assert "of 4 levels" in figures.errors_scatter(frame(shipped.levels), DARK, 1).caption
     picture = figures.activity_histogram(np.array([0.0, 1.0, 3.0]), np.array([0, 0, 1]), LIGHT)
     assert "1 of 3 neurons hardly respond" in picture.caption and "1 of them not at all" in picture.caption
+
+
+def test_the_lowest_point_of_the_plane_is_told_where_the_fit_is_not_there():
+    marks = [{"name": "fused", "x": 0.0, "y": 0.0, "loss": 0.02}, {"name": "parent 0", "x": 1.0, "y": 0.0, "loss": 0.1}]
+    # 0.02 - 0.02 x + 0.05 x^2 + y^2 is least at x = 0.2: 0.018
+    plane = {"quadratic": [0.02, -0.02, 0.0, 0.05, 0.0, 1.0], "marks": marks}
+    assert "would be 1.80\N{NO-BREAK SPACE}%; the ridge" in figures.loss_plane(plane, LIGHT).caption
+    assert "gradient descent does not go" in figures.loss_plane(plane, LIGHT, "gradient").caption
+    assert "lowest" not in figures.loss_plane({"quadratic": [0.02, 0, 0, 0.05, 0, 1.0], "marks": marks}, LIGHT).caption
+
+
+def test_members_are_followed_to_where_they_went():
+    assert figures.destinations(seen([0, 0, 1, 1, 1, 2]), [0, 2, 3, 5]) == [(1, 2), (0, 1), (2, 1)]
+
+
+def test_followed_neurons_are_joined_by_lines():
+    picture = figures.clusters(seen([0, 1, 2, 2]), LIGHT, followed=[0, 1])
+    lines = [trace for trace in picture.figure.data if trace.mode == "lines" and trace.line.color == LIGHT.accent]
+    assert len(lines) == 1 and len(lines[0].x) == 6  # two neurons, each to the middle, and a gap
+
+
+def test_cells_of_the_matrix_can_be_picked():
+    rows = [{"first": a, "second": b, "mean": 0.5, "least": 0.4, "most": 0.6}
+            for a, b in (("uniform", "uniform"), ("uniform", "deeplift"), ("deeplift", "deeplift"))]  # fmt: skip
+    marks = figures.agreement_matrix(rows, LIGHT).figure.data[1]
+    found = {(x, y): pair for x, y, (pair,) in zip(marks.x, marks.y, marks.customdata, strict=True)}
+    assert found["Uniform", "DeepLIFT"] == found["DeepLIFT", "Uniform"] == "uniform-deeplift"
+    assert found["Uniform", "Uniform"] == "uniform-uniform"
+
+
+def test_a_curve_on_a_linear_axis():
+    curve = [{"epoch": epoch, "loss": 1 / (1 + epoch), "validation": 1.1 / (1 + epoch)} for epoch in range(3)]
+    assert figures.loss_curve(curve, LIGHT, log=False).figure.layout.yaxis.type == "linear"
+    assert "linear" in figures.loss_curve(curve, LIGHT, log=False).alt

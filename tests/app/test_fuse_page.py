@@ -6,7 +6,7 @@ import shutil
 import time
 
 import pytest
-from retrofit_app import bundle, figures, jobs, presets
+from retrofit_app import bundle, configs, figures, jobs, presets
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
@@ -149,7 +149,7 @@ def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sl
     assert (runs_folder / config.models[0]).with_name("training.json").exists()
     # The same work by hand has the same key.
     preset, picks, _ = presets.read_address({"preset": "sharded"})
-    assert preset == "sharded" and presets.fusion(picks, presets.training(picks, 64, 10), 64, 10).key() == key
+    assert preset == "sharded" and configs.fusion(picks, configs.training(picks, 64, 10), 64, 10).key() == key
     again = open_page(run=key)  # a reload: a new session finds the run by its address
     assert again.title[0].value == "Your fusion is going on"
     assert "start" not in keys(again)
@@ -162,7 +162,7 @@ def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sl
 def test_settings_that_were_run_before_open_the_run(runs_folder, sleeper, monkeypatch):
     known = jobs.read_entry(jobs.BUNDLED / "hf-linear", shipped=True)
     _, picks, _ = presets.read_address({"method": "HF-Linear"})
-    same = dataclasses.replace(known, config=presets.fusion(picks, None, 64, 10).to_json())
+    same = dataclasses.replace(known, config=configs.fusion(picks, None, 64, 10).to_json())
     entries = [jobs.read_entry(jobs.BUNDLED / "kf-linear", shipped=True), same]
     monkeypatch.setattr(jobs, "entries", lambda folder=None: (entries, []))
     page = open_page(method="HF-Linear")

@@ -11,11 +11,13 @@ import pytest
 import torch
 from retrofit_app import bundle, jobs
 from retrofit_app.jobs.processes import CHILDREN, worker_note
-from retrofit_app.jobs.workers import _spawn
+from retrofit_app.jobs.workers import _spawn, worker_command
 
 from retrofit_core import load_model, runs
 from retrofit_core.data import load
 from retrofit_core.training.parents import TrainConfig, read_training, train_parents
+
+from .analyses import plain
 
 
 def write_status(folder, **fields):
@@ -301,3 +303,61 @@ def test_cancel_in_training_keeps_the_finished_epochs(runs_folder, wanted, train
     entry = wait(folder, lambda entry: not entry.active)
     assert entry.state == "cancelled" and "finished epochs are kept" in jobs.failure(entry)
     assert (runs_folder / training.folder / "unfinished" / "parent-0.safetensors").exists()
+
+
+# --- an analysis that is added later --------------------------------------------------------------
+
+
+@pytest.fixture
+def finished(runs_folder):
+    """A finished run of the user's own, without an analysis."""
+    return plain(runs_folder)
+
+
+def test_an_analysis_starts_once_and_holds_up_other_work(finished, config, sleeper):
+    jobs.analyse(finished)
+    pid = worker_note(finished)["pid"]
+    jobs.analyse(finished)
+    entry = jobs.read_entry(finished)
+    assert worker_note(finished)["pid"] == pid and entry.analysing and entry.state == "done"
+    assert jobs.analysis_notes(finished)["state"] == "running"
+    with pytest.raises(jobs.Busy, match="the analysis of run plain is still going on"):
+        jobs.start(config)
+    ended(pid)
+    assert not jobs.read_entry(finished).analysing
+    jobs.start(config)
+    with pytest.raises(jobs.Busy, match="^run"):
+        jobs.analyse(finished)
+
+
+def test_a_killed_analysis_is_reported_and_can_be_started_again(finished, sleeper):
+    jobs.analyse(finished)
+    (finished / jobs.NOTES).write_text(json.dumps({"state": "running", "name": "levels", "index": 1, "total": 4}))
+    ended(worker_note(finished)["pid"])
+    assert jobs.analysis_notes(finished)["state"] == "killed" and jobs.read_entry(finished).state == "done"
+    jobs.analyse(finished)
+    assert jobs.analysis_notes(finished) == {"state": "running", "name": "starting the worker"}
+
+
+def test_the_worker_of_an_analysis_is_the_command_lines(finished):
+    assert worker_command(finished, "analyse")[1:] == ["-m", "retrofit_core", "analyse", str(finished), "--json"]
+
+
+def test_an_analysis_without_its_parents_is_refused(finished):
+    content = json.loads((finished / "config.json").read_text())
+    content["config"]["models"] = ["parents-x/parent-0.safetensors"]
+    (finished / "config.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="no checkpoint parents-x"):
+        jobs.analyse(finished)
+    assert not jobs.read_entry(finished).analysing
+
+
+@pytest.mark.slow
+def test_an_analysis_is_added_to_a_finished_run(finished):
+    jobs.analyse(finished)
+    deadline = time.time() + 120
+    while jobs.read_entry(finished).analysing and time.time() < deadline:
+        time.sleep(0.2)
+    assert jobs.analysis_notes(finished) == {}, jobs.log_tail(finished)
+    run, shipped = runs.read_run(finished), runs.read_run(jobs.BUNDLED / "kf-linear")
+    assert run.analysis.accuracy == pytest.approx(shipped.analysis.accuracy, abs=0.5)

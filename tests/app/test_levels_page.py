@@ -1,13 +1,13 @@
 """The Levels page's logic, without a browser."""
 
-import json
-import shutil
-
+import numpy as np
 import pytest
 from retrofit_app import figures, jobs, level_data, show, state
+from retrofit_app.jobs.processes import CHILDREN, worker_note
+from sklearn.metrics import adjusted_rand_score
 from streamlit.testing.v1 import AppTest
 
-from .analyses import SCORES, analysed
+from .analyses import SCORES, analysed, plain
 
 MAIN = str(jobs.BUNDLED.parent / "main.py")
 STEPS = ("activations", "importance", "grouping", "targets", "fit")
@@ -53,12 +53,7 @@ def test_every_step_of_every_level_can_be_shown(record, step):
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_run_without_analysis_says_what_is_missing_and_how_to_add_it(runs_folder, step):
-    runs_folder.mkdir()
-    place = runs_folder / "plain"
-    shutil.copytree(jobs.BUNDLED / "kf-linear", place)
-    status = json.loads((place / "status.json").read_text())
-    status["checksums"] = {name: sum_ for name, sum_ in status["checksums"].items() if not name.startswith("analysis")}
-    (place / "status.json").write_text(json.dumps(status))
+    plain(runs_folder)
     page = open_page(run="plain", step=step)
     assert clean(page)
     assert "has no analysis" in words(page) and any("retrofit analyse" in code.value for code in page.code)
@@ -81,7 +76,8 @@ def test_score_seed_and_picks_of_the_address_reach_the_table(record):
     assert list(table["neuron"]) == ["A3", "A4", "A5", "B1"]
     assert "4 neurons picked" in words(page)
     page.button(key="clear").click().run()
-    assert "pick" not in page.query_params and "All neurons" in words(page)
+    assert "pick" not in page.query_params and "neurons picked" not in words(page)
+    assert not [frame for frame in page.dataframe if "kept R²" in frame.value]
 
 
 def test_picks_stay_at_another_level_and_score(record):
@@ -158,3 +154,74 @@ def test_files_say_where_they_come_from(record):
         level_data.picture(entry, "sizes", figures.LIGHT, 0, score=SCORES[0], seed=0), "<sizes>", entry
     ).decode()
     assert "&lt;sizes&gt;" in page and 'src="http' not in page and "Histogram of cluster sizes" in page
+
+
+@pytest.mark.parametrize("panel", ["scores", "sizes", "cluster", "neurons"])
+def test_every_closer_look_can_be_shown(record, panel):
+    page = open_page(run="analysed", level="features.0", panel=panel)
+    assert clean(page) and page.segmented_control(key="panel").value == panel
+
+
+def test_two_groupings_stand_side_by_side_with_their_index(record):
+    page = open_page(run="analysed", level="features.0", pair="uniform-conductance")
+    assert clean(page) and page.selectbox(key="pair").value == "uniform-conductance"
+    headings = [element.value for element in page.markdown if ", seed 0" in element.value]
+    labels = state.record(jobs.read_entry(record)).analysis.levels[0].labels
+    index = adjusted_rand_score(labels["uniform"][0], labels["conductance"][0])
+    assert len(headings) == 2 and f"ARI {figures.number(index, 2)}" in headings[1]
+    seeds = open_page(run="analysed", level="features.0", pair="uniform-uniform")
+    assert "**Uniform**, seed 0" in words(seeds) and "**Uniform**, seed 1" in words(seeds)
+
+
+def test_a_cluster_is_followed_to_the_other_scores(record):
+    page = open_page(run="analysed", level="features.0", panel="cluster", cluster="1", score="conductance")
+    assert clean(page)
+    labels = state.record(jobs.read_entry(record)).analysis.levels[0].labels
+    own = (labels["conductance"][0] == 1).numpy()
+    table = next(frame.value for frame in page.dataframe if "stayed" in frame.value).set_index("under")
+    there = labels["uniform"][0].numpy()
+    most = np.bincount(there[own]).max()
+    assert table.loc["Uniform", "stayed"] == most and table.loc["Uniform", "left"] == own.sum() - most
+    assert table.loc["Uniform", "joined"] == (there == table.loc["Uniform", "most go to"]).sum() - most
+    assert table.loc["Uniform", "spread over"] == len(set(there[own].tolist()))
+
+
+def test_the_loss_curves_axis_can_be_linear(runs_folder):
+    runs_folder.mkdir()
+    analysed(runs_folder, jobs.BUNDLED / "kf-gradient")
+    page = open_page(run="analysed", step="fit")
+    assert page.toggle(key="log").value is True
+    page.toggle(key="log").set_value(False).run()
+    assert clean(page)
+
+
+def test_a_run_can_be_copied_with_its_parents_training(runs_folder):
+    page = open_page(run="kf-linear")
+    page.session_state["copy the shown run"] = True
+    page.run()
+    texts = [code.value for code in page.code]
+    assert any(text.startswith("retrofit train ") and "retrofit fuse " in text for text in texts)
+    assert sum("train_parents(training" in text for text in texts) == 2  # Python, notebook cell
+
+
+def test_a_missing_analysis_is_started_watched_and_cancelled(runs_folder, sleeper):
+    place = plain(runs_folder)
+    page = open_page(run="plain")
+    page.button(key="analyse").click().run()
+    assert jobs.read_entry(place).analysing and clean(page)
+    page = open_page(run="plain")  # another tab
+    page.button(key="cancel-analysis").click().run()
+    assert (place / "cancel").exists() and page.button(key="cancel-analysis").disabled
+    child = CHILDREN[worker_note(place)["pid"]]
+    child.kill()
+    child.wait()
+    page = open_page(run="plain")
+    assert "The worker was killed" in page.error[0].value and page.button(key="analyse")
+
+
+def test_an_analysis_is_not_started_beside_a_run(runs_folder, config, sleeper):
+    plain(runs_folder)
+    jobs.start(config)
+    page = open_page(run="plain")
+    page.button(key="analyse").click().run()
+    assert any("still going on" in warning.value for warning in page.warning)

@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from retrofit_app import bundle, presets
+from retrofit_app import bundle, configs, presets
 from retrofit_app.presets import PRESETS, Picks
 
 from retrofit_core.architectures import build, fitted, parse
@@ -48,14 +48,14 @@ def test_presets_write_nothing_but_their_name():
 def test_tables_say_what_the_library_knows():
     assert presets.METHODS == RETROFITTING and set(presets.IMPORTANCE) == set(IMPORTANCE)
     assert set(presets.RECIPES) < set(RECIPES)
-    assert list(presets.CNN_WIDTHS) == build({"architecture": "cnn"}, seed=0).spec["widths"]
-    assert fitted(parse("mlp"), (1, 8, 8), 10)["sizes"][1] == presets.MLP_WIDTH
+    assert list(configs.CNN_WIDTHS) == build({"architecture": "cnn"}, seed=0).spec["widths"]
+    assert fitted(parse("mlp"), (1, 8, 8), 10)["sizes"][1] == configs.MLP_WIDTH
 
 
 @pytest.mark.parametrize("arch", ["cnn", "mlp", "vgg11"])
 @pytest.mark.parametrize("scale", presets.SCALES)
 def test_scaled_architectures_can_be_built(arch, scale):
-    spec = fitted(parse(presets.architecture(arch, scale, 64, 10)), (1, 8, 8), 10)
+    spec = fitted(parse(configs.architecture(arch, scale, 64, 10)), (1, 8, 8), 10)
     normal = fitted(parse(arch), (1, 8, 8), 10)
     sizes = {name: sum(p.numel() for p in build(s, seed=0).parameters()) for name, s in (("own", spec), ("1", normal))}
     assert (sizes["own"] > sizes["1"]) == (float(scale) > 1) and (sizes["own"] < sizes["1"]) == (float(scale) < 1)
@@ -63,12 +63,12 @@ def test_scaled_architectures_can_be_built(arch, scale):
 
 def test_configs_of_the_presets():
     picks = PRESETS["shipped"].picks
-    assert presets.training(picks, 64, 10) is None
-    assert presets.fusion(picks, None, 64, 10) == bundle.config("KF-Linear")
-    twins = presets.training(PRESETS["twins"].picks, 64, 10)
+    assert configs.training(picks, 64, 10) is None
+    assert configs.fusion(picks, None, 64, 10) == bundle.config("KF-Linear")
+    twins = configs.training(PRESETS["twins"].picks, 64, 10)
     assert twins.twins and twins.split == "full"
     small = PRESETS["compress"].picks
-    config = presets.fusion(small, presets.training(small, 64, 10), 64, 10)
+    config = configs.fusion(small, configs.training(small, 64, 10), 64, 10)
     assert len(config.models) == 1 and config.target == "cnn"
-    uneven = presets.training(PRESETS["widths"].picks, 64, 10)
+    uneven = configs.training(PRESETS["widths"].picks, 64, 10)
     assert len(set(uneven.arch)) == 2

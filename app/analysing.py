@@ -1,0 +1,72 @@
+"""A finished run without an analysis: what is missing, and a worker that adds it."""
+
+from pathlib import Path
+
+import streamlit as st
+from retrofit_app import jobs, state
+
+POLL = 0.6  # seconds
+
+
+def panel(entry: jobs.Entry) -> None:
+    """Start it, watch it, or say how it ended."""
+    with st.container(border=True):
+        if entry.analysing:
+            watch(str(entry.folder))
+            return
+        reason = str(entry.status.get("analysis") or "").rstrip(".")
+        st.markdown(
+            "**This run has no analysis**"
+            + (f" ({reason})" if reason else "")
+            + ". Other scores' groupings, the accuracy "
+            "after each level, what neurons keep, targets and the loss around the weights are computed once, in about the time "
+            "of the fusion, and kept in the record."
+        )
+        if told := ending(entry.folder):
+            (st.warning if told.startswith("Cancelled") else st.error)(told)
+            if log := jobs.log_tail(entry.folder):
+                with st.expander("The worker's last lines"):
+                    st.code(log, language=None)
+        if entry.shipped or entry.state != "done":
+            return
+        if st.button("Analyse this run", key="analyse", type="primary", icon=":material/query_stats:",
+                     help="Runs in a process of its own: you can reload or close the page."):  # fmt: skip
+            begin(entry)
+        st.caption("Or on the command line, in the runs folder:")
+        st.code(f"retrofit analyse {entry.folder.name}", language="bash")
+
+
+def begin(entry: jobs.Entry) -> None:
+    """Start the worker, or say why not."""
+    try:
+        jobs.analyse(entry.folder)
+    except ValueError as error:
+        st.warning(f"Not started: {error}")
+        return
+    st.rerun()
+
+
+def ending(folder: Path) -> str:
+    """How the last attempt ended, in a sentence; empty where there was none."""
+    notes = jobs.analysis_notes(folder)
+    return {
+        "cancelled": "Cancelled before it was finished: nothing of an analysis is kept.",
+        "killed": "The worker was killed before it was finished: nothing of an analysis is kept, and the run is as it was.",
+        "failed": f"Failed: {notes.get('error', '')}",
+    }.get(notes.get("state", ""), "")
+
+
+@st.fragment(run_every=POLL)
+@state.guarded
+def watch(folder: str) -> None:
+    """Poll until the worker has ended; only this part of the page is drawn again."""
+    place = Path(folder)
+    if not jobs.read_entry(place).analysing:
+        st.rerun()
+    notes = jobs.analysis_notes(place)
+    done = (notes.get("index") or 0) / (notes.get("total") or 1)
+    st.progress(min(max(done, 0.0), 1.0), text=f"Analysing this run: {notes.get('name', '')}")
+    stopping = (place / "cancel").exists()
+    st.button("Cancelling…" if stopping else "Cancel", key="cancel-analysis", icon=":material/stop:", disabled=stopping,
+              on_click=jobs.cancel, args=(place,), help="Stops after the current step. The run stays as it is.")  # fmt: skip
+    st.caption("You can reload or close this page: the analysis goes on, and this address finds it again.")

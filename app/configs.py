@@ -1,0 +1,99 @@
+"""The configs that the picks of the form make. No Streamlit, and no torch before they are made."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from retrofit_app.presets import Picks
+
+#: What a scale multiplies; the suffixes are those of the library's presets.
+CNN_WIDTHS, MLP_WIDTH = (16, 32, 32), 256
+SUFFIXES = {"0.5": "-half", "1": "", "2": "-double"}
+
+
+def architecture(arch: str, scale: str, inputs: int, classes: int) -> str:
+    """What `retrofit train --arch` takes for an architecture at a scale of its widths.
+
+    Args:
+        inputs: values in an image.
+    Raises:
+        ValueError: this architecture comes in one width only.
+    """
+    if scale == "1":
+        return arch
+    if arch == "cnn":
+        return json.dumps({"architecture": "cnn", "widths": [round(float(scale) * width) for width in CNN_WIDTHS]})
+    if arch == "mlp":
+        return json.dumps({"architecture": "mlp", "sizes": [inputs, round(float(scale) * MLP_WIDTH), classes]})
+    if arch.startswith("vgg"):
+        return arch + SUFFIXES[scale]
+    raise ValueError(f"{arch} comes in normal width only. Take cnn, mlp or a vgg for other widths.")
+
+
+def training(picks: Picks, inputs: int, classes: int) -> Any:
+    """The `TrainConfig` of the parents, or None where none are trained.
+
+    Raises:
+        ValueError: what is asked cannot be trained.
+    """
+    if picks.networks != "train":
+        return None
+    from retrofit_core.training.parents import TrainConfig
+
+    twins = picks.split == "twins"
+    if twins and picks.parents < 2:
+        raise ValueError("twins are at least two networks: set the number of networks to 2 or more.")
+    drawn: dict[str, Any] = {"ratio": picks.ratio} if picks.split == "dirichlet" else {}
+    archs = [architecture(picks.arch, scale, inputs, classes) for scale in picks.scales()]
+    if twins and len(set(archs)) > 1:
+        raise ValueError("twins have the same widths: set all networks to one width.")
+    return TrainConfig(
+        data=picks.data, arch=tuple(archs[:1] if len(set(archs)) == 1 else archs), parts=picks.parents, twins=twins,
+        split="full" if twins else picks.split, recipe=picks.recipe, epochs=picks.epochs or None, seed=picks.split_seed,
+        **_pixels(picks), **drawn,
+    )  # fmt: skip
+
+
+def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
+    """The `RunConfig` of the fusion, with everything that the pictures need.
+
+    Args:
+        parents: what `training` returned.
+    Raises:
+        ValueError: what is asked makes no sense.
+    """
+    from retrofit_core.runs import RunConfig
+
+    chosen = {"method": picks.method, "importance": picks.importance, "samples": picks.samples,
+              "seed": picks.fusion_seed, "preset": picks.settings, "evaluate": True, "analyse": True}  # fmt: skip
+    if picks.networks == "shipped":
+        from retrofit_app import bundle
+
+        config = bundle.config(picks.method)
+        return replace(config, **chosen)
+    if picks.networks == "own":
+        return _fusion_of_files(picks, chosen)
+    target = None if picks.fused == "first" else architecture(picks.arch, picks.fused, inputs, classes)
+    folder = f"parents-{parents.key()}"
+    models = tuple(f"{folder}/parent-{index}.safetensors" for index in range(picks.parents))
+    return RunConfig(
+        models=models, data=picks.data, splits=f"{folder}/splits.json", target=target, **_pixels(picks), **chosen
+    )
+
+
+def _pixels(picks: Picks) -> dict[str, Any]:
+    """How the images are read, where that was said."""
+    return {"mean": picks.mean or None, "std": picks.std or None, "size": picks.size or None}
+
+
+def _fusion_of_files(picks: Picks, chosen: dict[str, Any]) -> Any:
+    from retrofit_core.runs import RunConfig
+
+    if not picks.files:
+        raise ValueError("name or upload at least one checkpoint: two or more to fuse, one to compress.")
+    rows = {"splits": picks.rows} if picks.rows else {"fusion_from": "iid"}
+    if not picks.rows and picks.importance != "uniform":
+        rows["importance_data"] = "fusion"
+    return RunConfig(
+        models=picks.files, data=picks.data, target=picks.target or None, **_pixels(picks), **rows, **chosen
+    )

@@ -1,0 +1,61 @@
+"""What a step draws from, and how it asks for a picture."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+from retrofit_app import jobs, level_data, show
+from retrofit_app.figures import Neurons, Palette, Picture, title
+
+
+@dataclass(frozen=True)
+class View:
+    """What the steps draw from."""
+
+    entry: jobs.Entry
+    palette: Palette
+    index: int
+    report: Any
+    """`LevelReport`"""
+    own: Any
+    """`LevelAnalysis`, or None"""
+    scores: list[str]
+    without: dict[str, str]
+    """Scores that could not be computed, with the reason"""
+
+    @property
+    def parents(self) -> list[str]:
+        """Names of the parents."""
+        return [f"network {chr(65 + parent % 26)}" for parent in range(len(self.report.widths))]
+
+    def chart(
+        self, key: str, heading: str, table: Any, *, kind: str | None = None, below: str | None = None, **options: Any
+    ) -> None:
+        """One of level_data's pictures."""
+        selection = {name: options.pop(name) for name in ("on_select", "selection_mode") if name in options}
+
+        def draw(colours: Palette) -> Picture:
+            return level_data.picture(self.entry, kind or key, colours, self.index, **options)
+
+        show.chart(key, draw, self.palette, table, self.entry, heading=heading, below=below, **selection)
+
+    def grouping(self, score: str | None = None, seed: int | None = None) -> Neurons:
+        """The neurons as a score's grouping sees them; by default as the chosen one does."""
+        return level_data.seen(self.entry, self.index, *self.chosen(score, seed))
+
+    def neurons(self, score: str | None = None, seed: int | None = None) -> pd.DataFrame:
+        """One row per neuron, as a score groups them; by default the chosen one."""
+        return level_data.neuron_table(self.entry, self.index, *self.chosen(score, seed))
+
+    def chosen(self, score: str | None = None, seed: int | None = None) -> tuple[str | None, int]:
+        """A score and a seed; by default those of the controls. Without an analysis there is only the run's own."""
+        if self.own is None:
+            return None, 0
+        return score or st.session_state.score, int(st.session_state.seed) if seed is None else seed
+
+    def missing(self) -> None:
+        """Scores that could not be computed, with the reason."""
+        for score, reason in self.without.items():
+            if score != "accuracy":
+                st.caption(f"{title(score)} is missing: {reason}")

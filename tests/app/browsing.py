@@ -1,0 +1,75 @@
+"""What the browser tests wait for and look at. Nothing here sleeps: they wait until the page says something."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from retrofit_app import jobs
+
+PATIENCE = 120_000  # ms; a shared machine may be slow
+#: A fusion of the shipped pair that takes long enough to be watched.
+LONG = "preset=shipped&method=KF-Gradient&samples=150"
+FIGURES = "[data-testid=stPlotlyChart] [role=figure], [data-testid=stPlotlyChart][role=figure]"
+
+
+def at_rest(page: Any) -> None:
+    """The server has sent everything that belongs to the last click."""
+    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+
+
+def settled(page: Any) -> None:
+    """The first page is whole: its last heading stands."""
+    page.get_by_role("heading", name="Your runs").wait_for()
+    at_rest(page)
+
+
+def shown(page: Any, level: str) -> None:
+    """The three cluster pictures are those of a level, and drawn."""
+    page.wait_for_function(
+        """level => {
+            const found = [...document.querySelectorAll(`[aria-label^="Scatter plot of the neurons of level ${level} on"]`)];
+            return found.length === 3 && found.every(one => one.querySelector('.main-svg .point, .main-svg .points path')
+                || one.closest('[data-testid=stPlotlyChart]').querySelector('.main-svg .points path'));
+        }""",
+        arg=level,
+    )  # fmt: skip
+    at_rest(page)
+
+
+def start(page: Any, seed: int) -> str:
+    """Start the long fusion from the form and return the run's name."""
+    page.goto(f"{page.base}/?{LONG}&fusion-seed={seed}")
+    settled(page)
+    page.get_by_role("button", name="Start", exact=True).or_(page.get_by_role("button", name="Open that run")).click()
+    page.wait_for_url("**run=*")
+    return page.url.partition("run=")[2].partition("&")[0]
+
+
+def does_not_scroll_sideways(page: Any) -> bool:
+    """Neither the page nor the parts of it that could scroll on their own."""
+    return page.evaluate(
+        "['html', '[data-testid=stMain]', '[data-testid=stMainBlockContainer]']"
+        ".map(name => document.querySelector(name)).every(one => one.scrollWidth <= one.clientWidth)"
+    )
+
+
+def words_of_figures(page: Any) -> list[str]:
+    """The text that stands for each Plotly figure; every figure has one."""
+    figures = page.locator(FIGURES)
+    words = [figures.nth(index).get_attribute("aria-label") or "" for index in range(figures.count())]
+    assert len(words) == page.locator(".js-plotly-plot").count()
+    return words
+
+
+def end_workers(folder: Path) -> None:
+    """End what a test left at work: workers outlive page and server."""
+    for entry in jobs.entries(folder)[0]:
+        if not entry.shipped and entry.active:
+            os.kill(worker(entry.folder), signal.SIGKILL)
+
+
+def worker(run: Path) -> int:
+    """The process that writes a run."""
+    return json.loads((run / "worker.json").read_text())["pid"]
