@@ -87,8 +87,9 @@ st.set_page_config(page_title=page.title, page_icon=str(HERE / "static" / "favic
 # Streamlit leaves 6 rem above and 5 rem beside the content, half of a projector's first screen; and a row of choices that
 # does not fit on a phone is cut off.
 st.html("""<style>
-.stMainBlockContainer{padding:3rem clamp(1rem,3vw,3rem) 4rem;max-width:1180px}
-@media(min-width:900px){.stMainBlockContainer{padding-top:1.6rem}}
+.stMainBlockContainer{padding:3.6rem clamp(1rem,3vw,3rem) 4rem;max-width:1180px}
+@media(min-width:900px){.stMainBlockContainer{padding-top:1.6rem} .stAppHeader{background:transparent;pointer-events:none}
+.stAppHeader button{pointer-events:auto}}
 .st-key-heading h1{font-size:1.9rem;padding:0}
 @media(max-width:700px){.stButtonGroup [role=radiogroup]{flex-wrap:wrap}}
 </style>""")

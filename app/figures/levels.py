@@ -68,7 +68,7 @@ def knowledge_strip(table: Any, accuracy: Sequence[float], palette: Palette, cho
         worst = int(drops.argmin())
         labelled = {0, worst, len(after) - 1} if len(after) > MANY else set(range(len(after)))
         figure.add_scatter(
-            x=names, y=after, yaxis="y2", mode="lines+markers+text", name="accuracy after the level",
+            x=names, y=after, yaxis="y2", mode="lines+markers+text", name="accuracy",
             text=[number(value) if index in labelled else "" for index, value in enumerate(after)],
             textposition="bottom center", textfont={"color": palette.ink, "size": TEXT}, cliponaxis=False,
             line={"color": palette.ink, "width": 2}, marker={"size": 8, "color": palette.ink},

@@ -69,8 +69,9 @@ def score_histogram(seen: Neurons, score: str, palette: Palette) -> Picture:
         ranked = np.sort(weights)[::-1]
         half = int(np.searchsorted(np.cumsum(ranked), 0.5 * ranked.sum())) + 1
         faint = int((weights < FAINT).sum())
+        idle = f"{faint} carry" if faint else "none carries"
         finding = (
-            f"{score} importance: {half} of {len(weights)} neurons carry half of it; {faint} carry next to nothing; "
+            f"{score} importance: {half} of {len(weights)} neurons carry half of it; {idle} next to nothing; "
             f"the strongest counts {number(float(ranked[0]))} × the mean."
         )
     return multiples(weights, seen.parents, palette, "importance", finding)
@@ -84,9 +85,11 @@ def activity_histogram(energy: np.ndarray, parents: np.ndarray, palette: Palette
     """
     relative = energy / max(float(energy.mean()), 1e-300)
     dead = int((relative < 1e-6).sum())
+    faint = int((relative < FAINT).sum())
+    who = f"{faint} of {len(energy)} neurons hardly respond" if faint else f"All {len(energy)} neurons respond"
     finding = (
-        f"{int((relative < FAINT).sum())} of {len(energy)} neurons hardly respond to the fusion samples"
-        f"{f', {dead} of them not at all' if dead else ''}; the strongest has {number(float(relative.max()))} × the mean energy."
+        f"{who} to the fusion samples{f', {dead} of them not at all' if dead else ''}; the strongest has "
+        f"{number(float(relative.max()))} × the mean energy."
     )
     return multiples(relative, parents, palette, "energy", finding)
 
@@ -101,7 +104,7 @@ def kept_histogram(kept: np.ndarray, parents: np.ndarray, palette: Palette) -> P
     lost = int((kept < 0.1).sum())
     finding = (
         f"On average this much of a neuron's variance is kept: {words}. "
-        f"{lost} of {len(kept)} neurons keep less than a tenth."
+        f"{f'{lost} of {len(kept)} neurons keep' if lost else 'No neuron keeps'} less than a tenth."
     )
     return Picture(figure, f"Histogram of R² by parent. {finding}", finding)
 

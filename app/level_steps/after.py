@@ -77,10 +77,11 @@ def fit(view: View) -> None:
                 "**What is left?** Closed form, no curve",
                 lambda: residual_table(report),
             )
-        if view.own is not None:
-            detail(view)
     with right:
         plane(view)
+    if view.own is not None:
+        with right if report.curve else left:  # the shorter one
+            detail(view)
 
 
 def residual_table(report: Any) -> pd.DataFrame:

@@ -77,7 +77,9 @@ def squares(view: View) -> None:
     columns = st.columns(len(shown), gap="small") if len(shown) > 1 else [st.columns([1, 1])[0]]
     for place, (column, (score, seed)) in enumerate(zip(columns, shown, strict=True)):
         found = view.grouping(score, seed)
-        heading = f"**{title(score)}**" + (f", seed {seed}" if st.session_state.get("pair") else "")
+        heading = f"**{title(score)}**"
+        if len({name for name, _ in shown}) < len(shown):  # twice the same score
+            heading += f", {'other ' if seed else 'the run’s '}seed" + (f" {seed}" if seed else "")
         if place and (index := agreement_of(view, shown[0], (score, seed))) is not None:
             heading += f" · ARI {figures.number(index, 2)}"
         words = f"densest {int(found.counts.max())} · alone {int((found.counts == 1).sum())}"

@@ -132,9 +132,11 @@ def one_cluster(view: View) -> None:
     if len(view.scores) < 2:
         show.why("There is no other score to follow it to.")
         return
-    table = flow_table(view, rows)
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
+        st.markdown("**Where they are under the other scores**", width="stretch")
+        show.data("members", lambda: members_table(view, rows), view.entry)
     st.dataframe(
-        table, hide_index=True, alt="Where the members of the cluster are under the other scores.",
+        flow_table(view, rows), hide_index=True, alt="Where the members of the cluster are under the other scores.",
         column_config={
             "under": st.column_config.TextColumn("under", help="The score that groups the same neurons."),
             "most go to": st.column_config.NumberColumn("most go to", help="The cluster that holds most of them there."),
@@ -144,7 +146,6 @@ def one_cluster(view: View) -> None:
             "spread over": st.column_config.NumberColumn("spread over", help="Clusters among which the members are there."),
         },
     )  # fmt: skip
-    show.data("flow", lambda: members_table(view, rows), view.entry)
 
 
 def flow_table(view: View, rows: list[int]) -> pd.DataFrame:

@@ -142,7 +142,7 @@ def stepper(known: Overview, names: Sequence[str], index: int) -> None:
                 help=f"Go to the {to} level" + (f" (key {KEYS[to]})." if st.session_state.shortcuts else "."),
             )  # fmt: skip
         st.selectbox(
-            "Level", names, key="level", on_change=state.changed, args=("level",), width=200,
+            "Level", names, key="level", on_change=state.changed, args=("level",), width=170,
             format_func=lambda name: f"{names.index(name) + 1} of {len(names)} · {name}",
             help="From the input up. Each level is one layer with the functions without weights before it.",
         )  # fmt: skip

@@ -165,12 +165,13 @@ def test_every_closer_look_can_be_shown(record, panel):
 def test_two_groupings_stand_side_by_side_with_their_index(record):
     page = open_page(run="analysed", level="features.0", pair="uniform-conductance")
     assert clean(page) and page.selectbox(key="pair").value == "uniform-conductance"
-    headings = [element.value for element in page.markdown if ", seed 0" in element.value]
+    headings = [text for text in (element.value for element in page.markdown)
+                if text.startswith(("**Uniform**", "**Conductance**"))]  # fmt: skip
     labels = state.record(jobs.read_entry(record)).analysis.levels[0].labels
     index = adjusted_rand_score(labels["uniform"][0], labels["conductance"][0])
     assert len(headings) == 2 and f"ARI {figures.number(index, 2)}" in headings[1]
     seeds = open_page(run="analysed", level="features.0", pair="uniform-uniform")
-    assert "**Uniform**, seed 0" in words(seeds) and "**Uniform**, seed 1" in words(seeds)
+    assert "**Uniform**, the run’s seed" in words(seeds) and "**Uniform**, other seed 1" in words(seeds)
 
 
 def test_a_cluster_is_followed_to_the_other_scores(record):
