@@ -48,6 +48,8 @@ def plan(picks: Picks) -> Plan:
     except ValueError as error:
         text = str(error).replace(f"{jobs.runs_folder()}/", "").replace(str(Path.home()), "~")
         return replace(found, refusal=text)
+    except OSError as error:  # a path that no file system takes, or that may not be read
+        return replace(found, refusal=f"a file or folder that is named above cannot be read ({error.strerror}).")
 
 
 def _counts(picks: Picks, training: Any) -> tuple[tuple[int, ...], ...]:

@@ -114,7 +114,8 @@ def _take(progress: Progress, event: dict[str, Any], since: float) -> None:
     elif progress.stage in ("start", "before", "levels") and name in PHASES:
         if progress.stage != "levels":
             _enter(progress, "before", now, 0.0)
-        progress.detail = PHASES[name]
+        parts = f", part {event['index'] + 1} of {event['total']}" if kind == "step" and event.get("total") else ""
+        progress.detail = PHASES[name] + parts
 
 
 def _train(progress: Progress, event: dict[str, Any], now: float) -> None:

@@ -50,7 +50,7 @@ def served(runs: Path) -> Iterator[str]:
 
 def settle(page: Page) -> None:
     """Wait until the last picture of the page is drawn."""
-    page.get_by_text("PCA hides").first.wait_for()
+    page.locator("[aria-label^='Scatter plot of the neurons']").nth(1).wait_for()
     page.wait_for_function(
         "(found => found.length >= 4 && found.every(one => one.querySelector('.main-svg')))"
         "([...document.querySelectorAll('.js-plotly-plot')])"
@@ -71,7 +71,7 @@ def main() -> None:
             for window, (width, height) in WINDOWS.items():
                 for scheme in ("light", "dark"):
                     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
-                    page.set_default_timeout(60_000)
+                    page.set_default_timeout(120_000)
                     page.goto(address + place)
                     settle(page)
                     image = IMAGES / f"{name}-{window}-{scheme}.png"

@@ -6,7 +6,7 @@ import shutil
 import time
 
 import pytest
-from retrofit_app import bundle, configs, figures, jobs, presets
+from retrofit_app import bundle, configs, figures, jobs, presets, sources
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
@@ -137,6 +137,15 @@ def test_what_cannot_work_is_refused_before_the_start(address, says):
     found = next(error.value for error in page.error if error.value.startswith("This cannot be started"))
     assert all(part in found for part in says), found
     assert button(page, "start").disabled and str(jobs.runs_folder()) not in found
+
+
+def test_a_path_that_no_file_system_takes_is_refused(monkeypatch):
+    def facts(picks):
+        raise OSError(36, "File name too long")
+
+    monkeypatch.setattr(sources, "facts", facts)
+    page = open_page(preset="own")
+    assert "cannot be read (File name too long)" in errors(page) and "could not be shown" not in errors(page)
 
 
 def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sleeper):

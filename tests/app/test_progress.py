@@ -71,6 +71,16 @@ def test_an_earlier_attempt_does_not_speed_up_the_clock(tmp_path):
     assert known.left(5004.0) == pytest.approx(12)
 
 
+def test_long_steps_before_the_first_level_are_counted(tmp_path):
+    write(
+        tmp_path,
+        {"kind": "phase", "name": "importance"},
+        {"kind": "step", "name": "conductance", "index": 2, "total": 7},
+    )
+    known = progress.follow(tmp_path, progress.Progress())
+    assert "conductance), part 3 of 7" in progress.sentence(known, "AB", 1.0, 0.0)
+
+
 def test_levels_that_are_finished_come_with_their_errors():
     rows = progress.finished_levels(jobs.BUNDLED / "kf-linear")
     assert len(rows) == 4 and all(0 <= row["grouping"] < 100 for row in rows)
