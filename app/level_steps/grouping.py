@@ -32,6 +32,13 @@ def grouping(view: View) -> None:
     st.session_state.setdefault("whole", False)
     squares(view)
     st.html(figures.cluster_key(view.parents, sum(report.widths), view.palette))
+    hidden = percent(max(0.0, 100 * (1 - float(report.explained[:2].sum()))))
+    st.caption(
+        f"The plane hides {hidden} of the variance, so neurons of one cluster may look far apart, and neurons that look close "
+        "may differ.",
+        help="Every picture of this level has the same axes: the first two principal components of the neurons' outputs on "
+        "the fusion samples, computed for this level alone.",
+    )
     controls(view)
     panels.show_picked(view)
     panels.panel(view)
