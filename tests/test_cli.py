@@ -150,9 +150,17 @@ def test_help_teaches(name, capsys):
         assert "Example:" in shown
 
 
+def begun(*words, cwd):
+    """A command that hears Ctrl-C also where whoever runs the tests ignores it, as shells do for jobs in the background."""
+    hearing = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = f"{hearing}; import runpy; runpy.run_module('retrofit_core', run_name='__main__', alter_sys=True)"
+    return subprocess.Popen([sys.executable, "-c", program, *map(str, words)], cwd=cwd, env=environment(),
+                            stderr=subprocess.PIPE, text=True)  # fmt: skip
+
+
 def test_control_c_leaves_no_half_written_file_and_the_record_resumes(parents):
     words = fuse_words(parents, "--method", "kf-gradient", "--record", "stopped", "--out", "stopped.safetensors")
-    process = subprocess.Popen(command(*words), cwd=parents, env=environment(), stderr=subprocess.PIPE, text=True)
+    process = begun(*words, cwd=parents)
     deadline = time.time() + 120
     while not (parents / "stopped" / "partial.safetensors").exists():
         assert time.time() < deadline and process.poll() is None
@@ -174,10 +182,7 @@ def test_a_stopped_training_resumes_to_the_same_checkpoints(tmp_path):
     words = ("train", "--epochs", 25, "--seed", 5, "--out")
     for stop, code in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
         state = tmp_path / "stopped" / "unfinished" / "parent-1.safetensors"
-        process = subprocess.Popen(
-            command(*words, "stopped", *(["--resume"] if state.exists() else [])),
-            cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        process = begun(*words, "stopped", *(["--resume"] if state.exists() else []), cwd=tmp_path)
         before = state.stat().st_mtime_ns if state.exists() else 0
         deadline = time.time() + 120
         while not state.exists() or state.stat().st_mtime_ns == before:
