@@ -268,7 +268,7 @@ def _marks(rows: np.ndarray, inside: np.ndarray, shown: np.ndarray, sizes: np.nd
             "symbol": [shape if own else f"{shape}-open" for shape, own in zip(shapes, within, strict=True)],
             "size": [round(size * (1.2 if shape == "cross" else 1), 1)
                      for size, shape in zip(sizes[rows].tolist(), shapes, strict=True)],
-            "color": hues, "opacity": np.where(faint, 0.55, 1).tolist(),
+            "color": hues, "opacity": np.where(faint, palette.alone, 1).tolist(),
             "line": {"color": [outline if own else hue for outline, hue, own in zip(outlines, hues, within, strict=True)],
                      "width": [1 if own else 2 for own in within]},
         },
@@ -356,7 +356,7 @@ def cluster_key(parents: Sequence[str], neurons: int, palette: Palette) -> str:
         f"area: importance ÷ mean{dots}",
         f"<span style='{swatch}background:{palette.ink}'></span>densest cluster, lines to its centroid "
         f"<span style='color:{palette.hues[5]};font-weight:700'>+</span>",
-        f"<span style='{swatch}background:{palette.grey};opacity:.6'></span>alone",
+        f"<span style='{swatch}background:{palette.grey};opacity:{palette.alone}'></span>alone",
         "other colours only tell neighbouring clusters apart",
     ]
     words = "".join(

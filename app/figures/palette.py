@@ -28,6 +28,8 @@ class Palette:
     """Singletons, and networks that are not the subject"""
     outline: str
     hues: tuple[str, ...]
+    alone: float
+    """Opacity of singletons: less than 1 only where their outline keeps them visible"""
 
     @property
     def grouping(self) -> str:
@@ -40,9 +42,9 @@ class Palette:
 
 LIGHT = Palette(
     "#FFFFFF", "#111111", "#595955", "#0B6E6E", "#D9D9D4", "#8A8A85", "#3A3A38",
-    ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"),
+    ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"), 0.55,
 )  # fmt: skip
 DARK = Palette(
     "#161614", "#F2F2F0", "#A9A9A4", "#4FC3BF", "#3A3A37", "#6F6F6C", "#0B0B0A",
-    ("#4BA3E3", "#F0B429", "#2CC295", "#E79BC4", "#8CD3FF", "#FF8A4C"),
+    ("#4BA3E3", "#F0B429", "#2CC295", "#E79BC4", "#8CD3FF", "#FF8A4C"), 1.0,
 )  # fmt: skip
