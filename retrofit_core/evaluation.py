@@ -11,6 +11,7 @@ from retrofit_core import device as devices
 from retrofit_core.data import Images
 from retrofit_core.monitor import Monitor
 from retrofit_core.registry import find
+from retrofit_core.training_flags import evaluating
 
 BINS = 15  # of confidence in the calibration error, as in Guo et al. 2017
 
@@ -67,18 +68,11 @@ def scores(
     if not len(rows):
         raise ValueError(f"nothing to evaluate: no rows of data set {images.name!r} are given.")
     device = devices.of(model) if isinstance(model, nn.Module) else torch.device("cpu")
-    was_training = isinstance(model, nn.Module) and model.training
-    try:
-        if isinstance(model, nn.Module):
-            model.eval()
-        with torch.inference_mode():
-            outputs = [
-                _outputs(model, images, chunk, device)
-                for chunk in (monitor or Monitor()).each("evaluate", rows.split(batch))
-            ]
-    finally:
-        if isinstance(model, nn.Module):
-            model.train(was_training)
+    with evaluating(*[model] if isinstance(model, nn.Module) else []), torch.inference_mode():
+        outputs = [
+            _outputs(model, images, chunk, device)
+            for chunk in (monitor or Monitor()).each("evaluate", rows.split(batch))
+        ]
     # Outside inference mode: the caller may want to differentiate through what follows.
     return torch.cat(outputs).clone()
 

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from . import device as devices
 from .batchnorm import reestimate
 from .eligibility import Plan, check
-from .evaluating import keeps_training_flags
 from .fit import gradient, mapped_weights, ridge
 from .fit.mapping import is_channel_major
 from .fit.ridge import write_weights
@@ -30,6 +29,7 @@ from .moments import (
 from .monitor import Monitor
 from .results import FusionResult, LevelReport
 from .settings import GRADIENT_OPTIONS, resolve
+from .training_flags import keeps_training_flags
 from .walk import Walk, as_tensors, parents_data
 
 HEADS = ("scores", "mean", "shares")

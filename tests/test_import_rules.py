@@ -10,7 +10,7 @@ import pytest
 CORE = Path(__file__).parents[1] / "retrofit_core"
 #: A file imports only files with a lower number, or of its own folder.
 LAYERS = {
-    "registry": 0, "monitor": 0, "device": 0, "evaluating": 0,
+    "registry": 0, "monitor": 0, "device": 0, "training_flags": 0,
     "levels": 1, "batchnorm": 1, "moments": 1, "lags": 1, "data": 1, "architectures": 1,
     "grouping": 2, "importance": 2, "walk": 2, "symmetry": 2,
     "fit": 3, "evaluation": 3, "checkpoints": 3,

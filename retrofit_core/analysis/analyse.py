@@ -11,7 +11,6 @@ from .. import device as devices
 from ..data import Images
 from ..data.sampling import balanced
 from ..eligibility import Plan, check
-from ..evaluating import keeps_training_flags
 from ..fit.mapping import is_channel_major
 from ..fusion import parents_scores, parents_weights
 from ..grouping import GROUPINGS, averaging_matrix, same_index
@@ -19,6 +18,7 @@ from ..importance import IMPORTANCE
 from ..moments import Moments, Rows, product_dtype, solve
 from ..monitor import Event, Monitor
 from ..results import FusionResult, LevelReport
+from ..training_flags import keeps_training_flags
 from ..walk import Walk, as_tensors
 from .accuracy import accuracy_by_level
 from .groups import agreement, regrouped

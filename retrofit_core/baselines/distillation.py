@@ -13,9 +13,9 @@ from .. import device as devices
 from ..architectures import build
 from ..batchnorm import BATCHNORMS
 from ..eligibility import check_inputs, on_device
-from ..evaluating import keeps_training_flags
 from ..monitor import Monitor
 from ..results import FusionResult
+from ..training_flags import keeps_training_flags
 from ..walk import as_tensors
 
 LOSSES = ("kl", "mse")

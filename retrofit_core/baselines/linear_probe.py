@@ -11,11 +11,11 @@ from torch.nn import functional as F
 
 from .. import device as devices
 from ..eligibility import check_inputs
-from ..evaluating import keeps_training_flags
 from ..levels import rows
 from ..moments import Rows, ridge_strength, solve
 from ..monitor import Monitor
 from ..results import FusionResult
+from ..training_flags import keeps_training_flags
 from ..walk import as_tensors
 from .distillation import BATCH, check_training, descend, logits_of
 from .layersums import inputs_of

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from ..device import Stopwatch, of
-from ..evaluating import keeps_training_flags
 from ..grouping import kmeans
 from ..monitor import Monitor
 from ..results import FusionResult, LevelReport
 from ..symmetry import Group, group_sums, mapped, tensors
+from ..training_flags import keeps_training_flags
 from .aligned import Aligning, check_widths, lines_of, prepare, report
 
 MODES = ("activations", "weights")

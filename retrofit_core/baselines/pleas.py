@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from ..architectures import build, recognise
 from ..device import Stopwatch, of
-from ..evaluating import keeps_training_flags
 from ..levels import rows
 from ..moments import Moments, product_dtype, ridge_strength, solve
 from ..monitor import Monitor
 from ..results import FusionResult, LevelReport
 from ..symmetry import group_sums, neuron_groups, tensors
+from ..training_flags import keeps_training_flags
 from .aligned import Aligning, prepare, report
 from .layersums import BATCH, Affine, LayerSums, affine_layers, inputs_of
 from .zipit import corrected, write_combined

@@ -8,11 +8,11 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
 from ..device import Stopwatch, of
-from ..evaluating import keeps_training_flags
 from ..grouping import pairwise_costs
 from ..monitor import Monitor
 from ..results import FusionResult, LevelReport
 from ..symmetry import Group, Sums, group_sums, tensors
+from ..training_flags import keeps_training_flags
 from .aligned import Aligning, lines_of, prepare, report
 from .otfusion import incoming
 

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from .. import device as devices
 from ..eligibility import check_inputs, on_device
-from ..evaluating import keeps_training_flags
 from ..monitor import Monitor
 from ..results import FusionResult
+from ..training_flags import keeps_training_flags
 from ..walk import as_tensors, parents_data
 from .averaging import average
 from .layersums import BATCH, LayerSums, affine_layers, inputs_of

@@ -15,10 +15,10 @@ from torch import Tensor, fx, nn
 
 from .. import device as devices
 from ..batchnorm import BATCHNORMS
-from ..evaluating import evaluating
 from ..levels.tracing import trace
 from ..monitor import Monitor
 from ..symmetry import Group, Place, mapped, neuron_groups, tensors
+from ..training_flags import evaluating
 from ..walk import as_tensors
 
 AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, fx, nn
 
 from ..device import Stopwatch, of
-from ..evaluating import keeps_training_flags
 from ..evaluation import COMBINATIONS, Ensemble
 from ..levels import Level, partition
 from ..levels.cuts import choose_cuts
@@ -24,6 +23,7 @@ from ..registry import find
 from ..results import FusionResult, LevelReport
 from ..symmetry import Group, Sums, group_sums, mapped, tensors
 from ..symmetry.rules import Rules
+from ..training_flags import keeps_training_flags
 from .aligned import Aligning, check_widths, prepare, report
 from .repair import has_norms, mapped_goals, rescale, reset
 

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from ..evaluating import evaluating
 from ..levels.kinds import TRANSPARENT, is_activation, is_sum
 from ..levels.tracing import record_values, trace
+from ..training_flags import evaluating
 from .ids import FIXED
 from .rules import Rules, Seen, varying_axes
 
