@@ -5,11 +5,11 @@ from typing import Any
 
 import streamlit as st
 from retrofit_app import copies, fuse_plan, jobs, own_files, presets, sources, state
+from retrofit_app.figures import letter
 from retrofit_app.figures.split import split_strip, split_words
 from retrofit_app.fuse_fields import HELP, KEY, changed, number, select, to_address
 from retrofit_app.presets import PRESETS, Picks
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MOST_WIDTHS = 4  # that stand in the form itself
 SCALED = ("cnn", "mlp", "vgg11", "vgg13", "vgg16")
 
@@ -26,7 +26,7 @@ def form() -> None:
     st.markdown("**Networks**")
     networks(picks)
     plan = fuse_plan.plan(picks)
-    preview(picks, plan)
+    preview(plan)
     st.markdown("**Fusion**")
     fusion(picks)
     start(plan)
@@ -139,15 +139,15 @@ def _width(index: int, picks: Picks) -> None:
         scales = [*now.scales()[:index], st.session_state[key], *now.scales()[index + 1 :]]
         to_address(preset, replace(now, widths=() if set(scales) == {"1"} else tuple(scales)))
 
-    st.selectbox(f"Width of {LETTERS[index]}", list(presets.SCALES), key=key, on_change=write, help=HELP["widths"],
+    st.selectbox(f"Width of {letter(index)}", list(presets.SCALES), key=key, on_change=write, help=HELP["widths"],
                  format_func=presets.SCALES.__getitem__)  # fmt: skip
 
 
-def preview(picks: Picks, plan: fuse_plan.Plan) -> None:
+def preview(plan: fuse_plan.Plan) -> None:
     """Who gets which classes, from the split function and the seed themselves; and what is known of each network."""
     notes = plan.notes
     if plan.counts and plan.classes:
-        names = [f"network {LETTERS[index]}" for index in range(len(plan.counts))]
+        names = [f"network {letter(index)}" for index in range(len(plan.counts))]
         st.html(split_strip(plan.counts, plan.classes, names, state.palette()))
         notes = (split_words(plan.counts, plan.classes, names), *notes)
     if notes:

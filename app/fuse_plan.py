@@ -6,10 +6,9 @@ from typing import Any
 
 import streamlit as st
 from retrofit_app import configs, jobs, sources
-from retrofit_app.figures import listing, percent
+from retrofit_app.figures import letter, listing, percent
 from retrofit_app.presets import Picks
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MEBI, GIBI = 2**20, 2**30
 
 
@@ -101,7 +100,7 @@ def _network_words(picks: Picks, training: Any) -> list[str]:
     """Accuracy and shape of networks that exist already."""
     if picks.networks == "shipped":
         networks = jobs.read_entry(jobs.BUNDLED / "kf-linear", shipped=True).metrics["networks"]
-        each = [f"{LETTERS[index]} gets {percent(networks[f'parent {index}']['accuracy'])}" for index in range(2)]
+        each = [f"{letter(index)} gets {percent(networks[f'parent {index}']['accuracy'])}" for index in range(2)]
         return [f"On the test images {listing(each)}. Both are cnn with 16, 32 and 32 channels."]
     if picks.networks == "own":
         return [_checkpoint_words(index, name) for index, name in enumerate(picks.files)]
@@ -115,7 +114,7 @@ def _network_words(picks: Picks, training: Any) -> list[str]:
 def _checkpoint_words(index: int, name: str) -> str:
     found = sources.described(name)
     words = [
-        f"{LETTERS[index]}, {found.name}: {found.architecture} ({found.widths})",
+        f"{letter(index)}, {found.name}: {found.architecture} ({found.widths})",
         f"{found.parameters:,} parameters",
     ]
     if found.counts:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 from retrofit_app import fuse_form, jobs, progress, state
+from retrofit_app.figures import LETTERS, letter
 from retrofit_app.figures.split import split_strip, split_words
 
-LETTERS = fuse_form.LETTERS
 POLL = 0.6  # seconds
 
 
@@ -55,7 +55,7 @@ def who_gets_what(entry: jobs.Entry) -> None:
         return
     st.markdown("**Who was trained on what**")
     classes = entry.metrics.get("classes") or [str(index) for index in range(len(counts[0]))]
-    names = [f"network {LETTERS[index % 26]}" for index in range(len(counts))]
+    names = [f"network {letter(index)}" for index in range(len(counts))]
     st.html(split_strip(counts, classes, names, state.palette()))
     st.caption(split_words(counts, classes, names))
 
@@ -89,7 +89,7 @@ def training_table(known: progress.Progress) -> None:
     """A line of losses for each network that is being trained."""
     if not known.training:
         return
-    rows = [{"network": LETTERS[parent % 26], "epochs": len(curve), "loss": f"{curve[-1]:.4f}" if curve else "…",
+    rows = [{"network": letter(parent), "epochs": len(curve), "loss": f"{curve[-1]:.4f}" if curve else "…",
              "course": curve} for parent, curve in sorted(known.training.items())]  # fmt: skip
     st.markdown("**Training**")
     st.dataframe(

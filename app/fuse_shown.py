@@ -9,11 +9,10 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
-from retrofit_app import copies, figures, fuse_form, jobs, level_data, show, state
-from retrofit_app.figures import Network, listing, number, percent
+from retrofit_app import copies, figures, jobs, level_data, show, state
+from retrofit_app.figures import Network, letter, listing, number, percent
 
 HERE = Path(__file__).parent
-LETTERS = fuse_form.LETTERS
 KNOWN = 5.0  # per cent of a class right, above which a network counts as knowing it
 MOST_NAMED = 20  # classes up to which they are listed by name
 MOST_CARDS = 4  # parents whose cards fit beside each other
@@ -52,7 +51,7 @@ def headline(entry: jobs.Entry, palette: figures.Palette) -> None:
     if parents > MOST_CARDS:
         return
     left = [
-        figures.class_card(f"Network {LETTERS[index]}", f"{percent(table['accuracy'])} of the test images",
+        figures.class_card(f"Network {letter(index)}", f"{percent(table['accuracy'])} of the test images",
                            table["per_class"], classes, palette, seen=seen[index])
         for index, table in enumerate(tables)
     ]  # fmt: skip
@@ -189,7 +188,7 @@ def neurons(entry: jobs.Entry, palette: figures.Palette, worst: int) -> None:
             show.chart(f"fuse-clusters-{score}", lambda colours, score=score: level_data.picture(
                 entry, "clusters", colours, worst, **({"score": score} if score else {})), palette,
                 lambda score=score: level_data.neuron_table(entry, worst, score), entry, heading=words)  # fmt: skip
-    parents = [f"network {LETTERS[parent % 26]}" for parent in range(len(entry.config["models"]))]
+    parents = [f"network {letter(parent)}" for parent in range(len(entry.config["models"]))]
     st.html(figures.cluster_key(parents, sum(widths), palette))
 
 
@@ -248,7 +247,7 @@ def accuracies(entry: jobs.Entry, known: list[jobs.Entry], palette: figures.Pale
 def measured(entry: jobs.Entry, known: list[jobs.Entry]) -> list[tuple[Network, dict[str, Any]]]:
     """The rows of the accuracy figures: this run's networks, and the shipped fusions of the same parents."""
     networks = entry.metrics["networks"]
-    rows = [(f"network {LETTERS[index % 26]}", "parent", networks[f"parent {index}"], False)
+    rows = [(f"network {letter(index)}", "parent", networks[f"parent {index}"], False)
             for index in range(len(entry.config["models"]))]  # fmt: skip
     rows.append(("ensemble", "reference", networks["ensemble"], False))
     if "average" in networks:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,6 @@ def overview(entry: jobs.Entry) -> Overview:
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _overview(folder: str, updated: float, sealed: str) -> Overview:
-    from pathlib import Path
-
     place = Path(folder)
     try:
         table = pd.read_parquet(place / "levels.parquet").drop(columns="report", errors="ignore")
@@ -139,7 +138,7 @@ def neuron_table(entry: jobs.Entry, level: int, score: str | None = None, seed: 
     """One row per neuron of the parents; the index is its number among all of them."""
     found, whole = seen(entry, level, score, seed), analysis(entry)
     table = {
-        "neuron": names(found), "network": [chr(65 + parent % 26) for parent in found.parents], "cluster": found.labels,
+        "neuron": names(found), "network": [figures.letter(parent) for parent in found.parents], "cluster": found.labels,
         "members": found.counts[found.labels], "importance × mean": found.weights, "distance": found.distances,
     }  # fmt: skip
     if whole is not None:
@@ -149,7 +148,7 @@ def neuron_table(entry: jobs.Entry, level: int, score: str | None = None, seed: 
 
 def names(found: Neurons) -> list[str]:
     """A3: neuron 3 of network A."""
-    return [f"{chr(65 + parent % 26)}{own}" for parent, own in zip(found.parents, found.own, strict=True)]
+    return [f"{figures.letter(parent)}{own}" for parent, own in zip(found.parents, found.own, strict=True)]
 
 
 def rows_of(found: Neurons, picked: list[tuple[int, int]]) -> list[int]:

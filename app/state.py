@@ -84,21 +84,6 @@ def choice(name: str, options: Sequence[str], default: str, what: str) -> str:
     return sync([option(name, options, default, what)])[name]
 
 
-def written(name: str, default: str) -> Callable[[], None]:
-    """A callback that writes a widget's new value to the URL."""
-
-    def write() -> None:
-        open_in_url(name, st.session_state[name], default)
-
-    return write
-
-
-def open_in_url(name: str, value: str, default: str | None = None) -> None:
-    """Set a URL parameter, or remove it where it has its default; on the next run the widgets follow the address."""
-    field = Field(name, default or "", lambda text: text, name)
-    st.query_params.from_dict(merged(_url(), [field], {} if value == default else {name: value}))
-
-
 def _known() -> dict[str, Field]:
     return st.session_state.setdefault("_fields", {})
 

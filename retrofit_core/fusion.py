@@ -21,13 +21,12 @@ from .moments import (
     Rows,
     Solution,
     approximation_error,
-    grouping_error,
     product_dtype,
     solve,
     unavoidable_error,
 )
 from .monitor import Monitor
-from .results import FusionResult, LevelReport
+from .results import FusionResult, LevelReport, level_report
 from .settings import GRADIENT_OPTIONS, resolve
 from .training_flags import keeps_training_flags
 from .walk import Walk, as_tensors, parents_data
@@ -135,7 +134,8 @@ def fuse(
             fitted = _fit_gradient(level, walk, index, s, A, generator, chosen, weighted_loss, monitor)
         walk.advance(index)  # the fitted level feeds the next one
         widths = tuple(parent[index].width for parent in plan.parents)
-        reports.append(_report(level, widths, sums, s, groups, A, fitted, dict(clock.seconds)))
+        reports.append(level_report(level, widths, sums.rows, sums.zz, s, groups.labels, A, grouping=groups.report,
+                                    seconds=dict(clock.seconds), **fitted))  # fmt: skip
         if on_level is not None:
             on_level(index, reports[-1], {name: p.detach() for name, p in level.module.state_dict().items()})
     for level in plan.fused:
@@ -295,34 +295,6 @@ def _fit_gradient(
     nan = float("nan")
     return {"approximation_error": (totals @ error).item(), "unavoidable_error": nan, "ridge": nan,
             "form": "gradient", "curve": curve}  # fmt: skip
-
-
-def _report(
-    level: Level,
-    widths: tuple[int, ...],
-    sums: Moments | Rows,
-    s: Tensor,
-    groups: Grouping,
-    A: Tensor,
-    fitted: dict[str, Any],
-    seconds: dict[str, float],
-) -> LevelReport:
-    zz = sums.zz
-    return LevelReport(
-        name=level.name,
-        kind=level.kind,
-        widths=widths,
-        width=level.width,
-        rows=sums.rows,
-        scores=s.cpu(),
-        labels=groups.labels.cpu(),
-        gram=zz.float().cpu(),
-        energy=(s @ zz.diagonal()).item(),
-        grouping_error=grouping_error(zz, s, A),
-        grouping=groups.report,
-        seconds=seconds,
-        **fitted,
-    )
 
 
 def _take_over(level: Level, report: LevelReport, weights: dict[str, Tensor]) -> LevelReport:

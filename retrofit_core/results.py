@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from .checkpoints import load_model, save_model
+from .moments import grouping_error
 
 ARRAYS = ("labels", "scores", "gram")
 COMPONENTS = 3
@@ -77,6 +78,26 @@ class LevelReport:
         """Everything but the arrays, as JSON types."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ARRAYS}
         return {**plain, "widths": list(self.widths)}
+
+
+def level_report(
+    place: Any, widths: Sequence[int], rows: int, zz: Tensor, s: Tensor, labels: Tensor, A: Tensor, **facts: Any
+) -> LevelReport:
+    """The report of a level whose parents' neurons were put into groups.
+
+    Args:
+        place: the fused `Level` or neuron group: name, kind and width.
+        zz: (m, m) inner products of the parents' outputs, sums over rows.
+        s: (m,) scores.
+        labels, A: the groups, (m,) and (m, d).
+        facts: the other fields: of the grouping, of the fit, seconds.
+    """
+    weights = s.to(zz)
+    return LevelReport(
+        name=place.name, kind=place.kind, widths=tuple(widths), width=place.width, rows=rows, scores=s.cpu(),
+        labels=labels.cpu(), gram=zz.float().cpu(), energy=(weights @ zz.diagonal()).item(),
+        grouping_error=grouping_error(zz, weights, A), **facts,
+    )  # fmt: skip
 
 
 def principal_components(gram: Tensor, components: int = COMPONENTS) -> tuple[Tensor, Tensor]:

@@ -21,15 +21,16 @@ from .clusters import (
     neurons,
 )
 from .fits import loss_curve, loss_plane, residual_bars
-from .levels import biggest_drop, errors_scatter, knowledge_strip, level_errors, worst_level
+from .levels import biggest_drop, errors_scatter, knowledge_strip, worst_level
 from .palette import CONFIG, DARK, GLYPHS, LIGHT, SHAPES, TEXT, Palette
-from .picture import Picture, listing, number, percent
+from .picture import LETTERS, Picture, letter, listing, number, percent
 from .single import activity_histogram, explained, fit_scatter, kept_histogram, members_words, score_histogram
 
 __all__ = [
     "CONFIG",
     "DARK",
     "GLYPHS",
+    "LETTERS",
     "LIGHT",
     "Network",
     "Neurons",
@@ -57,7 +58,7 @@ __all__ = [
     "flow",
     "kept_histogram",
     "knowledge_strip",
-    "level_errors",
+    "letter",
     "listing",
     "loss_curve",
     "loss_plane",

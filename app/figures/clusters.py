@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from .palette import GLYPHS, SHAPES, TEXT, Palette
-from .picture import Picture, layout, number, unchecked
+from .picture import Picture, layout, letter, number, unchecked
 
 NEIGHBOURS = 8  # of a cluster's centroid, which must not share its hue
 QUANTILE, MARGIN = 0.94, 1.15  # the frame of the cluster picture: a few outliers must not squeeze the rest
@@ -157,7 +157,7 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
         inside: np.ndarray = np.abs(seen.points[rows] - centre).max(axis=1) <= reach
         shape, colour = SHAPES[parent % len(SHAPES)], palette.hues[parent % len(palette.hues)]
         figure.add_scatter(
-            x=shown[rows, 0], y=shown[rows, 1], mode="markers", name=f"network {chr(65 + parent % 26)}",
+            x=shown[rows, 0], y=shown[rows, 1], mode="markers", name=f"network {letter(parent)}",
             customdata=seen.own[rows], hovertemplate="neuron %{customdata}<extra>%{fullData.name}</extra>",
             marker={"symbol": [shape if is_inside else f"{shape}-open" for is_inside in inside.tolist()],
                     "size": mark_size(len(seen.labels)) * 1.15, "color": colour,
@@ -281,7 +281,7 @@ def _marks(rows: np.ndarray, inside: np.ndarray, shown: np.ndarray, sizes: np.nd
 
 def _names(seen: Neurons, rows: np.ndarray) -> list[str]:
     """A3: neuron 3 of network A."""
-    return [f"{chr(65 + parent % 26)}{own}" for parent, own in zip(seen.parents[rows], seen.own[rows], strict=True)]
+    return [f"{letter(parent)}{own}" for parent, own in zip(seen.parents[rows], seen.own[rows], strict=True)]
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:

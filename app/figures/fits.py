@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from .palette import SHAPES, TEXT, Palette
-from .picture import Picture, axis, layout, listing, number, percent, titled
+from .picture import Picture, axis, layout, letter, listing, number, percent, titled
 
 GRID = 61
 CIVIDIS = "Cividis"
@@ -161,7 +161,7 @@ def _lowest(quadratic: Sequence[float]) -> float:
 
 def _who(name: str) -> str:
     """ "parent 0" as the page names it."""
-    return re.sub(r"parent (\d+)", lambda found: f"network {chr(65 + int(found[1]) % 26)}", name)
+    return re.sub(r"parent (\d+)", lambda found: f"network {letter(int(found[1]))}", name)
 
 
 def _loss(share: float) -> str:

@@ -15,34 +15,6 @@ MANY = 16
 NAMED = 5
 
 
-def level_errors(table: Any, palette: Palette, chosen: int | None = None) -> Picture:
-    """Grouping and approximation error of each level, stacked, in per cent of the parents' weighted energy there.
-
-    Args:
-        table: `results.frame(levels)`.
-    """
-    names = [f"{index + 1}" for index in range(len(table))]
-    figure = go.Figure()
-    total = _bars(figure, names, table, palette)
-    figure.add_scatter(
-        x=names, y=total, mode="text", text=[number(value) for value in total], textposition="top center",
-        textfont={"color": palette.ink, "size": TEXT}, showlegend=False, hoverinfo="skip", cliponaxis=False,
-    )  # fmt: skip
-    if chosen is not None:
-        figure.add_shape(type="rect", xref="x", yref="paper", x0=chosen - 0.42, x1=chosen + 0.42, y0=0, y1=1,
-                         line={"color": palette.accent, "width": 2}, fillcolor="rgba(0,0,0,0)")  # fmt: skip
-    figure.update_layout(**layout(palette, height=250), barmode="stack", legend=_legend(palette))
-    figure.update_layout(margin={"l": 4, "r": 4, "t": 40, "b": 40})
-    figure.update_xaxes(title=titled("level"), type="category", **axis(palette), showgrid=False)
-    figure.update_yaxes(
-        range=[0, max(float(total.max()) * 1.22, 1e-9)], ticksuffix=" %", automargin=True, **axis(palette)
-    )
-    finding = worst_level(table)
-    return Picture(
-        figure, f"Stacked bars of grouping and approximation error over {len(table)} levels. {finding}", finding
-    )
-
-
 def knowledge_strip(table: Any, accuracy: Sequence[float], palette: Palette, chosen: int | None = None) -> Picture:
     """Where knowledge is lost: errors of all levels as bars, accuracy after each as a line above them.
 

@@ -8,6 +8,8 @@ import plotly.graph_objects as go
 
 from .palette import FONT, TEXT, Palette
 
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -26,6 +28,11 @@ def number(value: float, digits: int = 1) -> str:
 def percent(value: float) -> str:
     """A number of per cent whose sign does not slip to the next line."""
     return f"{number(value)}\N{NO-BREAK SPACE}%"
+
+
+def letter(parent: int) -> str:
+    """What the workbench calls a parent: A, B, ... (after Z it begins again)."""
+    return LETTERS[parent % len(LETTERS)]
 
 
 def listing(words: Sequence[str]) -> str:

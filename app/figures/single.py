@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from .clusters import Neurons
 from .palette import Palette
-from .picture import Picture, axis, layout, listing, number, percent, titled
+from .picture import Picture, axis, layout, letter, listing, number, percent, titled
 
 #: Below this share of the mean a neuron counts as not used.
 FAINT = 0.01
@@ -22,7 +22,7 @@ def _by_parent(values: np.ndarray, parents: np.ndarray, edges: np.ndarray, names
         own = values[parents == parent]
         bins = np.clip(np.searchsorted(edges, own, side="right") - 1, 0, len(edges) - 2)
         figure.add_bar(
-            x=list(names), y=np.bincount(bins, minlength=len(edges) - 1), name=f"network {chr(65 + parent % 26)}",
+            x=list(names), y=np.bincount(bins, minlength=len(edges) - 1), name=f"network {letter(parent)}",
             marker={"color": palette.hues[parent % len(palette.hues)], "line": {"color": palette.outline, "width": 1},
                     "pattern": {"shape": hatches[parent % len(hatches)], "fillmode": "overlay",
                                 "fgcolor": palette.outline, "size": 6, "solidity": 0.3}},
@@ -100,7 +100,7 @@ def kept_histogram(kept: np.ndarray, parents: np.ndarray, palette: Palette) -> P
     names = ["0", *(f".{low}" for low in range(1, 10))]
     figure = _by_parent(kept, parents, edges, names, palette, "R² from the fused neuron (.9: from .9 to 1)")
     means = [float(kept[parents == parent].mean()) for parent in range(int(parents.max()) + 1)]
-    words = listing([f"network {chr(65 + parent % 26)} {percent(100 * mean)}" for parent, mean in enumerate(means)])
+    words = listing([f"network {letter(parent)} {percent(100 * mean)}" for parent, mean in enumerate(means)])
     lost = int((kept < 0.1).sum())
     finding = (
         f"On average this much of a neuron's variance is kept: {words}. "
@@ -147,7 +147,7 @@ def explained(targets: np.ndarray, outputs: np.ndarray) -> float | None:
 def members_words(seen: Neurons, cluster: int) -> str:
     """Who is in a cluster."""
     rows = np.flatnonzero(seen.labels == cluster)
-    shares = listing([f"{int((seen.parents[rows] == parent).sum())} of network {chr(65 + parent % 26)}"
+    shares = listing([f"{int((seen.parents[rows] == parent).sum())} of network {letter(parent)}"
                       for parent in range(len(seen.widths)) if (seen.parents[rows] == parent).any()])  # fmt: skip
     if not len(rows):
         return f"Cluster {cluster} is empty."

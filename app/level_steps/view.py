@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 from retrofit_app import jobs, level_data, show
-from retrofit_app.figures import Neurons, Palette, Picture, title
+from retrofit_app.figures import Neurons, Palette, Picture, letter, title
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class View:
     @property
     def parents(self) -> list[str]:
         """Names of the parents."""
-        return [f"network {chr(65 + parent % 26)}" for parent in range(len(self.report.widths))]
+        return [f"network {letter(parent)}" for parent in range(len(self.report.widths))]
 
     def chart(
         self, key: str, heading: str, table: Any, *, kind: str | None = None, below: str | None = None, **options: Any

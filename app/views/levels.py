@@ -48,7 +48,7 @@ def body(entry: jobs.Entry, palette: Palette) -> None:
     index = names.index(st.session_state.level)
     strip(entry, known, palette, index, names)
     stepper(known, names, index)
-    level(entry, known, palette, index)
+    level(entry, palette, index)
     st.divider()
     everything(entry, known, palette, index)
 
@@ -166,7 +166,7 @@ def stepper(known: Overview, names: Sequence[str], index: int) -> None:
 # --- one level ------------------------------------------------------------------------------------
 
 
-def level(entry: jobs.Entry, known: Overview, palette: Palette, index: int) -> None:
+def level(entry: jobs.Entry, palette: Palette, index: int) -> None:
     """The chosen step. Everything from here on needs the whole record, and torch to read it."""
     try:
         run, whole = state.record(entry), level_data.analysis(entry)

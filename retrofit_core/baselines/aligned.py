@@ -15,10 +15,9 @@ from ..grouping import averaging_matrix
 from ..importance import EPSILON, IMPORTANCE, Scores, check_data, conductance, importance_scores, uniform
 from ..importance.conductance import conductance_at
 from ..levels import partition
-from ..moments import grouping_error
 from ..monitor import Monitor
 from ..registry import find
-from ..results import FusionResult, LevelReport
+from ..results import FusionResult, LevelReport, level_report
 from ..symmetry import Group, Place, Sums, Watched, matching, neuron_groups, tensors
 from ..walk import as_tensors, parents_data
 from .repair import has_norms, mapped_goals, rescale, reset
@@ -227,9 +226,5 @@ def report(
     """A level report of a group whose parents' neurons were assigned to fused ones."""
     s, zz = scores.double(), sums.zz[: len(scores), : len(scores)]
     A = averaging_matrix(labels.to(zz.device), s.to(zz.device), group.width)
-    return LevelReport(
-        name=group.name, kind=group.kind, widths=tuple(widths), width=group.width, rows=sums.rows, scores=s.cpu(),
-        labels=labels.cpu(), gram=zz.float().cpu(), energy=(s.to(zz) @ zz.diagonal()).item(),
-        grouping_error=grouping_error(zz, s.to(zz), A), approximation_error=NAN, unavoidable_error=NAN, ridge=NAN,
-        form="aligned", grouping=facts, seconds=seconds,
-    )  # fmt: skip
+    return level_report(group, widths, sums.rows, zz, s, labels, A, approximation_error=NAN, unavoidable_error=NAN,
+                        ridge=NAN, form="aligned", grouping=facts, seconds=seconds)  # fmt: skip

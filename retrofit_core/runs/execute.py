@@ -73,9 +73,10 @@ def execute(
             **({} if config.ridge == "auto" else {"ridge": config.ridge}),
         }
         result = method(inputs.models, inputs.fusion, **suited(config.method, given, UNASKED))
-        metrics = measure(config, inputs.models, result.model, watcher) if config.evaluate else {}
+        test = _test_images(config, required=config.evaluate) if config.evaluate or config.analyse else None
+        metrics = measure(inputs.models, result.model, test, watcher) if test is not None and config.evaluate else {}
         if recorder:
-            analysis, why = _analysis_or_reason(config, inputs, result, watcher) if config.analyse else (None, "")
+            analysis, why = _analysis_or_reason(config, inputs, result, test, watcher) if config.analyse else (None, "")
             recorder.finish(result, metrics, checkpoint_metadata(config, inputs.train), analysis, why)
         return result, metrics
     except BaseException as error:
@@ -85,22 +86,30 @@ def execute(
 
 
 def _analysis_or_reason(
-    config: RunConfig, inputs: Inputs, result: FusionResult, monitor: Monitor
+    config: RunConfig, inputs: Inputs, result: FusionResult, test: Images | None, monitor: Monitor
 ) -> tuple[analysing.Analysis | None, str]:
     """The fusion is finished and stays, whatever becomes of its analysis."""
     try:
-        return _analyse(config, inputs, result, monitor), ""
+        return _analyse(config, inputs, result, test, monitor), ""
     except (Cancelled, KeyboardInterrupt):
         return None, "the analysis was cancelled."
     except ValueError as error:
         return None, str(error)
 
 
-def _analyse(config: RunConfig, inputs: Inputs, result: FusionResult, monitor: Monitor) -> analysing.Analysis:
+def _test_images(config: RunConfig, *, required: bool) -> Images | None:
+    """Read once for all that is measured on them; a data set of one's own need not have any."""
     try:
-        test = load(config.data, "test", config.mean, config.std, config.size)
-    except ValueError:  # a data set of one's own need not have one
-        test = None
+        return load(config.data, "test", config.mean, config.std, config.size)
+    except ValueError:
+        if required:
+            raise
+        return None
+
+
+def _analyse(
+    config: RunConfig, inputs: Inputs, result: FusionResult, test: Images | None, monitor: Monitor
+) -> analysing.Analysis:
     return analysing.analyse(
         inputs.models,
         result,
@@ -130,7 +139,8 @@ def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analys
                          f"retrofit fuse --resume {folder}")  # fmt: skip
     with noted(run.folder, monitor or Monitor()) as watcher:
         inputs = read_inputs(dataclasses.replace(run.config, analyse=True))
-        found = _analyse(run.config, inputs, FusionResult.load(folder), watcher)
+        found = _analyse(run.config, inputs, FusionResult.load(folder), _test_images(run.config, required=False),
+                         watcher)  # fmt: skip
         seal_analysis(run.folder, run.status, found)
     return found
 
@@ -147,11 +157,8 @@ def checkpoint_metadata(config: RunConfig, images: Images) -> dict[str, Any]:
     }
 
 
-def measure(
-    config: RunConfig, models: Sequence[nn.Module], fused: nn.Module, monitor: Monitor | None = None
-) -> dict[str, Any]:
-    """Accuracy, per class, loss and calibration of parents, ensemble, vanilla average and fused network (test split)."""
-    test = load(config.data, "test", config.mean, config.std, config.size)
+def measure(models: Sequence[nn.Module], fused: nn.Module, test: Images, monitor: Monitor) -> dict[str, Any]:
+    """Accuracy, per class, loss and calibration of parents, ensemble, vanilla average and fused network on images."""
     networks = {f"parent {index}": model for index, model in enumerate(models)}
     networks["ensemble"] = ensemble(list(models))
     with contextlib.suppress(ValueError):  # different widths have no plain average
@@ -159,7 +166,6 @@ def measure(
     networks["fused"] = fused
     found = {}
     for index, (name, network) in enumerate(networks.items()):
-        if monitor:
-            monitor.emit("phase", name="evaluate", network=name, index=index, total=len(networks))
+        monitor.emit("phase", name="evaluate", network=name, index=index, total=len(networks))
         found[name] = evaluate(network, test, monitor=monitor)
     return {"networks": found, "classes": list(test.classes), "data": test.name}

@@ -19,9 +19,7 @@ UNFINISHED = "unfinished"  # folder beside the checkpoints, for the states of tr
 AGAIN = "Run the same command with --resume to go on after the last finished epoch."
 
 
-def settings_of(
-    name: str, images: Images, architecture: str, parts: int, given: dict[str, Any]
-) -> dict[str, Any]:  # fmt: skip
+def settings_of(name: str, images: Images, architecture: str, parts: int, given: dict[str, Any]) -> dict[str, Any]:
     """The recipe's arguments of `train`, every one of them, with what was given (not None) in their place."""
     known = {key: entry.default for key, entry in inspect.signature(train).parameters.items()}
     left_out = ("model", "images", "rows", "seed", "state", "monitor", "device", "budget")

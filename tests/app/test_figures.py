@@ -55,7 +55,7 @@ def test_class_card_names_what_a_network_knows_and_escapes_names():
 
 def test_errors_stack_to_the_reports_numbers(shipped):
     table = frame(shipped.levels)
-    picture = figures.level_errors(table, LIGHT, chosen=1)
+    picture = figures.knowledge_strip(table, [], LIGHT, chosen=1)
     grouping, approximation = picture.figure.data[:2]
     assert np.allclose(np.array(grouping.y) / 100, table["grouping share"])
     assert np.allclose(np.array(approximation.y) / 100, table["approximation share"])
