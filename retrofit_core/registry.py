@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
 
 def find(table: Mapping[str, Any], name: str | Callable[..., Any], what: str) -> Any:
@@ -20,3 +20,16 @@ def find(table: Mapping[str, Any], name: str | Callable[..., Any], what: str) ->
     nearest = lower[near[0]] if near else None
     hint = f" Did you mean {nearest!r}?" if nearest else ""
     raise ValueError(f"unknown {what} {name!r}. Known: {', '.join(table)}.{hint}")
+
+
+def check_words(**options: tuple[str, Any]) -> None:
+    """Refuse words that an option does not know.
+
+    Args:
+        options: name=(value, Literal of the known words).
+    Raises:
+        ValueError: names the option and lists the known words.
+    """
+    for name, (value, words) in options.items():
+        if value not in get_args(words):
+            raise ValueError(f"unknown {name} {value!r}. Known: {', '.join(get_args(words))}.")

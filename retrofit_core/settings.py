@@ -16,6 +16,16 @@ DEFAULTS: dict[str, Any] = {
     "patience": 15,
     "perturbation": 0.0,
 }
+HELP: dict[str, str] = {
+    "normalise_scores": "importance scores of each level and parent sum to 1",
+    "learning_rate": "of AdamW",
+    "weight_decay": "of AdamW",
+    "epochs": "passes over the fusion data, at most",
+    "batch_size": "samples in a step",
+    "validation": "share of the samples held out to choose the best epoch",
+    "patience": "epochs without improvement before it stops",
+    "perturbation": "0: start at parent 0's weights; 1: start afresh",
+}
 #: App. F.1, the paragraph on linear variants: lambda in units of a sum over rows; scores and outputs not normalised.
 PAPER_LINEAR: dict[str, dict[str, Any]] = {
     "hungarian": {"ridge": 1e-3, "normalise_scores": False},

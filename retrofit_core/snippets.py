@@ -75,5 +75,7 @@ def _quoted(value: Any) -> str:
     """Python's own notation, with double quotes where that needs no escapes."""
     if isinstance(value, tuple):
         return f"({', '.join(map(_quoted, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_quoted(key)}: {_quoted(held)}' for key, held in value.items())}}}"
     text = repr(value)
     return f'"{value}"' if isinstance(value, str) and text == f"'{value}'" and '"' not in value else text

@@ -18,10 +18,11 @@ LAYERS = {
     "eligibility": 5,
     "fusion": 6, "baselines": 6,
     "methods": 7, "analysis": 7,
-    "runs": 8,
-    "estimate": 9, "snippets": 9,
-    "__init__": 9, "cli": 9,
-    "__main__": 10,
+    "options": 8,
+    "runs": 9,
+    "estimate": 10, "snippets": 10,
+    "__init__": 10, "cli": 10,
+    "__main__": 11,
 }  # fmt: skip
 #: The steps inside a layer: folding is a part of partitioning, lags are another way to the moments.
 INSIDE_LAYERS = {("levels", "batchnorm"), ("lags", "moments")}

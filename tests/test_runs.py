@@ -52,6 +52,14 @@ def test_a_finished_record_reads_back(config, tmp_path):
     assert metadata["recipe"]["models"] == ["parent-0.safetensors", "parent-1.safetensors"]
 
 
+def test_a_methods_own_options_reach_it_and_wrong_ones_are_refused_first(config, tmp_path):
+    config = dataclasses.replace(config, method="KD", importance="uniform", options={"epochs": 2, "start": "parent0"})
+    result, _ = runs.execute(config)
+    assert result.config["epochs"] == 2 and result.config["student"]["start"] == "parent0"
+    with pytest.raises(ValueError, match="KD has no option 'solver'"):
+        runs.execute(dataclasses.replace(config, options={"solver": "exact"}))
+
+
 def test_a_target_named_by_a_spec_is_fitted_to_the_data(config):
     """Grey images of 8 x 8 and ten classes, which the spec does not say."""
     config = dataclasses.replace(config, target='{"architecture": "cnn", "widths": [3, 5, 6]}', importance="uniform")

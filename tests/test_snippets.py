@@ -88,7 +88,8 @@ def test_no_field_is_forgotten_by_the_command(field):
     """Each field away from its default shows in the command line."""
     values = {bool: True, int: 7, float: 0.7, str: "other"}
     default = getattr(RunConfig(models=("a",)), field)
-    changed = ("b",) if field == "models" else (0.5,) if field in ("mean", "std") else values.get(type(default), "9")
+    others: dict[str, Any] = {"models": ("b",), "mean": (0.5,), "std": (0.5,), "options": {"epochs": 3}}
+    changed = others.get(field, values.get(type(default), "9"))
     config = dataclasses.replace(RunConfig(models=("a",)), **{field: changed})
     assert (
         snippets.command(config).split(" --record")[0]

@@ -3,7 +3,7 @@
 import copy
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from .. import device as devices
 from ..eligibility import check_inputs
 from ..evaluation import ensemble
 from ..monitor import Monitor
+from ..registry import check_words
 from ..results import FusionResult
 from ..walk import as_tensors
 
@@ -40,6 +41,9 @@ def average(models: Sequence[nn.Module], weights: Sequence[float] | None = None)
     return fused
 
 
+Weighting = Literal["equal", "samples"]
+
+
 def _shares(weights: Sequence[float] | None, n: int) -> Tensor | None:
     if weights is None:
         return None
@@ -54,7 +58,7 @@ def averaging(
     data: Any,
     *,
     sample_counts: Sequence[int] | None = None,
-    weighting: str = "equal",
+    weighting: Weighting = "equal",
     seed: int = 0,
     device: str | torch.device | None = None,
     monitor: Monitor | None = None,
@@ -70,8 +74,7 @@ def averaging(
         ValueError: different shapes, or FedAvg without counts.
     """
     start = time.perf_counter()
-    if weighting not in ("equal", "samples"):
-        raise ValueError(f"unknown weighting {weighting!r}. Known: equal, samples.")
+    check_words(weighting=(weighting, Weighting))
     if weighting == "samples" and sample_counts is None:
         raise ValueError(
             "FedAvg weighs parents by their numbers of training samples, which only a splits file tells. Pass "
@@ -88,7 +91,7 @@ def ensembling(
     models: Sequence[nn.Module],
     data: Any,
     *,
-    combine: str = "softmax",
+    combine: Literal["softmax", "logits", "shares"] = "softmax",
     class_shares: Tensor | None = None,
     seed: int = 0,
     device: str | torch.device | None = None,

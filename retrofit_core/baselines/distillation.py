@@ -3,7 +3,7 @@
 import copy
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,13 +14,14 @@ from ..architectures import build
 from ..batchnorm import BATCHNORMS
 from ..eligibility import check_inputs, on_device
 from ..monitor import Monitor
+from ..registry import check_words
 from ..results import FusionResult
 from ..training_flags import keeps_training_flags
 from ..walk import as_tensors
 
-LOSSES = ("kl", "mse")
-TEACHERS = ("softmax", "logits")
-STARTS = ("random", "parent0", "target")
+Loss = Literal["kl", "mse"]
+Teachers = Literal["softmax", "logits"]
+Start = Literal["random", "parent0", "target"]
 #: Samples that the teachers see at once.
 BATCH = 100
 
@@ -30,10 +31,10 @@ def distillation(
     models: Sequence[nn.Module],
     data: Any,
     *,
-    loss: str = "kl",
-    teachers: str = "softmax",
+    loss: Loss = "kl",
+    teachers: Teachers = "softmax",
     temperature: float = 2.0,
-    start: str = "random",
+    start: Start = "random",
     learning_rate: float = 1e-3,
     weight_decay: float = 1e-4,
     epochs: int = 100,
@@ -59,6 +60,7 @@ def distillation(
         data: fusion data.
         loss: "kl" or "mse" (of logits; no temperature).
         teachers: "softmax" (mean of the parents' softmax at the temperature, for "kl") or "logits" (of mean logits).
+        temperature: what logits are divided by; a higher one shows more of the small probabilities.
         start: weights of the student: "random", "parent0", or "target" (those of the target).
         validation: share of the samples held out.
         patience: epochs without improvement before stopping; None: never.
@@ -69,9 +71,7 @@ def distillation(
         ValueError: unknown options, numbers that make no training, or a student with other classes.
     """
     begin, monitor, place = time.perf_counter(), monitor or Monitor(), devices.pick(device)
-    for name, value, known in (("loss", loss, LOSSES), ("teachers", teachers, TEACHERS), ("start", start, STARTS)):
-        if value not in known:
-            raise ValueError(f"unknown {name} {value!r}. Known: {', '.join(known)}.")
+    check_words(loss=(loss, Loss), teachers=(teachers, Teachers), start=(start, Start))
     check_training(epochs, batch_size, validation, learning_rate, weight_decay)
     if not 0 < temperature < float("inf"):
         raise ValueError(

@@ -3,7 +3,7 @@
 import copy
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,14 +14,15 @@ from ..eligibility import check_inputs
 from ..levels import rows
 from ..moments import Rows, ridge_strength, solve
 from ..monitor import Monitor
+from ..registry import check_words
 from ..results import FusionResult
 from ..training_flags import keeps_training_flags
 from ..walk import as_tensors
 from .distillation import BATCH, check_training, descend, logits_of
 from .layersums import inputs_of
 
-GOALS = ("logits", "probabilities")
-FITS = ("gradient", "ridge")
+Goals = Literal["logits", "probabilities"]
+Fit = Literal["gradient", "ridge"]
 
 
 @keeps_training_flags
@@ -30,8 +31,8 @@ def linear_probe(
     models: Sequence[nn.Module],
     data: Any,
     *,
-    goals: str = "logits",
-    fit: str = "gradient",
+    goals: Goals = "logits",
+    fit: Fit = "gradient",
     ridge: float | str = 0.0,
     learning_rate: float = 1e-3,
     weight_decay: float = 1e-4,
@@ -60,9 +61,7 @@ def linear_probe(
         ValueError: unknown options, a network whose outputs are not those of a linear layer, or different classes.
     """
     start, monitor, place = time.perf_counter(), monitor or Monitor(), devices.pick(device)
-    for name, value, known in (("goals", goals, GOALS), ("fit", fit, FITS)):
-        if value not in known:
-            raise ValueError(f"unknown {name} {value!r}. Known: {', '.join(known)}.")
+    check_words(goals=(goals, Goals), fit=(fit, Fit))
     check_training(epochs, batch_size, validation, learning_rate, weight_decay)
     ridge_strength(ridge, 1.0, "parents")  # refuses a wrong one before any work
     inputs = as_tensors(data)[0]

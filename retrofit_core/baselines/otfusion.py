@@ -6,7 +6,7 @@ hands the parent's outgoing weights to fused neurons; mu (n_k,) and nu (d,) are 
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,15 +14,21 @@ from torch import Tensor, nn
 from ..device import Stopwatch, of
 from ..grouping import kmeans
 from ..monitor import Monitor
+from ..registry import check_words
 from ..results import FusionResult, LevelReport
 from ..symmetry import Group, group_sums, mapped, tensors
 from ..training_flags import keeps_training_flags
 from .aligned import Aligning, check_widths, lines_of, prepare, report
 
-MODES = ("activations", "weights")
-SOLVERS = ("exact", "sinkhorn")
+Mode = Literal["activations", "weights"]
+Solver = Literal["exact", "sinkhorn"]
+Normalise = Literal["target", "source", "original"]
 #: Which marginal the plan is divided by, for T and for U.
-NORMALISE = {"target": ("target", "source"), "source": ("source", "source"), "original": ("target", "target")}
+NORMALISE: dict[Normalise, tuple[str, str]] = {
+    "target": ("target", "source"),
+    "source": ("source", "source"),
+    "original": ("target", "target"),
+}
 
 
 @keeps_training_flags
@@ -31,12 +37,12 @@ def otfusion(
     models: Sequence[nn.Module],
     data: Any,
     *,
-    mode: str = "activations",
-    solver: str = "exact",
+    mode: Mode = "activations",
+    solver: Solver = "exact",
     regularisation: float | str = "0.05x",
     unit_rows: bool = False,
     squared: bool = False,
-    normalise: str = "target",
+    normalise: Normalise = "target",
     importance: str | Callable[..., Any] = "uniform",
     importance_data: Any = None,
     importance_options: dict[str, Any] | None = None,
@@ -76,9 +82,7 @@ def otfusion(
     Raises:
         ValueError: unknown options, networks that differ in more than widths, or an operation without a rule.
     """
-    for name, value, known in (("mode", mode, MODES), ("solver", solver, SOLVERS), ("normalise", normalise, NORMALISE)):
-        if value not in known:
-            raise ValueError(f"unknown {name} {value!r}. Known: {', '.join(known)}.")
+    check_words(mode=(mode, Mode), solver=(solver, Solver), normalise=(normalise, Normalise))
     strength(regularisation, 1.0)  # refuses a wrong one before any work
     plan = prepare(models, data, "OTFusion", target=target, importance=importance, importance_data=importance_data,
                    importance_options=importance_options, device=device, monitor=monitor, leaves=leaves)  # fmt: skip
@@ -243,7 +247,7 @@ def transport(
     return torch.from_numpy(found).to(cost.device)
 
 
-def _normalised(plan: Tensor, normalise: str) -> tuple[Tensor, Tensor]:
+def _normalised(plan: Tensor, normalise: Normalise) -> tuple[Tensor, Tensor]:
     """T and U: the plan divided by its sums over the source's neurons (columns) or the target's (rows)."""
     by = {
         "target": plan / plan.sum(0).clamp_min(1e-300),  # columns sum to one

@@ -1,7 +1,7 @@
 """Git Re-Basin: two parents' neurons paired one to one, then averaged (Ainsworth et al. 2023)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from scipy.optimize import linear_sum_assignment
@@ -10,14 +10,15 @@ from torch import Tensor, nn
 from ..device import Stopwatch, of
 from ..grouping import pairwise_costs
 from ..monitor import Monitor
+from ..registry import check_words
 from ..results import FusionResult, LevelReport
 from ..symmetry import Group, Sums, group_sums, tensors
 from ..training_flags import keeps_training_flags
 from .aligned import Aligning, lines_of, prepare, report
 from .otfusion import incoming
 
-MODES = ("activations", "weights")
-SIMILARITIES = ("distance", "unsquared", "correlation")
+Mode = Literal["activations", "weights"]
+Similarity = Literal["distance", "unsquared", "correlation"]
 #: Coordinate descent stops when no pairing gains this much, or after so many rounds (the authors' code).
 LEAST_GAIN, MOST_ROUNDS = 1e-12, 100
 
@@ -28,8 +29,8 @@ def rebasin(
     models: Sequence[nn.Module],
     data: Any,
     *,
-    mode: str = "activations",
-    similarity: str = "distance",
+    mode: Mode = "activations",
+    similarity: Similarity = "distance",
     importance: str | Callable[..., Any] = "uniform",
     importance_data: Any = None,
     importance_options: dict[str, Any] | None = None,
@@ -59,9 +60,7 @@ def rebasin(
     Raises:
         ValueError: not two parents of equal widths, unknown options, or an operation without a rule.
     """
-    for name, value, known in (("mode", mode, MODES), ("similarity", similarity, SIMILARITIES)):
-        if value not in known:
-            raise ValueError(f"unknown {name} {value!r}. Known: {', '.join(known)}.")
+    check_words(mode=(mode, Mode), similarity=(similarity, Similarity))
     if len(models) != 2:
         raise ValueError(
             f"Git Re-Basin pairs exactly two parents; found {len(models)}. Use OTFusion, KF-Linear or KF-Gradient, which "

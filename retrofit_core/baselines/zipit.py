@@ -7,7 +7,7 @@ the members of each fused neuron, U (m, d) hands its value back to them: M U is 
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,13 +19,15 @@ from ..levels import Level, partition
 from ..levels.cuts import choose_cuts
 from ..levels.tracing import record_values, trace
 from ..monitor import Monitor
-from ..registry import find
+from ..registry import check_words, find
 from ..results import FusionResult, LevelReport
 from ..symmetry import Group, Sums, group_sums, mapped, tensors
 from ..symmetry.rules import Rules
 from ..training_flags import keeps_training_flags
 from .aligned import Aligning, check_widths, prepare, report
 from .repair import has_norms, mapped_goals, rescale, reset
+
+Combine = Literal["softmax", "logits"]
 
 
 @keeps_training_flags
@@ -37,7 +39,7 @@ def zipit(
     a: float = 0.3,
     b: float = 0.125,
     stop_at: str | float | None = None,
-    combine: str = "softmax",
+    combine: Combine = "softmax",
     reset_norms: bool = True,
     repair: bool = False,
     target: nn.Module | None = None,
@@ -111,8 +113,7 @@ def _check_options(a: float, b: float, stop_at: str | float | None, combine: str
         raise ValueError(f"ZipIt!: b is {b}; it is the share of merges inside one parent. Use 0 to 1.")
     if isinstance(stop_at, (int, float)) and not 0 < stop_at <= 1:
         raise ValueError(f"stop_at is {stop_at}, a share of the levels. Use a number above 0 and up to 1, or a name.")
-    if combine not in ("softmax", "logits"):
-        raise ValueError(f"unknown combine {combine!r}. Known: softmax, logits.")
+    check_words(combine=(combine, Combine))
 
 
 # --- who goes with whom ---------------------------------------------------------------------------------------------

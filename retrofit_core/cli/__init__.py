@@ -1,4 +1,4 @@
-"""The command line: data | train | finetune | fuse | analyse | evaluate | levels | app."""
+"""The command line: data | train | finetune | methods | fuse | analyse | evaluate | levels | app."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""retrofit data | fuse | analyse | evaluate | levels | app"""
+"""retrofit data | methods | fuse | analyse | evaluate | levels | app"""
 
 import importlib.util
 import json
@@ -23,7 +23,8 @@ from ..data.download import download
 from ..evaluation import ensemble, evaluate
 from ..importance import IMPORTANCE
 from ..levels import BOUNDARIES, Level, partition
-from ..methods import METHODS
+from ..methods import METHODS, SENTENCES
+from ..options import checked, options_of, read_options
 from ..runs import RunConfig, analyse_record, checkpoint_metadata, execute, read_boundaries, read_config
 from .terminal import (
     Arch,
@@ -106,6 +107,8 @@ def fuse_command(
     device: Device = "auto",
     out_file: Annotated[Path | None, typer.Option("--out", help="Fused checkpoint (.safetensors).")] = None,
     record: Annotated[Path | None, typer.Option(help="Also write a run record into this folder; the workbench shows it.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, repeatable: what this method alone can be told; "
+                                                     "`retrofit methods NAME` lists it.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this record folder; takes its settings.")] = None,
     evaluate_: Annotated[bool, typer.Option("--evaluate", help="Measure parents, ensemble, average and fused network on "
                                             "the test split.")] = False,
@@ -131,6 +134,7 @@ def fuse_command(
             boundaries=boundaries, memory=size_in_bytes(memory), target=target, arch=arch,
             mean=floats(mean), std=floats(std), size=size, augment=augment,
             auto_augment=auto_augment, device=device, evaluate=evaluate_, analyse=analyse,
+            options=checked(method, read_options(option or [])),
         )  # fmt: skip
     folder = record or resume
     check_output(out_file, folder)
@@ -160,6 +164,39 @@ def fuse_command(
     out.print(f"Fused {len(config.models)} parents in {result.seconds:.1f} s{where}.")
     if out_file and not networks:
         out.print(f"Next: retrofit evaluate {out_file} --data {config.data}", soft_wrap=True)
+    return None
+
+
+@command("methods")
+def methods_command(
+    name: Annotated[
+        str | None, typer.Argument(help="One method, to list its options. Without a name: all methods.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the methods, or the options of one.
+
+    Example: `retrofit methods otfusion`
+    """
+    if name is None:
+        if as_json:
+            return print_json(SENTENCES)
+        table = new_table("method", "what it does")
+        table.caption = "`retrofit methods NAME` lists what a method can be told with --option"
+        for known, sentence in SENTENCES.items():
+            table.add_row(known, sentence)
+        out.print(table)
+        return None
+    options = options_of(name)
+    if as_json:
+        facts = {key: (value.default, value.known, value.help) for key, value in options.items()}
+        return print_json(
+            {key: dict(zip(("default", "takes", "help"), fact, strict=True)) for key, fact in facts.items()}
+        )
+    table = new_table("option", "default", "takes", "what it does", title=name)
+    for key, value in options.items():
+        table.add_row(key, json.dumps(value.default), value.known, value.help)
+    out.print(table)
     return None
 
 

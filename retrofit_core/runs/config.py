@@ -11,6 +11,7 @@ from ..data.augment import POLICIES
 from ..importance import IMPORTANCE
 from ..levels import BOUNDARIES
 from ..methods import METHODS
+from ..options import checked, written
 from ..registry import find
 
 CHOICES = {
@@ -21,7 +22,7 @@ CHOICES = {
     "head": ("scores", "mean", "shares"),
 }
 #: Fields of RunConfig that records of the first version did not have.
-LATER = ("augment", "auto_augment", "boundaries", "memory", "size", "analyse")
+LATER = ("augment", "auto_augment", "boundaries", "memory", "size", "analyse", "options")
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class RunConfig:
     """Also measure parents, ensemble, average and fused network on the test split"""
     analyse: bool = False
     """Also compute what the workbench's pictures of the levels need, into the record"""
+    options: dict[str, Any] | None = dataclasses.field(default=None, hash=False)
+    """What the method alone can be told (`options.options_of`), where that differs from its defaults; None for nothing"""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types. LATER fields are left out at their defaults, so that older records stay equal to new ones."""
@@ -98,6 +101,9 @@ class RunConfig:
             value = getattr(self, field.name)
             if field.name == "models" or value == field.default:
                 continue
+            if field.name == "options":
+                words += [word for option in written(value) for word in ("--option", option)]
+                continue
             flag = "--" + field.name.replace("_", "-")
             if value is True:
                 words.append(flag)
@@ -121,6 +127,7 @@ def check_choices(config: RunConfig) -> None:
     """
     find(METHODS, config.method, "method")
     find(IMPORTANCE, config.importance, "importance")
+    checked(config.method, config.options or {})
     for name, known in CHOICES.items():
         value = getattr(config, name)
         if value is not None and value not in known:

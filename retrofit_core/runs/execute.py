@@ -72,7 +72,8 @@ def execute(
             "on_level": recorder.on_level if recorder else None,
             **({} if config.ridge == "auto" else {"ridge": config.ridge}),
         }
-        result = method(inputs.models, inputs.fusion, **suited(config.method, given, UNASKED))
+        options = config.options or {}
+        result = method(inputs.models, inputs.fusion, **suited(config.method, given, UNASKED), **options)
         test = _test_images(config, required=config.evaluate) if config.evaluate or config.analyse else None
         metrics = measure(inputs.models, result.model, test, watcher) if test is not None and config.evaluate else {}
         if recorder:

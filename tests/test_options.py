@@ -1,0 +1,90 @@
+"""What a method alone can be told: read from its signature, checked before any work, the same in every form."""
+
+import dataclasses
+import inspect
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrofit_core.cli import main
+from retrofit_core.methods import METHODS, RETROFITTING, SENTENCES
+from retrofit_core.options import checked, options_of, read_options, written
+from retrofit_core.runs import RunConfig
+from retrofit_core.snippets import python
+
+
+def test_every_method_has_a_sentence_and_options_of_its_own_signature():
+    assert SENTENCES.keys() == METHODS.keys()
+    fields = {field.name for field in dataclasses.fields(RunConfig)}
+    for name, method in METHODS.items():
+        options = options_of(name)
+        assert not fields & options.keys()
+        for key, option in options.items():
+            assert option.help and option.takes(option.default), (name, key)
+            if name not in RETROFITTING:
+                assert inspect.signature(method).parameters[key].default == option.default
+
+
+def test_bound_keywords_are_no_options_and_gradient_settings_are_of_gradient_methods():
+    assert "mode" not in options_of("OTFusion-Weights") and "weighting" not in options_of("FedAvg")
+    assert "epochs" in options_of("KF-Gradient") and "epochs" not in options_of("kf-linear")
+    assert options_of("OTFusion")["solver"].words == ("exact", "sinkhorn")
+
+
+def test_defaults_are_left_out_so_that_equal_work_has_one_key():
+    assert checked("OTFusion", {"solver": "exact", "repair": False}) is None
+    assert checked("OTFusion", {"solver": "sinkhorn", "repair": False}) == {"solver": "sinkhorn"}
+    assert RunConfig(("a",)).key() == RunConfig(("a",), options=None).key()
+    assert "options" not in RunConfig(("a",)).to_json()
+
+
+@pytest.mark.parametrize(
+    "method, options, sentence",
+    [
+        ("OTFusion", {"solver": "newton"}, "option solver of OTFusion is 'newton'. It takes: exact, sinkhorn"),
+        ("OTFusion", {"repair": 1}, "option repair of OTFusion is 1. It takes: true or false"),
+        ("OTFusion", {"temperature": 2.0}, "OTFusion has no option 'temperature'. Known: solver, .* an option of KD"),
+        ("KD", {"epochs": 2.5}, "option epochs of KD is 2.5. It takes: a whole number"),
+        ("KD", {"epochs": True}, "option epochs of KD is True"),
+        ("Average", {"repair": True}, "Average has no option 'repair'. Known: none"),
+        ("KF-Linear", {"epochs": 3}, "KF-Linear has no option 'epochs'. Known: normalise_scores"),
+    ],
+)
+def test_unknown_options_and_values_are_refused(method, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        checked(method, options)
+
+
+values = st.one_of(st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.none(),
+                   st.text(alphabet="abcxyz.=_", min_size=1).filter(lambda text: text[0] in "abc"))  # fmt: skip
+
+
+@given(st.dictionaries(st.text(alphabet="abc_", min_size=1), values))
+def test_words_and_options_are_inverse(options):
+    assert read_options(written(options)) == options
+
+
+@pytest.mark.parametrize("texts", [["repair"], ["=3"], ["a=1", "a=2"]])
+def test_words_that_are_no_options_are_refused(texts):
+    with pytest.raises(ValueError, match="write each option once, as NAME=VALUE"):
+        read_options(texts)
+
+
+def test_command_script_and_config_carry_the_options(tmp_path):
+    config = RunConfig(("a", "b"), method="KD", options={"loss": "mse", "temperature": 3.0})
+    assert config.command() == "retrofit fuse a b --method KD --option loss=mse --option temperature=3.0"
+    assert RunConfig.from_json(config.to_json()) == config
+    found: dict = {}
+    exec(python(config).split("result,")[0], found)
+    assert found["config"] == config and found["config"].key() == config.key()
+
+
+def test_the_command_line_lists_methods_and_options(capsys):
+    assert main(["methods", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out).keys() == METHODS.keys()
+    assert main(["methods", "otfusion", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["solver"]["takes"] == "exact, sinkhorn"
+    assert main(["methods", "otfusio"]) == 2
+    assert "Did you mean 'OTFusion'" in capsys.readouterr().err
