@@ -37,11 +37,14 @@ def evaluate(
         ValueError: the model does not take these images, has another number of classes, or gives NaN.
     """
     rows = torch.arange(len(images)) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
-    logits = scores(model, images, batch, rows=rows, monitor=monitor)
-    labels = images.labels[rows]
+    return measured(scores(model, images, batch, rows=rows, monitor=monitor), images.labels[rows], len(images.classes))
+
+
+def measured(logits: Tensor, labels: Tensor, classes: int) -> dict[str, Any]:
+    """What `evaluate` returns, of outputs (n, classes) for samples of known labels (n,)."""
     correct = (logits.argmax(1) == labels).double()
-    counts = torch.bincount(labels, minlength=len(images.classes))
-    hits = torch.bincount(labels, weights=correct, minlength=len(images.classes))
+    counts = torch.bincount(labels, minlength=classes)
+    hits = torch.bincount(labels, weights=correct, minlength=classes)
     return {
         "accuracy": 100 * correct.mean().item(),
         "per_class": [100 * hit / n if n else None for hit, n in zip(hits.tolist(), counts.tolist(), strict=True)],

@@ -57,7 +57,7 @@ def options_of(method: str) -> dict[str, Option]:
     hints, helps = get_type_hints(function), {**HELP, **_explained(function)}
     found = {}
     for name, parameter in inspect.signature(function).parameters.items():
-        kinds, words = _kinds(hints[name])
+        kinds, words = _kinds(hints.get(name, Any))
         if parameter.kind is parameter.KEYWORD_ONLY and kinds + words and name not in {*FIELDS, *bound}:
             found[name] = Option(parameter.default, kinds, words, helps.get(name, ""))
         elif parameter.kind is parameter.VAR_KEYWORD:

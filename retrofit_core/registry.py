@@ -11,11 +11,18 @@ def find(table: Mapping[str, Any], name: str | Callable[..., Any], what: str) ->
     Raises:
         ValueError: the name is not in the table. The message lists the known names and the nearest one.
     """
-    if callable(name):
-        return name
+    return name if callable(name) else table[known_name(table, name, what)]
+
+
+def known_name(table: Mapping[str, Any], name: str, what: str) -> str:
+    """The name as the table writes it: `kf-linear` is as good as `KF-Linear` on a command line.
+
+    Raises:
+        ValueError: as `find`.
+    """
     lower = {known.lower(): known for known in table}
-    if str(name).lower() in lower:  # `kf-linear` is as good as `KF-Linear` on a command line
-        return table[lower[str(name).lower()]]
+    if str(name).lower() in lower:
+        return lower[str(name).lower()]
     near = get_close_matches(str(name).lower(), lower, n=1)
     nearest = lower[near[0]] if near else None
     hint = f" Did you mean {nearest!r}?" if nearest else ""

@@ -20,9 +20,9 @@ LAYERS = {
     "methods": 7, "analysis": 7,
     "options": 8,
     "runs": 9,
-    "estimate": 10, "snippets": 10,
-    "__init__": 10, "cli": 10,
-    "__main__": 11,
+    "estimate": 10, "snippets": 10, "comparison": 10,
+    "__init__": 10, "cli": 11,
+    "__main__": 12,
 }  # fmt: skip
 #: The steps inside a layer: folding is a part of partitioning, lags are another way to the moments.
 INSIDE_LAYERS = {("levels", "batchnorm"), ("lags", "moments")}

@@ -16,8 +16,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ..architectures import PRESETS
+from ..levels import BOUNDARIES
 from ..monitor import Cancelled, Event, Monitor
 
+CUTS = f"{', '.join(BOUNDARIES)}, a number of levels, or module names separated by commas"
 INTERRUPTED = 130  # what shells report for Ctrl-C
 out, err = Console(), Console(stderr=True)
 app = typer.Typer(

@@ -1,0 +1,347 @@
+"""retrofit methods | fuse | compare | analyse"""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.measure import Measurement
+from rich.table import Table
+
+from ..analysis import Analysis
+from ..checkpoints import save_model
+from ..comparison import Leaderboard, compare, configurations
+from ..data import load
+from ..data.augment import POLICIES
+from ..importance import IMPORTANCE
+from ..methods import METHODS, SENTENCES
+from ..options import checked, options_of, read_options
+from ..runs import RunConfig, analyse_record, checkpoint_metadata, execute, read_config
+from .terminal import (
+    CUTS,
+    Arch,
+    Data,
+    Device,
+    Json,
+    Mean,
+    Seed,
+    Size,
+    Std,
+    check_output,
+    command,
+    floats,
+    networks_table,
+    new_table,
+    number,
+    out,
+    print_json,
+    progress,
+    size_in_bytes,
+)
+
+WIDE = 10_000  # characters: more than any table
+Parents = Annotated[list[Path] | None, typer.Argument(help="Parents; the first one gives the architecture.")]
+ImportanceData = Annotated[
+    str | None,
+    typer.Option(help="own: each parent's training rows (needs --splits); fusion: the fusion samples. Default: own where "
+                 "there are splits."),
+]  # fmt: skip
+FusionFrom = Annotated[
+    str | None,
+    typer.Option(help="parent0: parent 0's training rows (the paper; needs --splits); iid: all rows. Default: parent0 "
+                 "where there are splits."),
+]  # fmt: skip
+Splits = Annotated[Path | None, typer.Option(help="JSON file that tells which rows each parent was trained on.")]
+Samples = Annotated[int, typer.Option(min=1, help="Fusion samples, balanced over the classes.")]
+ImportanceSamples = Annotated[int, typer.Option(min=1, help="Samples per parent for the importance.")]
+Preset = Annotated[str, typer.Option(help="default, or paper: the paper's hyper-parameters.")]
+Ridge = Annotated[
+    str,
+    typer.Option(help="auto, a multiple of the mean input energy such as 0.1x, or lambda on sums as in the paper."),
+]
+Toward = Annotated[str, typer.Option(help="Where the ridge pulls: zero, or parents (their own weights).")]
+Memory = Annotated[
+    str | None,
+    typer.Option(help="Memory for sums and kept tensors, e.g. 2GB; what does not fit is computed again. Default: 8GB."),
+]
+Target = Annotated[
+    str | None, typer.Option(help="Fused architecture: a checkpoint, preset or JSON spec. Default: parent 0's.")
+]
+
+
+@command("methods")
+def methods_command(
+    name: Annotated[
+        str | None, typer.Argument(help="One method, to list its options. Without a name: all methods.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the methods, or the options of one.
+
+    Example: `retrofit methods otfusion`
+    """
+    if name is None:
+        if as_json:
+            return print_json(SENTENCES)
+        table = new_table("method", "what it does")
+        table.caption = "`retrofit methods NAME` lists what a method can be told with --option"
+        for known, sentence in SENTENCES.items():
+            table.add_row(known, sentence)
+        out.print(table)
+        return None
+    options = options_of(name)
+    if as_json:
+        facts = {key: (value.default, value.known, value.help) for key, value in options.items()}
+        return print_json(
+            {key: dict(zip(("default", "takes", "help"), fact, strict=True)) for key, fact in facts.items()}
+        )
+    table = new_table("option", "default", "takes", "what it does", title=name)
+    for key, value in options.items():
+        table.add_row(key, json.dumps(value.default), value.known, value.help)
+    out.print(table)
+    return None
+
+
+@command("fuse")
+def fuse_command(
+    models: Parents = None,
+    data: Data = "digits",
+    method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}; `retrofit methods` explains them.")] = "KF-Linear",
+    importance: Annotated[str, typer.Option(help=f"What a neuron counts: {', '.join(IMPORTANCE)}.")] = "uniform",
+    importance_data: ImportanceData = None,
+    fusion_from: FusionFrom = None,
+    splits: Splits = None,
+    samples: Samples = 400,
+    augment: Annotated[int, typer.Option(min=0, help="Add so many augmented copies of each fusion sample.")] = 0,
+    auto_augment: Annotated[str | None, typer.Option(help=f"AutoAugment policy of these copies: {', '.join(POLICIES)}. "
+                                                     "Default: moved and mirrored only.")] = None,
+    importance_samples: ImportanceSamples = 400,
+    seed: Seed = 0,
+    preset: Preset = "default",
+    ridge: Ridge = "auto",
+    toward: Toward = "zero",
+    head: Annotated[str, typer.Option(help="Targets of the class head: scores (weighted by importance), mean, or shares "
+                                      "(of the training rows per class; needs --splits).")] = "scores",
+    boundaries: Annotated[str, typer.Option(help=f"Where levels end: auto (pre-activations; for Gradient blocks), {CUTS}.")
+                          ] = "auto",
+    memory: Memory = None,
+    target: Target = None,
+    arch: Arch = None,
+    mean: Mean = None,
+    std: Std = None,
+    size: Size = None,
+    device: Device = "auto",
+    out_file: Annotated[Path | None, typer.Option("--out", help="Fused checkpoint (.safetensors).")] = None,
+    record: Annotated[Path | None, typer.Option(help="Also write a run record into this folder; the workbench shows it.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, repeatable: what this method alone can be told; "
+                                                     "`retrofit methods NAME` lists it.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this record folder; takes its settings.")] = None,
+    evaluate_: Annotated[bool, typer.Option("--evaluate", help="Measure parents, ensemble, average and fused network on "
+                                            "the test split.")] = False,
+    analyse: Annotated[bool, typer.Option("--analyse", help="Also compute what the workbench's pictures of the levels need "
+                                          "(with --record).")] = False,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Fuse parents into one network.
+
+    Example: `retrofit fuse a.safetensors b.safetensors --data cifar10 --splits splits.json --method kf-linear
+    --importance conductance --samples 400 --out fused.safetensors`
+    """
+    if resume is not None:
+        config = read_config(resume)
+    elif not models:
+        raise ValueError("name at least one checkpoint, or a record folder with --resume.")
+    else:
+        config = RunConfig(
+            models=tuple(map(str, models)), data=data, method=method, importance=importance,
+            importance_data=importance_data, fusion_from=fusion_from, splits=str(splits) if splits else None,
+            samples=samples, importance_samples=importance_samples, seed=seed, preset=preset,
+            ridge=_strength(ridge), toward=toward, head=head,
+            boundaries=boundaries, memory=size_in_bytes(memory), target=target, arch=arch,
+            mean=floats(mean), std=floats(std), size=size, augment=augment,
+            auto_augment=auto_augment, device=device, evaluate=evaluate_, analyse=analyse,
+            options=checked(method, read_options(option or [])),
+        )  # fmt: skip
+    folder = record or resume
+    check_output(out_file, folder)
+    with progress(as_json) as monitor:
+        result, metrics = execute(config, folder, monitor)
+    if out_file is not None:
+        images = load(config.data, "train", config.mean, config.std, config.size)
+        save_model(result.model, out_file, **checkpoint_metadata(config, images))
+    networks = metrics.get("networks", {})
+    if as_json:
+        frame = result.to_frame()
+        return print_json({
+            "out": str(out_file) if out_file else None, "record": str(folder) if folder else None,
+            "seconds": result.seconds, "config": config.to_json(), "levels": json.loads(frame.to_json(orient="records") or "[]"),
+            "importance": result.importance, "networks": networks,
+            **({"accuracy": networks["fused"]["accuracy"]} if networks else {}),
+        })  # fmt: skip
+    out.print(_levels_table(result.levels, f"{config.method}, {config.importance}"))
+    for report in result.importance:
+        if gaps := report.get("completeness_gap"):
+            out.print(
+                f"completeness gap of the {config.importance} per level: " + " ".join(f"{gap:.1%}" for gap in gaps)
+            )
+    if networks:
+        out.print(networks_table(networks))
+    where = f", written to {out_file}" if out_file else ""
+    out.print(f"Fused {len(config.models)} parents in {result.seconds:.1f} s{where}.")
+    if out_file and not networks:
+        out.print(f"Next: retrofit evaluate {out_file} --data {config.data}", soft_wrap=True)
+    return None
+
+
+@command("compare")
+def compare_command(
+    models: Parents = None,
+    data: Data = "digits",
+    methods: Annotated[str, typer.Option(help="all, or names separated by commas, each with options behind plus signs: "
+                                         "all,zipit+repair=true.")] = "all",
+    importance: Annotated[str, typer.Option(help=f"Names separated by commas: {', '.join(IMPORTANCE)}.")] = "uniform",
+    importance_data: ImportanceData = None,
+    fusion_from: FusionFrom = None,
+    splits: Splits = None,
+    samples: Samples = 400,
+    importance_samples: ImportanceSamples = 400,
+    seed: Seed = 0,
+    preset: Preset = "default",
+    ridge: Ridge = "auto",
+    toward: Toward = "zero",
+    memory: Memory = None,
+    target: Target = None,
+    arch: Arch = None,
+    mean: Mean = None,
+    std: Std = None,
+    size: Size = None,
+    device: Device = "auto",
+    images: Annotated[int | None, typer.Option(min=1, help="Test images, balanced over the classes. Default: all.")] = None,
+    records: Annotated[Path | None, typer.Option(help="Keep each run's record in this folder; a finished one is not run "
+                                                 "again, so an interrupted comparison goes on.")] = None,
+    out_folder: Annotated[Path | None, typer.Option("--out", help="Write leaderboard.csv and leaderboard.json into this "
+                                                    "folder.")] = None,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Run many methods on the same parents and rank what comes out, with intervals and costs.
+
+    A method that does not apply is a row with its reason.
+
+    Example: `retrofit compare a.safetensors b.safetensors --data cifar10 --splits splits.json --methods all
+    --importance uniform,conductance --out leaderboard`
+    """
+    if not models:
+        raise ValueError("name at least one checkpoint.")
+    base = RunConfig(
+        models=tuple(map(str, models)), data=data, importance_data=importance_data, fusion_from=fusion_from,
+        splits=str(splits) if splits else None, samples=samples, importance_samples=importance_samples, seed=seed,
+        preset=preset, ridge=_strength(ridge), toward=toward, memory=size_in_bytes(memory), target=target, arch=arch,
+        mean=floats(mean), std=floats(std), size=size, device=device,
+    )  # fmt: skip
+    configs = configurations(base, methods, importance)
+    with progress(as_json) as monitor:
+        board = compare(configs, images=images, records=records, monitor=monitor)
+    if out_folder is not None:
+        board.save(out_folder)
+    if as_json:
+        return print_json(board.to_json())
+    out.print(_leaderboard_table(board))
+    classes = _classes_table(board)
+    if Measurement.get(out, out.options.update(width=WIDE), classes).maximum <= out.width:
+        out.print(classes)
+    else:
+        out.print("Accuracies class by class need a wider terminal, or --out.")
+    for row in board.rows:
+        if row["reason"] is not None:
+            out.print(f"{row['name']}: {row['reason']}", soft_wrap=True)
+    if out_folder is not None:
+        out.print(f"Every class and cost: {out_folder / 'leaderboard.csv'}", soft_wrap=True)
+    return None
+
+
+def _leaderboard_table(board: Leaderboard) -> Table:
+    table = new_table("network", "acc. %", "to best", "loss", "ECE", "sec.", "M ops",
+                      title=f"{board.samples} test images of {board.data}")  # fmt: skip
+    table.caption = (
+        "to best: points of accuracy to the best one, 95 % interval (paired bootstrap over images); ECE: expected "
+        "calibration error; sec.: of the fusion; M ops: million multiply-adds for an image"
+    )
+    for row in board.rows:
+        if row["reason"] is not None:
+            table.add_row(row["name"], *["-"] * 6)
+            continue
+        low, high = row["interval"] or (math.nan, math.nan)
+        table.add_row(
+            row["name"], f"{row['accuracy']:.2f}", f"{low:.1f},{high:.1f}", f"{row['loss']:.2f}",
+            f"{row['calibration_error']:.2f}", "" if row["seconds"] is None else f"{row['seconds']:.1f}",
+            f"{row['operations'] / 1e6:.3g}",
+        )  # fmt: skip
+    return table
+
+
+def _classes_table(board: Leaderboard) -> Table:
+    table = new_table("network", *board.classes, title="accuracy % class by class")
+    for row in board.rows:
+        if row["reason"] is None:
+            table.add_row(row["name"], *("-" if value is None else f"{value:.0f}" for value in row["per_class"]))
+    return table
+
+
+def _strength(text: str) -> str | float:
+    return text if text == "auto" or text.endswith("x") else number(text, "--ridge")
+
+
+@command("analyse")
+def analyse_command(
+    records: Annotated[list[Path], typer.Argument(help="Folders of finished runs, as written by fuse --record.")],
+    as_json: Json = False,
+) -> None:
+    """Add to finished runs what the workbench's pictures of the levels need, as `fuse --analyse` does.
+
+    Checkpoints and data that a run names without a full path are looked for in the current folder.
+
+    Example: `retrofit analyse runs/*`
+    """
+    found = {}
+    with progress(as_json) as monitor:
+        for record in records:
+            found[str(record)] = analyse_record(record, monitor)
+    if as_json:
+        return print_json({"records": {
+            name: {"levels": [level.name for level in analysis.levels], "accuracy": analysis.accuracy,
+                   "samples": analysis.samples, "missing": analysis.missing, "seconds": analysis.seconds}
+            for name, analysis in found.items()
+        }})  # fmt: skip
+    for name, analysis in found.items():
+        out.print(_analysis_table(analysis, name))
+        for what, why in analysis.missing.items():
+            out.print(f"No {what}: {why}", soft_wrap=True)
+    return None
+
+
+def _analysis_table(analysis: Analysis, title: str) -> Table:
+    table = new_table("level", "kept %", "accuracy %", title=title)
+    table.caption = (
+        "kept: variance of the parents' neurons that their fused neurons explain, on average; accuracy: had the fusion "
+        f"stopped after the level, on {analysis.samples} test images"
+    )
+    accuracy = [f"{value:.2f}" for value in analysis.accuracy] or ["-"] * (len(analysis.levels) + 1)
+    table.add_row("(the ensemble)", "", accuracy[0])
+    for level, value in zip(analysis.levels, accuracy[1:], strict=True):
+        table.add_row(level.name, f"{100 * level.kept.mean().item():.1f}", value)
+    return table
+
+
+def _levels_table(levels: Sequence[Any], title: str) -> Table:
+    table = new_table("level", "kind", "parents", "fused", "grouping", "approx.", "form", "seconds", title=title)
+    table.caption = "grouping and approximation error in % of the parents' importance-weighted energy"
+    for level in levels:
+        energy = level.energy or 1.0
+        table.add_row(
+            level.name, level.kind, "+".join(map(str, level.widths)), str(level.width),
+            f"{100 * level.grouping_error / energy:.2f}", f"{100 * level.approximation_error / energy:.2f}", level.form,
+            f"{sum(level.seconds.values()):.2f}",
+        )  # fmt: skip
+    return table

@@ -1,0 +1,233 @@
+"""Many methods on the same parents, data and test images: one leaderboard."""
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from .data import Images, load
+from .data.sampling import balanced
+from .evaluation import measured, scores
+from .methods import METHODS, settings_of
+from .monitor import Cancelled, Monitor
+from .options import checked, read_options
+from .registry import known_name
+from .results import FusionResult, write_atomically
+from .runs import RunConfig, execute, read_inputs, read_run
+from .runs.config import check_choices
+from .training_flags import evaluating
+
+RESAMPLES = 10_000
+#: What is asked of the methods that know it.
+STYLE = ("ridge", "toward", "preset", "memory")
+DEFAULT = {field.name: field.default for field in dataclasses.fields(RunConfig)}
+SCORES = ("accuracy", "loss", "calibration_error", "per_class")
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """What `compare` found: a row for each parent and each method, best first; those that do not apply last."""
+
+    rows: list[dict[str, Any]]
+    """name, method and importance (None for parents), options, accuracy (%), loss, per_class (%), calibration_error,
+    difference (points to the best method) and interval (its 95 %), seconds (of the fusion), operations (multiply-adds
+    for one image), parameters, reason (None, or why there is no network), key (of the run)"""
+    classes: list[str]
+    data: str
+    samples: int
+    """Test images"""
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line a row; a column for each class."""
+        return pd.DataFrame([_flat(row, self.classes) for row in self.rows])
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def save(self, folder: str | Path) -> None:
+        """Write leaderboard.csv and leaderboard.json."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / "leaderboard.json", json.dumps(self.to_json(), indent=1).encode())
+        write_atomically(folder / "leaderboard.csv", self.to_frame().to_csv(index=False).encode())
+
+
+def configurations(base: RunConfig, methods: str, importance: str) -> list[RunConfig]:
+    """The runs of a comparison: each method with each importance; methods that take no importance once.
+
+    Args:
+        base: what all have in common; ridge, toward, preset and memory only where a method knows them.
+        methods: names separated by commas, each with options behind plus signs ("zipit+repair=true"); "all" for all.
+        importance: names separated by commas.
+    Raises:
+        ValueError: an unknown method, option or importance.
+    """
+    parts = [part.strip() for part in methods.split(",")]
+    found = []
+    for word in itertools.chain.from_iterable(METHODS if part == "all" else [part] for part in parts):
+        name, *texts = word.split("+")
+        method = known_name(METHODS, name, "method")
+        known, options = settings_of(method), checked(method, read_options(texts))
+        others = {setting: DEFAULT[setting] for setting in STYLE if setting not in known}
+        for score in importance.split(",") if "importance" in known else ["uniform"]:
+            found.append(dataclasses.replace(base, method=method, importance=score.strip(), options=options, **others))
+            check_choices(found[-1])
+    return list({config.key(): config for config in found}.values())
+
+
+def compare(
+    configs: Sequence[RunConfig],
+    *,
+    images: int | None = None,
+    records: str | Path | None = None,
+    monitor: Monitor | None = None,
+) -> Leaderboard:
+    """Run every config and measure its network on the same test images.
+
+    Args:
+        configs: of the same parents and data, see `configurations`.
+        images: test images, balanced over the classes (default: all).
+        records: folder for the runs' records, named by their keys; a run that is finished there is not run again.
+    Raises:
+        ValueError: no configs, configs of different parents or data, or inputs that cannot be read. A method that does
+            not apply to the parents is a row with its reason.
+        Cancelled: somebody asked for it; finished records stay.
+    """
+    monitor = monitor or Monitor()
+    _check_same(configs)
+    test, rows, parents = _inputs(configs[0], images)
+    correct: dict[str, Tensor] = {}
+    table = []
+    for index, parent in enumerate(parents):
+        row = {"name": f"parent {index}", "method": None, "importance": None, "options": None, "seconds": None,
+               "reason": None, "key": None}  # fmt: skip
+        table.append(row | _measured(parent, test, rows, row["name"], correct, monitor))
+    for index, config in enumerate(configs):
+        monitor.check()
+        name = title(config)
+        monitor.emit("phase", name=f"{name} ({index + 1} of {len(configs)}):", index=index, total=len(configs))
+        table.append(_row(config, name, test, rows, correct, records, monitor))
+    return Leaderboard(_ranked(table, correct), list(test.classes), test.name, len(rows))
+
+
+def title(config: RunConfig) -> str:
+    """Method, importance where it takes one, and options."""
+    score = [config.importance] if "importance" in settings_of(config.method) else []
+    options = [key if value is True else f"{key}={value}" for key, value in (config.options or {}).items()]
+    return ", ".join([config.method, *score, *options])
+
+
+def difference(ours: Tensor, best: Tensor, seed: int = 0) -> tuple[float, tuple[float, float]]:
+    """Points of accuracy between two networks on the same images, and its paired bootstrap interval of 95 %.
+
+    Resampling n images draws the numbers of images that only one of both knows from a multinomial, so that is drawn
+    directly.
+
+    Args:
+        ours, best: (n,) bool, which images each knows.
+    """
+    n = len(ours)
+    won, lost = int((ours & ~best).sum()), int((~ours & best).sum())
+    drawn = np.random.default_rng(seed).multinomial(n, [won / n, lost / n, (n - won - lost) / n], RESAMPLES)
+    low, high = np.percentile(100 * (drawn[:, 0] - drawn[:, 1]) / n, [2.5, 97.5])
+    return 100 * (won - lost) / n, (float(low), float(high))
+
+
+def operations(model: nn.Module, example: Tensor) -> int:
+    """Multiply-adds that a network spends on one image (1, C, H, W): products of matrices and convolutions."""
+    with FlopCounterMode(display=False) as counter, evaluating(model), torch.no_grad():
+        model(example)
+    return counter.get_total_flops() // 2
+
+
+def _check_same(configs: Sequence[RunConfig]) -> None:
+    """All runs must have the same parents, data and device; what else differs is what is compared."""
+    if not configs:
+        raise ValueError("nothing to compare: name at least one method.")
+    for name in ("models", "data", "arch", "mean", "std", "size", "splits", "device"):
+        if len({str(getattr(config, name)) for config in configs}) > 1:
+            raise ValueError(f"a comparison needs the same {name} in all runs.")
+
+
+def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list[nn.Module]]:
+    test = load(config.data, "test", config.mean, config.std, config.size)
+    rows = torch.arange(len(test)) if images is None else balanced(test.labels, images)
+    plain = RunConfig(config.models, config.data, splits=config.splits, arch=config.arch, mean=config.mean,
+                      std=config.std, size=config.size, samples=config.samples, fusion_from=config.fusion_from)  # fmt: skip
+    return test, rows, read_inputs(plain).models
+
+
+def _row(
+    config: RunConfig,
+    name: str,
+    test: Images,
+    rows: Tensor,
+    correct: dict[str, Tensor],
+    records: str | Path | None,
+    monitor: Monitor,
+) -> dict[str, Any]:
+    row = {"name": name, "method": config.method, "importance": _taken(config), "options": config.options,
+           "seconds": None, "reason": None, "key": config.key()}  # fmt: skip
+    try:
+        result = _result(config, Path(records) / config.key() if records else None, monitor)
+    except (Cancelled, KeyboardInterrupt):
+        raise
+    except ValueError as error:
+        return row | {"reason": str(error)}
+    except Exception as error:  # one method's defect must not cost the others' hours
+        return row | {"reason": f"failed: {type(error).__name__}: {error}"}
+    return row | {"seconds": result.seconds} | _measured(result.model, test, rows, name, correct, monitor)
+
+
+def _taken(config: RunConfig) -> str | None:
+    return config.importance if "importance" in settings_of(config.method) else None
+
+
+def _result(config: RunConfig, folder: Path | None, monitor: Monitor) -> FusionResult:
+    if folder is not None and (folder / "config.json").exists() and read_run(folder).state == "done":
+        return FusionResult.load(folder)
+    return execute(config, folder, monitor)[0]
+
+
+def _measured(
+    model: nn.Module, test: Images, rows: Tensor, name: str, correct: dict[str, Tensor], monitor: Monitor
+) -> dict[str, Any]:
+    """Scores of a network, its cost, and in `correct` which images it knows."""
+    labels = test.labels[rows]
+    logits = scores(model, test, rows=rows, monitor=monitor)
+    correct[name] = logits.argmax(1) == labels
+    found = measured(logits, labels, len(test.classes))
+    place = next(model.parameters()).device
+    example = test.normalise(test.pixels(rows[:1]).to(place))
+    return {score: found[score] for score in SCORES} | {
+        "operations": operations(model, example),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+    }
+
+
+def _ranked(table: list[dict[str, Any]], correct: dict[str, Tensor]) -> list[dict[str, Any]]:
+    """Best first, each with its difference to the best method; rows without a network last, in their order."""
+    measured_rows = sorted((row for row in table if row["reason"] is None), key=lambda row: -row["accuracy"])
+    best = next((row["name"] for row in measured_rows if row["method"]), None)
+    for row in measured_rows:
+        row["difference"], row["interval"] = (
+            difference(correct[row["name"]], correct[best]) if best is not None else (None, None)
+        )
+    return measured_rows + [row for row in table if row["reason"] is not None]
+
+
+def _flat(row: dict[str, Any], classes: Iterable[str]) -> dict[str, Any]:
+    low, high = row.get("interval") or (None, None)
+    per_class = dict(zip((f"class {name}" for name in classes), row.get("per_class") or [], strict=False))
+    options = " ".join(f"{key}={value}" for key, value in (row["options"] or {}).items())
+    plain = {key: value for key, value in row.items() if key not in ("interval", "per_class", "options")}
+    return {**plain, "options": options, "low": low, "high": high, **per_class}

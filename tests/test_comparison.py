@@ -1,0 +1,145 @@
+"""One leaderboard of many methods: same images, honest intervals, a row with its reason where a method does not apply."""
+
+import csv
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from retrofit_core import comparison
+from retrofit_core.architectures import build
+from retrofit_core.checkpoints import save_model
+from retrofit_core.cli import main
+from retrofit_core.comparison import compare, configurations, difference, operations
+from retrofit_core.data import load
+from retrofit_core.data.splits import sharded, write_splits
+from retrofit_core.evaluation import ensemble, evaluate
+from retrofit_core.methods import METHODS
+from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.runs import RunConfig, execute
+from tests.networks import mlp
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """Two untrained digits networks."""
+    folder = tmp_path_factory.mktemp("parents")
+    images = load("digits", "train")
+    files = [folder / f"parent-{k}.safetensors" for k in range(2)]
+    for k, file in enumerate(files):
+        save_model(build({"architecture": "cnn", "widths": [4, 5, 6]}, seed=k), file)
+    write_splits(folder / "splits.json", sharded(images.labels, 2), images.labels, model_files=files, split="sharded")
+    return RunConfig(models=tuple(map(str, files)), splits=str(folder / "splits.json"), samples=60,
+                     importance_samples=40, device="cpu")  # fmt: skip
+
+
+def test_the_numbers_are_those_of_the_runs(base, tmp_path):
+    board = compare(configurations(base, "kf-linear,average,ensemble", "uniform,conductance"), images=300)
+    assert [row["name"] for row in board.rows if row["method"] is None] != []
+    assert {row["name"] for row in board.rows} == {
+        "parent 0", "parent 1", "KF-Linear, uniform", "KF-Linear, conductance", "Average", "Ensemble",
+    }  # fmt: skip
+    accuracies = [row["accuracy"] for row in board.rows]
+    assert accuracies == sorted(accuracies, reverse=True) and board.samples == 300
+    whole = compare(configurations(base, "kf-linear", "conductance"))
+    ours = next(row for row in whole.rows if row["method"])
+    result, metrics = execute(dataclasses.replace(base, importance="conductance", evaluate=True))
+    fused = metrics["networks"]["fused"]
+    assert {name: ours[name] for name in comparison.SCORES} == {name: fused[name] for name in comparison.SCORES}
+    assert evaluate(result.model, load("digits", "test"))["accuracy"] == ours["accuracy"]
+    assert ours["difference"] == 0 and ours["interval"] == (0, 0)
+
+
+def test_what_does_not_apply_is_a_row_with_its_reason(base):
+    three = dataclasses.replace(base, models=(*base.models, base.models[0]), splits=None, fusion_from="iid")
+    board = compare(configurations(three, "kf-linear,hf-linear,git-re-basin,fedavg", "uniform"), images=50)
+    reasons = {row["name"]: row["reason"] for row in board.rows if row["reason"]}
+    assert "exactly two parents; found 3" in reasons["Git-Re-Basin, uniform"]
+    assert "only a splits file tells" in reasons["FedAvg"] and "HF-Linear, uniform" in reasons
+    assert [row["reason"] is None for row in board.rows] == [True] * 4 + [False] * 3
+
+
+def test_a_defect_of_one_method_costs_the_others_nothing(base, monkeypatch):
+    def broken(models, data, *, seed=0, device=None, monitor=None):
+        raise IndexError("a defect")
+
+    monkeypatch.setitem(METHODS, "Average", broken)
+    board = compare(configurations(base, "average,kf-linear", "uniform"), images=20)
+    assert board.rows[-1]["reason"] == "failed: IndexError: a defect" and board.rows[0]["reason"] is None
+
+
+def test_all_means_every_method_and_words_choose_options(base):
+    configs = configurations(base, "all,zipit+repair=true+a=0.5", "uniform,conductance")
+    assert {config.method for config in configs} == set(METHODS)
+    assert configs[-1].options == {"repair": True, "a": 0.5}
+    assert len([config for config in configs if config.method == "Average"]) == 1
+    assert len([config for config in configs if config.method == "OTFusion"]) == 2
+    assert len({config.key() for config in configs}) == len(configs)
+    paper = configurations(dataclasses.replace(base, preset="paper", toward="parents"), "kf-linear,otfusion", "uniform")
+    assert [config.toward for config in paper] == ["parents", "zero"]
+
+
+@pytest.mark.parametrize(
+    "methods, importance, sentence",
+    [("kf-lineer", "uniform", "Did you mean 'KF-Linear'"), ("zipit+c=1", "uniform", "ZipIt has no option 'c'"),
+     ("otfusion", "captum", "unknown importance"), ("", "uniform", "unknown method")],
+)  # fmt: skip
+def test_unknown_words_are_refused_before_any_work(base, methods, importance, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        configurations(base, methods, importance)
+
+
+def test_runs_of_other_parents_are_not_compared(base):
+    with pytest.raises(ValueError, match="the same models in all runs"):
+        compare([base, dataclasses.replace(base, models=base.models[:1])])
+    with pytest.raises(ValueError, match="nothing to compare"):
+        compare([])
+
+
+def test_the_interval_is_that_of_resampled_images():
+    """Against resampling the images themselves, and sure cases."""
+    generator = np.random.default_rng(0)
+    ours, best = torch.tensor(generator.random(400) < 0.6), torch.tensor(generator.random(400) < 0.75)
+    points, (low, high) = difference(ours, best)
+    gaps = ours.double().numpy() - best.double().numpy()
+    drawn = 100 * gaps[generator.integers(0, 400, (4000, 400))].mean(1)
+    assert points == pytest.approx(100 * gaps.mean())
+    assert (low, high) == pytest.approx(np.percentile(drawn, [2.5, 97.5]), abs=0.6)
+    assert difference(ours, ours) == (0, (0, 0))
+
+
+def test_inference_costs_what_the_layers_cost():
+    network = mlp((6, 8, 7, 4)).float()
+    assert operations(network, torch.zeros(1, 6)) == 6 * 8 + 8 * 7 + 7 * 4
+    assert operations(ensemble([network, network]), torch.zeros(1, 6)) == 2 * (6 * 8 + 8 * 7 + 7 * 4)
+
+
+def test_finished_records_are_not_run_again(base, tmp_path, monkeypatch):
+    configs = configurations(base, "kf-linear,average", "uniform")
+    seen = []
+    first = compare(configs, images=40, records=tmp_path)
+    monkeypatch.setattr(comparison, "execute", lambda *given: seen.append(given))
+    assert compare(configs, images=40, records=tmp_path) == first and not seen
+
+
+def test_cancelling_ends_it(base):
+    with pytest.raises(Cancelled):
+        compare(configurations(base, "kf-linear", "uniform"), images=20, monitor=Monitor(cancelled=lambda: True))
+
+
+def test_the_command_prints_and_writes_the_board(base, tmp_path, capsys):
+    words = ["compare", *base.models, "--splits", str(base.splits), "--samples", "40", "--images", "60"]
+    assert main([*words, "--methods", "average,kf-linear,rebasin", "--out", str(tmp_path)]) == 2  # a typing error
+    assert "Git-Re-Basin" in capsys.readouterr().err and not list(tmp_path.iterdir())
+    assert main([*words, "--methods", "average,kf-linear", "--out", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    board = json.loads((tmp_path / "leaderboard.json").read_text())
+    with (tmp_path / "leaderboard.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert [line["name"] for line in lines] == [row["name"] for row in board["rows"]]
+    for line, row in zip(lines, board["rows"], strict=True):
+        assert row["name"] in shown and f"{row['accuracy']:.2f}" in shown
+        assert [float(line[f"class {name}"]) for name in board["classes"]] == pytest.approx(row["per_class"])
+        assert float(line["low"]) <= float(line["difference"]) <= float(line["high"])
