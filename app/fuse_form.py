@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import streamlit as st
-from retrofit_app import copies, fuse_plan, jobs, own_files, presets, sources, state
+from retrofit_app import accuracies, copies, fuse_plan, jobs, own_files, presets, sources, state
 from retrofit_app.figures import letter
 from retrofit_app.figures.split import split_strip, split_words
 from retrofit_app.fuse_fields import HELP, KEY, changed, number, select, to_address
@@ -26,7 +26,7 @@ def form() -> None:
     st.markdown("**Networks**")
     networks(picks)
     plan = fuse_plan.plan(picks)
-    preview(plan)
+    preview(plan, picks)
     st.markdown("**Fusion**")
     fusion(picks)
     start(plan)
@@ -143,7 +143,7 @@ def _width(index: int, picks: Picks) -> None:
                  format_func=presets.SCALES.__getitem__)  # fmt: skip
 
 
-def preview(plan: fuse_plan.Plan) -> None:
+def preview(plan: fuse_plan.Plan, picks: Picks) -> None:
     """Who gets which classes, from the split function and the seed themselves; and what is known of each network."""
     notes = plan.notes
     if plan.counts and plan.classes:
@@ -152,6 +152,18 @@ def preview(plan: fuse_plan.Plan) -> None:
         notes = (split_words(plan.counts, plan.classes, names), *notes)
     if notes:
         st.caption("  \n".join(notes))
+    if plan.unmeasured and not plan.refusal:
+        measure(plan.unmeasured, picks)
+
+
+def measure(names: tuple[str, ...], picks: Picks) -> None:
+    """A button that measures networks of which nobody knows how good they are."""
+    wait = sum(accuracies.seconds(picks, name) for name in names)
+    st.button(
+        f"Measure how good they are (about {fuse_plan.duration(wait)})", key=KEY + "measure", icon=":material/speed:",
+        help=f"On {accuracies.IMAGES:,} of the test images, here and now. A run measures its networks, too.",
+        on_click=lambda: [accuracies.measure(picks, name) for name in names],
+    )  # fmt: skip
 
 
 # --- the fusion -----------------------------------------------------------------------------------
@@ -188,7 +200,7 @@ def start(plan: fuse_plan.Plan) -> None:
     if plan.refusal:
         st.error(f"This cannot be started: {plan.refusal}")
     elif same:
-        st.info("These very settings have been run: there is nothing to compute again."
+        st.info(f"These very settings have been run: there is nothing to compute again. {state.other_version(same)}"
                 if same.state == "done" else "This run is going on.")  # fmt: skip
     elif busy:
         st.info(f"Run {busy.name} is still going on, and one at a time is done. Wait for it, or cancel it.")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
-from retrofit_app import configs, jobs, sources
+from retrofit_app import accuracies, configs, jobs, sources
 from retrofit_app.figures import letter, listing, percent
 from retrofit_app.presets import Picks
 
@@ -27,6 +27,8 @@ class Plan:
     classes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """What is known of the networks, a line for each"""
+    unmeasured: tuple[str, ...] = ()
+    """Networks of which nobody knows how good they are, and which it would take a while to measure"""
 
 
 def plan(picks: Picks) -> Plan:
@@ -38,7 +40,11 @@ def plan(picks: Picks) -> Plan:
         training = configs.training(picks, facts.inputs, len(facts.classes))
         counts = _counts(picks, training)
         found = replace(
-            found, training=training, counts=counts, notes=(_data_words(facts), *_network_words(picks, training))
+            found,
+            training=training,
+            counts=counts,
+            notes=(_data_words(facts), *_network_words(picks, training)),
+            unmeasured=tuple(name for name in _files(picks, training) if not accuracies.words(picks, name)),
         )
         config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
         found = replace(found, config=config)
@@ -103,15 +109,27 @@ def _network_words(picks: Picks, training: Any) -> list[str]:
         each = [f"{letter(index)} gets {percent(networks[f'parent {index}']['accuracy'])}" for index in range(2)]
         return [f"On the test images {listing(each)}. Both are cnn with 16, 32 and 32 channels."]
     if picks.networks == "own":
-        return [_checkpoint_words(index, name) for index, name in enumerate(picks.files)]
-    ready = [(jobs.runs_folder() / f"parents-{training.key()}" / f"parent-{index}.safetensors").exists()
-             for index in range(training.parts)]  # fmt: skip
-    if all(ready):
-        return ["These networks are trained already: only the fusion is left to do."]
-    return []
+        return [_checkpoint_words(index, name, picks) for index, name in enumerate(picks.files)]
+    ready = _files(picks, training)
+    if len(ready) < training.parts:
+        return []
+    known = [(letter(index), accuracies.words(picks, name)) for index, name in enumerate(ready)]
+    each = [f"{who} gets {told}" for who, told in known if told]
+    return [
+        "These networks are trained already: only the fusion is left to do.",
+        *([f"{listing(each)}."] if each else []),
+    ]
 
 
-def _checkpoint_words(index: int, name: str) -> str:
+def _files(picks: Picks, training: Any) -> tuple[str, ...]:
+    """Checkpoints of the form's networks that are there, as configs name them; none for the shipped ones."""
+    if picks.networks == "shipped":
+        return ()
+    names = picks.files if training is None else training.files()
+    return tuple(name for name in names if Path(sources.located(name)).is_file())
+
+
+def _checkpoint_words(index: int, name: str, picks: Picks) -> str:
     found = sources.described(name)
     words = [
         f"{letter(index)}, {found.name}: {found.architecture} ({found.widths})",
@@ -119,7 +137,9 @@ def _checkpoint_words(index: int, name: str) -> str:
     ]
     if found.counts:
         words.append(f"trained on {sum(count > 0 for count in found.counts)} of {len(found.counts)} classes")
-    if found.accuracy is not None:
+    if told := accuracies.words(picks, name):
+        words.append(told)
+    elif found.accuracy is not None:
         words.append(f"{percent(found.accuracy)} of held-out images")
     return " · ".join(words)
 
@@ -144,11 +164,18 @@ def _estimated(known: tuple, _config: Any, _training: Any, _past: list[jobs.Entr
 
 def _estimate_words(estimate: Any, training: Any) -> str:
     least, most = estimate.seconds
-    size = f"{estimate.memory / GIBI:.1f} GiB" if estimate.memory >= GIBI else f"{estimate.memory / MEBI:.0f} MiB"
     what = "Training and fusing" if training else "Fusing"
     return (
-        f"{what} {estimate.levels} levels takes about **{duration(least)} to {duration(most)}** and {size} of memory."
+        f"{what} {estimate.levels} levels takes about **{duration(least)} to {duration(most)}** and "
+        f"{size(estimate.memory)} of memory, and leaves about {size(estimate.disk)} on disk."
     )
+
+
+def size(count: int) -> str:
+    """A number of bytes as people say it."""
+    if count >= GIBI:
+        return f"{count / GIBI:.1f} GiB"
+    return f"{count / MEBI:.0f} MiB" if count >= 10 * MEBI else f"{count / MEBI:.1f} MiB"
 
 
 def duration(seconds: float) -> str:

@@ -22,6 +22,8 @@ def page(entry: jobs.Entry, known: list[jobs.Entry]) -> None:
     """Everything of a finished run, from the finding down."""
     palette = state.palette()
     headline(entry, palette)
+    if told := state.other_version(entry):
+        st.info(f"{told} To compare, delete it in *Your runs* and run it again.", icon=":material/history:")
     lost(entry, palette)
     accuracies(entry, known, palette)
     downloads(entry)

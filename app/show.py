@@ -4,12 +4,11 @@ import io
 import time
 from collections.abc import Callable, Sequence
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import pandas as pd
 import streamlit as st
-from retrofit_app import jobs
+from retrofit_app import jobs, state
 from retrofit_app.figures import CONFIG, LIGHT, Palette, Picture
 
 #: One button, the camera, which saves the picture as SVG.
@@ -82,11 +81,8 @@ def html(picture: Picture, title: str, entry: jobs.Entry) -> bytes:
 
 
 def origin(entry: jobs.Entry) -> str:
-    """Run, library version, date, licence of the data."""
-    try:
-        library = version("retrofit-workbench")
-    except PackageNotFoundError:
-        library = "unknown"
+    """Run, the library's version (this one's, where the run does not tell its own), date, licence of the data."""
+    library = entry.status.get("version") or state.library()
     made = time.strftime("%Y-%m-%d", time.localtime(entry.status.get("started") or time.time()))
     return f"Run {entry.name} of {made}, retrofit-workbench {library}. {LICENCE}"
 

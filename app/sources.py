@@ -69,20 +69,21 @@ def changed(name: str) -> float:
 
 
 @st.cache_resource(max_entries=8, show_spinner="Looking at the data set…")
-def _loaded(name: str, mean: tuple[float, ...], std: tuple[float, ...], size: int, changed: float) -> tuple[Any, int]:
+def _loaded(name: str, mean: tuple[float, ...], std: tuple[float, ...], size: int, changed: float) -> tuple[Any, Any]:
     from retrofit_core.data import load
 
     options = (mean or None, std or None, size or None)
-    return load(located(name), "train", *options), len(load(located(name), "test", *options))
+    return load(located(name), "train", *options), load(located(name), "test", *options)
 
 
-def images(picks: Any) -> Any:
-    """The training split of the picks' data set (shared by all sessions: do not change it).
+def images(picks: Any, split: str = "train") -> Any:
+    """A split ("train" or "test") of the picks' data set (shared by all sessions: do not change it).
 
     Raises:
         ValueError: it is not there, or something in it is missing or damaged.
     """
-    return _loaded(picks.data, picks.mean, picks.std, picks.size, changed(picks.data))[0]
+    both = _loaded(picks.data, picks.mean, picks.std, picks.size, changed(picks.data))
+    return both[split == "test"]
 
 
 def facts(picks: Any) -> Facts:
@@ -92,7 +93,7 @@ def facts(picks: Any) -> Facts:
         ValueError: as `images`.
     """
     train, test = _loaded(picks.data, picks.mean, picks.std, picks.size, changed(picks.data))
-    return Facts(train.name, tuple(train.classes), tuple(train.shape), len(train), test)
+    return Facts(train.name, tuple(train.classes), tuple(train.shape), len(train), len(test))
 
 
 # --- checkpoints ----------------------------------------------------------------------------------
@@ -165,11 +166,16 @@ class Checkpoint:
     """On held-out images, where the file says so"""
 
 
-@st.cache_data(max_entries=32, show_spinner="Reading the checkpoint…")
-def _described(path: str, changed: float) -> Checkpoint:
+@st.cache_resource(max_entries=8, show_spinner="Reading the checkpoint…")
+def _read(path: str, changed: float) -> tuple[Any, dict[str, Any]]:
     from retrofit_core.checkpoints import load_model
 
-    model, metadata = load_model(path)
+    return load_model(path)
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _described(path: str, changed: float) -> Checkpoint:
+    model, metadata = _read(path, changed)
     spec = metadata["architecture"]
     counts = metadata.get("class_counts")
     return Checkpoint(
@@ -185,12 +191,25 @@ def described(name: str) -> Checkpoint:
     Raises:
         ValueError: it is missing, damaged, or none that is known.
     """
+    return _described(*stamped(name))
+
+
+def model(name: str) -> Any:
+    """The network of a checkpoint (shared by all sessions: do not change it).
+
+    Raises:
+        ValueError: as `described`.
+    """
+    return _read(*stamped(name))[0]
+
+
+def stamped(name: str) -> tuple[str, float]:
+    """A checkpoint's path, and when it was written: what caches go by."""
     path = located(name)
     try:
-        changed_at = os.stat(path).st_mtime
+        return path, os.stat(path).st_mtime
     except OSError:
-        changed_at = 0.0
-    return _described(path, changed_at)
+        return path, 0.0
 
 
 def _widths(spec: dict[str, Any]) -> str:

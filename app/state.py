@@ -5,6 +5,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -125,6 +126,25 @@ def details(entry: jobs.Entry) -> str:
     if entry.status.get("started"):
         words.append(time.strftime("%d %b %Y", time.localtime(entry.status["started"])))
     return " · ".join([*words, "shipped" if entry.shipped else entry.name])
+
+
+def library() -> str:
+    """The version that is installed, or "unknown"."""
+    try:
+        return version("retrofit-workbench")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def other_version(entry: jobs.Entry) -> str:
+    """A sentence where a run was made by another version than this one; nothing where it is this one's or not noted."""
+    made, own = entry.status.get("version"), library()
+    if not made or made == own:
+        return ""
+    return (
+        f"This run was made by version {made} of the library, and this is version {own}: the same settings may give other "
+        "numbers now."
+    )
 
 
 def _networks(entry: jobs.Entry) -> str:

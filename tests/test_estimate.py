@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import time
+from pathlib import Path
 
 import pytest
 
@@ -29,7 +30,7 @@ def pair(method="KF-Linear", training=None, **changes):
 @pytest.fixture
 def steady(monkeypatch):
     """A machine whose pace is known: no clock decides."""
-    monkeypatch.setattr(work, "measure_pace", lambda spec, device: pace.Pace(1e-3, 1e-5))
+    monkeypatch.setattr(work, "pace_of", lambda spec, device: pace.Pace(1e-3, 1e-5))
     monkeypatch.setattr(seconds, "step_seconds", lambda device: 1e-3)
     monkeypatch.setattr(seconds, "products_rate", lambda device, dtype: 1e10)
     work.count_work.cache_clear()
@@ -61,6 +62,7 @@ def steady(monkeypatch):
 def test_what_cannot_work_is_refused_with_the_way_out(config, message, tmp_path):
     found = estimate(*config, folder=tmp_path)
     assert found.refusal is not None and (found.seconds, found.memory, found.levels) == ((0.0, 0.0), 0, 0)
+    assert found.disk == 0
     with pytest.raises(ValueError, match=message):
         raise ValueError(found.refusal)
     assert "\n" not in found.refusal and str(tmp_path) not in found.refusal
@@ -117,7 +119,7 @@ def test_operations_of_a_step_are_those_of_the_layers():
     """Three passes, two operations a multiplication: 64 positions of the first two convolutions, 16 of the third."""
     layers = 64 * 9 * 1 * 4 + 64 * 9 * 4 * 6 + 16 * 9 * 6 * 6 + 4 * 6 * 10
     spec = json.dumps(fitted(parse(SMALL), (1, 8, 8), 10))
-    assert pace._operations(spec) == 3 * 2 * layers
+    assert pace.operations(spec) == 3 * 2 * layers
 
 
 def test_training_is_counted_step_by_step(steady, tmp_path):
@@ -165,6 +167,37 @@ def test_memory_holds_networks_data_and_the_largest_level(steady, tmp_path):
     parameters = sum(p.numel() for p in blank(json.dumps(fitted(parse("vgg11"), (1, 8, 8), 10))).parameters())
     assert memory(**vgg) - memory() > 3 * 4 * parameters
     assert memory(method="KF-Gradient", samples=600) > memory(method="KF-Gradient", samples=60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("analyse", [False, True])
+def test_disk_is_what_a_run_leaves(analyse, tmp_path, monkeypatch):
+    config, training = pair(importance="conductance", analyse=analyse, training=TrainConfig(epochs=1, device="cpu"))
+    monkeypatch.chdir(tmp_path)
+    told = estimate(config, training, folder=tmp_path).disk
+    train_parents(training, training.folder)
+    execute(config, config.key())
+    left = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+    assert 0.6 < told / left < 1.6
+    trained = sum(Path(tmp_path, name).stat().st_size for name in training.files())
+    work.count_work.cache_clear()
+    assert told - estimate(config, training, folder=tmp_path).disk == pytest.approx(trained, rel=0.1)
+
+
+def test_large_networks_are_counted_and_small_ones_run(monkeypatch):
+    """Doubled widths are four times the work, and nothing is run to find that out."""
+    monkeypatch.setattr(pace, "step_seconds", lambda device: 1e-4)
+    monkeypatch.setattr(pace, "update_seconds", lambda device: 1e-9)
+    monkeypatch.setattr(pace, "products_rate", lambda device, dtype: 1e11)
+    pace.pace_of.cache_clear()
+    measured = []
+    monkeypatch.setattr(pace, "_measured", lambda spec, device, counted: measured.append(spec) or counted)
+    specs = {name: json.dumps(fitted(parse(name), (3, 32, 32), 10)) for name in ("cnn", "vgg16", "vgg16-double")}
+    found = {name: pace.pace_of(spec, "cpu") for name, spec in specs.items()}
+    pace.pace_of.cache_clear()
+    assert measured == [specs["cnn"]]
+    assert found["vgg16"].each == pytest.approx(pace.operations(specs["vgg16"]) / 1e11 / pace.EFFICIENCY)
+    assert found["vgg16-double"].each == pytest.approx(4 * found["vgg16"].each, rel=0.1)
 
 
 @pytest.mark.slow

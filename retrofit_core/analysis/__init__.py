@@ -5,7 +5,7 @@ same Gram matrix, what of each parent neuron is left in its fused neuron, and th
 levels: the accuracy had the fusion stopped there.
 """
 
-from .analyse import SEEDS, TEST_IMAGES, analyse
+from .analyse import ROWS, SEEDS, TEST_IMAGES, analyse
 from .record import FILES, Analysis, LevelAnalysis
 
-__all__ = ["FILES", "SEEDS", "TEST_IMAGES", "Analysis", "LevelAnalysis", "analyse"]
+__all__ = ["FILES", "ROWS", "SEEDS", "TEST_IMAGES", "Analysis", "LevelAnalysis", "analyse"]

@@ -5,9 +5,11 @@ Seconds follow from counted operations, at the pace that one training step and o
 machine (measured in about a tenth of a second), corrected by what earlier runs of the method took.
 """
 
+from .pace import forward_seconds
 from .predict import Estimate, estimate
 
 __all__ = [
     "Estimate",
     "estimate",
+    "forward_seconds",
 ]

@@ -1,10 +1,14 @@
-"""Bytes of a run at its peak."""
+"""Bytes of a run: of memory at its peak, and of disk when it is done."""
 
 import math
+from collections.abc import Sequence
 
 from .. import device as devices
+from ..analysis import ROWS, SEEDS
 from ..data import Images
 from ..eligibility import Plan
+from ..importance import IMPORTANCE
+from ..levels import Level
 from ..runs import RunConfig
 from ..walk import boundary_bytes, working_bytes
 
@@ -14,6 +18,8 @@ PROCESS = 750 * 2**20
 CHUNKS = 4
 #: Images of a training step, where memory is concerned.
 BATCH = 128
+#: Bytes on disk that a level has in tables, its arrays aside, and a run besides its levels.
+LEVEL_FACTS, RUN_FACTS = 7_000, 8_000
 
 
 def peak_memory(config: RunConfig, plan: Plan, images: int, data: Images, training: bool) -> int:
@@ -27,6 +33,23 @@ def peak_memory(config: RunConfig, plan: Plan, images: int, data: Images, traini
         outputs = max(sum(level.width * level.positions for level in levels) for levels in networks)
         most = max(most, 5 * max(weights) + 2 * 4 * 3 * BATCH * outputs)
     return PROCESS + sum(weights) + held + most
+
+
+def disk_bytes(config: RunConfig, plan: Plan, missing: Sequence[int]) -> int:
+    """The parents that are trained, the fused network, and what the record keeps of each level."""
+
+    def weights(levels: Sequence[Level]) -> int:
+        return 4 * sum(level.parameters for level in levels)
+
+    trained = sum(weights(plan.parents[index]) for index in missing)
+    return RUN_FACTS + trained + weights(plan.fused) + sum(_kept(config, plan, k) for k in range(len(plan.fused)))
+
+
+def _kept(config: RunConfig, plan: Plan, index: int) -> int:
+    """A level's Gram matrix, groups and scores; of an analysis groupings of every score, examples of targets and outputs."""
+    m, d = sum(parent[index].width for parent in plan.parents), plan.fused[index].width
+    kept = LEVEL_FACTS + 4 * m * m + 24 * m
+    return kept + (4 * SEEDS * len(IMPORTANCE) * m + 2 * 2 * ROWS * d) * config.analyse
 
 
 def _level_bytes(config: RunConfig, plan: Plan, index: int, images: int) -> int:

@@ -28,6 +28,8 @@ class Estimate:
     """From the start of the worker to the finished record: at least, at most"""
     memory: int
     """Bytes, at the peak"""
+    disk: int
+    """Bytes that stay when the run is done: its record, and the parents that it trains"""
     levels: int
 
 
@@ -49,13 +51,13 @@ def estimate(
     try:
         work = count_work(config, training, folder)
     except ValueError as error:
-        return Estimate(str(error).replace(f"{folder}/", ""), (0.0, 0.0), 0, 0)
+        return Estimate(str(error).replace(f"{folder}/", ""), (0.0, 0.0), 0, 0, 0)
     ratios = _ratios(config.method, past, folder)
     low, high = (start + work.reading for start in START)
     for stage, (least, most) in work.seconds.items():
         ratio, spread = ratios.get(stage, (1.0, SPREAD))
         low, high = low + ratio * least / spread, high + ratio * most * spread
-    return Estimate(None, (low, high), work.memory, work.levels)
+    return Estimate(None, (low, high), work.memory, work.disk, work.levels)
 
 
 def _ratios(method: str, past: Iterable[Mapping[str, Any]], folder: Path) -> dict[str, tuple[float, float]]:

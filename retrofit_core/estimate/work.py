@@ -20,8 +20,8 @@ from ..registry import find
 from ..runs import RunConfig, check_choices, fusion_rows
 from ..training.parents import TrainConfig
 from ..training.parents import plan as plan_training
-from .memory import peak_memory
-from .pace import measure_pace
+from .memory import disk_bytes, peak_memory
+from .pace import pace_of
 from .planning import blank, plan_fusion
 from .seconds import analysis_seconds, fusion_seconds, training_seconds
 
@@ -34,6 +34,7 @@ class Work:
     """Stage -> (least, most) at this machine's pace"""
     reading: float
     memory: int
+    disk: int
     levels: int
 
 
@@ -74,7 +75,7 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
     balanced(data.images.labels, config.samples, rows=fusion_rows(config, rows))
     found = plan_fusion(config, models, target, data.images, images)
     place = devices.pick(config.device)
-    paces = [measure_pace(json.dumps(model.spec), place.type) for model in (*models, found.model)]
+    paces = [pace_of(json.dumps(model.spec), place.type) for model in (*models, found.model)]
     seconds = {"fusion": fusion_seconds(config, found, images, paces, place)}
     if training is not None and missing:
         seconds["training"] = training_seconds(planned, missing, paces, place)
@@ -84,7 +85,8 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
     if config.analyse:
         seconds["analysis"] = analysis_seconds(config, found, images, paces, place)
     memory = peak_memory(config, found, images, data.images, bool(missing))
-    return Work(seconds, data.seconds, memory, len(found.fused))
+    disk = disk_bytes(config, found, missing)
+    return Work(seconds, data.seconds, memory, disk, len(found.fused))
 
 
 def _source(name: str, folder: Path) -> str:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,14 @@ STATES = ("created", "running", "done", "failed", "cancelled")
 #: A running record whose status is older than this belongs to a worker that was killed.
 STALE_AFTER = 60.0
 SEALED = ("config.json", "levels.parquet", "arrays.npz", "fused.safetensors", "result.json", "metrics.json")
+
+
+def library_version() -> str:
+    """Of the installed library, for the status of a run; "unknown" where it is not installed."""
+    try:
+        return version("retrofit-workbench")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def create(folder: Path, config: RunConfig) -> None:

@@ -13,7 +13,7 @@ from .. import analysis as analysing
 from ..monitor import Cancelled, Event, Monitor
 from ..results import FusionResult, LevelReport, load_levels, save_levels, write_atomically
 from .config import RunConfig
-from .record import SCHEMA, SEALED, checksums, create
+from .record import SCHEMA, SEALED, checksums, create, library_version
 
 #: Seconds between two writes of status.json: often enough for a progress bar, seldom enough for any disk.
 STATUS_INTERVAL = 0.3
@@ -31,7 +31,7 @@ class Recorder:
         now = time.time()
         self.status: dict[str, Any] = {
             "schema": SCHEMA, "state": "running", "pid": os.getpid(), "started": now,
-            "stage": "reading", "stage_started": now, "stages": {},
+            "stage": "reading", "stage_started": now, "stages": {}, "version": library_version(),
         }  # fmt: skip
         self._written = 0.0
         create(folder, config)

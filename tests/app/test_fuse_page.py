@@ -3,10 +3,12 @@
 import dataclasses
 import json
 import shutil
+import subprocess
+import sys
 import time
 
 import pytest
-from retrofit_app import bundle, configs, figures, jobs, presets, sources
+from retrofit_app import accuracies, bundle, configs, figures, jobs, presets, show, sources, state
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
@@ -95,7 +97,7 @@ def test_presets_can_be_started_and_show_who_gets_what(preset):
     strip = next(found.proto.body for found in page.get("html") if "retrofit-split" in found.proto.body)
     rows = strip.count("class='name'")
     assert rows == {"four": 4, "compress": 1}.get(preset, 2)
-    estimated = any("takes about" in element.value for element in page.markdown)
+    estimated = any("takes about" in element.value and "on disk" in element.value for element in page.markdown)
     assert estimated or button(page, "start").label == "Open that run"  # the shipped pair has been fused
 
 
@@ -180,15 +182,48 @@ def test_settings_that_were_run_before_open_the_run(runs_folder, sleeper, monkey
     assert page.query_params["run"] == "hf-linear" and not runs_folder.exists()
 
 
-def test_own_checkpoints_are_described_before_anything_runs():
+def test_own_checkpoints_are_described_before_anything_runs(shipped):
     files = "|".join(str(jobs.BUNDLED / name) for name in bundle.PARENTS)
     page = open_page(preset="own", files=files)
     assert not page.error, errors(page)
     told = words(page)
     assert "A, parent-0.safetensors: cnn (16, 32, 32)" in told and "5 of 10 classes" in told
+    # Small networks are measured on the spot: what the shipped run found, on all test images of digits.
+    for index in range(2):
+        found = shipped.metrics["networks"][f"parent {index}"]["accuracy"]
+        assert f"{figures.percent(found)} of the test images" in told
     assert not button(page, "start").disabled
     with_rows = open_page(preset="own", files=files, rows=str(jobs.BUNDLED / "splits.json"), importance="conductance")
     assert not with_rows.error and not button(with_rows, "start").disabled
+
+
+def test_networks_that_take_long_to_measure_are_measured_on_request(monkeypatch):
+    monkeypatch.setattr(accuracies, "QUICK", -1.0)
+    monkeypatch.setattr(accuracies, "_kept", lambda kept={}: kept)
+    page = open_page(preset="own", files=str(jobs.BUNDLED / bundle.PARENTS[1]))
+    assert "of held-out images" in words(page) and "of the test images" not in page.caption[-1].value
+    button(page, "new-measure").click().run()
+    assert "of the test images" in words(page) and "new-measure" not in keys(page) and not page.error
+
+
+def test_a_run_that_measured_a_network_tells_its_accuracy(runs_folder, shipped, monkeypatch):
+    monkeypatch.setattr(accuracies, "QUICK", -1.0)
+    monkeypatch.setattr(accuracies, "_kept", lambda kept={}: kept)
+    for name in bundle.PARENTS:
+        (runs_folder / "own").mkdir(parents=True, exist_ok=True)
+        shutil.copy(jobs.BUNDLED / name, runs_folder / "own" / name)
+    files = [f"own/{name}" for name in bundle.PARENTS]
+    shutil.copytree(shipped.folder, runs_folder / "mine")
+    facts = json.loads((runs_folder / "mine" / "config.json").read_text())
+    facts["config"]["models"] = files
+    (runs_folder / "mine" / "config.json").write_text(json.dumps(facts))
+    status = json.loads((runs_folder / "mine" / "status.json").read_text())
+    for started, told in ((time.time() + 60, True), (1.0, False)):  # since the files were written, or before
+        (runs_folder / "mine" / "status.json").write_text(json.dumps(status | {"started": started}))
+        page = open_page(preset="own", files="|".join(files))
+        for network in ("parent 0", "parent 1"):
+            sentence = f"classes · {figures.percent(shipped.metrics['networks'][network]['accuracy'])} of the test"
+            assert (sentence in words(page)) == told, words(page)
 
 
 def test_uploads_are_checked_and_kept_by_content(runs_folder):
@@ -269,6 +304,38 @@ def test_a_damaged_record_is_named_in_its_place(runs_folder):
     page = open_page(run=config.key())
     found = next(error.value for error in page.error if "levels are not shown" in error.value)
     assert "cannot be read" in found and str(runs_folder) not in found
+
+
+def test_a_run_of_another_version_is_flagged(runs_folder, shipped):
+    folder = runs_folder / "mine"
+    shutil.copytree(shipped.folder, folder)
+    status = json.loads((folder / "status.json").read_text())
+    for version, told in (("0.0.1", True), (state.library(), False)):
+        (folder / "status.json").write_text(json.dumps(status | {"version": version}))
+        page = open_page(run="mine")
+        found = " ".join(info.value for info in page.info)
+        assert ("made by version 0.0.1" in found) == told and not page.error
+        assert f"retrofit-workbench {version}" in show.origin(jobs.read_entry(folder))
+
+
+def test_the_first_picture_is_painted_without_torch():
+    """Importing torch takes seconds; what stands above the fold must not wait for it."""
+    code = """
+import sys
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+def chart(*given, **options):
+    painted.append((options["key"], "torch" in sys.modules))
+    return real(*given, **options)
+
+real, painted = st.plotly_chart, []
+st.plotly_chart = chart
+assert not AppTest.from_file(sys.argv[1], default_timeout=100).run().exception
+print(painted[0])
+"""
+    found = subprocess.run([sys.executable, "-c", code, MAIN], capture_output=True, text=True, timeout=200, check=True)
+    assert found.stdout.splitlines()[-1] == "('fuse-strip', False)"
 
 
 def test_a_broken_page_says_so_without_paths(monkeypatch):

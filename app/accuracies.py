@@ -1,0 +1,78 @@
+"""How good the networks of the form are: from a run that measured them, or measured here where that takes a moment."""
+
+import json
+from typing import Any
+
+import streamlit as st
+from retrofit_app import sources
+from retrofit_app.figures import percent
+
+#: Test images on which a network is measured, at most: half a percentage point is five of them.
+IMAGES = 1000
+#: Seconds that measuring may take without being asked for.
+QUICK = 1.0
+
+
+def words(picks: Any, name: str) -> str:
+    """What share of the test images a network gets right; "" where nobody knows and it would take long to find out.
+
+    Args:
+        name: of its checkpoint, as configs have it.
+    """
+    if told := _from_runs(picks, name):
+        return told
+    key = _key(picks, name)
+    try:
+        if key not in _kept() and seconds(picks, name) <= QUICK:
+            measure(picks, name)
+    except ValueError:  # it does not take these images: the refusal says why
+        return ""
+    return _kept().get(key, "")
+
+
+def seconds(picks: Any, name: str) -> float:
+    """What measuring a network would take."""
+    from retrofit_core.estimate import forward_seconds
+
+    spec = sources.model(name).spec
+    return forward_seconds(json.dumps(spec)) * min(len(sources.images(picks, "test")), IMAGES)
+
+
+def measure(picks: Any, name: str) -> None:
+    """Measure a network and keep what is to be said of it, for all sessions."""
+    import torch
+
+    from retrofit_core.evaluation import evaluate
+
+    test = sources.images(picks, "test")
+    rows = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:IMAGES]
+    found = evaluate(sources.model(name), test, rows=rows)["accuracy"]
+    whose = "the test images" if len(rows) == len(test) else f"{len(rows):,} test images"
+    _kept()[_key(picks, name)] = f"{percent(found)} of {whose}"
+
+
+def _from_runs(picks: Any, name: str) -> str:
+    """The accuracy in the newest finished run of this network, made since its file was written."""
+    facts = {
+        "data": picks.data,
+        "mean": list(picks.mean) or None,
+        "std": list(picks.std) or None,
+        "size": picks.size or None,
+    }
+    for entry in st.session_state.entries:
+        config = entry.config
+        if entry.shipped or name not in config["models"] or any(config.get(key) != facts[key] for key in facts):
+            continue
+        found = entry.metrics.get("networks", {}).get(f"parent {config['models'].index(name)}")
+        if found and entry.status.get("started", 0) > sources.stamped(name)[1]:
+            return f"{percent(found['accuracy'])} of the test images"
+    return ""
+
+
+@st.cache_resource
+def _kept() -> dict[tuple, str]:
+    return {}
+
+
+def _key(picks: Any, name: str) -> tuple:
+    return *sources.stamped(name), picks.data, picks.mean, picks.std, picks.size, sources.changed(picks.data)
