@@ -1,6 +1,6 @@
 """Checkpoints: safetensors with facts as JSON in the metadata; strict reading, also of strangers' files.
 
-A checkpoint's metadata may hold "architecture" (a spec, see `architectures`), "recipe", "classes", "mean",
+A checkpoint's metadata may hold "architecture" (a spec, see `architectures` and `composites`), "recipe", "classes", "mean",
 "std", "class_counts" and what else the writer knows; each value is JSON text in the file and decoded when
 read.
 """
@@ -18,12 +18,13 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from retrofit_core import architectures
+from retrofit_core import architectures, composites
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 PICKLED = (".pt", ".pth", ".bin")
 LARGEST_HEADER = 100_000_000  # bytes, the limit of the safetensors format
 NAMED = 3  # keys listed in an error
+INTEGERS = ("num_batches_tracked", "entry")  # BatchNorm's counter, and which neurons a tail reads (`composites`)
 WRAPPERS = ("state_dict", "model_state_dict", "model")  # where training scripts put the tensors
 Architecture = str | Mapping[str, Any] | Callable[[], nn.Module]
 
@@ -54,12 +55,16 @@ def load_model(path: str | Path, arch: Architecture | None = None) -> tuple[nn.M
             spec = _spec(arch, metadata, state)
             # Without memory: a hostile spec costs nothing, and every tensor comes from the file.
             with torch.device("meta"):
-                model = architectures.build(spec)
+                model = composites.build(spec)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
         metadata["architecture"] = spec
     _check_fit(model, state, path)
     model.load_state_dict(state, assign=not callable(arch))
+    try:
+        composites.check_entries(model)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
     for parameter in model.parameters():
         parameter.requires_grad_(True)
     return model.float().eval(), metadata
@@ -200,8 +205,8 @@ def _read_pickled(path: Path) -> dict[str, Tensor]:
 
 
 def _usable(name: str, tensor: Tensor, path: Path) -> Tensor:
-    """The tensor as float32; BatchNorm's counter stays the integer that it is."""
-    if name.endswith("num_batches_tracked") and tensor.dtype == torch.int64 and tensor.numel() == 1:
+    """The tensor as float32; INTEGERS stay what they are."""
+    if name.rpartition(".")[2] in INTEGERS and tensor.dtype == torch.int64:
         return tensor
     if tensor.dtype not in FLOATS or tensor.layout != torch.strided:
         kind = str(tensor.dtype).removeprefix("torch.")

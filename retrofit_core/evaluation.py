@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from retrofit_core import device as devices
+from retrofit_core.composites import COMBINATIONS, Combination, Ensemble
 from retrofit_core.data import Images
 from retrofit_core.monitor import Monitor
 from retrofit_core.registry import find
@@ -119,49 +120,9 @@ def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, de
     return outputs.float().cpu()
 
 
-def mean_of_softmax(logits: Tensor, shares: Tensor | None) -> Tensor:
-    """(models, n, classes) -> log of the mean probabilities (n, classes)."""
-    return logits.log_softmax(2).logsumexp(0) - torch.log(torch.tensor(float(len(logits))))
-
-
-def mean_of_logits(logits: Tensor, shares: Tensor | None) -> Tensor:
-    """(models, n, classes) -> (n, classes)."""
-    return logits.mean(0)
-
-
-def share_of_softmax(logits: Tensor, shares: Tensor | None) -> Tensor:
-    """Probabilities weighted by the models' shares of a class's samples, as logarithms (n, classes)."""
-    assert shares is not None
-    # log 0 = -inf is right here: a model without samples of a class has no say in it.
-    return (logits.log_softmax(2) + shares.to(logits).log().unsqueeze(1)).logsumexp(0).log_softmax(1)
-
-
-COMBINATIONS = {"softmax": mean_of_softmax, "logits": mean_of_logits, "shares": share_of_softmax}
-
-
-class Ensemble(nn.Module):
-    """Several classifiers as one: images -> (n, classes), see `ensemble`."""
-
-    def __init__(
-        self,
-        models: Sequence[nn.Module],
-        combine: Callable[[Tensor, Tensor | None], Tensor],
-        shares: Tensor | None,
-    ) -> None:
-        super().__init__()
-        self.models = nn.ModuleList(models)
-        self.combine = combine
-        self.has_shares = shares is not None
-        self.register_buffer("shares", shares)
-
-    def forward(self, images: Tensor) -> Tensor:
-        logits = torch.stack([model(images) for model in self.models])  # (models, n, classes)
-        return self.combine(logits, self.get_buffer("shares") if self.has_shares else None)
-
-
 def ensemble(
     models: Sequence[nn.Module],
-    combine: str | Callable[[Tensor, Tensor | None], Tensor] = "softmax",
+    combine: str | Combination = "softmax",
     shares: Any = None,
 ) -> nn.Module:
     """Average classifiers: an entry of COMBINATIONS, or a function (logits (models, n, classes), shares) ->

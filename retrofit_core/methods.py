@@ -62,6 +62,12 @@ def settings_of(name: str) -> set[str]:
     return known | (set(DEFAULTS) if any(p.kind is p.VAR_KEYWORD for p in parameters) else set())
 
 
+def needs_own_data(name: str) -> bool:
+    """Whether a method looks at each parent's own data without scores, as RegMean does."""
+    known = settings_of(name)
+    return "importance_data" in known and "importance" not in known
+
+
 def suited(name: str, wanted: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """The wanted settings that a method knows.
 

@@ -12,7 +12,7 @@ CORE = Path(__file__).parents[1] / "retrofit_core"
 LAYERS = {
     "registry": 0, "monitor": 0, "device": 0, "training_flags": 0,
     "levels": 1, "batchnorm": 1, "moments": 1, "lags": 1, "data": 1, "architectures": 1,
-    "grouping": 2, "importance": 2, "walk": 2, "symmetry": 2,
+    "grouping": 2, "importance": 2, "walk": 2, "symmetry": 2, "composites": 2,
     "fit": 3, "evaluation": 3, "checkpoints": 3,
     "results": 4, "settings": 4, "training": 4,
     "eligibility": 5,

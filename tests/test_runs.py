@@ -12,6 +12,7 @@ import torch
 
 from retrofit_core import analysis, runs
 from retrofit_core.architectures import build
+from retrofit_core.baselines import regmean
 from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.data import load
 from retrofit_core.data.splits import sharded, write_splits
@@ -408,3 +409,27 @@ def test_a_uniform_run_is_compared_on_the_parents_own_rows(config, analysed, tmp
     for ours, theirs in zip(found.levels, expected.levels, strict=True):
         for name in theirs.scores:
             assert torch.equal(ours.scores[name], theirs.scores[name])
+
+
+# --- baselines in runs -------------------------------------------------------------------------------------------------
+
+
+def test_regmean_reads_each_parents_own_rows(config):
+    """By default where there are splits; the fusion samples where there are none, or where they are asked for."""
+    chosen = dataclasses.replace(config, method="RegMean", importance="uniform")
+    own = runs.read_inputs(chosen).importance
+    images = load("digits", "train")
+    for (x, y), part in zip(own, sharded(images.labels, 2), strict=True):
+        assert x.shape == (40, 1, 8, 8) and set(y.tolist()) == set(images.labels[part].tolist())
+    result, _ = runs.execute(chosen)
+    assert result.config["own_data"] and result.config["samples"] == [40, 40]
+    inputs = runs.read_inputs(chosen)
+    assert torch.equal(weights(regmean(inputs.models, inputs.fusion, importance_data=own).model), weights(result.model))
+    common = dataclasses.replace(chosen, importance_data="fusion")
+    bare = dataclasses.replace(chosen, splits=None, fusion_from="iid")
+    for other in (common, bare):
+        found, _ = runs.execute(other)
+        assert not found.config["own_data"] and found.config["samples"] == [60, 60]
+        assert not torch.equal(weights(found.model), weights(result.model))
+    with pytest.raises(ValueError, match="RegMean is to look at each parent's own training rows.*--splits"):
+        runs.execute(dataclasses.replace(bare, importance_data="own"))

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from ..composites import mean_of_softmax
 from ..data import Images
 from ..device import rows_per_batch
 from ..eligibility import Plan
-from ..evaluation import ensemble, evaluate, mean_of_softmax
+from ..evaluation import ensemble, evaluate
 from ..levels import Level, compose
 from ..monitor import Monitor
 from ..results import LevelReport

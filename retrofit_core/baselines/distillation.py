@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import device as devices
-from ..architectures import build
+from ..architectures import ARCHITECTURES, build
 from ..batchnorm import BATCHNORMS
 from ..eligibility import check_inputs, on_device
 from ..monitor import Monitor
@@ -163,7 +163,7 @@ def fresh(model: nn.Module, seed: int) -> nn.Module:
     """
     example = next(model.parameters())
     spec = getattr(model, "spec", None)
-    if isinstance(spec, dict):
+    if isinstance(spec, dict) and spec.get("architecture") in ARCHITECTURES:
         return build(spec, seed).to(example.device, example.dtype)
     found = copy.deepcopy(model)
     with torch.random.fork_rng():

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
+from ..composites import PartialZip
 from ..device import Stopwatch, of
-from ..evaluation import COMBINATIONS, Ensemble
 from ..levels import Level, partition
 from ..levels.cuts import choose_cuts
 from ..levels.tracing import record_values, trace
 from ..monitor import Monitor
-from ..registry import check_words, find
+from ..registry import check_words
 from ..results import FusionResult, LevelReport
 from ..symmetry import Group, Sums, group_sums, mapped, tensors
 from ..symmetry.rules import Rules
@@ -316,7 +316,6 @@ class Cut:
 
     def __init__(self, levels: Sequence[Level], count: int) -> None:
         self.count = count
-        self.axis = levels[count - 1].axis
         self.tensors = {name for level in levels[:count] for name in level.state()}
         folded = {id(norm) for level in levels[:count] for _, _, norm in level.folds}
         self.folded = folded
@@ -344,55 +343,22 @@ def _cut(model: nn.Module, inputs: Tensor, stop_at: str | float, leaves: Sequenc
     return cut
 
 
-class PartialZip(nn.Module):
-    """A common trunk that runs once, and the parents' own tails on it: images -> (n, classes)."""
-
-    def __init__(
-        self, trunk: nn.Module, tails: Sequence[nn.Module], combine: str, entries: Sequence[Tensor], axis: int
-    ) -> None:
-        super().__init__()
-        self.trunk = trunk
-        readers = [_Reader(tail, entry, axis) for tail, entry in zip(tails, entries, strict=True)]
-        self.heads = Ensemble(readers, find(COMBINATIONS, combine, "combination of an ensemble"), None)
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.heads(self.trunk(images))
-
-    def separate(self, images: Tensor) -> Tensor:
-        """(parents, n, classes) the outputs of each head."""
-        h = self.trunk(images)
-        return torch.stack([reader(h) for reader in self.heads.models])
-
-
-class _Reader(nn.Module):
-    """A parent's tail behind U: each of its neurons reads the fused neuron that it went into."""
-
-    def __init__(self, tail: nn.Module, entry: Tensor, axis: int) -> None:
-        super().__init__()
-        self.tail, self.axis = tail, axis
-        self.register_buffer("entry", entry)
-
-    def forward(self, h: Tensor) -> Tensor:
-        return self.tail(h.index_select(self.axis, self.get_buffer("entry")))
-
-
 def _with_own_tails(
     plan: Aligning, labels: Mapping[str, Tensor], cut: Cut, combine: str, leaves: Sequence[str]
 ) -> PartialZip:
     example = plan.inputs[:2].to(of(plan.fused))
     fused = neurons_at(plan.fused, example, cut.count, plan.targets, leaves)
     where = {neuron: channel for channel, neuron in enumerate(_counted(fused))}
-    trunk = nn.Sequential(*(level.module for level in partition(plan.fused, example, leaves=leaves)[: cut.count]))
-    tails, entries = [], []
+    entries = []
     for k, (parent, own) in enumerate(zip(plan.parents, plan.groups, strict=True)):
-        levels = partition(copy.deepcopy(parent), example, leaves=leaves)
-        tails.append(nn.Sequential(*(level.module for level in levels[cut.count :])))
         entry = []
         for group, neuron, number in _counted(neurons_at(parent, example, cut.count, own, leaves)):
             start = sum(groups[group].width for groups in plan.groups[:k])
             entry.append(where[group, int(labels[plan.targets[group].name][start + neuron]), number])
         entries.append(torch.tensor(entry, device=example.device))
-    return PartialZip(trunk, tails, combine, entries, cut.axis).eval()
+    parents = [copy.deepcopy(parent) for parent in plan.parents]
+    return PartialZip(plan.fused, parents, entries, levels=cut.count, combine=combine, example=example,
+                      leaves=leaves).eval()  # fmt: skip
 
 
 def _counted(neurons: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:

@@ -13,6 +13,7 @@ import typer
 
 from .. import device as devices
 from ..checkpoints import load_model
+from ..composites import COMPOSITES
 from ..data import DATASETS, load
 from ..data.download import download
 from ..evaluation import ensemble, evaluate
@@ -111,6 +112,10 @@ def levels_command(
     Example: `retrofit levels vgg11.safetensors --boundaries activations`
     """
     network, metadata = load_model(model, arch)
+    if (kind := metadata["architecture"]["architecture"]) in COMPOSITES:
+        raise ValueError(
+            f"{model} holds several networks ({kind}), which have levels one by one. Name the checkpoint of one of them."
+        )
     levels = partition(network, _example(metadata["architecture"]), read_boundaries(boundaries))
     if as_json:
         return print_json({"levels": [_describe(level) for level in levels]})

@@ -10,7 +10,7 @@ from typing import Any
 from ..data.augment import POLICIES
 from ..importance import IMPORTANCE
 from ..levels import BOUNDARIES
-from ..methods import METHODS
+from ..methods import METHODS, needs_own_data
 from ..options import checked, written
 from ..registry import find
 
@@ -36,7 +36,8 @@ class RunConfig:
     method: str = "KF-Linear"
     importance: str = "uniform"
     importance_data: str | None = None
-    """"own" (each parent's training rows; needs splits) or "fusion"; by default own where there are splits"""
+    """"own" (each parent's training rows; needs splits) or "fusion"; by default own where there are splits. Of scores, and
+    of RegMean"""
     fusion_from: str | None = None
     """"parent0" (the paper; needs splits) or "iid"; by default parent0 where there are splits"""
     splits: str | None = None
@@ -145,4 +146,9 @@ def check_choices(config: RunConfig) -> None:
         raise ValueError(
             f"importance {config.importance} is computed on each parent's own training rows, which only a splits file "
             "tells. Pass --splits FILE, or --importance-data fusion to use the fusion samples."
+        )
+    if config.splits is None and config.importance_data == "own" and needs_own_data(config.method):
+        raise ValueError(
+            f"{config.method} is to look at each parent's own training rows, which only a splits file tells. Pass --splits "
+            "FILE, or leave --importance-data out to use the fusion samples."
         )

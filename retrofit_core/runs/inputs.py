@@ -14,7 +14,7 @@ from ..data import Images, load
 from ..data.augment import copies
 from ..data.sampling import balanced
 from ..data.splits import read_splits
-from ..methods import METHODS
+from ..methods import METHODS, needs_own_data
 from ..monitor import Monitor
 from ..registry import find
 from ..training.parents import NOTE, read_training, train_parents
@@ -29,7 +29,7 @@ class Inputs:
     train: Images
     fusion: tuple[Tensor, Tensor]
     importance: list[tuple[Tensor, Tensor]] | str | None
-    """None for uniform importance, unless the run is analysed"""
+    """None where nobody asks for it: neither a score, nor the method itself, nor an analysis"""
     target: nn.Module | None
     shares: Tensor | None
     """(n, classes) each parent's share of each class's training rows"""
@@ -82,7 +82,7 @@ def _fusion_data(config: RunConfig, train: Images, rows: Tensor) -> tuple[Tensor
 
 
 def _importance_data(config: RunConfig, train: Images, parts: list[Tensor] | None) -> Any:
-    if config.importance == "uniform" and not config.analyse:
+    if config.importance == "uniform" and not config.analyse and not needs_own_data(config.method):
         return None
     if parts is None or config.importance_data == "fusion":
         return "fusion"

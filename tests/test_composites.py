@@ -1,0 +1,262 @@
+"""Networks that are made of several: one file, the same outputs, and a sentence for every file that is none."""
+
+import copy
+import dataclasses
+import json
+
+import pytest
+import safetensors.torch
+import torch
+
+from retrofit_core import METHODS, FusionResult, ensemble, load_model, save_model
+from retrofit_core.architectures import build
+from retrofit_core.baselines import distillation, ensembling, zipit
+from retrofit_core.checkpoints import read_metadata, read_tensors
+from retrofit_core.cli import main
+from retrofit_core.data import load
+from retrofit_core.data.splits import sharded, write_splits
+from retrofit_core.runs import RunConfig, execute, read_run
+from tests.networks import VGG_SHAPE, initialised, mlp, normal
+from tests.properties import assert_close, untouched
+
+SPECS = {
+    "mlp": {"architecture": "mlp", "sizes": [192, 9, 8, 4]},
+    "cnn": {"architecture": "cnn", "widths": [3, 4, 5], "classes": 4, "channels": 3},
+    "vgg with BatchNorm": {"architecture": "vgg", "plan": [3, "M", 4, 5], "classes": 4, "size": 8, "batch_norm": True},
+    "resnet": {"architecture": "resnet", "layers": [1, 1], "width": 3, "classes": 4, "size": 8},
+    "vit": {"architecture": "vit", "hidden": 6, "depth": 1, "heads": 2, "mlp_width": 5, "classes": 4, "size": 8},
+}
+
+
+def parents(name, n=2):
+    return [initialised(build(SPECS[name]), seed).float() for seed in range(n)]
+
+
+def assert_comes_back(model, x, folder):
+    """The file alone gives the outputs bit for bit, as a checkpoint and as a result."""
+    save_model(model, folder / "model.safetensors", classes=["a", "b", "c", "d"])
+    state = torch.get_rng_state()
+    again, metadata = load_model(folder / "model.safetensors")
+    assert torch.equal(torch.get_rng_state(), state)
+    with torch.no_grad():
+        assert torch.equal(again(x), model(x))
+    assert metadata["architecture"] == model.spec == again.spec and metadata["classes"] == ["a", "b", "c", "d"]
+    assert not any(module.training for module in again.modules())
+    assert {name: t.shape for name, t in again.state_dict().items()} == {
+        n: t.shape for n, t in model.state_dict().items()
+    }
+    return again
+
+
+@pytest.mark.parametrize("combine", ["softmax", "logits", "shares"])
+@pytest.mark.parametrize("name", SPECS)
+def test_an_ensemble_comes_back(name, combine, tmp_path):
+    models, x = parents(name, 3), normal(5, *VGG_SHAPE).float()
+    shares = torch.rand(3, 4, generator=torch.Generator().manual_seed(0))
+    with untouched(*models):
+        result = ensembling(models, x, combine=combine, class_shares=shares, device="cpu")
+        again = assert_comes_back(result.model, x, tmp_path)
+    assert [type(member) for member in again.models] == [type(models[0])] * 3
+    result.save(tmp_path / "run")
+    assert torch.equal(FusionResult.load(tmp_path / "run").model(x), result.model(x))
+
+
+def test_parents_of_different_architectures_and_ensembles_of_ensembles(tmp_path):
+    x = normal(5, *VGG_SHAPE).float()
+    inner = ensemble([*parents("mlp"), *parents("vit")], "logits").eval()
+    again = assert_comes_back(ensemble([inner, *parents("resnet")]).eval(), x, tmp_path)
+    with torch.no_grad():
+        assert torch.equal(again.models[0](x), inner(x))
+
+
+@pytest.mark.parametrize("share", [0.1, 1.0])
+@pytest.mark.parametrize("name", SPECS)
+def test_a_partial_zip_comes_back(name, share, tmp_path):
+    """Trunk, tails, and which neurons the tails read; BatchNorm folded, a flatten behind the cut, three parents."""
+    models, x = parents(name, 3), normal(20, *VGG_SHAPE).float()
+    with untouched(*models):
+        result = zipit(models, x, stop_at=share, device="cpu", combine="logits")
+    again = assert_comes_back(result.model, x, tmp_path)
+    assert_close(again.separate(x), result.model.separate(x), 0)
+    result.save(tmp_path / "run")
+    loaded = FusionResult.load(tmp_path / "run")
+    assert torch.equal(loaded.model(x), result.model(x)) and loaded.config["stop_at"] == share
+    assert [level.labels.tolist() for level in loaded.levels] == [level.labels.tolist() for level in result.levels]
+    # only what runs is kept: less than the parents together
+    kept = sum(parameter.numel() for parameter in again.parameters())
+    assert kept < sum(parameter.numel() for model in models for parameter in model.parameters())
+
+
+def test_a_student_of_its_own_architecture_comes_back(tmp_path):
+    models, x = parents("vgg with BatchNorm"), normal(20, *VGG_SHAPE).float()
+    result = distillation(models, x, target=build(SPECS["mlp"]), epochs=1, device="cpu")
+    result.save(tmp_path)
+    again = FusionResult.load(tmp_path)
+    assert again.model.spec == result.model.spec and torch.equal(again.model(x), result.model(x))
+
+
+def test_an_ensemble_can_be_a_teacher_and_a_student(tmp_path):
+    """Distilling takes any networks; methods that need neurons say why they do not."""
+    pair, x = parents("mlp"), normal(20, *VGG_SHAPE).float()
+    save_model(ensemble(pair), tmp_path / "both.safetensors")
+    both, _ = load_model(tmp_path / "both.safetensors")
+    student = distillation([pair[0], both], x, epochs=1, device="cpu").model
+    assert student.spec == pair[0].spec
+    student = distillation([both, pair[0]], x, epochs=1, device="cpu").model
+    assert student.spec == both.spec and torch.isfinite(student(x)).all()
+    assert not torch.equal(student.models[0].fc1.weight, pair[0].fc1.weight)
+    for method in (
+        "KF-Linear",
+        "KF-Gradient",
+        "OTFusion",
+        "ZipIt",
+        "Git-Re-Basin",
+        "PLeaS",
+        "LP",
+        "Average",
+        "RegMean",
+    ):
+        with untouched(both), pytest.raises(ValueError, match=r"\w+ .*\."):
+            METHODS[method]([both, pair[0]], x, device="cpu")
+
+
+def test_networks_that_nobody_can_rebuild_are_refused_and_read_with_the_module(tmp_path):
+    x = normal(20, 6)
+    for name, result in {
+        "ensemble": ensembling([mlp(), mlp(seed=2)], x, device="cpu"),
+        "zip": zipit([mlp(), mlp(seed=2)], x, stop_at=0.5, device="cpu"),
+    }.items():
+        result.save(tmp_path / name)
+        with pytest.raises(
+            ValueError, match=r"entry 0 of its \w+ is no architecture of this library, .* FusionResult.load"
+        ):
+            FusionResult.load(tmp_path / name)
+        blank = copy.deepcopy(result.model)
+        for parameter in blank.parameters():
+            parameter.data.zero_()
+        assert torch.equal(FusionResult.load(tmp_path / name, blank).model(x), result.model(x))
+        file, build_it = tmp_path / name / "fused.safetensors", lambda model=result.model: copy.deepcopy(model)
+        assert_close(load_model(file, build_it)[0](x.float()), result.model(x), 1e-5)
+    own = ensemble([build(SPECS["mlp"], seed=0)], lambda logits, shares: logits[0])
+    save_model(own, tmp_path / "own.safetensors")
+    with pytest.raises(ValueError, match="the architecture is not recognised"):
+        load_model(tmp_path / "own.safetensors")
+
+
+ENSEMBLE = {"architecture": "ensemble", "members": [SPECS["mlp"]], "combine": "softmax"}
+ZIP = {
+    "architecture": "partial-zip", "trunk": SPECS["mlp"], "tails": [SPECS["mlp"]], "levels": 1, "combine": "softmax",
+    "input": [3, 8, 8], "leaves": [],
+}  # fmt: skip
+GIANT = {"architecture": "mlp", "sizes": [192, 1 << 20, 1 << 20, 4]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({**ENSEMBLE, "members": []}, r"needs a list of members. Found \[\]"),
+        ({**ENSEMBLE, "members": "all"}, "needs a list of members. Found 'all'"),
+        ({**ENSEMBLE, "members": [None]}, "entry 0 of its members is no architecture of this library"),
+        ({**ENSEMBLE, "members": [{"architecture": "perceptron"}]}, "unknown architecture 'perceptron'"),
+        ({**ENSEMBLE, "combine": "votes"}, "an ensemble combines by softmax, logits, shares, .* Found 'votes'"),
+        ({**ENSEMBLE, "combine": ["softmax"]}, "an ensemble combines by"),
+        ({**ENSEMBLE, "combine": "shares"}, "an ensemble combines by"),
+        ({**ENSEMBLE, "combine": "shares", "classes": True}, "an ensemble combines by"),
+        ({**ENSEMBLE, "members": [SPECS["mlp"]] * 2}, r"lacks the key\(s\) models.1"),
+        ({**ENSEMBLE, "members": [GIANT]}, "does not fit its architecture"),
+        ({**ZIP, "input": [1 << 30]}, "needs the shape of one input"),
+        ({**ZIP, "input": [1 << 20] * 3}, "needs the shape of one input"),
+        ({**ZIP, "input": "images"}, "needs the shape of one input"),
+        ({**ZIP, "input": [3, 8]}, "does not run on an input of shape"),
+        ({**ZIP, "levels": 0}, "needs its number of levels"),
+        ({**ZIP, "levels": 3}, "a network of 3 levels cannot be cut behind level 3"),
+        ({**ZIP, "combine": "shares"}, "combines by softmax or logits"),
+        ({**ZIP, "leaves": "fc1"}, "leaves of a partial zip are names"),
+        ({**ZIP, "leaves": ["nowhere"]}, "are not submodules"),
+        ({**ZIP, "trunk": None}, "entry 0 of its trunk is no architecture"),
+        ({**ZIP, "tails": [GIANT]}, "a part of a partial zip would hold 1099719245828 numbers"),
+        (ZIP, "does not fit its architecture"),
+    ],
+)  # fmt: skip
+def test_specs_that_make_no_network(spec, message, tmp_path):
+    path = tmp_path / "model.safetensors"
+    tensors = {f"models.0.{name}": value for name, value in build(SPECS["mlp"], seed=0).state_dict().items()}
+    safetensors.torch.save_file(tensors, path, {"architecture": json.dumps(spec)})
+    with pytest.raises(ValueError, match=message) as caught:
+        load_model(path)
+    assert str(path) in str(caught.value)
+
+
+def test_what_a_spec_says_in_vain_does_no_harm(tmp_path):
+    path, models = tmp_path / "model.safetensors", parents("mlp")
+    save_model(ensemble(models), path, architecture={**ensemble(models).spec, "classes": "four"})
+    assert load_model(path)[0].spec == ensemble(models).spec
+
+
+def test_deep_nesting_costs_a_sentence(tmp_path):
+    spec, path = SPECS["mlp"], tmp_path / "model.safetensors"
+    for _ in range(300):
+        spec = {"architecture": "ensemble", "members": [spec], "combine": "logits"}
+    safetensors.torch.save_file({"a": torch.zeros(1)}, path, {"architecture": json.dumps(spec)})
+    with pytest.raises(ValueError, match="can lie in each other 4 times at most"):
+        load_model(path)
+
+
+@pytest.mark.parametrize(
+    "entry", [torch.full((9,), 9), torch.full((9,), -1), torch.zeros(9), torch.zeros(8).long()], ids=str
+)
+def test_tails_read_only_neurons_that_are_there(entry, tmp_path):
+    path = tmp_path / "model.safetensors"
+    result = zipit(parents("mlp"), normal(20, *VGG_SHAPE).float(), stop_at=0.1, device="cpu")
+    save_model(result.model, path)
+    tensors = read_tensors(path)
+    assert tensors["heads.models.1.entry"].dtype == torch.int64
+    facts = {name: json.dumps(value) for name, value in read_metadata(path).items()}
+    safetensors.torch.save_file({**tensors, "heads.models.1.entry": entry}, path, facts)
+    with pytest.raises(ValueError, match=r"'heads.models.1' reads neurons|has shape \(8,\), wanted \(9,\)"):
+        load_model(path)
+
+
+# --- runs and the command line ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def config(tmp_path):
+    images = load("digits", "train")
+    files = [tmp_path / f"parent-{k}.safetensors" for k in range(2)]
+    for k, file in enumerate(files):
+        save_model(build({"architecture": "cnn", "widths": [4, 6, 6]}, seed=k), file)
+    write_splits(tmp_path / "splits.json", sharded(images.labels, 2), images.labels, model_files=files, split="sharded")
+    return RunConfig(models=tuple(map(str, files)), splits=str(tmp_path / "splits.json"), samples=60, device="cpu")
+
+
+def invoke(capsys, *words, code=0):
+    """What the command prints: to standard output if it works, else to standard error."""
+    assert main([str(word) for word in words]) == code
+    printed = capsys.readouterr()
+    return printed.err if code else printed.out
+
+
+@pytest.mark.parametrize("method", ["Ensemble", "Ensemble-Shares", "KD"])
+def test_a_run_of_several_networks_is_recorded_evaluated_and_read(method, config, tmp_path, capsys):
+    out = tmp_path / "fused.safetensors"
+    words = ["fuse", *config.models, "--splits", config.splits, "--samples", 60, "--method", method, "--device", "cpu"]
+    found = invoke(capsys, *words, "--record", tmp_path / "run", "--out", out, "--evaluate", "--json")
+    accuracy = json.loads(found)["networks"]["fused"]["accuracy"]
+    assert read_run(tmp_path / "run").state == "done"
+    for file in (out, tmp_path / "run" / "fused.safetensors"):
+        assert json.loads(invoke(capsys, "evaluate", file, "--device", "cpu", "--json"))["accuracy"] == accuracy
+        assert read_metadata(file)["classes"] == list(load("digits").classes)
+    result, _ = execute(dataclasses.replace(config, method=method))
+    x = load("digits", "test").inputs(torch.arange(10))
+    assert torch.equal(FusionResult.load(tmp_path / "run").model(x), result.model(x))
+
+
+def test_commands_that_need_one_network_say_so(config, tmp_path, capsys):
+    file, more = tmp_path / "both.safetensors", ("--fusion-from", "iid", "--samples", 20, "--device", "cpu")
+    more = (*more, "--out", tmp_path / "fused.safetensors")
+    save_model(ensemble([load_model(name)[0] for name in config.models]), file)
+    found = " ".join(invoke(capsys, "levels", file, code=2).split())
+    assert "holds several networks (ensemble), which have levels one by one" in found
+    assert "Error: parent 0: " in invoke(capsys, "fuse", file, config.models[0], *more, code=2)
+    assert invoke(capsys, "fuse", config.models[0], file, *more, "--method", "LP")
