@@ -71,11 +71,13 @@ def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Pal
             hoverongaps=False, hovertemplate="%{y}<br>class %{x}: %{z:.1f} %<extra></extra>",
         )
     )  # fmt: skip
-    figure.update_layout(**layout(palette, height=44 + 34 * len(networks)))
-    figure.update_xaxes(side="top", type="category", ticks="", showgrid=False, zeroline=False, fixedrange=True,
-                        tickfont={"size": TEXT, "color": palette.ink})  # fmt: skip
+    upright = max(map(len, classes)) > 3  # long names stand, so that a narrow column cannot cut them
+    top = room(classes) if upright else 30
+    figure.update_layout(**layout(palette, height=14 + top + 34 * len(networks)))
+    figure.update_xaxes(side="top", type="category", tickangle=-90 if upright else 0, ticks="", showgrid=False,
+                        zeroline=False, fixedrange=True, tickfont={"size": TEXT, "color": palette.ink})  # fmt: skip
     figure.update_yaxes(**rows(palette))
-    figure.update_layout(margin={"l": room([network.name for network in networks]), "r": 4, "t": 30, "b": 10})
+    figure.update_layout(margin={"l": room([network.name for network in networks]), "r": 4, "t": top, "b": 10})
     return Picture(figure, f"Table of accuracy by class. {_weakest(networks, classes)}")
 
 
