@@ -43,9 +43,7 @@ def ask(picks: Picks) -> None:
             for name, option in known.items():
                 with st.container(width=200):
                     _control(picks.method, name, option, given.get(name, option.default))
-        st.caption(
-            "Nothing has to be changed here: the defaults are those of the method's authors or its documentation."
-        )
+        st.caption("Nothing has to be changed here: these are the defaults.")
     if given:
         st.caption(f"Changed: {', '.join(picks.options)}")
 
