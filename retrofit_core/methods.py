@@ -5,7 +5,18 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from .baselines import averaging, distillation, ensembling, linear_probe, otfusion, pleas, rebasin, regmean, zipit
+from .baselines import (
+    averaging,
+    distillation,
+    ensembling,
+    linear_probe,
+    otfusion,
+    pleas,
+    rebasin,
+    regmean,
+    transformer_otfusion,
+    zipit,
+)
 from .fusion import fuse
 from .registry import find
 from .results import FusionResult
@@ -23,6 +34,8 @@ METHODS: dict[str, Callable[..., FusionResult]] = {
     "Ensemble-Shares": partial(ensembling, combine="shares"),
     "OTFusion": partial(otfusion, mode="activations"),
     "OTFusion-Weights": partial(otfusion, mode="weights"),
+    "Transformer-OTFusion": partial(transformer_otfusion, mode="activations"),
+    "Transformer-OTFusion-Weights": partial(transformer_otfusion, mode="weights", regularisation="0.06max"),
     "Git-Re-Basin": partial(rebasin, mode="activations"),
     "Git-Re-Basin-Weights": partial(rebasin, mode="weights"),
     "ZipIt": zipit,
