@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from retrofit_core import METHODS, FusionResult, ensemble, evaluate
-from retrofit_core.baselines import average, averaging, ensembling, otfusion, rebasin
+from retrofit_core.baselines import average, averaging, ensembling, otfusion, rebasin, transformer_otfusion
 from retrofit_core.baselines.aligned import group_scores
 from retrofit_core.baselines.otfusion import transport
 from retrofit_core.baselines.rebasin import match_weights
@@ -26,6 +26,10 @@ ALIGNING = {
     "OTFusion": otfusion,
     "OTFusion-Weights": METHODS["OTFusion-Weights"],
     "unit rows": lambda *args, **kw: otfusion(*args, mode="weights", unit_rows=True, **kw),
+    "Transformer-OTFusion": lambda *args, **kw: transformer_otfusion(*args, solver="exact", **kw),
+    "Transformer-OTFusion-Weights": lambda *args, **kw: transformer_otfusion(
+        *args, mode="weights", solver="exact", **kw
+    ),
     "Git-Re-Basin": rebasin,
     "correlation": lambda *args, **kw: rebasin(*args, similarity="correlation", **kw),
     "unsquared": lambda *args, **kw: rebasin(*args, similarity="unsquared", **kw),
@@ -264,7 +268,9 @@ def test_refusals_come_before_any_work():
             method(parents, x, **options)
 
 
-@pytest.mark.parametrize("method", ["OTFusion", "Git-Re-Basin", "Git-Re-Basin-Weights", "Average", "Ensemble"])
+@pytest.mark.parametrize(
+    "method", ["OTFusion", "Transformer-OTFusion", "Git-Re-Basin", "Git-Re-Basin-Weights", "Average", "Ensemble"]
+)
 def test_baselines_can_be_cancelled_and_tell_where_they_are(method):
     models, x = [mlp(), mlp(seed=2)], normal(20, 6)
     with pytest.raises(Cancelled):

@@ -29,6 +29,8 @@ NORMALISE: dict[Normalise, tuple[str, str]] = {
     "source": ("source", "source"),
     "original": ("target", "target"),
 }
+#: Costs up to so many times the regularisation need no logarithms, which take ten times as long: exp(-200) = 1e-87.
+MOST_EXPONENT = 200
 #: T and U of each group.
 Pairs = dict[str, tuple[Tensor, Tensor]]
 
@@ -278,7 +280,8 @@ def transport(
             converged = log["warning"] is None
         else:
             reg = strength(regularisation, cost)
-            found, log = ot.sinkhorn(a, b, M, reg, method="sinkhorn_log", numItermax=2000, stopThr=1e-9, log=True)
+            method = "sinkhorn" if M.max() <= MOST_EXPONENT * reg else "sinkhorn_log"
+            found, log = ot.sinkhorn(a, b, M, reg, method=method, numItermax=2000, stopThr=1e-9, log=True)
             converged = bool(log["err"] and log["err"][-1] <= 1e-6)
     facts["converged"] = facts.get("converged", True) and converged
     return torch.from_numpy(found).to(cost.device)

@@ -60,9 +60,9 @@ def transformer_otfusion(
     unit length, a class token's would be signs); weights count with their biases; the window is not narrowed to the
     class token in the last block, and applies to any square of patches; weighted sums use raw activations of the anchor
     (standardised ones are nearly equal everywhere); outgoing weights are handed out by the source's marginal, which
-    is the same for equal widths and uniform scores; class c stays class c; of n parents the anchor counts half and the others
-    equally, in embeddings and classifier too; no map over queries and keys as one another's neurons ("joint" there;
-    `joint_qk` is "eq_t_map").
+    is the same for equal widths and uniform scores (but for "weighted_matrix"); class c stays class c; of n parents the
+    anchor counts half and the others equally, in embeddings and classifier too; no map over queries and keys as one
+    another's neurons ("joint" there; `joint_qk` is "eq_t_map").
 
     Args:
         data: fusion data; they show the neurons (activations) and serve the reports (both modes).
