@@ -146,7 +146,8 @@ def align(
         with clock.phase("group"):
             inner = gram(index, maps)
             centres, nu = _centres(inner, s, widths, group.width, anchor, group.fixed, seed * 1_000_003 + index)
-            facts: dict[str, Any] = {"algorithm": "emd" if solver == "exact" else "sinkhorn", "cost": 0.0}
+            algorithm = "joined" if group.junction else "emd" if solver == "exact" else "sinkhorn"
+            facts: dict[str, Any] = {"algorithm": algorithm, "cost": 0.0}
             labels = []
             for k, place in enumerate(_parts(widths)):
                 cost = _distances(inner, place, centres, squared)
@@ -267,7 +268,7 @@ def strength(regularisation: float | str, cost: Tensor) -> float:
 
 
 def transport(
-    cost: Tensor, mu: Tensor, nu: Tensor, solver: str, regularisation: float | str, facts: dict[str, Any]
+    cost: Tensor, mu: Tensor, nu: Tensor, solver: Solver, regularisation: float | str, facts: dict[str, Any]
 ) -> Tensor:
     """(n, d) the plan of least cost between two marginals, by POT."""
     import ot  # here: POT takes a second to import, and only transport needs it

@@ -6,21 +6,24 @@ skip.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from ..device import Stopwatch, of
 from ..monitor import Monitor
+from ..registry import check_words
 from ..results import FusionResult
 from ..symmetry import Group, Junction, Sums, Watched, group_sums, groups_apart, tensors
 from ..symmetry.watch import MOST_SAMPLES
 from ..training_flags import keeps_training_flags
 from .aligned import Aligning, lines_of, mean_of, prepare
-from .otfusion import MODES, SOLVERS, Pairs, align, anchor_of, mapped_states, strength, weight_gram
+from .otfusion import Mode, Pairs, Solver, align, anchor_of, mapped_states, strength, weight_gram
 
-RESIDUAL = ("mean", "only_resid", "no_resid", "resid_as_identity", "weighted_scalar", "weighted_matrix")
+Residual = Literal["mean", "only_resid", "no_resid", "resid_as_identity", "weighted_scalar", "weighted_matrix"]
+#: Sinkhorn's strength that the authors found best.
+STRENGTHS: dict[Mode, str] = {"activations": "0.08max", "weights": "0.06max"}
 #: The share of the skip where it is given by the policy.
 SHARES = {"mean": 0.5, "only_resid": 1.0, "no_resid": 0.0}
 
@@ -31,10 +34,10 @@ def transformer_otfusion(
     models: Sequence[nn.Module],
     data: Any,
     *,
-    mode: str = "activations",
-    solver: str = "sinkhorn",
-    regularisation: float | str = "0.08max",
-    residual: str = "mean",
+    mode: Mode = "activations",
+    solver: Solver = "sinkhorn",
+    regularisation: float | str | None = None,
+    residual: Residual = "mean",
     joint_qk: bool = False,
     window: int = 6,
     standardise: bool = True,
@@ -69,8 +72,8 @@ def transformer_otfusion(
         mode: "activations": a neuron is its pre-activations on the fusion data, all tokens as rows; "weights": its
             incoming weights and bias, inputs aligned before.
         solver: "sinkhorn" or "exact", on distances that are not squared.
-        regularisation: of Sinkhorn: a multiple of the largest cost (the paper's "0.08max"; "0.06max" for weights), of
-            the mean cost ("0.05x"), or a number.
+        regularisation: of Sinkhorn: a multiple of the largest cost ("0.08max"), of the mean cost ("0.05x"), or a number.
+            None: the paper's, "0.08max" for activations and "0.06max" for weights.
         residual: behind a sum the "mean" of both maps, that of the skip ("only_resid") or of what is added to it
             ("no_resid"), no map at all ("resid_as_identity"), or a mean by the sizes of what is added: of all neurons
             ("weighted_scalar") or of each ("weighted_matrix"). The skip is the side with fewer operations behind it.
@@ -85,11 +88,10 @@ def transformer_otfusion(
     Raises:
         ValueError: unknown options, networks that differ in more than widths, or an operation without a rule.
     """
-    for name, value, known in (("mode", mode, MODES), ("solver", solver, SOLVERS), ("residual", residual, RESIDUAL)):
-        if value not in known:
-            raise ValueError(f"unknown {name} {value!r}. Known: {', '.join(known)}.")
+    check_words(mode=(mode, Mode), solver=(solver, Solver), residual=(residual, Residual))
     if window < 0:
         raise ValueError(f"window is {window}, the side of a square of patches. Use 0 (class token only) or more.")
+    regularisation = STRENGTHS[mode] if regularisation is None else regularisation
     strength(regularisation, torch.ones(1))  # refuses a wrong one before any work
     plan = prepare(models, data, "Transformer OTFusion", target=target, importance=importance,
                    importance_data=importance_data, importance_options=importance_options, device=device,
@@ -185,7 +187,9 @@ def _sums(plan: Aligning, states: Sequence[Mapping[str, Tensor]], window: int, l
     return [found[index] for index in range(len(plan.targets))]
 
 
-def _shares(plan: Aligning, anchor: int, residual: str, leaves: Sequence[str]) -> Callable[[Junction], float | Tensor]:
+def _shares(
+    plan: Aligning, anchor: int, residual: Residual, leaves: Sequence[str]
+) -> Callable[[Junction], float | Tensor]:
     """For each sum the share of the skip."""
     if residual in SHARES or residual == "resid_as_identity":
         return lambda junction: SHARES[residual]
