@@ -424,6 +424,27 @@ def test_makers_of_a_stream_are_apart_and_sums_join_them():
     }
 
 
+def test_queries_keys_and_values_of_one_tensor_are_apart():
+    def attention(**options):
+        groups = groups_apart(vision(), normal(2, *IMAGES), **options)
+        return [group for group in groups if group.name.startswith("encoder.layers.encoder_layer_0.self_attention[")]
+
+    index = [group.places[0].index.flatten().tolist() for group in attention()]
+    assert index == [list(range(start, start + 24)) for start in (0, 24, 48)]
+    queries, values = attention(joint_qk=True)
+    assert queries.places[0].index.tolist() == [[i, 24 + i] for i in range(24)]
+    assert values.places[0].index.flatten().tolist() == list(range(48, 72))
+
+
+def test_sums_without_a_norm_are_named_after_what_reads_them():
+    make, shape = NETWORKS["resnet"]
+    groups = {group.name: group for group in groups_apart(make(), normal(2, *shape))}
+    assert groups["fc (inputs)"].junction.skip == "layer2.1.conv1 (inputs)"
+    shortcut = groups["layer2.1.conv1 (inputs)"].junction
+    assert (shortcut.skip, shortcut.branch) == ("layer2.0.downsample.0", "layer2.0.conv2")
+    assert groups["fc"].fixed and groups["fc"].junction is None
+
+
 class Thrice(nn.Module):
     """A sum of three layers: the first sum is read by the second only."""
 

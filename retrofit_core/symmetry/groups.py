@@ -159,6 +159,8 @@ def _group(
     name = places[first][0].rpartition(".")[0]
     kind = type(model.get_submodule(name)).__name__
     points = tuple(_points(rules, neurons))
+    if places[first][3] == "in":  # nothing with a name of its own makes them: a sum that is told apart
+        name = f"{name} (inputs)"
     group = Group(name or places[first][0], kind, len(neurons), tuple(found), points, fixed)
     return (fixed, first, where[neurons[0]][first]), group
 
