@@ -3,13 +3,17 @@
 from pathlib import Path
 
 import streamlit as st
-from retrofit_app import jobs, state
+from retrofit_app import jobs, presets, show, state
 
 POLL = 0.6  # seconds
 
 
 def panel(entry: jobs.Entry) -> None:
     """Start it, watch it, or say how it ended."""
+    if presets.method_of(entry.config) not in presets.RETROFITTING:
+        show.why(f"{entry.config['method']} aligns neurons and fits no level, so there is no analysis of it: other scores' "
+                 "groupings, accuracies after each level and targets belong to HF and KF methods.")  # fmt: skip
+        return
     with st.container(border=True):
         if entry.analysing:
             watch(str(entry.folder))

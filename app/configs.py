@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from retrofit_app.presets import Picks
+from retrofit_app.presets import RESHAPING, RETROFITTING, Picks
 
 #: What a scale multiplies; the suffixes are those of the library's presets.
 CNN_WIDTHS, MLP_WIDTH = (16, 32, 32), 256
@@ -62,10 +62,15 @@ def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
     Raises:
         ValueError: what is asked makes no sense.
     """
+    from retrofit_core.options import checked, read_options
     from retrofit_core.runs import RunConfig
 
-    chosen = {"method": picks.method, "importance": picks.importance, "samples": picks.samples,
-              "seed": picks.fusion_seed, "preset": picks.settings, "evaluate": True, "analyse": True}  # fmt: skip
+    retrofits = picks.method in RETROFITTING
+    chosen = {
+        "method": picks.method, "importance": picks.importance_used, "samples": picks.samples, "seed": picks.fusion_seed,
+        "preset": picks.settings if retrofits else "default", "evaluate": True, "analyse": retrofits,
+        "options": checked(picks.method, read_options(list(picks.options))),
+    }  # fmt: skip
     if picks.networks == "shipped":
         from retrofit_app import bundle
 
@@ -73,7 +78,11 @@ def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
         return replace(config, **chosen)
     if picks.networks == "own":
         return _fusion_of_files(picks, chosen)
-    target = None if picks.fused == "first" else architecture(picks.arch, picks.fused, inputs, classes)
+    target = (
+        None
+        if picks.fused == "first" or picks.method not in RESHAPING
+        else architecture(picks.arch, picks.fused, inputs, classes)
+    )
     folder = f"parents-{parents.key()}"
     models = tuple(f"{folder}/parent-{index}.safetensors" for index in range(picks.parents))
     return RunConfig(
@@ -92,8 +101,13 @@ def _fusion_of_files(picks: Picks, chosen: dict[str, Any]) -> Any:
     if not picks.files:
         raise ValueError("name or upload at least one checkpoint: two or more to fuse, one to compress.")
     rows = {"splits": picks.rows} if picks.rows else {"fusion_from": "iid"}
-    if not picks.rows and picks.importance != "uniform":
+    if not picks.rows and picks.importance_used != "uniform":
         rows["importance_data"] = "fusion"
     return RunConfig(
-        models=picks.files, data=picks.data, target=picks.target or None, **_pixels(picks), **rows, **chosen
+        models=picks.files,
+        data=picks.data,
+        target=picks.target or None if picks.method in RESHAPING else None,
+        **_pixels(picks),
+        **rows,
+        **chosen,
     )

@@ -27,8 +27,9 @@ HELP = {
     "recipe": "Training settings. small has no augmentation and few epochs; the others are for real image sets.",
     "epochs": "Passes over the images; 0 for the recipe's own number.",
     "split_seed": "Decides who gets which images, and the networks' first weights. Same seed, same networks.",
-    "method": "HF pairs the neurons of two equal networks one to one, KF clusters them. Linear fits each level in closed "
-    "form, Gradient by gradient descent.",
+    "method": "The first four are the paper's: HF pairs the neurons of two equal networks one to one, KF clusters them; Linear "
+    "fits each level in closed form, Gradient by gradient descent. The others are what they are compared with. The line below "
+    "says what the chosen one does.",
     "importance": "What a neuron counts when neurons are grouped: its part in the network's decisions (conductance or "
     "DeepLIFT), or all the same.",
     "samples": "Training images of network A that the fusion sees, balanced over its classes. The paper uses 400.",

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import streamlit as st
-from retrofit_app import accuracies, copies, fuse_plan, jobs, own_files, presets, sources, state
+from retrofit_app import accuracies, copies, fuse_options, fuse_plan, jobs, own_files, presets, sources, state
 from retrofit_app.figures import letter
 from retrofit_app.figures.split import split_strip, split_words
 from retrofit_app.fuse_fields import HELP, KEY, changed, number, select, to_address
@@ -20,7 +20,8 @@ def form() -> None:
     """Everything from the presets to Start. The address holds the picks; a change draws only this part again."""
     st.header("New fusion", anchor="new-fusion")
     preset, picks, ignored = presets.read_address(st.query_params)
-    for sentence in ignored:
+    picks, more = fuse_options.settle(picks)
+    for sentence in [*ignored, *more]:
         st.warning(sentence)
     _pick_preset(preset)
     st.markdown("**Networks**")
@@ -170,26 +171,45 @@ def measure(names: tuple[str, ...], picks: Picks) -> None:
 
 
 def fusion(picks: Picks) -> None:
-    """Method, importance, samples, seed."""
+    """Method, importance, samples, seed, and what the method alone can be told."""
+    from retrofit_core.methods import SENTENCES
+
+    retrofits, reshapes = picks.method in presets.RETROFITTING, picks.method in presets.RESHAPING
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        with st.container(width=170):
-            select("method", "Method", presets.METHODS, picks)
-        with st.container(width=170):
-            select("importance", "Importance", presets.IMPORTANCE, picks)
+        with st.container(width=240):
+            method(picks)
+        if picks.method in presets.WEIGHING:
+            with st.container(width=170):
+                select("importance", "Importance", presets.IMPORTANCE, picks)
         with st.container(width=130):
             number("samples", "Samples", 10, presets.MOST_SAMPLES, 50, picks)
         with st.container(width=120):
             number("fusion_seed", "Seed", 0, presets.MOST_SEED, 1, picks)
-        with st.container(width=150):
-            select("settings", "Settings", presets.SETTINGS, picks)
-        if picks.networks == "train" and picks.arch in SCALED:
+        if retrofits:
+            with st.container(width=150):
+                select("settings", "Settings", presets.SETTINGS, picks)
+        if picks.networks == "train" and picks.arch in SCALED and reshapes:
             with st.container(width=160):
                 select("fused", "Fused width", presets.FUSED, picks)
-        if picks.networks == "own":
+        if picks.networks == "own" and reshapes:
             with st.container(width=220):
                 st.session_state[KEY + "target"] = picks.target
                 st.text_input("Fused architecture", key=KEY + "target", on_change=changed("target"), help=HELP["target"],
                               placeholder="as network A")  # fmt: skip
+    st.caption(SENTENCES[picks.method])
+    fuse_options.ask(picks)
+
+
+def method(picks: Picks) -> None:
+    """The list of methods; another one begins with its own defaults."""
+    st.session_state[KEY + "method"] = picks.method
+
+    def write() -> None:
+        preset, now, _ = presets.read_address(st.query_params)
+        to_address(preset, replace(now, method=st.session_state[KEY + "method"], options=()))
+
+    st.selectbox("Method", presets.METHODS, key=KEY + "method", on_change=write, help=HELP["method"],
+                 format_func=lambda name: name if name in presets.RETROFITTING else f"{name} (to compare)")  # fmt: skip
 
 
 def start(plan: fuse_plan.Plan) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 from retrofit_app import accuracies, configs, jobs, sources
 from retrofit_app.figures import letter, listing, percent
-from retrofit_app.presets import Picks
+from retrofit_app.presets import RETROFITTING, Picks
 
 MEBI, GIBI = 2**20, 2**30
 
@@ -49,7 +49,7 @@ def plan(picks: Picks) -> Plan:
         config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
         found = replace(found, config=config)
         estimate = _estimate(config, training)
-        return replace(found, refusal=estimate.refusal or "", words=_estimate_words(estimate, training))
+        return replace(found, refusal=estimate.refusal or "", words=_estimate_words(estimate, config, training))
     except ValueError as error:
         text = str(error).replace(f"{jobs.runs_folder()}/", "").replace(str(Path.home()), "~")
         return replace(found, refusal=text)
@@ -162,13 +162,20 @@ def _estimated(known: tuple, _config: Any, _training: Any, _past: list[jobs.Entr
     return estimate(_config, _training, past, _folder)
 
 
-def _estimate_words(estimate: Any, training: Any) -> str:
+def _estimate_words(estimate: Any, config: Any, training: Any) -> str:
     least, most = estimate.seconds
-    what = "Training and fusing" if training else "Fusing"
-    return (
-        f"{what} {estimate.levels} levels takes about **{duration(least)} to {duration(most)}** and "
-        f"{size(estimate.memory)} of memory, and leaves about {size(estimate.disk)} on disk."
+    fuses = f"fusing {estimate.levels} levels" if config.method in RETROFITTING else config.method
+    what = f"Training and {fuses}" if training else f"{fuses[0].upper()}{fuses[1:]}"
+    words = (
+        f"{what} takes about **{duration(least)} to {duration(most)}** and {size(estimate.memory)} of memory, and leaves "
+        f"about {size(estimate.disk)} on disk."
     )
+    if not estimate.whole:
+        words += (
+            f" How long {config.method} itself takes comes on top, and is not known before its first run on this machine; "
+            "for small networks it is seconds."
+        )
+    return words
 
 
 def size(count: int) -> str:

@@ -9,11 +9,12 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
-from retrofit_app import copies, figures, jobs, level_data, show, state
+from retrofit_app import copies, figures, jobs, level_data, presets, show, state
 from retrofit_app.figures import Network, letter, listing, number, percent
 
 HERE = Path(__file__).parent
 KNOWN = 5.0  # per cent of a class right, above which a network counts as knowing it
+SEEN = 50.0  # per cent of every class right, above which a fused network sees it all
 MOST_NAMED = 20  # classes up to which they are listed by name
 MOST_CARDS = 4  # parents whose cards fit beside each other
 
@@ -46,9 +47,10 @@ def headline(entry: jobs.Entry, palette: figures.Palette) -> None:
     tables = [networks[f"parent {index}"] for index in range(parents)]
     seen = [[count > 0 for count in row] for row in counts] if counts else \
         [[(value or 0) >= KNOWN for value in table["per_class"]] for table in tables]  # fmt: skip
+    together = _together(entry)
     halves = parents == 2 and all(first != second for first, second in zip(*seen, strict=True))
-    sees = halves and networks["fused"]["accuracy"] > max(table["accuracy"] for table in tables)
-    st.title("Two half-blind networks, one that sees it all" if sees else _title(parents), anchor=False)
+    sees = not together and halves and all((value or 0) >= SEEN for value in networks["fused"]["per_class"])
+    st.title("Two half-blind networks, one that sees it all" if sees else _title(parents, together), anchor=False)
     st.markdown(_finding(entry, networks, classes, seen, halves))
     if parents > MOST_CARDS:
         return
@@ -58,7 +60,8 @@ def headline(entry: jobs.Entry, palette: figures.Palette) -> None:
         for index, table in enumerate(tables)
     ]  # fmt: skip
     fused = networks["fused"]
-    right = figures.class_card("Fused", f"{percent(fused['accuracy'])}, one network of {_size(entry)}",
+    what = "all of them side by side" if together else f"one network of {_size(entry)}"
+    right = figures.class_card("Together" if together else "Fused", f"{percent(fused['accuracy'])}, {what}",
                                fused["per_class"], classes, palette, fused=True)  # fmt: skip
     st.html(figures.cards(left, right, palette))
     st.caption(_provenance(entry, fused))
@@ -83,12 +86,8 @@ def _finding(
     else:
         who = "On their own the networks get" if n > 1 else "The network gets"
         words.append(f"{who} {listing(each)} of the test images right.")
-    into = "fuses them, level by level, into" if n > 1 else "turns it, level by level, into"
-    words.append(
-        f"Retrofitting {into} **one network that gets {percent(fused['accuracy'])}** "
-        f"({config['method']}, {config.get('importance')} importance), from {source}{seconds}."
-    )
-    if n > 1:
+    words.append(_made(entry, percent(fused["accuracy"]), source, seconds))
+    if n > 1 and not _together(entry):
         together = f"running {'both' if n == 2 else 'all of them'} and averaging their predictions gives " \
                    f"{percent(networks['ensemble']['accuracy'])}, at {_times(n)} the cost."  # fmt: skip
         if "average" in networks:
@@ -96,6 +95,28 @@ def _finding(
         else:
             words.append(together.capitalize() + " Their weights cannot be averaged: they differ in shape.")
     return " ".join(words)
+
+
+def _made(entry: jobs.Entry, accuracy: str, source: str, seconds: str) -> str:
+    """What the method did, and how good the result is."""
+    config, method, n = entry.config, presets.method_of(entry.config), len(entry.config["models"])
+    weighed = f", {config.get('importance')} importance" if method in presets.WEIGHING else ""
+    if method in presets.RETROFITTING:
+        into = "fuses them, level by level, into" if n > 1 else "turns it, level by level, into"
+        return f"Retrofitting {into} **one network that gets {accuracy}** ({method}{weighed}), from {source}{seconds}."
+    if _together(entry):
+        return (
+            f"Run side by side, at {_times(n)} the cost of one, they get **{accuracy}** ({method}); nothing is fused."
+        )
+    given = "" if method in ("Average", "FedAvg") else f", from {source}"
+    return (
+        f"{method} makes of {'them' if n > 1 else 'it'} **one network that gets {accuracy}**{weighed}{given}{seconds}."
+    )
+
+
+def _together(entry: jobs.Entry) -> bool:
+    """Whether the result is all networks side by side."""
+    return presets.method_of(entry.config).startswith("Ensemble")
 
 
 def _classes(names: list[str], has: list[bool]) -> str:
@@ -130,7 +151,9 @@ def _times(n: int) -> str:
     return "twice" if n == 2 else f"{_count(n).lower()} times"
 
 
-def _title(parents: int) -> str:
+def _title(parents: int, together: bool = False) -> str:
+    if together:
+        return f"{_count(parents)} networks, side by side"
     return "One network, retrofitted into another" if parents == 1 else f"{_count(parents)} networks, fused into one"
 
 
@@ -149,7 +172,7 @@ def lost(entry: jobs.Entry, palette: figures.Palette) -> None:
     try:
         known = level_data.overview(entry)
         if known.table.empty:
-            st.markdown(f"{entry.config['method']} does not work level by level, so there is nothing to look at here.")
+            without_levels(entry, palette)
             return
         worst = worst_level(known)
         strip = level_data.picture(entry, "strip", palette, worst)
@@ -159,12 +182,30 @@ def lost(entry: jobs.Entry, palette: figures.Palette) -> None:
     name = known.table["level"][worst]
     show.chart("fuse-strip", lambda colours: level_data.picture(entry, "strip", colours, worst), palette,
                lambda: known.table, entry, heading=f"**{strip.caption}**", below="")  # fmt: skip
+    retrofits = presets.method_of(entry.config) in presets.RETROFITTING
     st.caption("Bars: errors in per cent of the neurons' importance-weighted energy. Grouping: neurons that share a cluster "
-               "are not alike. Approximation: the new level does not reach the clusters' centres.")  # fmt: skip
+               "are not alike. " + ("Approximation: the new level does not reach the clusters' centres." if retrofits else
+               f"{entry.config['method']} aligns neurons and fits no level, so there is no approximation error, and no "
+               "accuracy after each level."))  # fmt: skip
     st.page_link(HERE / "views" / "levels.py", label=f"Step into level {worst + 1}, {name}", icon=":material/stacks:",
                  query_params={**state.parameters("run"), "level": name},
                  help="The page Levels: activations, importance, grouping, targets and fit of every level.")  # fmt: skip
     neurons(entry, palette, worst)
+
+
+def without_levels(entry: jobs.Entry, palette: figures.Palette) -> None:
+    """Why there is no strip; of a method that trains a network, how that went."""
+    st.markdown(
+        f"{entry.config['method']} does not put neurons together level by level, so there are no levels to look at."
+    )
+    try:
+        facts = json.loads((entry.folder / "result.json").read_text())["config"]
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"result.json cannot be read ({type(error).__name__}).") from error
+    curve = facts.get("curve")
+    if curve:
+        show.chart("fuse-curve", lambda colours: figures.loss_curve(curve, colours), palette, lambda: pd.DataFrame(curve), entry,
+                   heading="**How did the training go?**")  # fmt: skip
 
 
 def neurons(entry: jobs.Entry, palette: figures.Palette, worst: int) -> None:
@@ -176,6 +217,7 @@ def neurons(entry: jobs.Entry, palette: figures.Palette, worst: int) -> None:
         st.error(f"The neurons are not shown: {str(error).replace(str(entry.folder), entry.name)}")
         return
     own = entry.config.get("importance")
+    weighed = f" ({own})" if presets.method_of(entry.config) in presets.WEIGHING else ""
     other = "uniform" if own != "uniform" else "conductance"
     scores: list[str | None] = [None]
     if found is not None and other in found.levels[worst].labels:
@@ -183,9 +225,7 @@ def neurons(entry: jobs.Entry, palette: figures.Palette, worst: int) -> None:
     for column, score in zip(st.columns(2, gap="large"), scores, strict=False):
         with column:
             words = (
-                f"**Level {worst + 1} as it was clustered** ({own})"
-                if score is None
-                else f"**With {score} importance**"
+                f"**Level {worst + 1} as it was grouped**{weighed}" if score is None else f"**With {score} importance**"
             )
             show.chart(f"fuse-clusters-{score}", lambda colours, score=score: level_data.picture(
                 entry, "clusters", colours, worst, **({"score": score} if score else {})), palette,
@@ -264,7 +304,7 @@ def measured(entry: jobs.Entry, known: list[jobs.Entry]) -> list[tuple[Network, 
         rows.append(
             (
                 f"this run: {entry.config['method']}" if same else entry.config["method"],
-                "fused",
+                "reference" if _together(entry) else "fused",
                 networks["fused"],
                 True,
             )
@@ -294,8 +334,9 @@ def downloads(entry: jobs.Entry) -> None:
         ("Run record", "record.zip", "zip", lambda: record_zip(entry.folder), "Everything that was recorded: configuration, "
          "levels, network and measurements."),
     )  # fmt: skip
+    levels = not pd.read_parquet(entry.folder / "levels.parquet", columns=["level"]).empty
     with st.container(horizontal=True):
-        for label, ending, kind, read, words in files:
+        for label, ending, kind, read, words in files if levels else (files[0], files[2]):
             st.download_button(label, read, f"{name}-{ending}", key=f"get-{kind}", on_click="ignore", help=words,
                                icon=":material/download:")  # fmt: skip
     copies.of_run(entry)

@@ -91,6 +91,11 @@ st.html("""<style>
 @media(min-width:900px){.stMainBlockContainer{padding-top:1.6rem} .stAppHeader{background:transparent;pointer-events:none}
 .stAppHeader button{pointer-events:auto}}
 .st-key-heading h1{font-size:1.9rem;padding:0}
-@media(max-width:700px){.stButtonGroup [role=radiogroup]{flex-wrap:wrap}}
+@media(max-width:700px){.stButtonGroup [role=radiogroup]{flex-wrap:wrap}
+:is(.stMain,.stSidebar) :is(.stButton,.stDownloadButton,.stPopover,.stButtonGroup) button,.stPageLink a,.stExpander summary,
+:is(.stSelectbox,.stNumberInput,.stTextInput) :is([data-baseweb=select]>div,[data-baseweb=input],[role=group],input),
+:is(.stCheckbox,.stToggle) label,[role=tab]{min-height:44px}
+.stPageLink a,:is(.stCheckbox,.stToggle) label{align-items:center}
+.stTooltipHoverTarget{min-height:0!important}}
 </style>""")
 show()

@@ -17,7 +17,16 @@ ARCHITECTURES = ("cnn", "mlp", "vgg11", "vgg13", "vgg16", "resnet18", "resnet34"
 SCALES = {"0.5": "half", "1": "normal", "2": "double"}
 FUSED = {"first": "as network A", **SCALES}
 RECIPES = {"small": "small", "cifar": "cifar", "paper": "the paper's", "imagenet": "imagenet"}
-METHODS = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
+#: The paper's own, which go level by level, and what they are compared with; in the library's order.
+RETROFITTING = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
+ALIGNING = ("OTFusion", "OTFusion-Weights", "Git-Re-Basin", "Git-Re-Basin-Weights")
+METHODS = (
+    *RETROFITTING, "Average", "FedAvg", "Ensemble", "Ensemble-Logits", "Ensemble-Shares", *ALIGNING, "ZipIt", "RegMean",
+    "PLeaS", "KD", "LP",
+)  # fmt: skip
+#: Methods that weigh neurons by importance, and those whose fused network may have widths of its own.
+WEIGHING = (*RETROFITTING, *ALIGNING)
+RESHAPING = (*RETROFITTING, *ALIGNING, "ZipIt", "RegMean", "PLeaS", "KD")
 IMPORTANCE = ("uniform", "conductance", "deeplift")
 SETTINGS = {"default": "ours", "paper": "the paper's"}
 MOST_PARENTS, MOST_SAMPLES, MOST_EPOCHS, MOST_SEED, MOST_SIZE, MOST_CHANNELS = 12, 100_000, 1000, 9999, 1024, 64
@@ -51,11 +60,18 @@ class Picks:
     samples: int = 400
     fusion_seed: int = 0
     settings: str = "default"
+    options: tuple[str, ...] = ()
+    """NAME=VALUE, what the method alone can be told, where that differs from its defaults"""
     files: tuple[str, ...] = ()
     rows: str = ""
     """Splits file of own checkpoints"""
     target: str = ""
     """Fused architecture for own checkpoints: a preset of the library or a JSON spec"""
+
+    @property
+    def importance_used(self) -> str:
+        """The importance, for methods that weigh neurons; the others have none."""
+        return self.importance if self.method in WEIGHING else "uniform"
 
     def scales(self) -> tuple[str, ...]:
         """One scale for each parent, normal where nothing was said."""
@@ -116,6 +132,13 @@ PRESETS: dict[str, Preset] = {
 FIRST = "shipped"
 
 
+def method_of(config: Mapping[str, Any]) -> str:
+    """A run's method as the tables have it; the command line takes it in any case."""
+    return next(
+        (name for name in METHODS if name.lower() == str(config.get("method")).lower()), str(config.get("method"))
+    )
+
+
 # --- the address ----------------------------------------------------------------------------------
 
 
@@ -170,13 +193,22 @@ def _path(text: str) -> str:
     return text
 
 
+def _words(text: str) -> tuple[str, ...]:
+    """Options in form only: whether the method takes them is settled where that is known."""
+    found = tuple(filter(None, _path(text).split("|")))
+    if not all("=" in word.strip("=") for word in found):
+        raise ValueError("it is a list of NAME=VALUE, separated by |")
+    return found
+
+
 READERS: dict[str, Callable[[str], Any]] = {
     "networks": _one_of(NETWORKS), "data": _path, "mean": _numbers, "std": _numbers,
     "size": _whole(0, MOST_SIZE), "arch": _one_of(ARCHITECTURES), "parents": _whole(1, MOST_PARENTS),
     "widths": _scales, "fused": _one_of(FUSED), "split": _one_of(SPLITS), "ratio": _ratio, "recipe": _one_of(RECIPES),
     "epochs": _whole(0, MOST_EPOCHS), "split_seed": _whole(0, MOST_SEED), "method": _one_of(METHODS),
     "importance": _one_of(IMPORTANCE), "samples": _whole(10, MOST_SAMPLES), "fusion_seed": _whole(0, MOST_SEED),
-    "settings": _one_of(SETTINGS), "files": lambda text: tuple(filter(None, _path(text).split("|"))), "rows": _path,
+    "settings": _one_of(SETTINGS), "options": _words,
+    "files": lambda text: tuple(filter(None, _path(text).split("|"))), "rows": _path,
     "target": _path,
 }  # fmt: skip
 #: Parameters of the address that belong to the form.
@@ -215,7 +247,7 @@ def write_address(preset: str, picks: Picks) -> dict[str, str]:
 
 def _written(value: Any, name: str = "") -> str:
     if isinstance(value, tuple):
-        return ("|" if name == "files" else ",").join(map(str, value))
+        return ("|" if name in ("files", "options") else ",").join(map(str, value))
     return str(value)
 
 

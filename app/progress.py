@@ -12,6 +12,10 @@ PHASES = {
     "forward": "passing the samples through the networks",
     "grouping": "grouping the neurons",
     "fit": "fitting the level",
+    "groups": "finding out which weights belong to which neuron",
+    "moments": "passing the samples through the aligned networks",
+    "solve": "solving for the weights",
+    "teachers": "asking the networks what they see on the samples",
     "evaluate": "measuring on the test images",
 }
 ENOUGH = 0.02  # of a stage that must be done before the time left is told
@@ -22,7 +26,7 @@ class Progress:
     """What events.jsonl says of the latest attempt; `follow` reads on where it stopped."""
 
     stage: str = "start"
-    """start, training, before (the first level), levels, evaluate or analysis"""
+    """start, training, before (the first level), levels, student (of a method that trains one), evaluate or analysis"""
     begun: float = 0.0
     """When this stage began"""
     done: float = 0.0
@@ -106,6 +110,10 @@ def _take(progress: Progress, event: dict[str, Any], since: float) -> None:
         progress.loss = event["loss"]
         progress.detail = f"epoch {event['index']} of at most {event['total']}"
         progress.done = (progress.level + event["index"] / event["total"]) / progress.levels
+    elif kind == "epoch" and "index" in event:
+        _enter(progress, "student", now, 0.0)
+        progress.loss, progress.detail = event["loss"], f"epoch {event['index']} of at most {event['total']}"
+        progress.done = event["index"] / event["total"]
     elif name.startswith("analysis"):
         _enter(progress, "analysis", now, 0.0)
         progress.detail = name.partition(": ")[2]
@@ -164,7 +172,8 @@ def sentence(progress: Progress, letters: str, now: float, started: float | None
         f"{detail}{loss}",
         "before": f"Before the first level{detail}",
         "levels": f"Level {progress.level + 1} of {progress.levels}{detail}{loss}",
-        "evaluate": "All levels are fused: measuring on the test images",
+        "student": f"Training towards what all networks say{detail}{loss}",
+        "evaluate": "The fused network is there: measuring on the test images",
         "analysis": f"The network is fused; preparing the pictures{detail}",
     }[progress.stage]
     left = progress.left(now)
@@ -178,5 +187,5 @@ def share(progress: Progress, trains: bool) -> float:
     room = 0.95 - base
     return {
         "start": 0.0, "training": base * progress.done, "before": base, "levels": base + room * progress.done,
-        "evaluate": 0.95, "analysis": 0.97,
+        "student": base + room * progress.done, "evaluate": 0.95, "analysis": 0.97,
     }[progress.stage]  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import streamlit as st
-from retrofit_app import jobs
+from retrofit_app import jobs, presets
 from retrofit_app.address import Field, canonical, merged, option, settle
 from retrofit_app.figures import DARK, LIGHT, Palette, percent
 
@@ -110,15 +110,18 @@ def label(entry: jobs.Entry) -> str:
     """A run's line in the picker: short, the rest is `details`."""
     config = entry.config
     result = percent(entry.accuracy) if entry.accuracy is not None else STATES.get(entry.state, entry.state)
-    kind = "shipped" if entry.shipped else f"{config.get('importance')}, seed {config.get('seed')}"
+    weighed = f"{config.get('importance')}, " if presets.method_of(config) in presets.WEIGHING else ""
+    kind = "shipped" if entry.shipped else f"{weighed}seed {config.get('seed')}"
     return f"{config['method']} {result} · {kind}"
 
 
 def details(entry: jobs.Entry) -> str:
     """What a run was, in a line."""
     config = entry.config
+    weighed = f", {config.get('importance')} importance" if presets.method_of(config) in presets.WEIGHING else ""
     words = [
-        f"{config['method']}, {config.get('importance')} importance",
+        f"{config['method']}{weighed}",
+        *(f"{name} {value}" for name, value in (config.get("options") or {}).items()),
         f"{config.get('samples')} samples",
         f"seed {config.get('seed')}",
         f"{_networks(entry)} on {Path(config.get('data', '')).name}",

@@ -14,6 +14,7 @@ from .fit import FITS
 from .grouping import GROUPINGS
 from .levels import Level, merged, partition
 from .registry import find
+from .training_flags import evaluating
 from .walk import check_memory
 
 MIN_SAMPLES = {"ridge": 2, "gradient": 10}
@@ -96,6 +97,29 @@ def check_inputs(
     for index, model in enumerate(everyone):
         _check_weights(model, f"parent {index}" if index < len(models) else "the target")
     _check_precision(everyone)
+
+
+def check_outputs(models: Sequence[nn.Module], inputs: Tensor) -> None:
+    """Run one sample through every network, for methods that do not look at neurons.
+
+    Raises:
+        ValueError: a network does not take it, or their outputs have different shapes.
+    """
+    shapes = []
+    for index, model in enumerate(models):
+        own = next(model.parameters())
+        try:
+            with torch.no_grad(), evaluating(model):
+                shapes.append(tuple(model(inputs[:1].to(own.device, own.dtype)).shape[1:]))
+        except Exception as error:  # whatever the network's own code raises
+            raise ValueError(
+                f"parent {index} does not run on an input of shape {tuple(inputs[:1].shape)}: "
+                f"{str(error).splitlines()[0]}. Pass data of the shape that it was trained on."
+            ) from error
+    if len(set(shapes)) > 1:
+        raise ValueError(
+            f"the parents' outputs have the shapes {shapes} for a sample; their mean needs the same classes in all of them."
+        )
 
 
 def _check_data(inputs: Tensor, least: int, who: str) -> None:

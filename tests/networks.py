@@ -5,9 +5,16 @@ Weights come from a generator of their own, so that no test depends on the order
 
 import copy
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from retrofit_core.architectures import build
+from retrofit_core.checkpoints import save_model
+from retrofit_core.data import load
+from retrofit_core.data.splits import sharded, write_splits
 
 AFFINE = (nn.Linear, nn.Conv2d)
 CNN_SHAPE = (2, 7, 7)
@@ -196,3 +203,13 @@ def widened(model: nn.Module, extra: int = 3, seed: int = 5) -> nn.Module:
         members.append(chosen)
         shares.append(1 / torch.bincount(chosen).double()[chosen])
     return rewired(model, members, shares)
+
+
+def digits_parents(folder: Path, **spec: Any) -> dict[str, Any]:
+    """Checkpoints of two untrained small networks and the splits of a sharded pair, as fields of a run's config."""
+    labels = load("digits").labels
+    files = [folder / f"parent-{k}.safetensors" for k in range(2)]
+    for k, file in enumerate(files):
+        save_model(build({"architecture": "cnn", "widths": [4, 6, 6], **spec}, seed=k), file)
+    write_splits(folder / "splits.json", sharded(labels, 2), labels, model_files=files, split="sharded")
+    return {"models": tuple(map(str, files)), "splits": str(folder / "splits.json")}

@@ -9,30 +9,21 @@ import pytest
 import torch
 
 from retrofit_core import comparison
-from retrofit_core.architectures import build
-from retrofit_core.checkpoints import save_model
 from retrofit_core.cli import main
 from retrofit_core.comparison import compare, configurations, difference, operations
 from retrofit_core.data import load
-from retrofit_core.data.splits import sharded, write_splits
 from retrofit_core.evaluation import ensemble, evaluate
 from retrofit_core.methods import METHODS
 from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.runs import RunConfig, execute
-from tests.networks import mlp
+from tests.networks import digits_parents, mlp
 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
     """Two untrained digits networks."""
-    folder = tmp_path_factory.mktemp("parents")
-    images = load("digits", "train")
-    files = [folder / f"parent-{k}.safetensors" for k in range(2)]
-    for k, file in enumerate(files):
-        save_model(build({"architecture": "cnn", "widths": [4, 5, 6]}, seed=k), file)
-    write_splits(folder / "splits.json", sharded(images.labels, 2), images.labels, model_files=files, split="sharded")
-    return RunConfig(models=tuple(map(str, files)), splits=str(folder / "splits.json"), samples=60,
-                     importance_samples=40, device="cpu")  # fmt: skip
+    parents = digits_parents(tmp_path_factory.mktemp("parents"), widths=[4, 5, 6])
+    return RunConfig(**parents, samples=60, importance_samples=40, device="cpu")
 
 
 def test_the_numbers_are_those_of_the_runs(base, tmp_path):

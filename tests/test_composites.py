@@ -14,9 +14,8 @@ from retrofit_core.baselines import distillation, ensembling, zipit
 from retrofit_core.checkpoints import read_metadata, read_tensors
 from retrofit_core.cli import main
 from retrofit_core.data import load
-from retrofit_core.data.splits import sharded, write_splits
 from retrofit_core.runs import RunConfig, execute, read_run
-from tests.networks import VGG_SHAPE, initialised, mlp, normal
+from tests.networks import VGG_SHAPE, digits_parents, initialised, mlp, normal
 from tests.properties import assert_close, untouched
 
 SPECS = {
@@ -222,12 +221,7 @@ def test_tails_read_only_neurons_that_are_there(entry, tmp_path):
 
 @pytest.fixture
 def config(tmp_path):
-    images = load("digits", "train")
-    files = [tmp_path / f"parent-{k}.safetensors" for k in range(2)]
-    for k, file in enumerate(files):
-        save_model(build({"architecture": "cnn", "widths": [4, 6, 6]}, seed=k), file)
-    write_splits(tmp_path / "splits.json", sharded(images.labels, 2), images.labels, model_files=files, split="sharded")
-    return RunConfig(models=tuple(map(str, files)), splits=str(tmp_path / "splits.json"), samples=60, device="cpu")
+    return RunConfig(**digits_parents(tmp_path), samples=60, device="cpu")
 
 
 def invoke(capsys, *words, code=0):

@@ -1,88 +1,384 @@
-"""Every method with every architecture and importance: a finite network, or a refusal that says why."""
+"""One contract for every method: a finite network of the wanted shape and a whole report, or a refusal that says why."""
 
-import itertools
+import copy
+import json
+import math
+from functools import partial
+from typing import NamedTuple
 
 import pytest
 import torch
+import torchvision
+from torch import nn
 
+from retrofit_core import METHODS, FusionResult
 from retrofit_core.architectures import ARCHITECTURES, build
 from retrofit_core.fit import FITS
 from retrofit_core.fusion import fuse
 from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
-from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, labels, normal, residual
-from tests.properties import untouched
+from retrofit_core.methods import RETROFITTING, settings_of
+from retrofit_core.monitor import Cancelled, Monitor
+from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, initialised, labels, normal, residual
+from tests.properties import assert_close, untouched
 from tests.test_levels import small_torchvision_vgg
 
-SPECS = {
-    "mlp": ({"sizes": [192, 9, 8, 4]}, VGG_SHAPE),
-    "cnn": ({"widths": [3, 4, 5], "classes": 4, "channels": 3}, VGG_SHAPE),
-    "vgg": ({"plan": [3, "M", 4, 5, "M"], "classes": 4, "size": 8}, VGG_SHAPE),
-    "resnet": ({"layers": [1, 1], "width": 3, "classes": 4, "size": 8}, VGG_SHAPE),
-    "vit": ({"hidden": 6, "depth": 2, "heads": 2, "mlp_width": 5, "classes": 4, "size": 8}, VGG_SHAPE),
+SAMPLES = 12
+
+# --- methods ---------------------------------------------------------------------------------------------------------
+
+_NAMED = {(METHODS[name].keywords["grouping"], METHODS[name].keywords["fit"]) for name in RETROFITTING}
+#: Groupings of `fuse` that are no method by name are under the same contract.
+UNNAMED = {
+    f"{grouping}, {fit}": partial(fuse, grouping=grouping, fit=fit)
+    for grouping in GROUPINGS
+    for fit in FITS
+    if (grouping, fit) not in _NAMED
 }
+EVERY = {**METHODS, **UNNAMED}
+RIDGE = ("HF-Linear", "KF-Linear", *(name for name in UNNAMED if name.endswith("ridge")))
+GRADIENT = ("HF-Gradient", "KF-Gradient", *(name for name in UNNAMED if name.endswith("gradient")))
+HUNGARIAN, SAME_INDEX = ("HF-Linear", "HF-Gradient"), tuple(name for name in UNNAMED if name.startswith("same_index"))
+TRANSPORT, REBASIN = ("OTFusion", "OTFusion-Weights"), ("Git-Re-Basin", "Git-Re-Basin-Weights")
+TRANSFORMER = ("Transformer-OTFusion", "Transformer-OTFusion-Weights")
+#: Those that find neurons by `neuron_groups`.
+ALIGNING = (*TRANSPORT, *TRANSFORMER, *REBASIN, "ZipIt", "PLeaS")
+AVERAGING = ("Average", "FedAvg", "RegMean")
+#: These bring no neurons together, so they report no levels.
+WITHOUT_LEVELS = ("Average", "FedAvg", "Ensemble", "Ensemble-Logits", "Ensemble-Shares", "RegMean", "KD", "LP")
+
+
+def takes(name, setting):
+    return setting in settings_of("KF-Linear" if name in UNNAMED else name)
+
+
+def options_for(name, n_parents, classes):
+    """What a run would give a method besides models and data; as little work as possible."""
+    found = {"device": "cpu", "seed": 0}
+    if name in GRADIENT or name in ("KD", "LP"):
+        found["epochs"] = 1
+    if name == "FedAvg":
+        found["sample_counts"] = [10, 20, 30][:n_parents]
+    if name == "Ensemble-Shares":
+        found["class_shares"] = torch.ones(n_parents, classes) / n_parents
+    return found
+
+
+# --- networks --------------------------------------------------------------------------------------------------------
+
+
+class Family(NamedTuple):
+    """Networks of one architecture, float32."""
+
+    make: object
+    """seed -> network"""
+    other: object
+    """seed -> network of other widths; None where no method tells the difference"""
+    shape: tuple = VGG_SHAPE
+    classes: int = 4
+
+
+def of_spec(spec, **changes):
+    return Family(lambda seed: build(spec, seed=seed), lambda seed: build({**spec, **changes}, seed=seed))
+
+
+def torchvision_vgg(seed):
+    return initialised(small_torchvision_vgg(seed % 2 == 0), seed).float()
+
+
+def torchvision_resnet(seed, widths=(4, 6, 6, 8)):
+    """torchvision's class and forward with its layers made small."""
+    block = torchvision.models.resnet.BasicBlock
+    with torch.device("meta"):  # its own layers have eleven million weights
+        model = torchvision.models.ResNet(block, [1, 1, 1, 1], num_classes=4)
+    model.inplanes = widths[0]
+    model.conv1 = nn.Conv2d(3, widths[0], 7, stride=2, padding=3, bias=False)
+    model.bn1 = nn.BatchNorm2d(widths[0])
+    for number, width in enumerate(widths, start=1):
+        setattr(model, f"layer{number}", model._make_layer(block, width, 1, stride=1 if number == 1 else 2))
+    model.fc = nn.Linear(widths[-1], 4)
+    return initialised(model, seed).float()
+
+
+def torchvision_vit(seed, mlp_width=12):
+    return initialised(torchvision.models.VisionTransformer(8, 4, 2, 2, 8, mlp_width, num_classes=4), seed).float()
+
+
+MLP = {"architecture": "mlp", "sizes": [192, 9, 8, 4]}
+CNN = {"architecture": "cnn", "widths": [3, 4, 5], "classes": 4, "channels": 3}
+VGG = {"architecture": "vgg", "plan": [3, "M", 4, 5, "M"], "classes": 4, "size": 8}
+RESNET = {"architecture": "resnet", "layers": [1, 1], "width": 3, "classes": 4, "size": 8}
+VIT = {"architecture": "vit", "hidden": 6, "depth": 2, "heads": 2, "mlp_width": 5, "classes": 4, "size": 8}
 NETWORKS = {
-    **{
-        name: (lambda seed, name=name, spec=spec: build({"architecture": name, **spec}, seed=seed), shape)
-        for name, (spec, shape) in SPECS.items()
-    },
-    "vgg with BatchNorm": (
-        lambda seed: build({"architecture": "vgg", **SPECS["vgg"][0], "batch_norm": True}, seed=seed),
-        VGG_SHAPE,
+    "mlp": of_spec(MLP, sizes=[192, 7, 10, 4]),
+    "cnn": of_spec(CNN, widths=[4, 3, 6]),
+    "vgg": of_spec(VGG, plan=[4, "M", 3, 6, "M"]),
+    "vgg with BatchNorm": of_spec({**VGG, "batch_norm": True}, plan=[4, "M", 3, 6, "M"]),
+    "resnet": of_spec(RESNET, width=4),
+    "vit": of_spec(VIT, mlp_width=7),
+    "BatchNorm, no bias": Family(
+        lambda seed: batchnorm_cnn(seed=seed).float(), lambda seed: batchnorm_cnn((5, 4), seed=seed).float(), CNN_SHAPE, 3
     ),
-    "BatchNorm, no bias": (lambda seed: batchnorm_cnn(seed=seed).float(), CNN_SHAPE),
-    "torchvision vgg": (lambda seed: small_torchvision_vgg(seed % 2 == 0).float(), (3, 8, 8)),
-    "residual": (lambda seed: residual(seed=seed).float(), CNN_SHAPE),
+    "residual": Family(
+        lambda seed: residual(seed=seed).float(), lambda seed: residual(6, seed=seed).float(), CNN_SHAPE, 3
+    ),
+    "torchvision vgg": Family(lambda seed: torchvision_vgg(2 * seed + 1), None),
+    "torchvision vgg_bn": Family(lambda seed: torchvision_vgg(2 * seed), None),
+    "torchvision resnet": Family(torchvision_resnet, lambda seed: torchvision_resnet(seed, (5, 6, 7, 8))),
+    "torchvision vit": Family(torchvision_vit, lambda seed: torchvision_vit(seed, 15)),
+}  # fmt: skip
+BLOCKS = ("resnet", "vit", "residual", "torchvision resnet", "torchvision vit")
+VITS = ("vit", "torchvision vit")
+ALL = tuple(NETWORKS)
+
+# --- situations ------------------------------------------------------------------------------------------------------
+
+SCORED = {
+    score: {"importance": score, "importance_data": "fusion", "importance_options": options}
+    for score, options in {"conductance": {"steps": 2}, "deeplift": {}}.items()
 }
-#: (architecture, fit or importance) -> why it is refused; everything else must work
-REFUSED = {
-    ("resnet", "ridge"): r"level 'layer1.0' is not affine in its weights: it holds 2 layers with parameters",
-    ("vit", "ridge"): r"level 'blocks.0.attention.o' is not affine in its weights: it holds 7 layers with parameters",
-    ("vit", "deeplift"): r"DeepLIFT has no rule for the function unflatten\(\) in level '(embedding|blocks.0)'",
-    ("residual", "ridge"): r"level 'blocks.0' is not affine in its weights: it holds 2 layers with parameters",
+SITUATIONS = {
+    "two parents": lambda family: ([family.make(0), family.make(1)], {}),
+    **{
+        score: lambda family, options=options: ([family.make(0), family.make(1)], options)
+        for score, options in SCORED.items()
+    },
+    "one parent": lambda family: ([family.make(0)], {}),
+    "three parents": lambda family: ([family.make(0), family.make(1), family.make(2)], {}),
+    "other widths": lambda family: ([family.make(0), family.other(1)], {}),
+    "a target": lambda family: ([family.make(0), family.make(1)], {"target": family.other(5)}),
 }
+#: What is refused, in the order of precedence: methods, networks, situations, the reason. Everything else must work.
+REFUSED = [
+    (HUNGARIAN, ALL, ("one parent", "three parents"), "hungarian pairs exactly two parents of the fused width; found"),
+    (HUNGARIAN, tuple(name for name in ALL if name not in VITS), ("other widths", "a target"),
+     r"hungarian pairs exactly two parents of the fused width; found widths \("),
+    (SAME_INDEX, tuple(name for name in ALL if name not in VITS), ("other widths", "a target"),
+     "same_index needs equal widths; found widths"),
+    (RIDGE, BLOCKS, tuple(SITUATIONS), r"level '[\w.]+' is not affine in its weights: it holds \d layers with parameters"),
+    (GRADIENT, (*VITS, "torchvision resnet"), ("deeplift",), r"DeepLIFT has no rule for the (function|ReLU) .* in level"
+     "|DeepLIFT has no rule for the ReLU 'layer1.0.relu', which is used twice"),
+    (ALIGNING, BLOCKS, ("deeplift",), "'deeplift' is known at the ends of levels only, and this network has neurons inside"),
+    (ALIGNING, ("torchvision vit",), ("conductance",), "conductance cannot be taken inside an nn.MultiheadAttention"),
+    (TRANSFORMER, ALL, ("a target",), "aligns the parents to one of them, and none has the widths of the target"),
+    (REBASIN, ALL, ("one parent", "three parents"), "Git Re-Basin pairs exactly two parents; found [13]. Use OTFusion"),
+    (REBASIN, ALL, ("other widths", "a target"), "Git Re-Basin pairs parents of equal widths; found widths"),
+    (("PLeaS",), ALL, ("one parent", "three parents"), "PLeaS pairs exactly two parents; found [13]. Use ZipIt"),
+    (("PLeaS",), ALL, ("other widths",), "PLeaS pairs parents of equal widths and needs from one to two times as many"),
+    (("PLeaS",), ("mlp", "cnn", "vgg", "vgg with BatchNorm", "BatchNorm, no bias"), ("a target",),
+     r"from one to two times as many fused neurons; found widths \(\d, \d\) and fused width \d"),
+    (AVERAGING, ALL, ("other widths", "a target"), "weights cannot be averaged: '.*' has the shapes"),
+]  # fmt: skip
 
 
-def test_every_architecture_is_in_the_contract():
-    assert ARCHITECTURES.keys() <= NETWORKS.keys()
+def reason(name, network, situation):
+    return next((why for methods, networks, situations, why in REFUSED
+                 if name in methods and network in networks and situation in situations), None)  # fmt: skip
 
 
-@pytest.mark.parametrize("grouping, fit", list(itertools.product(GROUPINGS, FITS)))
-@pytest.mark.parametrize("name", NETWORKS)
-def test_every_method_works_or_says_why_not(name, grouping, fit):
-    for importance in IMPORTANCE:
-        _fused_or_refused(name, grouping, fit, importance)
+def applies(name, network, situation):
+    """Whether a situation can be asked for at all."""
+    if situation in SCORED and not takes(name, "importance"):
+        return False
+    if situation == "a target" and not takes(name, "target"):
+        return False
+    return NETWORKS[network].other is not None or situation not in ("other widths", "a target")
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_methods_run_on_every_device(name, device):
-    _fused_or_refused(name, "kmeans", "gradient", "conductance", device)
+def case(network, situation):
+    """Parents, (inputs, labels) and options."""
+    family = NETWORKS[network]
+    models, options = SITUATIONS[situation](family)
+    data = normal(SAMPLES, *family.shape).float(), labels(SAMPLES, family.classes)
+    return models, data, options
 
 
-def _fused_or_refused(name, grouping, fit, importance, device="cpu"):
-    make, shape = NETWORKS[name]
-    same = 2 if name == "torchvision vgg" else 1  # every other one of these has BatchNorm
-    parents = [make(0), make(same)]
-    samples = 12
-    x, y = normal(samples, *shape).float(), labels(samples, 3)
-    options = {"importance": importance, "grouping": grouping, "fit": fit, "device": device}
-    options |= {"importance_data": "fusion"} if importance != "uniform" else {}
-    options |= {"epochs": 1} if fit == "gradient" else {}
-    reason = REFUSED.get((name, fit)) or REFUSED.get((name, importance))
-    with untouched(*parents):
-        if reason:
-            with pytest.raises(ValueError, match=reason):
-                fuse(parents, (x, y), **options)
-            return
-        result = fuse(parents, (x, y), **options)
-    fused, parent = result.model.state_dict(), parents[0].state_dict()
-    assert {key: tensor.shape for key, tensor in fused.items()} == {key: tensor.shape for key, tensor in parent.items()}
+def carried_out(name, network, situation, monitor=None):
+    """A method's result, the parents having been left as they were; None where it refuses as it should."""
+    models, data, options = case(network, situation)
+    options = {**options_for(name, len(models), NETWORKS[network].classes), **options}
+    why = reason(name, network, situation)
+    with untouched(*models, *([options["target"]] if "target" in options else [])):
+        if why:
+            with pytest.raises(ValueError, match=why):
+                EVERY[name](models, data, **options, monitor=monitor)
+            return None
+        result = EVERY[name](models, data, **options, monitor=monitor)
+    assert_whole(name, result, models, data, options)
+    return result
+
+
+def assert_whole(name, result, models, data, options):
+    """A finite network in evaluation mode, and a report from which nothing is missing."""
+    x, classes = data[0], int(data[1].max()) + 1
+    assert not any(module.training for module in result.model.modules())
+    assert all(torch.isfinite(t).all() for t in result.model.state_dict().values() if t.is_floating_point())
+    assert {parameter.dtype for parameter in result.model.parameters()} == {torch.float32}
     with torch.no_grad():
-        outputs = result.model(x.to(next(result.model.parameters()).device))
-    assert outputs.shape == (samples, result.levels[-1].width)
-    assert torch.isfinite(outputs).all()
-    assert all(torch.isfinite(tensor).all() for tensor in fused.values())
+        outputs = result.model(x)
+    assert outputs.shape == (len(x), classes) and torch.isfinite(outputs).all()
+    if not name.startswith("Ensemble"):
+        like = options.get("target") or models[0]
+        assert shapes(result.model) == shapes(like)
+    assert result.seconds >= 0 and result.config["device"] == "cpu"
+    assert json.loads(json.dumps(result.config)) is not None and json.dumps(result.importance)
+    assert (result.levels == []) == (name in WITHOUT_LEVELS)
+    assert len(result.to_frame()) == len(result.levels)
+    assert len(result.importance) == (len(models) if result.levels else 0)
     for level in result.levels:
-        assert level.labels.shape == level.scores.shape == (sum(level.widths),)
-        assert level.grouping_error >= 0
-        assert level.approximation_error >= 0
+        assert_whole_level(
+            level, len(models), rows=1 if name in TRANSFORMER else SAMPLES
+        )  # the entries of a class token
+    if result.levels:  # class c stays class c
+        assert result.levels[-1].labels.tolist() == list(range(classes)) * len(models)
+
+
+def assert_whole_level(level, n_parents, rows):
+    m = sum(level.widths)
+    assert level.labels.shape == level.scores.shape == (m,) and level.gram.shape == (m, m)
+    assert len(level.widths) == n_parents and 0 <= level.labels.min() <= level.labels.max() < level.width
+    assert_close(torch.stack([part.sum() for part in level.scores.split(level.widths)]), torch.ones(n_parents), 1e-6)
+    assert level.rows >= rows and level.energy >= 0 and level.grouping_error >= 0
+    assert math.isnan(level.approximation_error) or level.approximation_error >= 0
+    assert all(seconds >= 0 for seconds in level.seconds.values())
+    assert json.dumps(level.to_dict()) and level.coordinates.shape == (m, 3)
+
+
+def shapes(model):
+    return {name: tensor.shape for name, tensor in model.state_dict().items()}
+
+
+# --- the contract ----------------------------------------------------------------------------------------------------
+
+
+def test_the_contract_is_about_everything():
+    assert ARCHITECTURES.keys() <= NETWORKS.keys() and METHODS.keys() <= EVERY.keys()
+    assert IMPORTANCE.keys() == {"uniform", *SCORED}
+    for methods, networks, situations, why in REFUSED:  # no refusal is written down in vain
+        asked = [(m, n, s) for m in methods for n in networks for s in situations if applies(m, n, s)]
+        assert any(reason(*one) == why for one in asked), why
+
+
+def slow_but(few):
+    """Every network, all but a few of them marked as slow."""
+    return [name if name in few else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS]
+
+
+#: Of each kind of architecture one.
+FEW = ("mlp", "vgg with BatchNorm", "resnet", "vit")
+MORE = (*FEW, "cnn", "vgg", "residual", "torchvision vit")
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("network", slow_but(MORE))
+def test_every_method_works_or_says_why_not(network, name, tmp_path):
+    """Two parents: progress goes forward, the work can be stopped in its middle, the result comes back from its folder."""
+    events = []
+    result = carried_out(name, network, "two parents", Monitor(events.append))
+    assert_goes_forward(events)
+    if result is None:
+        return
+    if result.levels:
+        assert [event["name"] for event in events if event["kind"] == "level"] == [
+            level.name for level in result.levels
+        ]
+    assert_can_be_stopped(name, network, len(events) // 2)
+    assert_comes_back(result, case(network, "two parents")[1][0], tmp_path)
+
+
+def assert_goes_forward(events):
+    """In each loop events count up by one to what they announced; only another loop begins anew."""
+    last = {}
+    for event in events:
+        if "index" not in event:
+            continue
+        key, index, first = (event["kind"], event.get("name") if event["kind"] != "level" else None), event["index"], 0
+        first = 1 if event["kind"] == "epoch" else 0
+        before = last.get(key)
+        assert index == first or (before is not None and index == before["index"] + 1), (before, event)
+        assert index < event["total"] + first
+        last[key] = event
+
+
+def assert_can_be_stopped(name, network, after):
+    """Half of the events through; nothing is changed, and no flag stays as the work had it."""
+    models, data, options = case(network, "two parents")
+    seen = []
+    monitor = Monitor(seen.append, lambda: len(seen) >= after)
+    with untouched(*models), pytest.raises(Cancelled):
+        EVERY[name](models, data, **options_for(name, len(models), NETWORKS[network].classes), monitor=monitor)
+
+
+def assert_comes_back(result, x, folder):
+    result.save(folder)
+    known = isinstance(getattr(result.model, "spec", None), dict) and "null" not in json.dumps(result.model.spec)
+    again = FusionResult.load(folder, None if known else copy.deepcopy(result.model))
+    with torch.no_grad():
+        assert torch.equal(again.model(x), result.model(x))
+    assert again.config == json.loads(json.dumps(result.config)) and again.importance == result.importance
+    for ours, theirs in zip(again.levels, result.levels, strict=True):
+        assert json.dumps(ours.to_dict()) == json.dumps(theirs.to_dict())
+        assert torch.equal(ours.labels, theirs.labels) and torch.equal(ours.scores, theirs.scores)
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("network", slow_but(FEW))
+def test_other_numbers_widths_and_scores_work_or_are_refused(network, name):
+    for situation in SITUATIONS:
+        if situation != "two parents" and applies(name, network, situation):
+            carried_out(name, network, situation)
+
+
+HOSTILE = {
+    "no parents": (lambda models, x: ([], x), "there is no parent to fuse|pairs exactly two parents; found 0"),
+    "no samples": (lambda models, x: (models, x[:0]), "the fusion set is empty"),
+    "NaN in the data": (lambda models, x: (models, x * float("nan")), "fusion sample 0 holds NaN or infinity"),
+    "integers": (lambda models, x: (models, x.long()), "the fusion data are torch.int64, not floating-point"),
+    "words": (lambda models, x: (models, "digits"), "fusion data must be a tensor"),
+    "NaN in a parent": (lambda models, x: ([models[0], broken(models[1])], x), "parent 1 has NaN or infinity in 'fc1"),
+    "two precisions": (lambda models, x: ([models[0], models[1].double()], x), "mix torch.float32 and torch.float64"),
+    "half precision": (lambda models, x: ([model.half() for model in models], x), "Convert it with model.float"),
+    "other classes": (lambda models, x: ([models[0], build({**MLP, "sizes": [192, 9, 8, 3]}, seed=1)], x),
+                      "classes|shapes|the parents' outputs"),
+    "other images": (lambda models, x: (models, x[:, :, :7]), "does not run|shape|does not take"),
+}  # fmt: skip
+
+
+def broken(model):
+    model.fc1.weight.data[0, 0] = float("nan")
+    return model
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+@pytest.mark.parametrize("name", EVERY)
+def test_every_method_refuses_the_same_things_in_a_sentence(name, what):
+    change, message = HOSTILE[what]
+    models, data, _ = case("mlp", "two parents")
+    given, x = change(models, data[0])
+    with untouched(*given), pytest.raises(ValueError, match=message):
+        EVERY[name](given, x, **options_for(name, len(given), 4))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_an_unknown_device_is_refused(name):
+    models, data, _ = case("mlp", "two parents")
+    with pytest.raises(ValueError, match="device 'abacus' is not available here"):
+        EVERY[name](models, data, **{**options_for(name, 2, 4), "device": "abacus"})
+
+
+@pytest.mark.parametrize("network", ["vgg with BatchNorm", pytest.param("vit", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", EVERY)
+def test_methods_run_on_every_device(name, network, device):
+    """Parents that lie elsewhere stay there."""
+    models, data, _ = case(network, "two parents")
+    scored = SCORED["conductance"] if takes(name, "importance") else {}
+    options = {**options_for(name, 2, 4), **scored, "device": str(device)}
+    if reason(name, network, "two parents"):
+        return
+    with untouched(*models):
+        result = EVERY[name](models, data, **options)
+    assert {tensor.device.type for tensor in result.model.state_dict().values()} == {device.type}
+    assert torch.device(result.config["device"]).type == device.type
+    assert all(tensor.device.type == "cpu" for level in result.levels for tensor in (level.labels, level.scores))
+    with torch.no_grad():
+        assert torch.isfinite(result.model(data[0].to(device))).all()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import time
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from retrofit_core.architectures import build, fitted, parse
 from retrofit_core.checkpoints import save_model
 from retrofit_core.estimate import estimate, pace, predict, seconds, work
 from retrofit_core.estimate.planning import blank
-from retrofit_core.methods import RETROFITTING
+from retrofit_core.methods import METHODS, RETROFITTING
 from retrofit_core.runs import RunConfig, execute
 from retrofit_core.training.parents import TrainConfig, train_parents
 
@@ -68,16 +69,48 @@ def test_what_cannot_work_is_refused_with_the_way_out(config, message, tmp_path)
     assert "\n" not in found.refusal and str(tmp_path) not in found.refusal
 
 
-def test_methods_without_levels_are_not_estimated():
-    assert "OTFusion takes is not estimated" in (estimate(*pair(method="OTFusion")).refusal or "")
+THREE, UNEVEN = TrainConfig(arch=(SMALL,), parts=3), TrainConfig(arch=(SMALL, WIDE))
 
 
-@pytest.mark.parametrize("method", RETROFITTING)
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (pair("Git-Re-Basin", THREE), "pairs exactly two parents; found 3. Use OTFusion, KF-Linear"),
+        (pair("PLeaS", THREE), "exactly two parents"),
+        (pair("Git-Re-Basin-Weights", UNEVEN), "parents of equal widths"),
+        (pair("Average", UNEVEN), "weights cannot be averaged"),
+        (pair("KD", options={"temperature": 0.0}), "temperature is 0.0"),
+        (pair("KD", options={"start": "target"}), "start="),
+        (pair("ZipIt", options={"stop_at": "features.99"}), "no level before the head"),
+        (pair("OTFusion", options={"regularisation": "strong", "solver": "sinkhorn"}), "regularisation"),
+        (pair("OTFusion", options={"temperature": 2.0}), "has no option 'temperature'"),
+        (pair("OTFusion", importance="deeplift", training=TrainConfig(arch=(RESNET,))), "ends of levels only"),
+        (pair("KD", importance="conductance"), "has no setting 'importance'"),
+        (pair("OTFusion", target='{"architecture": "cnn", "widths": [20, 6, 6]}'), "20 fused neurons for 8"),
+    ],
+)  # fmt: skip
+def test_other_methods_refuse_by_their_own_checks(config, message, tmp_path):
+    found = estimate(*config, folder=tmp_path)
+    assert found.refusal is not None and re.search(message, found.refusal), found.refusal
+
+
+def test_parents_of_other_classes_are_refused(tmp_path):
+    for k, classes in enumerate((10, 7)):
+        spec = {"architecture": "cnn", "widths": [4, 6, 6], "classes": classes, "channels": 1, "size": 8}
+        save_model(build(spec, seed=k), tmp_path / f"{k}.safetensors")
+    config = RunConfig(models=("0.safetensors", "1.safetensors"), fusion_from="iid", method="KD", device="cpu")
+    assert "have 10 and 7 classes" in str(estimate(config, folder=tmp_path).refusal)
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_what_is_not_refused_runs(method, tmp_path, monkeypatch):
-    config, training = pair(method, dataclasses.replace(pair()[1], epochs=1))
+    options = {"epochs": 1} if method in ("KD", "LP") else None
+    config, training = pair(method, dataclasses.replace(pair()[1], epochs=1), options=options)
     monkeypatch.chdir(tmp_path)
     found = estimate(config, training)
-    assert found.refusal is None and found.levels == 4 and 0 < found.seconds[0] < found.seconds[1]
+    assert found.refusal is None and 0 < found.seconds[0] < found.seconds[1] and found.memory and found.disk
+    if method in RETROFITTING:
+        assert found.levels == 4
     train_parents(training, training.folder)
     result, _ = execute(config)
     assert len(result.levels) == found.levels
@@ -88,6 +121,9 @@ def test_checkpoints_are_judged_without_a_training(tmp_path):
         save_model(build({"architecture": "cnn", "widths": widths}, seed=k), tmp_path / f"{k}.safetensors")
     config = RunConfig(models=("0.safetensors", "1.safetensors"), fusion_from="iid", device="cpu")
     assert estimate(config, folder=tmp_path).levels == 4
+    for method in ("FedAvg", "Ensemble-Shares"):
+        alike = dataclasses.replace(config, models=("0.safetensors",) * 2, method=method)
+        assert "only a splits file tells" in str(estimate(alike, folder=tmp_path).refusal)
     assert "KF-Linear works here" in str(
         estimate(dataclasses.replace(config, method="HF-Linear"), folder=tmp_path).refusal
     )
@@ -157,6 +193,24 @@ def test_earlier_runs_of_the_method_correct_the_prediction_and_narrow_it(steady,
     for before, after, start, factor in zip(raw, learnt, predict.START, factors, strict=True):
         fixed = start + counted.reading
         assert after - fixed == pytest.approx(factor * (before - fixed))
+
+
+def test_seconds_of_other_methods_are_counted_or_said_to_be_unknown(steady, tmp_path):
+    """KD trains a student on 60 samples; of an alignment only the passes are counted until it has been run here."""
+    config, training = pair("KD", options={"epochs": 10})
+
+    def least(epochs: int) -> float:
+        counted = work.count_work(dataclasses.replace(config, options={"epochs": epochs}), training, tmp_path)
+        return counted.seconds["fusion"][0]
+
+    assert least(20) - least(10) == pytest.approx(10 * (2 * 1e-3 + 54 * 1e-5 + 6 * 1e-5 / 3))  # two batches of 32
+    budget = work.count_work(dataclasses.replace(config, options={"epochs": 1000, "budget": 0.1}), training, tmp_path)
+    assert budget.seconds["fusion"][1] < 0.2
+    config = dataclasses.replace(config, method="OTFusion", options=None)
+    assert estimate(*pair("Average"), folder=tmp_path).whole and not estimate(config, training, folder=tmp_path).whole
+    past = [{"config": config.to_json(), "training": training.to_json(), "stages": {"fusion": 40.0}}]
+    before, after = estimate(config, training, folder=tmp_path), estimate(config, training, past, tmp_path)
+    assert after.whole and after.seconds[1] - before.seconds[1] == pytest.approx(80, abs=1)
 
 
 def test_memory_holds_networks_data_and_the_largest_level(steady, tmp_path):

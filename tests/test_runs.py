@@ -11,26 +11,20 @@ import pytest
 import torch
 
 from retrofit_core import analysis, runs
-from retrofit_core.architectures import build
 from retrofit_core.baselines import regmean
-from retrofit_core.checkpoints import load_model, save_model
+from retrofit_core.checkpoints import load_model
 from retrofit_core.data import load
-from retrofit_core.data.splits import sharded, write_splits
+from retrofit_core.data.splits import sharded
 from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.training.parents import TrainConfig, train_parents, write_training
+from tests.networks import digits_parents
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
     """Two untrained digits networks with the splits of a sharded pair."""
-    folder = tmp_path_factory.mktemp("parents")
-    images = load("digits", "train")
-    files = [folder / f"parent-{k}.safetensors" for k in range(2)]
-    for k, file in enumerate(files):
-        save_model(build({"architecture": "cnn", "widths": [4, 6, 6]}, seed=k), file)
-    write_splits(folder / "splits.json", sharded(images.labels, 2), images.labels, model_files=files, split="sharded")
-    return runs.RunConfig(models=tuple(map(str, files)), splits=str(folder / "splits.json"), importance="conductance",
-                          samples=60, importance_samples=40)  # fmt: skip
+    return runs.RunConfig(**digits_parents(tmp_path_factory.mktemp("parents")), importance="conductance", samples=60,
+                          importance_samples=40)  # fmt: skip
 
 
 def weights(model):

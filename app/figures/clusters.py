@@ -134,7 +134,7 @@ def clusters(
     traces.append(_marks(rows, inside, shown, sizes, colours, layer, seen, palette, picked))
     if middle is not None:
         traces.append({
-            "type": "scatter", "x": [middle[0]], "y": [middle[1]], "mode": "markers", "hoverinfo": "skip",
+            "type": "scatter", "x": [float(middle[0])], "y": [float(middle[1])], "mode": "markers", "hoverinfo": "skip",
             "showlegend": False, "marker": {"symbol": "cross-thin", "size": 16, "color": palette.hues[5],
                        "line": {"color": palette.hues[5], "width": 2.5}},
         })  # fmt: skip
@@ -142,7 +142,7 @@ def clusters(
         traces.append(_rings(np.asarray(marked, dtype=int), shown, sizes, seen, palette))
     figure = unchecked(traces)
     _square(figure, seen, centre, reach, palette, height)
-    figure.update_layout(dragmode=drag or False)
+    figure.update_layout(dragmode=drag or False, clickmode="event" if drag else "event+select")
     return Picture(figure, *_cluster_words(seen, int((~inside).sum())))
 
 
@@ -157,8 +157,8 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
         inside: np.ndarray = np.abs(seen.points[rows] - centre).max(axis=1) <= reach
         shape, colour = SHAPES[parent % len(SHAPES)], palette.hues[parent % len(palette.hues)]
         figure.add_scatter(
-            x=shown[rows, 0], y=shown[rows, 1], mode="markers", name=f"network {letter(parent)}",
-            customdata=seen.own[rows], hovertemplate="neuron %{customdata}<extra>%{fullData.name}</extra>",
+            x=shown[rows, 0].tolist(), y=shown[rows, 1].tolist(), mode="markers", name=f"network {letter(parent)}",
+            customdata=seen.own[rows].tolist(), hovertemplate="neuron %{customdata}<extra>%{fullData.name}</extra>",
             marker={"symbol": [shape if is_inside else f"{shape}-open" for is_inside in inside.tolist()],
                     "size": mark_size(len(seen.labels)) * 1.15, "color": colour,
                     "line": {"color": [palette.outline if is_inside else colour for is_inside in inside.tolist()], "width": 1}},
@@ -179,8 +179,7 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
 
 def _spokes(points: np.ndarray, middle: np.ndarray, colour: str, width: float = 0.8) -> dict[str, Any]:
     """Hairlines from points to a centroid, as one line with gaps."""
-    x, y = (np.column_stack([points[:, axis], np.full(len(points), middle[axis]), np.full(len(points), np.nan)]).ravel()
-            for axis in (0, 1))  # fmt: skip
+    x, y = ([end for point in points[:, axis].tolist() for end in (point, float(middle[axis]), None)] for axis in (0, 1))
     return {"type": "scatter", "x": x, "y": y, "mode": "lines", "hoverinfo": "skip", "showlegend": False, "connectgaps": False,
             "line": {"color": colour, "width": width}}  # fmt: skip
 
@@ -188,11 +187,11 @@ def _spokes(points: np.ndarray, middle: np.ndarray, colour: str, width: float = 
 def _rings(rows: np.ndarray, shown: np.ndarray, sizes: np.ndarray, seen: Neurons, palette: Palette) -> dict[str, Any]:
     names = _names(seen, rows)
     return {
-        "type": "scatter", "x": shown[rows, 0], "y": shown[rows, 1], "hoverinfo": "skip", "showlegend": False,
+        "type": "scatter", "x": shown[rows, 0].tolist(), "y": shown[rows, 1].tolist(), "hoverinfo": "skip", "showlegend": False,
         "cliponaxis": False, "mode": "markers+text" if len(rows) <= 12 else "markers", "text": names,
         "textposition": "top center",
         "textfont": {"color": palette.accent, "size": TEXT},
-        "marker": {"symbol": "circle-open", "size": sizes[rows] + 9, "color": palette.accent,
+        "marker": {"symbol": "circle-open", "size": (sizes[rows] + 9).tolist(), "color": palette.accent,
                 "line": {"color": palette.accent, "width": 2}},
     }  # fmt: skip
 
@@ -260,10 +259,11 @@ def _marks(rows: np.ndarray, inside: np.ndarray, shown: np.ndarray, sizes: np.nd
     faint = (layer[rows] == 0) & inside[rows] & (bright is None)
     numbers = [rows, labels, parents, seen.own[rows], seen.counts[labels], seen.weights[rows].round(3),
                _rounded(seen.distances[rows])]  # fmt: skip
+    x, y = shown[rows].round(_digits(float(np.ptp(shown)))).T.tolist()
     return dict(
-        type="scatter", x=shown[rows, 0], y=shown[rows, 1], mode="markers", showlegend=False,
+        type="scatter", x=x, y=y, mode="markers", showlegend=False,
         # The neuron's number travels with the mark: positions in a trace mean nothing.
-        customdata=np.column_stack(numbers).astype(np.float32),
+        customdata=list(zip(*(column.tolist() for column in numbers), strict=True)),
         marker={
             "symbol": [shape if own else f"{shape}-open" for shape, own in zip(shapes, within, strict=True)],
             "size": [round(size * (1.2 if shape == "cross" else 1), 1)
@@ -282,6 +282,11 @@ def _marks(rows: np.ndarray, inside: np.ndarray, shown: np.ndarray, sizes: np.nd
 def _names(seen: Neurons, rows: np.ndarray) -> list[str]:
     """A3: neuron 3 of network A."""
     return [f"{letter(parent)}{own}" for parent, own in zip(seen.parents[rows], seen.own[rows], strict=True)]
+
+
+def _digits(span: float) -> int:
+    """Decimals of a coordinate that are less than a pixel of a picture a thousand pixels wide, or ten."""
+    return int(4 - np.floor(np.log10(max(span, 1e-9))))
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:

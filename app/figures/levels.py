@@ -13,6 +13,13 @@ from .picture import Picture, axis, layout, number, percent, titled
 MANY = 16
 #: Up to so many levels stand with their names under the strip.
 NAMED = 5
+#: The errors of all levels on the narrowest page: width and height of the axes, a mark's radius, a digit, a line, in px.
+AXES, RADIUS, DIGIT, LINE = (230, 250), 5.5, 8, 16
+#: Where a number may stand around its mark, as Plotly names it, in order of preference: right and up are 1.
+AROUND = {
+    "top center": (0, 1), "middle right": (1, 0), "middle left": (-1, 0), "bottom center": (0, -1),
+    "top right": (1, 1), "top left": (-1, 1), "bottom right": (1, -1), "bottom left": (-1, -1),
+}  # fmt: skip
 
 
 def knowledge_strip(table: Any, accuracy: Sequence[float], palette: Palette, chosen: int | None = None) -> Picture:
@@ -146,14 +153,19 @@ def _tips(table: Any, accuracy: Sequence[float]) -> list[str]:
 
 
 def errors_scatter(table: Any, palette: Palette, chosen: int | None = None) -> Picture:
-    """Grouping error against approximation error, one mark a level, with the line where both are equal."""
+    """Grouping error against approximation error, one mark a level, with the line where both are equal.
+
+    Each mark has its level's number beside it, where no other mark or number is; in a crowd, the smallest errors have none.
+    """
     x, y = 100 * table["grouping share"], 100 * table["approximation share"]
     top = max(float(max(x.max(), y.max())) * 1.18, 1e-6)
+    places = number_places(x.to_numpy() / top, y.to_numpy() / top)
     figure = go.Figure()
     figure.add_scatter(x=[0, top], y=[0, top], mode="lines", hoverinfo="skip", showlegend=False,
                        line={"color": palette.muted, "width": 1, "dash": "dot"})  # fmt: skip
     figure.add_scatter(
-        x=x, y=y, mode="markers+text", text=[str(index + 1) for index in range(len(table))], textposition="top center",
+        x=x, y=y, mode="markers+text", text=[str(index + 1) if place else "" for index, place in enumerate(places)],
+        textposition=[place or "top center" for place in places],
         textfont={"color": palette.ink, "size": TEXT}, showlegend=False, cliponaxis=False, customdata=table[["level"]],
         marker={"size": 11, "color": [palette.accent if index == chosen else palette.grey for index in range(len(table))],
                 "line": {"color": palette.ink, "width": [2 if index == chosen else 1 for index in range(len(table))]}},
@@ -166,7 +178,42 @@ def errors_scatter(table: Any, palette: Palette, chosen: int | None = None) -> P
                         automargin=True, **axis(palette))  # fmt: skip
     below = int((x >= y).sum())
     finding = f"In {below} of {len(table)} levels grouping loses more than approximation (right of the dotted line)."
+    if None in places:
+        finding += f" {places.count(None)} small ones have no room for their number: point at them."
     return Picture(figure, f"Scatter plot of grouping against approximation error by level. {finding}", finding)
+
+
+def number_places(x: np.ndarray, y: np.ndarray) -> list[str | None]:
+    """Where each mark's number stands, so that none lies on another number or on a mark; None where there is no room.
+
+    Args:
+        x, y: (levels,) shares of the axes, 0 to 1. The largest errors choose first.
+    """
+    width, height = AXES
+    marks = np.column_stack([x * width, y * height])
+    taken = [(across - RADIUS, up - RADIUS, across + RADIUS, up + RADIUS) for across, up in marks.tolist()]
+    places: list[str | None] = [None] * len(marks)
+    for index in np.argsort(-(x + y), kind="stable").tolist():
+        others = taken[:index] + taken[index + 1 :]
+        for place in AROUND:
+            box = number_box(*marks[index].tolist(), len(str(index + 1)), place)
+            if 0 <= box[0] and box[2] <= width and 0 <= box[1] and not any(_overlap(box, other) for other in others):
+                places[index] = place
+                taken.append(box)
+                break
+    return places
+
+
+def number_box(across: float, up: float, digits: int, place: str) -> tuple[float, float, float, float]:
+    """Left, bottom, right and top, in pixels, of a number at a mark."""
+    right, above = AROUND[place]
+    x = across + right * (RADIUS + digits * DIGIT / 2)
+    y = up + above * (RADIUS + LINE / 2)
+    return x - digits * DIGIT / 2, y - LINE / 2, x + digits * DIGIT / 2, y + LINE / 2
+
+
+def _overlap(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def _bars(figure: go.Figure, names: Sequence[str], table: Any, palette: Palette) -> Any:

@@ -41,9 +41,11 @@ def listing(words: Sequence[str]) -> str:
 
 
 def layout(palette: Palette, height: int) -> dict[str, Any]:
+    # A figure's data never change under the same revision. Said so, a browser draws it once: Streamlit hands every new
+    # figure to Plotly twice, and Plotly takes other lists for other data. (Arrays of numpy it takes for such anyway.)
     return {
         "template": "none", "height": height, "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": FONT, "size": TEXT, "color": palette.ink}, "dragmode": False,
+        "font": {"family": FONT, "size": TEXT, "color": palette.ink}, "dragmode": False, "datarevision": 1, "hovermode": "closest",
         "hoverlabel": {"bgcolor": palette.paper, "font": {"color": palette.ink, "size": TEXT}, "bordercolor": palette.muted},
     }  # fmt: skip
 

@@ -103,7 +103,7 @@ def _share(status: dict[str, Any], phase: str) -> float:
         done = (status.get("parent", 0) + epoch) / (status.get("parents") or 1)
     elif phase == "fusion":
         inside = ratio("epoch", "epochs") if "epochs" in status else ratio("step", "steps") / 2
-        done = (status.get("level", 0) + inside) / status["levels"] if status.get("levels") else 0.0
+        done = (status.get("level", 0) + inside) / status["levels"] if status.get("levels") else inside
     else:
         done = ratio("step", "steps")
     return min(max(done, 0.0), 1.0)

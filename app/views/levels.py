@@ -156,8 +156,9 @@ def stepper(known: Overview, names: Sequence[str], index: int) -> None:
     facts = [
         f"{row['kind']}, {row['widths'].replace(' ', chr(160))} → **{row['fused']}** neurons",
         f"grouping error {percent(100 * row['grouping share'])}",
-        f"approximation error {percent(100 * row['approximation share'])}",
     ]
+    if row["form"] != "aligned":
+        facts.append(f"approximation error {percent(100 * row['approximation share'])}")
     if len(known.accuracy) == len(names) + 1:
         facts.append(f"accuracy {percent(known.accuracy[index])} → {percent(known.accuracy[index + 1])}")
     st.markdown(f"Level {index + 1}, `{row['level']}`: " + " · ".join(facts))
@@ -209,9 +210,12 @@ def pick_fields(parents: int) -> list[Field]:
 def everything(entry: jobs.Entry, known: Overview, palette: Palette, index: int) -> None:
     """Grouping against approximation over all levels, and what can be taken away."""
     left, right = st.columns(2, gap="large")
-    with left:
-        show.chart("errors", lambda colours: level_data.picture(entry, "errors", colours, index), palette,
-                   lambda: overview_table(known), entry, heading="**All levels: which of the two errors?**")  # fmt: skip
+    if set(known.table["form"]) == {"aligned"}:
+        right = st.container()  # one kind of error alone: the strip shows it
+    else:
+        with left:
+            show.chart("errors", lambda colours: level_data.picture(entry, "errors", colours, index), palette,
+                       lambda: overview_table(known), entry, heading="**All levels: which of the two errors?**")  # fmt: skip
     with right:
         st.markdown("**Take it with you**")
         st.markdown("A link to exactly this view:")

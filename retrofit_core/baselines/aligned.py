@@ -10,11 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from .. import device as devices
+from ..batchnorm import put_back
 from ..eligibility import check_inputs, on_device
 from ..grouping import averaging_matrix
 from ..importance import EPSILON, IMPORTANCE, Scores, check_data, conductance, importance_scores, uniform
 from ..importance.conductance import conductance_at
 from ..levels import partition
+from ..levels.tracing import trace
 from ..monitor import Monitor
 from ..registry import find
 from ..results import FusionResult, LevelReport, level_report
@@ -43,10 +45,12 @@ class Aligning:
     """What the scores tell about themselves, for each parent"""
     monitor: Monitor
     start: float
+    folded: bool = False
+    """Whether the parents' BatchNorms are folded and do nothing"""
 
     def repaired(self, maps: Sequence[Mapping[str, Tensor]], leaves: Sequence[str]) -> dict[str, Any]:
         """REPAIR the fused network once its weights are there; see `mapped_goals` for the maps."""
-        if has_norms(self.fused):
+        if has_norms(self.fused) and not self.folded:
             return reset(self.fused, self.inputs, monitor=self.monitor, leaves=leaves)
         goals = mapped_goals(
             self.fused, self.parents, self.groups, self.targets, maps, self.inputs, monitor=self.monitor
@@ -77,6 +81,7 @@ def prepare(
     device: str | torch.device | None,
     monitor: Monitor | None,
     leaves: Sequence[str],
+    fold_norms: bool = False,
 ) -> Aligning:
     """Find the neuron groups of parents and fused network and score their neurons; refuse what cannot work."""
     start, monitor, place = time.perf_counter(), monitor or Monitor(), devices.pick(device)
@@ -84,6 +89,7 @@ def prepare(
     check_inputs(models, inputs, target=target, least=1, who=who)
     fused = copy.deepcopy(target if target is not None else models[0]).to(place).eval()
     parents = [on_device(model, place).eval() for model in models]
+    parents = [without_norms(parent, leaves) for parent in parents] if fold_norms else parents
     inputs = inputs.to(next(fused.parameters()).dtype)
     example = inputs[:1].to(place)
     monitor.check()
@@ -103,7 +109,15 @@ def prepare(
             found.append(group_scores(model, own, x, y.to(place) if y is not None else None, importance,
                                       monitor=monitor, leaves=leaves, **(importance_options or {})))  # fmt: skip
     return Aligning(parents, fused, groups, targets, inputs, [scores.values for scores in found],
-                    [scores.report for scores in found], monitor, start)  # fmt: skip
+                    [scores.report for scores in found], monitor, start, fold_norms)  # fmt: skip
+
+
+def without_norms(model: nn.Module, leaves: Sequence[str] = ()) -> nn.Module:
+    """A copy that computes the same: each BatchNorm behind a layer is folded into it and does nothing any more."""
+    twin = copy.deepcopy(model).eval()
+    for layer, affine, norm in trace(twin, leaves)[2].values():
+        put_back(layer, affine, norm)
+    return twin
 
 
 def check_widths(plan: Aligning) -> None:

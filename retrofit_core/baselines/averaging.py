@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import device as devices
-from ..eligibility import check_inputs
+from ..eligibility import check_inputs, check_outputs
 from ..evaluation import ensemble
 from ..monitor import Monitor
 from ..registry import check_words
@@ -119,6 +119,8 @@ def _checked(
     models: Sequence[nn.Module], data: Any, device: str | torch.device | None, monitor: Monitor | None
 ) -> torch.device:
     """What every method refuses; one cancellation check, for this takes no time."""
-    check_inputs(models, as_tensors(data)[0], target=None, least=1, who="averaging")
+    inputs = as_tensors(data)[0]
+    check_inputs(models, inputs, target=None, least=1, who="averaging")
+    check_outputs(models, inputs)
     (monitor or Monitor()).check()
     return devices.pick(device)

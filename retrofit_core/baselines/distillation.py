@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from .. import device as devices
 from ..architectures import ARCHITECTURES, build
 from ..batchnorm import BATCHNORMS
-from ..eligibility import check_inputs, on_device
+from ..eligibility import check_inputs, check_outputs, on_device
 from ..monitor import Monitor
 from ..registry import check_words
 from ..results import FusionResult
@@ -79,6 +79,7 @@ def distillation(
         )
     inputs = as_tensors(data)[0]
     check_inputs(models, inputs, target=target, least=2, who="KD")
+    check_outputs(models, inputs)
     student = _student(models, target, start, seed).to(place)
     inputs = inputs.to(place, next(student.parameters()).dtype)
     with torch.no_grad():
@@ -122,11 +123,6 @@ def logits_of(models: Sequence[nn.Module], inputs: Tensor, place: torch.device, 
         monitor.emit("phase", name="teachers", parent=index, parents=len(models))
         here = on_device(model, place).eval()
         found.append(torch.cat([here(x) for x in monitor.each("step", inputs.split(BATCH), name="forward")]))
-    if len({outputs.shape for outputs in found}) > 1:
-        raise ValueError(
-            f"the parents' outputs have the shapes {[tuple(outputs.shape[1:]) for outputs in found]} for a sample; their mean "
-            "needs the same classes in all of them."
-        )
     return torch.stack(found)
 
 

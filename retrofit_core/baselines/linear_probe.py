@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import device as devices
-from ..eligibility import check_inputs
+from ..eligibility import check_inputs, check_outputs
 from ..levels import rows
 from ..moments import Rows, ridge_strength, solve
 from ..monitor import Monitor
@@ -66,6 +66,7 @@ def linear_probe(
     ridge_strength(ridge, 1.0, "parents")  # refuses a wrong one before any work
     inputs = as_tensors(data)[0]
     check_inputs(models, inputs, target=None, least=2, who="LP")
+    check_outputs(models, inputs)
     fused = copy.deepcopy(models[0]).to(place).eval()
     inputs = inputs.to(place, next(fused.parameters()).dtype)
     name = head_of(fused, inputs[:2])

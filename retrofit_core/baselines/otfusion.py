@@ -47,6 +47,8 @@ def otfusion(
     unit_rows: bool = False,
     squared: bool = False,
     normalise: Normalise = "target",
+    match_classes: bool = False,
+    fold_norms: bool = False,
     importance: str | Callable[..., Any] = "uniform",
     importance_data: Any = None,
     importance_options: dict[str, Any] | None = None,
@@ -66,7 +68,7 @@ def otfusion(
     Differences from the authors' code: a residual stream has one map, found where it begins (weights) or at all its sums
     (activations), where theirs averages two; outgoing weights are handed out by the source's marginal, which is the same
     for equal widths and uniform scores, and keeps the function where widths differ (`normalise="original"` is theirs);
-    class c stays class c; Sinkhorn's strength may be relative to the mean cost.
+    class c stays class c (`match_classes` is theirs); Sinkhorn's strength may be relative to the mean cost.
 
     Args:
         data: fusion data; they show the neurons (activations) and serve the reports (both modes).
@@ -81,16 +83,21 @@ def otfusion(
         normalise: "target": what a fused neuron draws on sums to one, so that constant functions stay constant; "source":
             divided by the source's marginal instead, as in earlier code of Luenam et al., which explains published
             rows; "original": as Singh and Jaggi.
+        match_classes: the classes are transported too, as in the authors' code.
+        fold_norms: every BatchNorm is folded into the layer before it, so that weights are compared and averaged as they
+            act; in the fused network it does nothing any more. Else its parameters and statistics are carried along.
         target: network of the fused widths.
         seed: of the k-means for the anchor.
-        repair: correct the statistics of the fused network's layers (REPAIR); see `repair`.
+        repair: correct the statistics of the fused network's layers (REPAIR); see `repair`. Where BatchNorms are folded,
+            layers without a bias get the deviation only.
     Raises:
         ValueError: unknown options, networks that differ in more than widths, or an operation without a rule.
     """
     check_words(mode=(mode, Mode), solver=(solver, Solver), normalise=(normalise, Normalise))
     strength(regularisation, torch.ones(1))  # refuses a wrong one before any work
     plan = prepare(models, data, "OTFusion", target=target, importance=importance, importance_data=importance_data,
-                   importance_options=importance_options, device=device, monitor=monitor, leaves=leaves)  # fmt: skip
+                   importance_options=importance_options, device=device, monitor=monitor, leaves=leaves,
+                   fold_norms=fold_norms)  # fmt: skip
     check_widths(plan)
     clock = Stopwatch(of(plan.fused))
     with clock.phase("forward"):
@@ -102,7 +109,7 @@ def otfusion(
 
     reports, maps = align(
         plan, sums, gram, clock, solver=solver, regularisation=regularisation, squared=squared, normalise=normalise,
-        seed=seed,
+        match_classes=match_classes, seed=seed,
     )  # fmt: skip
     plan.write(mapped_states(plan, states, maps))
     shares = [{name: T / len(maps) for name, (T, _) in own.items()} for own in maps]
@@ -110,6 +117,7 @@ def otfusion(
     return plan.result(
         reports, method="OTFusion", repair=corrected, mode=mode, solver=solver, normalise=normalise, seed=seed,
         regularisation=regularisation if solver == "sinkhorn" else None, unit_rows=unit_rows, squared=squared,
+        match_classes=match_classes, fold_norms=fold_norms,
         importance=getattr(importance, "__name__", importance),
     )  # fmt: skip
 
@@ -124,6 +132,7 @@ def align(
     regularisation: float | str,
     squared: bool = False,
     normalise: Normalise = "target",
+    match_classes: bool = False,
     seed: int = 0,
     joined: Callable[[int, Mapping[str, Tensor]], Tensor | None] | None = None,
 ) -> tuple[list[LevelReport], list[Pairs]]:
@@ -151,7 +160,8 @@ def align(
             labels = []
             for k, place in enumerate(_parts(widths)):
                 cost = _distances(inner, place, centres, squared)
-                flow = torch.diag(nu) if group.fixed or k == anchor else joined and joined(index, flows[k])
+                stays = k == anchor or (group.fixed and not match_classes)
+                flow = torch.diag(nu) if stays else joined and joined(index, flows[k])
                 if flow is None:
                     flow = transport(cost, plan.scores[k][index], nu, solver, regularisation, facts)
                 flows[k][group.name], maps[k][group.name] = flow, _normalised(flow, normalise)
@@ -215,7 +225,10 @@ def weight_gram(
     """(m, m) inner products of all parents' incoming weights, whose inputs are aligned already."""
     done = {group.name for group in plan.targets[:index]}
     lines = []
-    for state, own in zip(mapped_states(plan, states, maps), plan.groups, strict=True):
+    shapes = tensors(plan.fused)
+    for state, own, found in zip(states, plan.groups, maps, strict=True):
+        here = {place.name: state[place.name] for place in own[index].places}
+        state = mapped(here, shapes, own, plan.targets, found)
         lines.append(incoming(own, index, state, [group for group in own if _name_of(plan, own, group) in done]))
     z = torch.cat(lines).double()
     z = z / z.norm(dim=1, keepdim=True).clamp_min(1e-12) if unit_rows else z

@@ -195,12 +195,11 @@ def _gains(
 ) -> Tensor:
     """(n, n) inner products of the weights at a group's neurons, all other groups paired as they are now."""
     total = torch.zeros(group.width, group.width, dtype=torch.float64, device=first[group.places[0].name].device)
-    names = {place.name for place in group.places}
     for place in group.places:
         if place.name.rpartition(".")[2] in ("running_mean", "running_var"):
             continue  # statistics are no weights
-        others = {name: tensor for name, tensor in second.items() if name in names}
-        other = _reordered(others, groups, orders, skip=(place.name, place.axis))[place.name]
+        here = {place.name: second[place.name]}
+        other = _reordered(here, groups, orders, skip=(place.name, place.axis))[place.name]
         total += lines_of(first[place.name], place) @ lines_of(other, place).T
     return total
 

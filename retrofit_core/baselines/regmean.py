@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import device as devices
-from ..eligibility import check_inputs, on_device
+from ..eligibility import check_inputs, check_outputs, on_device
 from ..monitor import Monitor
 from ..results import FusionResult
 from ..training_flags import keeps_training_flags
@@ -61,6 +61,7 @@ def regmean(
         raise ValueError(f"RegMean: ratio is {ratio}; off-diagonals are multiplied by it. Use 0 to 1.")
     inputs = as_tensors(data)[0]
     check_inputs(models, inputs, target=target, least=1, who="RegMean")
+    check_outputs(models, inputs)
     sets = [own.to(inputs.dtype) for own, _ in parents_data(importance_data, (inputs, None), len(models))]
     fused = average(models).to(place).eval()
     if target is not None:

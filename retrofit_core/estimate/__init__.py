@@ -1,7 +1,7 @@
 """Whether a run can work, and what it will take: said before anything is trained or fused.
 
-Networks are built without weights worth the name and partitioned as `fuse` does, so a refusal is fuse's own sentence.
-Seconds follow from counted operations, at the pace that one training step and one product of matrices have on this
+Networks are built without weights worth the name and handed to the checks of the method itself, so a refusal is its own
+sentence. Seconds follow from counted operations, at the pace that one training step and one product of matrices have on this
 machine (measured in about a tenth of a second), corrected by what earlier runs of the method took.
 """
 

@@ -26,13 +26,18 @@ def peak_memory(config: RunConfig, plan: Plan, images: int, data: Images, traini
     """Networks, data, and the most that a level or a training step takes beside them."""
     networks = [*plan.parents, plan.fused]
     weights = [4 * sum(level.parameters for level in levels) for levels in networks]
-    pixels = math.prod(data.shape)
-    held = min(pixels * len(data), devices.PIXEL_BYTES) + 4 * images * pixels
+    held = held_bytes(images, data)
     most = max(_level_bytes(config, plan, k, images) for k in range(len(plan.fused)))
     if training:  # weights, gradients, two moments, the best; activations and their gradients
         outputs = max(sum(level.width * level.positions for level in levels) for levels in networks)
         most = max(most, 5 * max(weights) + 2 * 4 * 3 * BATCH * outputs)
     return PROCESS + sum(weights) + held + most
+
+
+def held_bytes(images: int, data: Images) -> int:
+    """The data set as far as it is kept, and the fusion samples."""
+    pixels = math.prod(data.shape)
+    return min(pixels * len(data), devices.PIXEL_BYTES) + 4 * images * pixels
 
 
 def disk_bytes(config: RunConfig, plan: Plan, missing: Sequence[int]) -> int:

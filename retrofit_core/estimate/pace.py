@@ -94,7 +94,7 @@ def _input_shape(spec: str) -> list[int]:
 def operations(spec: str) -> float:
     """Of a training step, for each image; a backward pass takes two forward ones."""
     with torch.device("meta"):
-        model, x = build(json.loads(spec)), torch.zeros(1, *_input_shape(spec))
+        model, x = build(json.loads(spec)).eval(), torch.zeros(1, *_input_shape(spec))
     with FlopCounterMode(display=False) as counter:
         model(x)
     return 3.0 * counter.get_total_flops()

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,7 +17,7 @@ from ..importance.deeplift import check_rules
 from ..methods import METHODS, RETROFITTING
 from ..registry import find
 from ..runs import RunConfig, read_boundaries
-from ..settings import resolve
+from ..settings import DEFAULTS, resolve
 
 
 @lru_cache(maxsize=32)
@@ -43,7 +44,7 @@ def plan_fusion(
 
     def attempt(method: str) -> Plan:
         keywords = keywords_of(method)
-        resolve(config.preset, keywords["grouping"], keywords["fit"], {"ridge": config.ridge})
+        resolve(config.preset, keywords["grouping"], keywords["fit"], given_settings(config))
         place, memory = torch.device("cpu"), config.memory or devices.MEMORY
         found = check(models, inputs, target=target, device=place, memory=memory,
                       boundaries=read_boundaries(config.boundaries), **keywords)  # fmt: skip
@@ -65,6 +66,14 @@ def plan_fusion(
 
 def keywords_of(method: str) -> dict[str, str]:
     return dict(getattr(find(METHODS, method, "method"), "keywords", {}))
+
+
+def given_settings(config: RunConfig) -> dict[str, Any]:
+    """The settings of a fit that a config gives itself."""
+    return {
+        "ridge": config.ridge,
+        **{name: value for name, value in (config.options or {}).items() if name in DEFAULTS},
+    }
 
 
 def _alike(first: str, second: str) -> int:

@@ -31,6 +31,8 @@ class Estimate:
     disk: int
     """Bytes that stay when the run is done: its record, and the parents that it trains"""
     levels: int
+    whole: bool = True
+    """False: nothing tells how long the method itself takes, for it has not been run here yet; it comes on top"""
 
 
 def estimate(
@@ -56,8 +58,10 @@ def estimate(
     low, high = (start + work.reading for start in START)
     for stage, (least, most) in work.seconds.items():
         ratio, spread = ratios.get(stage, (1.0, SPREAD))
+        if stage == "fusion" and not work.whole:  # what is counted is but a part: the network's size, roughly
+            spread = SPREAD
         low, high = low + ratio * least / spread, high + ratio * most * spread
-    return Estimate(None, (low, high), work.memory, work.disk, work.levels)
+    return Estimate(None, (low, high), work.memory, work.disk, work.levels, work.whole or "fusion" in ratios)
 
 
 def _ratios(method: str, past: Iterable[Mapping[str, Any]], folder: Path) -> dict[str, tuple[float, float]]:

@@ -20,7 +20,7 @@ from ..settings import resolve
 from ..training.batches import steps_in
 from ..training.parents import Planned
 from .pace import Pace, products_rate, step_seconds
-from .planning import keywords_of
+from .planning import given_settings, keywords_of
 
 #: Restarts x iterations of k-means that are usual, and its element operations a second.
 LLOYD_STEPS, ELEMENTS = 11 * 15, 1e9
@@ -68,8 +68,12 @@ def fusion_seconds(
     *parents, fused = paces
     step = step_seconds(place.type)
     keywords = keywords_of(config.method)
-    settings = resolve(config.preset, keywords["grouping"], keywords["fit"], {"ridge": config.ridge})
-    always = FIRST * step + images * sum(pace.forward for pace in paces) + _importance(config, plan, parents)
+    settings = resolve(config.preset, keywords["grouping"], keywords["fit"], given_settings(config))
+    always = (
+        FIRST * step
+        + images * sum(pace.forward for pace in paces)
+        + importance_seconds(config, len(plan.fused), parents)
+    )
     always += sum(_grouping(plan, k, keywords["grouping"]) for k in range(len(plan.fused)))
     if keywords["fit"] == "ridge":
         always += sum(_closed_form(plan, k, images, config, place) for k in range(len(plan.fused)))
@@ -90,7 +94,7 @@ def analysis_seconds(
     """Both attributions, groupings of every score from several seeds, the moments again, and the accuracy after each
     level (half of the parents' tails and of the fused prefix on average)."""
     others = [dataclasses.replace(config, importance=name) for name in ("conductance", "deeplift")]
-    total = sum(_importance(other, plan, paces[:-1]) for other in others)
+    total = sum(importance_seconds(other, len(plan.fused), paces[:-1]) for other in others)
     passes = images + TEST_IMAGES * len(plan.fused) / 2
     total += passes * sum(pace.forward for pace in paces)
     grouping = keywords_of(config.method)["grouping"]
@@ -100,9 +104,9 @@ def analysis_seconds(
     return total, total
 
 
-def _importance(config: RunConfig, plan: Plan, parents: Sequence[Pace]) -> float:
+def importance_seconds(config: RunConfig, levels: int, parents: Sequence[Pace]) -> float:
     """Passes forward and backward without the weights' gradients: two thirds of a training step."""
-    passes = {"conductance": 11, "deeplift": 2 * len(plan.fused)}.get(config.importance.lower(), 0)
+    passes = {"conductance": 11, "deeplift": 2 * levels}.get(config.importance.lower(), 0)
     return passes * config.importance_samples * sum(2 / 3 * pace.each for pace in parents)
 
 

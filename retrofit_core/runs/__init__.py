@@ -6,16 +6,19 @@ metrics.json (at the end), analysis.json and analysis.npz (where asked for). The
 """
 
 from .config import RunConfig, check_choices, read_boundaries
-from .execute import analyse_record, checkpoint_metadata, execute
-from .inputs import fusion_rows, read_inputs
+from .execute import UNASKED, analyse_record, checkpoint_metadata, execute
+from .inputs import asks_for_shares, class_shares, fusion_rows, read_inputs
 from .record import Run, create, list_runs, read_config, read_run, read_status
 
 __all__ = [
     "Run",
     "RunConfig",
+    "UNASKED",
     "analyse_record",
+    "asks_for_shares",
     "check_choices",
     "checkpoint_metadata",
+    "class_shares",
     "create",
     "execute",
     "fusion_rows",

@@ -54,7 +54,7 @@ def read_inputs(config: RunConfig) -> Inputs:
         _fusion_data(config, train, chosen),
         _importance_data(config, train, parts),
         _target(config.target, train),
-        _class_shares(train, parts) if _asks_for_shares(config) else None,
+        class_shares(train, parts) if asks_for_shares(config) else None,
         [len(part) for part in parts] if parts else None,
     )
 
@@ -98,11 +98,17 @@ def _target(name: str | None, images: Images) -> nn.Module | None:
     return build(fitted(parse(name), images.shape, len(images.classes)), seed=0)
 
 
-def _asks_for_shares(config: RunConfig) -> bool:
+def asks_for_shares(config: RunConfig) -> bool:
+    """Whether a run weighs classes by who saw how much of them."""
     return config.head == "shares" or find(METHODS, config.method, "method") is METHODS["Ensemble-Shares"]
 
 
-def _class_shares(train: Images, parts: list[Tensor] | None) -> Tensor:
+def class_shares(train: Images, parts: list[Tensor] | None) -> Tensor:
+    """(n, classes) each parent's share of each class's training rows.
+
+    Raises:
+        ValueError: there are no splits.
+    """
     if parts is None:
         raise ValueError(
             "shares weigh classes by the parents' training rows, which only a splits file tells. Pass --splits."

@@ -62,7 +62,7 @@ def mapped(
     neurons (columns sum to one: an average), U hands each source neuron's outgoing weights to target neurons.
 
     Args:
-        source: tensors of the source; those that no group of `maps` touches stay as they are.
+        source: tensors of the source, or some of them; those that no group of `maps` touches stay as they are.
         shapes: tensors of the target, of which only the shapes are read.
         groups, targets: the groups of both, in the same order (`matching`).
         maps: by the names of the targets' groups; groups that are left out stay as they are.
@@ -72,7 +72,7 @@ def mapped(
     for group, target in zip(groups, targets, strict=True):
         for here, there in zip(group.places, target.places, strict=True) if target.name in maps else ():
             T = maps[target.name][here.kind == "in"]
-            if (there.name, there.axis) != skip:
+            if here.name in source and (there.name, there.axis) != skip:
                 pairs.setdefault(here.name, {}).setdefault(here.axis, []).append((here, there, T))
     found = dict(source)
     for name, axes in pairs.items():

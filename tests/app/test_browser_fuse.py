@@ -190,3 +190,45 @@ def test_networks_are_trained_first_and_the_losses_come_live(open_page, served_r
     run = page.url.partition("run=")[2].partition("&")[0]
     config = json.loads((served_runs / run / "config.json").read_text())["config"]
     assert all((served_runs / name).exists() for name in [*config["models"], config["splits"]])
+
+
+@pytest.mark.parametrize(("method", "levels"), [("OTFusion", True), ("Ensemble", False)])
+def test_another_method_is_started_from_the_form_and_shown(open_page, served_runs, method, levels):
+    page = open_page("/?samples=60&importance=uniform")
+    settled(page)
+    box = page.get_by_role("combobox", name="Method")
+    box.click()
+    box.fill(method)
+    page.get_by_role("option", name=f"{method} (to compare)", exact=True).click()
+    page.wait_for_url(f"**method={method}*")
+    if levels:
+        page.locator(f".st-key-new-options-{method} summary").click()
+        page.locator(f".st-key-new-option-{method}-repair").get_by_text("Repair").click()
+        page.wait_for_url("**options=repair*")
+    page.get_by_text("takes about").wait_for()
+    at_rest(page)
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.wait_for_url("**run=*")
+    page.get_by_text(f"this run: {method}").first.wait_for()
+    settled(page)
+    run = page.url.partition("run=")[2].partition("&")[0]
+    config = json.loads((served_runs / run / "config.json").read_text())["config"]
+    assert config["method"] == method and config.get("options") == ({"repair": True} if levels else None)
+    assert all(any(map(str.isdigit, text)) for text in words_of_figures(page))
+    assert page.get_by_text("so there are no levels to look at").count() == (not levels)
+    page.goto(f"{page.base}/levels?run={run}")
+    page.get_by_text("fits no level, so there is no analysis" if levels else "does not work level by level").wait_for()
+
+
+def test_a_fingers_targets_on_a_phone(open_page):
+    page = open_page("/?preset=sharded&method=OTFusion", width=390)
+    settled(page)
+    # Help signs are the framework's own small ones.
+    own = ".stButton button, .stDownloadButton button, .stButtonGroup button, .stExpander summary, .stSelectbox input"
+    heights = page.locator("[data-testid=stMain]").evaluate(
+        """(main, own) => [...main.querySelectorAll(own)]
+        .filter(one => one.offsetHeight > 2 && !one.matches('[data-testid=stTooltipHoverTarget], [aria-label^="Help for"]'))
+        .map(one => [one.innerText, Math.round(one.getBoundingClientRect().height)])""",
+        own,
+    )
+    assert len(heights) > 20 and [found for found in heights if found[1] < 44] == []

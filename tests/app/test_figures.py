@@ -4,10 +4,12 @@ import json
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
-from retrofit_app import figures
+from retrofit_app import figures, jobs
 from retrofit_app.figures import DARK, LIGHT, Network
+from retrofit_app.figures.levels import AXES, RADIUS, number_box, number_places
 
 from retrofit_core.results import LevelReport, frame
 
@@ -96,6 +98,12 @@ def test_cluster_picture_shows_each_neuron_once_with_its_number(points):
     assert sorted(ink) == [0, 1, 2] == sorted(int(row[0]) for row in marks[-1].customdata[-3:])  # on top
     assert "densest 3" in picture.caption and "1 alone" in picture.caption
     assert "4 + 4 neurons in 4 clusters" in picture.alt
+
+
+def test_a_cluster_picture_is_drawn_once_by_the_browser(points):
+    """Plotly takes another array of the same numbers for new ones, unless it is a plain list under one revision."""
+    picture = figures.clusters(level(points, [0, 0, 0, 1, 1, 2, 3, 3]), LIGHT, picked=[1], marked=[2], followed=[1, 2])
+    assert "bdata" not in picture.figure.to_json() and picture.figure.layout.datarevision == 1
 
 
 def test_outliers_stand_open_on_the_border_and_are_counted():
@@ -258,6 +266,34 @@ def test_errors_scatter_and_activity(shipped):
     assert "of 4 levels" in figures.errors_scatter(frame(shipped.levels), DARK, 1).caption
     picture = figures.activity_histogram(np.array([0.0, 1.0, 3.0]), np.array([0, 0, 1]), LIGHT)
     assert "1 of 3 neurons hardly respond" in picture.caption and "1 of them not at all" in picture.caption
+
+
+@pytest.mark.parametrize("folder", sorted(jobs.BUNDLED.glob("*/levels.parquet")), ids=lambda path: path.parent.name)
+def test_every_shipped_level_has_its_number_in_the_errors_scatter(folder):
+    picture = figures.errors_scatter(pd.read_parquet(folder).fillna(0.0), LIGHT)
+    assert all(picture.figure.data[1].text) and "no room" not in picture.caption
+
+
+def test_numbers_in_the_errors_scatter_never_lie_on_each_other_or_on_marks():
+    generator = np.random.default_rng(0)
+    tables = [generator.random((count, 2)) ** power / 1.18 for count in (2, 8, 20, 54) for power in (1, 4)]
+    tables += [np.array([[0.5, 0.5], [0.5, 0.52], [0.51, 0.5]]), np.zeros((1, 2)), np.full((9, 2), 0.3)]
+    for shares in tables:
+        places = number_places(*shares.T)
+        marks = shares * AXES
+        boxes = {index: number_box(*marks[index], len(str(index + 1)), place)
+                 for index, place in enumerate(places) if place}  # fmt: skip
+        for index, (left, bottom, right, top) in boxes.items():
+            assert left >= 0 and bottom >= 0 and right <= AXES[0]
+            for other, (across, up) in enumerate(marks):
+                inside = left - RADIUS < across < right + RADIUS and bottom - RADIUS < up < top + RADIUS
+                assert other == index or not inside
+            assert not any(
+                left < found[2] and found[0] < right and bottom < found[3] and found[1] < top
+                for other, found in boxes.items() if other != index
+            )  # fmt: skip
+    assert None not in number_places(np.array([0.5, 0.52]), np.array([0.5, 0.5]))  # close ones stand left and right
+    assert number_places(np.full(9, 0.3), np.full(9, 0.3)).count(None) >= 1  # on one spot: no room for all
 
 
 def test_the_lowest_point_of_the_plane_is_told_where_the_fit_is_not_there():

@@ -15,7 +15,7 @@ from streamlit.testing.v1.element_tree import Selectbox
 
 from retrofit_core import runs
 from retrofit_core.importance import IMPORTANCE
-from retrofit_core.methods import RETROFITTING
+from retrofit_core.methods import METHODS, RETROFITTING, SENTENCES
 
 MAIN = str(jobs.BUNDLED.parent / "main.py")
 
@@ -76,14 +76,94 @@ def test_nonsense_in_the_address_is_named():
     assert not button(page, "start").disabled  # what is left is the shipped preset
 
 
-def test_form_offers_every_retrofitting_method_and_importance():
+def test_form_offers_every_method_and_importance():
     page = open_page()
-    assert page.selectbox(key="new-method").options == list(RETROFITTING)
+    assert [option.partition(" (")[0] for option in page.selectbox(key="new-method").options] == list(METHODS)
     assert set(page.selectbox(key="new-importance").options) == set(IMPORTANCE)
 
 
+def test_a_methods_options_are_asked_and_travel_in_the_address():
+    page = open_page(method="OTFusion", importance="uniform")
+    assert page.selectbox(key="new-option-OTFusion-solver").options == ["exact", "sinkhorn"]
+    page.selectbox(key="new-option-OTFusion-solver").set_value("sinkhorn").run()
+    page.toggle(key="new-option-OTFusion-repair").set_value(True).run()
+    page.text_input(key="new-option-OTFusion-regularisation").set_value("0.1").run()
+    given = {"solver": "sinkhorn", "regularisation": 0.1, "repair": True}
+    assert set(page.query_params["options"].split("|")) == {"solver=sinkhorn", "regularisation=0.1", "repair=true"}
+    _, picks, _ = presets.read_address(page.query_params)
+    assert configs.fusion(picks, None, 64, 10).options == given and not configs.fusion(picks, None, 64, 10).analyse
+    assert not page.error and not button(page, "start").disabled
+    page.toggle(key="new-option-OTFusion-repair").set_value(False).run()
+    assert "repair" not in page.query_params["options"]  # as by default
+    page.selectbox(key="new-method").set_value("KD").run()
+    assert "options" not in page.query_params  # another method begins with its own defaults
+    assert page.number_input(key="new-option-KD-temperature").value == 2.0
+    assert page.number_input(key="new-option-KD-patience").value is None
+    page.number_input(key="new-option-KD-epochs").set_value(7).run()
+    assert page.query_params["options"] == "epochs=7"
+    assert "new-importance" not in [found.key for found in page.selectbox]  # KD weighs no neurons
+
+
+def test_every_method_can_be_chosen_and_says_what_it_does():
+    for method in METHODS:
+        page = open_page(method=method)
+        assert not page.error and not page.warning and not page.exception, (method, errors(page))
+        assert SENTENCES[method] in words(page) and not button(page, "start").disabled
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ({"method": "OTFusion", "options": "temperature=2|solver=sinkhorn"}, ["options=temperature=2", "no option"]),
+        ({"method": "KD", "options": "epochs=many"}, ["options=epochs=many", "a whole number"]),
+        ({"method": "KD", "options": "nonsense"}, ["options=nonsense", "NAME=VALUE"]),
+    ],
+)  # fmt: skip
+def test_options_that_mean_nothing_are_named_and_left_out(address, says):
+    page = open_page(**address)
+    assert all(part in errors(page) for part in says) and not page.error
+    assert not button(page, "start").disabled
+
+
+def test_the_method_that_needs_two_networks_names_those_that_take_more():
+    page = open_page(preset="four", method="Git-Re-Basin")
+    found = next(error.value for error in page.error)
+    assert "exactly two parents; found 4" in found and "OTFusion, KF-Linear" in found and button(page, "start").disabled
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["OTFusion", "ZipIt", "RegMean", "KD", "Ensemble", "Average"])
+def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method, runs_folder, monkeypatch):
+    config = dataclasses.replace(bundle.config(method), importance="uniform", samples=50, analyse=False,
+                                 options={"epochs": 2} if method == "KD" else None)  # fmt: skip
+    monkeypatch.chdir(jobs.BUNDLED)
+    result, metrics = runs.execute(config, runs_folder / "mine")
+    page = open_page(run="mine")
+    assert not page.error and not page.exception and not page.warning, errors(page)
+    assert figures.percent(metrics["networks"]["fused"]["accuracy"]) in words(page)
+    assert "level by level, into" not in words(page)
+    assert ("importance" in state.details(jobs.read_entry(runs_folder / "mine"))) == (method == "OTFusion")
+    downloads = [found.label for found in page.get("download_button")]
+    assert ("Levels" in downloads) == bool(result.levels) == (method in ("OTFusion", "ZipIt"))
+    charts = len(page.get("plotly_chart"))
+    assert charts == {"OTFusion": 4, "ZipIt": 4, "KD": 3}.get(method, 2)
+    if not result.levels:
+        assert "so there are no levels to look at" in words(page)
+    page.switch_page("views/levels.py").run()
+    assert not page.error and not page.exception
+    if result.levels:
+        assert "fits no level, so there is no analysis" in " ".join(info.value for info in page.info)
+        assert "approximation error" not in words(page)
+
+
 def test_every_control_has_a_help_text():
-    for address in ({}, {"preset": "four"}, {"preset": "own", "data": "../nowhere"}):
+    for address in (
+        {},
+        {"method": "KD"},
+        {"method": "ZipIt"},
+        {"preset": "four"},
+        {"preset": "own", "data": "../nowhere"},
+    ):
         page = open_page(**address)
         for kind in (page.selectbox, page.number_input, page.text_input, page.text_area, page.button):
             assert all(control.help for control in kind), [control.label for control in kind if not control.help]

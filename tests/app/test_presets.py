@@ -10,7 +10,7 @@ from retrofit_app.presets import PRESETS, Picks
 
 from retrofit_core.architectures import build, fitted, parse
 from retrofit_core.importance import IMPORTANCE
-from retrofit_core.methods import RETROFITTING
+from retrofit_core.methods import METHODS, RETROFITTING, settings_of
 from retrofit_core.training.recipes import RECIPES
 
 VALUES = {
@@ -19,6 +19,7 @@ VALUES = {
     "split": st.sampled_from(list(presets.SPLITS)), "ratio": st.integers(1, 100).map(lambda n: n / 100),
     "samples": st.integers(10, 9999), "method": st.sampled_from(presets.METHODS), "fusion_seed": st.integers(0, 9999),
     "files": st.lists(st.sampled_from(["a.safetensors", "b c.safetensors"]), max_size=2, unique=True).map(tuple),
+    "options": st.lists(st.sampled_from(["solver=sinkhorn", "repair=true"]), max_size=2, unique=True).map(tuple),
     "mean": st.lists(st.sampled_from([0.5, 0.25, -1.0]), max_size=3).map(tuple), "data": st.sampled_from(["digits", "../a"]),
 }  # fmt: skip
 
@@ -26,7 +27,7 @@ VALUES = {
 @given(st.sampled_from(list(PRESETS)), st.builds(Picks, **VALUES))
 def test_the_address_brings_every_pick_back(preset, picks):
     address = presets.write_address(preset, picks)
-    empty_list = {name for name in ("widths", "mean", "files") if not getattr(picks, name)}
+    empty_list = {name for name in ("widths", "mean", "files", "options") if not getattr(picks, name)}
     found, again, ignored = presets.read_address(address)
     assert found == preset
     differing = {field.name for field in fields(Picks) if getattr(again, field.name) != getattr(picks, field.name)}
@@ -46,7 +47,10 @@ def test_presets_write_nothing_but_their_name():
 
 
 def test_tables_say_what_the_library_knows():
-    assert presets.METHODS == RETROFITTING and set(presets.IMPORTANCE) == set(IMPORTANCE)
+    assert tuple(METHODS) == presets.METHODS and set(presets.IMPORTANCE) == set(IMPORTANCE)
+    assert presets.RETROFITTING == RETROFITTING
+    for keyword, names in (("importance", presets.WEIGHING), ("target", presets.RESHAPING)):
+        assert set(names) == {name for name in METHODS if keyword in settings_of(name)}
     assert set(presets.RECIPES) < set(RECIPES)
     assert list(configs.CNN_WIDTHS) == build({"architecture": "cnn"}, seed=0).spec["widths"]
     assert fitted(parse("mlp"), (1, 8, 8), 10)["sizes"][1] == configs.MLP_WIDTH

@@ -7,26 +7,20 @@ import pytest
 import torch
 
 from retrofit_core import runs
-from retrofit_core.architectures import build
-from retrofit_core.checkpoints import load_model, save_model
+from retrofit_core.checkpoints import load_model
 from retrofit_core.cli import main
 from retrofit_core.data import load
 from retrofit_core.data.augment import copies
-from retrofit_core.data.splits import read_splits, sharded, write_splits
+from retrofit_core.data.splits import read_splits
 from retrofit_core.runs.inputs import _balanced
+from tests.networks import digits_parents
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
     """Two untrained networks for digits of 12 x 12 pixels, with the splits of a sharded pair."""
-    folder = tmp_path_factory.mktemp("parents")
-    files = [str(folder / f"parent-{k}.safetensors") for k in range(2)]
-    for k, file in enumerate(files):
-        model = build({"architecture": "cnn", "widths": [4, 6, 6], "channels": 1, "size": 12, "classes": 10}, seed=k)
-        save_model(model, file)
-    labels = load("digits").labels
-    write_splits(folder / "splits.json", sharded(labels, 2), labels, model_files=files, split="sharded")
-    return runs.RunConfig(models=tuple(files), splits=str(folder / "splits.json"), samples=40, size=12)
+    spec = {"channels": 1, "size": 12, "classes": 10}
+    return runs.RunConfig(**digits_parents(tmp_path_factory.mktemp("parents"), **spec), samples=40, size=12)
 
 
 def test_the_fusion_set_is_the_samples_and_their_copies(config):
