@@ -5,7 +5,18 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from .baselines import averaging, distillation, ensembling, linear_probe, otfusion, pleas, rebasin, regmean, zipit
+from .baselines import (
+    averaging,
+    distillation,
+    ensembling,
+    linear_probe,
+    otfusion,
+    pleas,
+    rebasin,
+    regmean,
+    transformer_otfusion,
+    zipit,
+)
 from .fusion import fuse
 from .registry import find
 from .results import FusionResult
@@ -23,6 +34,8 @@ METHODS: dict[str, Callable[..., FusionResult]] = {
     "Ensemble-Shares": partial(ensembling, combine="shares"),
     "OTFusion": partial(otfusion, mode="activations"),
     "OTFusion-Weights": partial(otfusion, mode="weights"),
+    "Transformer-OTFusion": partial(transformer_otfusion, mode="activations"),
+    "Transformer-OTFusion-Weights": partial(transformer_otfusion, mode="weights"),
     "Git-Re-Basin": partial(rebasin, mode="activations"),
     "Git-Re-Basin-Weights": partial(rebasin, mode="weights"),
     "ZipIt": zipit,
@@ -43,6 +56,8 @@ SENTENCES: dict[str, str] = {
     "Ensemble-Shares": "The same, each class weighted by who saw how much of it.",
     "OTFusion": "Neurons aligned by optimal transport of what they compute, then averaged (Singh and Jaggi 2020).",
     "OTFusion-Weights": "The same by their weights: no data decide.",
+    "Transformer-OTFusion": "Every layer of a transformer aligned by soft transport of what it computes (Imfeld et al. 2024).",
+    "Transformer-OTFusion-Weights": "The same by their weights: no data decide.",
     "Git-Re-Basin": "Neurons of two networks paired by what they compute, then averaged (Ainsworth et al. 2023).",
     "Git-Re-Basin-Weights": "The same by all weights: no data decide.",
     "ZipIt": "The most alike neurons merged, also within one network (Stoica et al. 2024).",

@@ -254,7 +254,9 @@ def test_refusals_come_before_any_work():
             method(parents, x, **options)
 
 
-@pytest.mark.parametrize("method", ["OTFusion", "Git-Re-Basin", "Git-Re-Basin-Weights", "Average", "Ensemble"])
+@pytest.mark.parametrize(
+    "method", ["OTFusion", "Transformer-OTFusion", "Git-Re-Basin", "Git-Re-Basin-Weights", "Average", "Ensemble"]
+)
 def test_baselines_can_be_cancelled_and_tell_where_they_are(method):
     models, x = [mlp(), mlp(seed=2)], normal(20, 6)
     with pytest.raises(Cancelled):

@@ -40,8 +40,9 @@ RIDGE = ("HF-Linear", "KF-Linear", *(name for name in UNNAMED if name.endswith("
 GRADIENT = ("HF-Gradient", "KF-Gradient", *(name for name in UNNAMED if name.endswith("gradient")))
 HUNGARIAN, SAME_INDEX = ("HF-Linear", "HF-Gradient"), tuple(name for name in UNNAMED if name.startswith("same_index"))
 TRANSPORT, REBASIN = ("OTFusion", "OTFusion-Weights"), ("Git-Re-Basin", "Git-Re-Basin-Weights")
+TRANSFORMER = ("Transformer-OTFusion", "Transformer-OTFusion-Weights")
 #: Those that find neurons by `neuron_groups`.
-ALIGNING = (*TRANSPORT, *REBASIN, "ZipIt", "PLeaS")
+ALIGNING = (*TRANSPORT, *TRANSFORMER, *REBASIN, "ZipIt", "PLeaS")
 AVERAGING = ("Average", "FedAvg", "RegMean")
 #: These bring no neurons together, so they report no levels.
 WITHOUT_LEVELS = ("Average", "FedAvg", "Ensemble", "Ensemble-Logits", "Ensemble-Shares", "RegMean", "KD", "LP")
@@ -159,6 +160,7 @@ REFUSED = [
      "|DeepLIFT has no rule for the ReLU 'layer1.0.relu', which is used twice"),
     (ALIGNING, BLOCKS, ("deeplift",), "'deeplift' is known at the ends of levels only, and this network has neurons inside"),
     (ALIGNING, ("torchvision vit",), ("conductance",), "conductance cannot be taken inside an nn.MultiheadAttention"),
+    (TRANSFORMER, ALL, ("a target",), "aligns the parents to one of them, and none has the widths of the target"),
     (REBASIN, ALL, ("one parent", "three parents"), "Git Re-Basin pairs exactly two parents; found [13]. Use OTFusion"),
     (REBASIN, ALL, ("other widths", "a target"), "Git Re-Basin pairs parents of equal widths; found widths"),
     (("PLeaS",), ALL, ("one parent", "three parents"), "PLeaS pairs exactly two parents; found [13]. Use ZipIt"),
@@ -224,17 +226,19 @@ def assert_whole(name, result, models, data, options):
     assert len(result.to_frame()) == len(result.levels)
     assert len(result.importance) == (len(models) if result.levels else 0)
     for level in result.levels:
-        assert_whole_level(level, len(models))
+        assert_whole_level(
+            level, len(models), rows=1 if name in TRANSFORMER else SAMPLES
+        )  # the entries of a class token
     if result.levels:  # class c stays class c
         assert result.levels[-1].labels.tolist() == list(range(classes)) * len(models)
 
 
-def assert_whole_level(level, n_parents):
+def assert_whole_level(level, n_parents, rows):
     m = sum(level.widths)
     assert level.labels.shape == level.scores.shape == (m,) and level.gram.shape == (m, m)
     assert len(level.widths) == n_parents and 0 <= level.labels.min() <= level.labels.max() < level.width
     assert_close(torch.stack([part.sum() for part in level.scores.split(level.widths)]), torch.ones(n_parents), 1e-6)
-    assert level.rows >= SAMPLES and level.energy >= 0 and level.grouping_error >= 0
+    assert level.rows >= rows and level.energy >= 0 and level.grouping_error >= 0
     assert math.isnan(level.approximation_error) or level.approximation_error >= 0
     assert all(seconds >= 0 for seconds in level.seconds.values())
     assert json.dumps(level.to_dict()) and level.coordinates.shape == (m, 3)

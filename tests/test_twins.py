@@ -24,6 +24,8 @@ ALIGNING = {
     "KF-Gradient": GRADIENT,
     "OTFusion": {},
     "OTFusion-Weights": {},
+    "Transformer-OTFusion": {"solver": "exact"},
+    "Transformer-OTFusion-Weights": {"solver": "exact"},
     "Git-Re-Basin": {},
     "Git-Re-Basin-Weights": {},
     "ZipIt": {"reset_norms": False},

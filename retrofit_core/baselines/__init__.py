@@ -8,6 +8,7 @@ from .pleas import pleas
 from .rebasin import rebasin
 from .regmean import regmean
 from .repair import repair
+from .transformer import transformer_otfusion
 from .zipit import zipit
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "rebasin",
     "regmean",
     "repair",
+    "transformer_otfusion",
     "zipit",
 ]

@@ -5,7 +5,7 @@ hands the parent's outgoing weights to fused neurons; mu (n_k,) and nu (d,) are 
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -16,7 +16,7 @@ from ..grouping import kmeans
 from ..monitor import Monitor
 from ..registry import check_words
 from ..results import FusionResult, LevelReport
-from ..symmetry import Group, group_sums, mapped, tensors
+from ..symmetry import Group, Sums, group_sums, mapped, tensors
 from ..training_flags import keeps_training_flags
 from .aligned import Aligning, check_widths, lines_of, prepare, report
 
@@ -29,6 +29,10 @@ NORMALISE: dict[Normalise, tuple[str, str]] = {
     "source": ("source", "source"),
     "original": ("target", "target"),
 }
+#: Costs up to so many times the regularisation need no logarithms, which take ten times as long: exp(-200) = 1e-87.
+MOST_EXPONENT = 200
+#: T and U of each group.
+Pairs = dict[str, tuple[Tensor, Tensor]]
 
 
 @keeps_training_flags
@@ -71,7 +75,8 @@ def otfusion(
         mode: "activations": a neuron is its pre-activations on the fusion data; "weights": its incoming weights and
             bias, inputs aligned before.
         solver: "exact" (POT's network simplex) or "sinkhorn".
-        regularisation: of Sinkhorn, as in the paper, or a multiple of the mean cost such as "0.05x".
+        regularisation: of Sinkhorn, as in the paper, or a multiple of the mean cost such as "0.05x", or of the largest
+            ("0.05max").
         unit_rows: weights scaled to unit length before they are compared.
         squared: squared distances as costs.
         importance: scores are the marginals.
@@ -89,7 +94,7 @@ def otfusion(
         ValueError: unknown options, networks that differ in more than widths, or an operation without a rule.
     """
     check_words(mode=(mode, Mode), solver=(solver, Solver), normalise=(normalise, Normalise))
-    strength(regularisation, 1.0)  # refuses a wrong one before any work
+    strength(regularisation, torch.ones(1))  # refuses a wrong one before any work
     plan = prepare(models, data, "OTFusion", target=target, importance=importance, importance_data=importance_data,
                    importance_options=importance_options, device=device, monitor=monitor, leaves=leaves,
                    fold_norms=fold_norms)  # fmt: skip
@@ -97,37 +102,16 @@ def otfusion(
     clock = Stopwatch(of(plan.fused))
     with clock.phase("forward"):
         sums = group_sums(plan.parents, plan.groups, plan.inputs, monitor=plan.monitor, leaves=leaves)
-    anchor = _anchor(plan)
-    shapes = tensors(plan.fused)
     states = [tensors(parent) for parent in plan.parents]
-    maps: list[dict[str, tuple[Tensor, Tensor]]] = [{} for _ in plan.parents]
-    reports: list[LevelReport] = []
-    for index, group in enumerate(plan.monitor.each("level", plan.targets)):
-        here = [own[index] for own in plan.groups]
-        widths = [own.width for own in here]
-        s = torch.cat([scores[index] for scores in plan.scores])
-        with clock.phase("group"):
-            gram = (
-                sums[index].zz if mode == "activations" else _weight_gram(plan, states, shapes, index, maps, unit_rows)
-            )
-            centres, nu = _centres(gram, s, widths, group.width, anchor, group.fixed, seed * 1_000_003 + index)
-            facts: dict[str, Any] = {"algorithm": "emd" if solver == "exact" else "sinkhorn", "cost": 0.0}
-            labels = []
-            for k, place in enumerate(_parts(widths)):
-                cost = _distances(gram, place, centres, squared)
-                mu = plan.scores[k][index]
-                stays = k == anchor or (group.fixed and not match_classes)
-                flow = torch.diag(nu) if stays else transport(cost, mu, nu, solver, regularisation, facts)
-                maps[k][group.name] = _normalised(flow, normalise)
-                labels.append(flow.argmax(1))
-                facts["cost"] += (flow * cost).sum().item()
-        reports.append(report(group, widths, sums[index], s, torch.cat(labels), facts, dict(clock.seconds)))
-        clock.seconds.clear()
-    aligned = [
-        mapped(state, shapes, own, plan.targets, found)
-        for state, own, found in zip(states, plan.groups, maps, strict=True)
-    ]
-    plan.write(aligned)
+
+    def gram(index: int, maps: Sequence[Pairs]) -> Tensor:
+        return sums[index].zz if mode == "activations" else weight_gram(plan, states, index, maps, unit_rows=unit_rows)
+
+    reports, maps = align(
+        plan, sums, gram, clock, solver=solver, regularisation=regularisation, squared=squared, normalise=normalise,
+        match_classes=match_classes, seed=seed,
+    )  # fmt: skip
+    plan.write(mapped_states(plan, states, maps))
     shares = [{name: T / len(maps) for name, (T, _) in own.items()} for own in maps]
     corrected = plan.repaired(shares, leaves) if repair else None
     return plan.result(
@@ -138,7 +122,68 @@ def otfusion(
     )  # fmt: skip
 
 
-def _anchor(plan: Aligning) -> int | None:
+def align(
+    plan: Aligning,
+    sums: Sequence[Sums],
+    gram: Callable[[int, Sequence[Pairs]], Tensor],
+    clock: Stopwatch,
+    *,
+    solver: Solver,
+    regularisation: float | str,
+    squared: bool = False,
+    normalise: Normalise = "target",
+    match_classes: bool = False,
+    seed: int = 0,
+    joined: Callable[[int, Mapping[str, Tensor]], Tensor | None] | None = None,
+) -> tuple[list[LevelReport], list[Pairs]]:
+    """Find the plan from each parent's neurons to the anchor's, group by group.
+
+    Args:
+        sums: of each group, for the reports.
+        gram: of a group's number and the maps so far: (m, m) inner products of all parents' neurons, which give the costs.
+        joined: of a group's number and a parent's plans so far: its plan, or None where transport is to find it.
+    Returns:
+        the reports, and for each parent T and U of every group.
+    """
+    anchor = anchor_of(plan)
+    maps: list[Pairs] = [{} for _ in plan.parents]
+    flows: list[dict[str, Tensor]] = [{} for _ in plan.parents]
+    reports: list[LevelReport] = []
+    for index, group in enumerate(plan.monitor.each("level", plan.targets)):
+        widths = [own[index].width for own in plan.groups]
+        s = torch.cat([scores[index] for scores in plan.scores])
+        with clock.phase("group"):
+            inner = gram(index, maps)
+            centres, nu = _centres(inner, s, widths, group.width, anchor, group.fixed, seed * 1_000_003 + index)
+            algorithm = "joined" if group.junction else "emd" if solver == "exact" else "sinkhorn"
+            facts: dict[str, Any] = {"algorithm": algorithm, "cost": 0.0}
+            labels = []
+            for k, place in enumerate(_parts(widths)):
+                cost = _distances(inner, place, centres, squared)
+                stays = k == anchor or (group.fixed and not match_classes)
+                flow = torch.diag(nu) if stays else joined and joined(index, flows[k])
+                if flow is None:
+                    flow = transport(cost, plan.scores[k][index], nu, solver, regularisation, facts)
+                flows[k][group.name], maps[k][group.name] = flow, _normalised(flow, normalise)
+                labels.append(flow.argmax(1))
+                facts["cost"] += (flow * cost).sum().item()
+        reports.append(report(group, widths, sums[index], s, torch.cat(labels), facts, dict(clock.seconds)))
+        clock.seconds.clear()
+    return reports, maps
+
+
+def mapped_states(
+    plan: Aligning, states: Sequence[dict[str, Tensor]], maps: Sequence[Pairs]
+) -> list[dict[str, Tensor]]:
+    """Each parent's tensors as the fused network would hold them."""
+    shapes = tensors(plan.fused)
+    return [
+        mapped(state, shapes, own, plan.targets, found)
+        for state, own, found in zip(states, plan.groups, maps, strict=True)
+    ]
+
+
+def anchor_of(plan: Aligning) -> int | None:
     """The first parent of the fused widths, if there is one."""
     wanted = [group.width for group in plan.targets]
     return next((k for k, own in enumerate(plan.groups) if [group.width for group in own] == wanted), None)
@@ -174,20 +219,16 @@ def _distances(gram: Tensor, place: slice, centres: Tensor, squared: bool) -> Te
     return found if squared else found.sqrt()
 
 
-def _weight_gram(
-    plan: Aligning,
-    states: list[dict[str, Tensor]],
-    shapes: dict[str, Tensor],
-    index: int,
-    maps: list[dict[str, tuple[Tensor, Tensor]]],
-    unit_rows: bool,
+def weight_gram(
+    plan: Aligning, states: Sequence[dict[str, Tensor]], index: int, maps: Sequence[Pairs], *, unit_rows: bool
 ) -> Tensor:
     """(m, m) inner products of all parents' incoming weights, whose inputs are aligned already."""
     done = {group.name for group in plan.targets[:index]}
     lines = []
-    for k, own in enumerate(plan.groups):
-        here = {place.name: states[k][place.name] for place in own[index].places}
-        state = mapped(here, shapes, own, plan.targets, maps[k])
+    shapes = tensors(plan.fused)
+    for state, own, found in zip(states, plan.groups, maps, strict=True):
+        here = {place.name: state[place.name] for place in own[index].places}
+        state = mapped(here, shapes, own, plan.targets, found)
         lines.append(incoming(own, index, state, [group for group in own if _name_of(plan, own, group) in done]))
     z = torch.cat(lines).double()
     z = z / z.norm(dim=1, keepdim=True).clamp_min(1e-12) if unit_rows else z
@@ -218,26 +259,29 @@ def incoming(groups: Sequence[Group], index: int, state: dict[str, Tensor], done
     return torch.cat(rows, 1)
 
 
-def strength(regularisation: float | str, mean_cost: float) -> float:
+def strength(regularisation: float | str, cost: Tensor) -> float:
     """Sinkhorn's regularisation in units of the cost.
 
     Raises:
-        ValueError: not a positive number, or a multiple such as "0.05x".
+        ValueError: not a positive number, or a multiple such as "0.05x" or "0.08max".
     """
+    unit = {"max": cost.max, "x": cost.mean}
+    text = str(regularisation)
+    suffix = next((end for end in unit if text.endswith(end)), "")
     try:
-        text = isinstance(regularisation, str) and regularisation.endswith("x")
-        found = float(regularisation[:-1]) * mean_cost if text else float(regularisation)  # type: ignore[index]
+        found = float(text.removesuffix(suffix))
     except ValueError:
         found = 0.0
     if not 0 < found < float("inf"):
         raise ValueError(
-            f"regularisation is {regularisation!r}. Use a positive number, or a multiple of the mean cost: '0.05x'."
+            f"regularisation is {regularisation!r}. Use a positive number, a multiple of the mean cost such as '0.05x', or "
+            "of the largest such as '0.08max'."
         )
-    return found
+    return found * max(unit[suffix]().item(), 1e-12) if suffix else found
 
 
 def transport(
-    cost: Tensor, mu: Tensor, nu: Tensor, solver: str, regularisation: float | str, facts: dict[str, Any]
+    cost: Tensor, mu: Tensor, nu: Tensor, solver: Solver, regularisation: float | str, facts: dict[str, Any]
 ) -> Tensor:
     """(n, d) the plan of least cost between two marginals, by POT."""
     import ot  # here: POT takes a second to import, and only transport needs it
@@ -249,8 +293,9 @@ def transport(
             found, log = ot.emd(a, b, M, numItermax=10_000_000, log=True)
             converged = log["warning"] is None
         else:
-            reg = strength(regularisation, max(float(M.mean()), 1e-12))
-            found, log = ot.sinkhorn(a, b, M, reg, method="sinkhorn_log", numItermax=2000, stopThr=1e-9, log=True)
+            reg = strength(regularisation, cost)
+            method = "sinkhorn" if M.max() <= MOST_EXPONENT * reg else "sinkhorn_log"
+            found, log = ot.sinkhorn(a, b, M, reg, method=method, numItermax=2000, stopThr=1e-9, log=True)
             converged = bool(log["err"] and log["err"][-1] <= 1e-6)
     facts["converged"] = facts.get("converged", True) and converged
     return torch.from_numpy(found).to(cost.device)

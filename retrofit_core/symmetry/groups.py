@@ -46,7 +46,18 @@ class Point:
     index: Tensor
     """(width, copies) positions on the axis"""
     part: str
-    """"output", or "in_proj" inside an attention module"""
+    """"output"; "in_proj" or "out_proj" inside an attention module"""
+
+
+@dataclass(frozen=True, eq=False)
+class Junction:
+    """A sum in a residual stream whose two sides have orders of their own (`groups_apart`)."""
+
+    skip: "str | Junction"
+    """The side with fewer operations behind it: a group's name, or another sum that nothing else reads"""
+    branch: "str | Junction"
+    points: tuple[Point, Point]
+    """Where both sides can be watched"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +73,8 @@ class Group:
     points: tuple[Point, ...]
     fixed: bool = False
     """True for the classes: class c stays class c"""
+    junction: Junction | None = None
+    """What it is the sum of, where that is told apart"""
 
 
 def neuron_groups(model: nn.Module, example: Tensor, *, leaves: Sequence[str] = ()) -> list[Group]:
@@ -77,12 +90,17 @@ def neuron_groups(model: nn.Module, example: Tensor, *, leaves: Sequence[str] = 
         ValueError: the network cannot be traced, or an operation has no rule (it is named).
     """
     with evaluating(model):
-        graph, modules, _ = trace(model, leaves, fold=False)
-        with torch.no_grad():
-            record_values(fx.GraphModule(modules, graph), graph, example[:1], model)
-        groups = _assembled(Rules(model, graph, modules), model)
+        groups = assembled(Rules(model, *recorded(model, example, leaves)), model)
         _check(model, groups, example[:1])
     return groups
+
+
+def recorded(model: nn.Module, example: Tensor, leaves: Sequence[str]) -> tuple[fx.Graph, dict[Any, Any]]:
+    """The trace of a network in evaluation mode, with the shapes of the first sample's values, and its modules."""
+    graph, modules, _ = trace(model, leaves, fold=False)
+    with torch.no_grad():
+        record_values(fx.GraphModule(modules, graph), graph, example[:1], model)
+    return graph, modules
 
 
 def tensors(model: nn.Module) -> dict[str, Tensor]:
@@ -90,7 +108,7 @@ def tensors(model: nn.Module) -> dict[str, Tensor]:
     return {name: tensor.detach() for name, tensor in (*model.named_parameters(), *model.named_buffers())}
 
 
-def _assembled(rules: Rules, model: nn.Module) -> list[Group]:
+def assembled(rules: Rules, model: nn.Module) -> list[Group]:
     """Neurons that stand in the same tensors, equally often and under the same labels, may change places."""
     places = list(_places(rules))
     where: dict[int, dict[int, list[int]]] = defaultdict(dict)  # neuron -> number of the place -> positions
@@ -141,6 +159,8 @@ def _group(
     name = places[first][0].rpartition(".")[0]
     kind = type(model.get_submodule(name)).__name__
     points = tuple(_points(rules, neurons))
+    if places[first][3] == "in":  # nothing with a name of its own makes them: a sum that is told apart
+        name = f"{name} (inputs)"
     group = Group(name or places[first][0], kind, len(neurons), tuple(found), points, fixed)
     return (fixed, first, where[neurons[0]][first]), group
 

@@ -6,7 +6,7 @@ input; a sum says that the neurons of both sides are the same.
 """
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,7 @@ class Seen:
     ids: Tensor
     """(n,) along the axis"""
     part: str = "output"
-    """The node's output, or the queries, keys and values side by side that an attention module makes inside"""
+    """The node's output; inside an attention module "in_proj" (queries, keys and values side by side) or "out_proj" """
 
 
 class Rules:
@@ -84,9 +84,9 @@ class Rules:
         own = target is not None and any(True for _ in target.parameters())
         if not own and all(self._is_fixed(value) for value in inputs):
             return _zeros(node.meta["value"])
-        rule = self._module_rule(target) if target is not None else self._function_rule(_name(node))
+        rule = self._module_rule(target) if target is not None else self._function_rule(function_name(node))
         if rule is None:
-            what = f"the {type(target).__name__} {node.target!r}" if target is not None else f"{_name(node)}()"
+            what = f"the {type(target).__name__} {node.target!r}" if target is not None else f"{function_name(node)}()"
             raise ValueError(
                 f"it is not known which neurons belong together behind {what}, so neurons of two networks cannot be "
                 "aligned there. Use KF-Gradient, which aligns whole blocks by what they compute."
@@ -153,7 +153,7 @@ class Rules:
         """Weight and bias of a module, or of a function to which they are passed."""
         if node.op == "call_module":
             return [getattr(self.modules[node.target], name, None) for name in names]
-        start = 2 if _name(node) == "layer_norm" else 1
+        start = 2 if function_name(node) == "layer_norm" else 1
         found = dict(zip(names, node.args[start:], strict=False)) | {k: v for k, v in node.kwargs.items() if k in names}
         return [self.modules[arg.target] if isinstance(arg, fx.Node) else None for arg in map(found.get, names)]
 
@@ -180,7 +180,7 @@ class Rules:
                 "ungrouped and depthwise convolutions only. Use KF-Gradient."
             )
         self._see(node, 1, ids)
-        return _on_axis(ids, 1, node)
+        return on_axis(ids, 1, node)
 
     def _channel_norm(self, node: fx.Node) -> Tensor:
         layer, x = self.modules[node.target], self._first(node)
@@ -230,18 +230,15 @@ class Rules:
             )
         for other in {arg for arg in (*node.args, *node.kwargs.values()) if isinstance(arg, fx.Node)}:
             self._place(layer.in_proj_weight, 1, self.ids.constant_along(self.values[other], -1), "in")
-        key = (self.names[id(layer.in_proj_weight)], 0)
-        width = layer.embed_dim
-        made = (
-            self.axes[key][0] if key in self.axes else torch.cat([self.ids.fresh(width)] * 2 + [self.ids.fresh(width)])
-        )
-        self._place(layer.in_proj_weight, 0, made, "out")
-        self._place(layer.in_proj_bias, 0, made, "vector")
-        for ids in (made[:width], made[2 * width :]):
-            self._split(ids.view(layer.num_heads, -1))
-        self._place(layer.out_proj.weight, 1, made[2 * width :], "in")
+        made = self._made(layer.in_proj_weight, layer.in_proj_bias)
+        q, k, v = made.chunk(3)
+        self._multiplied(q, k)
+        for ids in (q, v):
+            self._heads(ids.view(layer.num_heads, -1))
+        self._place(layer.out_proj.weight, 1, v, "in")
         self._see(node, -1, made, "in_proj")
         out = self._made(layer.out_proj.weight, layer.out_proj.bias)
+        self._see(node, -1, out, "out_proj")
         value = node.meta["value"]
         return out.expand(value[0].shape), (None if value[1] is None else _zeros(value[1]))
 
@@ -263,13 +260,13 @@ class Rules:
         for other in others:
             self.ids.unify(first, other)
         found = first.expand(shape)
-        axis = _only_axis(self.ids.of(found)) if is_sum(node) else None
+        axis = axis_of(self.ids.of(found)) if is_sum(node) else None
         if axis is not None:
             self._see(node, axis, self.ids.constant_along(found, axis))
         return found
 
     def _positions(self, node: fx.Node) -> Tensor:
-        return _on_axis(self.ids.constant_along(self._first(node), 1), 1, node)
+        return on_axis(self.ids.constant_along(self._first(node), 1), 1, node)
 
     def _mean(self, node: fx.Node) -> Tensor:
         x, shape = self.ids.of(self._first(node)), node.meta["value"]
@@ -278,7 +275,7 @@ class Rules:
         least, most = x.amin(axes), x.amax(axes)
         if not torch.equal(least, most):
             raise ValueError(
-                f"{_name(node)}() over neurons at {node.name!r}: it is not known which neurons belong together there. "
+                f"{function_name(node)}() over neurons at {node.name!r}: it is not known which neurons belong together there. "
                 "Use KF-Gradient."
             )
         return least.reshape(shape)
@@ -291,25 +288,33 @@ class Rules:
             return self._mixed(right).expand(shape)
         if self._is_fixed(right):
             return self._mixed(left.transpose(-1, -2)).transpose(-1, -2).expand(shape)
-        self.ids.unify(self._mixed(left), self._mixed(right.transpose(-1, -2)))
+        self._multiplied(self._mixed(left), self._mixed(right.transpose(-1, -2)))
         return _zeros(shape)
 
     def _dot_product(self, node: fx.Node) -> Tensor:
         q, k, v = (self._mixed(self.values[arg]) for arg in _nodes(node)[:3])
-        self.ids.unify(q, k)
+        self._multiplied(q, k)
         return v.expand(node.meta["value"])
+
+    def _multiplied(self, q: Tensor, k: Tensor) -> None:
+        """Queries and keys are multiplied neuron by neuron, so they are the same ones."""
+        self.ids.unify(q, k)
 
     def _mixed(self, ids: Tensor) -> Tensor:
         """(..., t, n) -> (..., 1, n): the same at all t; neurons of different heads do not change places."""
         self.ids.unify(ids, ids[..., :1, :])
-        self._split(ids[..., 0, :].reshape(-1, ids.shape[-1]))
+        self._heads(ids[..., 0, :].reshape(-1, ids.shape[-1]))
         return ids[..., :1, :]
 
-    def _split(self, ids: Tensor) -> None:
-        """(parts, n): each number gets the parts in which it is found as a label."""
+    def _heads(self, ids: Tensor) -> None:
+        """(heads, n): neurons of different heads."""
+        self._split(ids)
+
+    def _split(self, parts: Iterable[Tensor]) -> None:
+        """Each number gets the parts in which it is found as a label."""
         found: dict[int, tuple[int, ...]] = {}
-        for part, numbers in enumerate(ids.tolist()):
-            for number in set(numbers):
+        for part, numbers in enumerate(parts):
+            for number in set(numbers.tolist()):
                 found[number] = (*found.get(number, ()), part)
         self.splits.append(found)
 
@@ -318,7 +323,7 @@ def _nodes(node: fx.Node) -> list[fx.Node]:
     return [arg for arg in node.args if isinstance(arg, fx.Node)]
 
 
-def _name(node: fx.Node) -> str:
+def function_name(node: fx.Node) -> str:
     name = node.target if node.op == "call_method" else getattr(node.target, "__name__", str(node.target))
     return "matmul" if node.target is operator.matmul else str(name)
 
@@ -332,7 +337,7 @@ def _zeros(value: Any) -> Any:
     return type(value)(map(_zeros, value)) if isinstance(value, (tuple, list)) else None
 
 
-def _on_axis(ids: Tensor, axis: int, node: fx.Node) -> Tensor:
+def on_axis(ids: Tensor, axis: int, node: fx.Node) -> Tensor:
     """Numbers along one axis, spread over the shape of a node's output."""
     shape = node.meta["value"]
     return ids.view([-1 if place == axis else 1 for place in range(len(shape))]).expand(shape)
@@ -343,7 +348,7 @@ def varying_axes(ids: Tensor) -> list[int]:
     return [axis for axis in range(ids.ndim) if not torch.equal(ids.narrow(axis, 0, 1).expand_as(ids), ids)]
 
 
-def _only_axis(ids: Tensor) -> int | None:
+def axis_of(ids: Tensor) -> int | None:
     """The one axis along which numbers differ: 1 or -1; None if there is none or more than one."""
     varying = varying_axes(ids)
     if len(varying) != 1:

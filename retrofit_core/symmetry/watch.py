@@ -5,6 +5,7 @@ Legend: N rows = samples x positions, m neurons of all networks side by side.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any
 
 import torch
@@ -41,10 +42,13 @@ class Sums:
 class Watched(fx.Interpreter):
     """A network that hands out the values at the points of its groups."""
 
-    def __init__(self, model: nn.Module, groups: Sequence[Group], *, after: bool = False, leaves: Sequence[str] = ()):
+    def __init__(
+        self, model: nn.Module, groups: Sequence[Group], *, after: bool = False, window: int | None = None,
+        leaves: Sequence[str] = (),
+    ):  # fmt: skip
         graph, modules, _ = trace(model.eval(), leaves, fold=False)
         super().__init__(fx.GraphModule(modules, graph))
-        self.graph, self.after = graph, after
+        self.graph, self.after, self.window = graph, after, window
         self.points = {self._key(point): point for group in groups for point in group.points}
         self.found: dict[tuple[str, str], Tensor] = {}
 
@@ -55,6 +59,8 @@ class Watched(fx.Interpreter):
         result = super().run_node(n)
         if (n.name, "output") in self.points:
             self.found[n.name, "output"] = result
+        if (n.name, "out_proj") in self.points:
+            self.found[n.name, "out_proj"] = result[0]
         if (n.name, "in_proj") in self.points:
             args, _ = self.fetch_args_kwargs_from_env(n)
             layer = self.fetch_attr(str(n.target))
@@ -70,7 +76,8 @@ class Watched(fx.Interpreter):
         """(N, width) values of a group's neurons, its points one below the other."""
         found = []
         for point in group.points:
-            lines = values[self._key(point)].movedim(point.axis, -1).flatten(0, -2)
+            lines = values[self._key(point)].movedim(point.axis, -1)
+            lines = (lines if self.window is None else central(lines, self.window)).flatten(0, -2)
             whole = len(point.index) == lines.shape[1]  # every neuron once: picking would copy what stands in order
             if whole and torch.equal(point.index[:, 0].cpu(), torch.arange(lines.shape[1])):
                 found.append(lines)
@@ -79,10 +86,24 @@ class Watched(fx.Interpreter):
         return found[0] if len(found) == 1 else torch.cat(found)
 
 
+def central(tokens: Tensor, window: int) -> Tensor:
+    """The class token and the central window x window of square patches; other values of neurons stay as they are.
+
+    Args:
+        tokens: (B, 1 + side x side, neurons), or anything else.
+    """
+    side = isqrt(max(0, tokens.shape[1] - 1)) if tokens.ndim == 3 else 0
+    if side <= window or 1 + side**2 != tokens.shape[1]:
+        return tokens
+    line = torch.arange(window) + (side - window) // 2
+    chosen = torch.cat([torch.zeros(1, dtype=torch.int64), 1 + (side * line[:, None] + line).flatten()])
+    return tokens[:, chosen.to(tokens.device)]
+
+
 @torch.no_grad()
 def group_sums(
     models: Sequence[nn.Module], groups: Sequence[Sequence[Group]], inputs: Tensor, *, after: bool = False,
-    monitor: Monitor | None = None, leaves: Sequence[str] = (),
+    window: int | None = None, monitor: Monitor | None = None, leaves: Sequence[str] = (),
 ) -> list[Sums]:  # fmt: skip
     """Sums over all samples and positions, one for each group.
 
@@ -91,11 +112,15 @@ def group_sums(
         groups: of each model, in the same order.
         inputs: (B, ...).
         after: behind the activation function, where there is one.
+        window: tokens that count, see `central`; None: all.
     Raises:
         ValueError: a group has different numbers of positions in different models.
     """
     device = next(models[0].parameters()).device
-    watched = [Watched(model, own, after=after, leaves=leaves) for model, own in zip(models, groups, strict=True)]
+    watched = [
+        Watched(model, own, after=after, window=window, leaves=leaves)
+        for model, own in zip(models, groups, strict=True)
+    ]
     size = sum(
         value.numel() * value.element_size()
         for one in watched

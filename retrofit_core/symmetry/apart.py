@@ -1,0 +1,125 @@
+"""Neurons told apart further than the function allows: everything that is added to a residual stream by itself.
+
+Neurons may change places only together, a stream in one order through all its blocks and queries like their keys. Soft maps
+need not heed that (Imfeld et al. 2024): there each layer of a transformer has a map of its own, and a rule says what
+becomes of two maps where their neurons are added.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from ..training_flags import evaluating
+from .groups import Group, Junction, Point, assembled, recorded
+from .rules import Rules, axis_of, function_name, on_axis, varying_axes
+
+
+def groups_apart(
+    model: nn.Module, example: Tensor, *, joint_qk: bool = False, leaves: Sequence[str] = ()
+) -> list[Group]:
+    """`neuron_groups`, where all makers of a residual stream are groups of their own, and all heads of a layer are one.
+
+    The sums of a stream are groups with a `junction`, which read what they are added from. Where tokens of several makers
+    stand side by side (class token and patches), the side of a sum is the one with most tokens. Reordering these groups
+    one by one changes the function.
+
+    Args:
+        model: a network that `neuron_groups` can read.
+        joint_qk: queries and keys are the same neurons, as in `neuron_groups`.
+    Raises:
+        ValueError: as `neuron_groups`, or a sum whose sides are made of several groups.
+    """
+    with evaluating(model):
+        graph, modules = recorded(model, example, leaves)
+        rules = _Apart(model, graph, modules, Rules(model, graph, modules), joint_qk)
+        groups = assembled(rules, model)
+        return [replace(group, junction=rules.junction_of(group, groups)) for group in groups]
+
+
+class _Apart(Rules):
+    """The same pass, in which a sum makes new neurons."""
+
+    def __init__(self, model: nn.Module, graph: fx.Graph, modules: dict[Any, Any], joined: Rules, joint_qk: bool):
+        self.joined, self.joint_qk = joined, joint_qk
+        self.depths: dict[fx.Node, int] = {}  # operations on the longest way from the input
+        self.sums: list[tuple[Tensor, list[Tensor], tuple[Point, Point]]] = []  # what is made, both sides
+        super().__init__(model, graph, modules)
+
+    def _follow(self, node: fx.Node) -> Any:
+        self.depths[node] = max((1 + self.depths.get(other, 0) for other in node.all_input_nodes), default=0)
+        return super()._follow(node)
+
+    def _constant(self, node: fx.Node) -> Tensor:
+        """Entries of a token or of positions: the neurons along the axis that theirs turned out to be."""
+        found, tensor = super()._constant(node), self.modules[node.target]
+        varying = varying_axes(self.joined.ids.of(self.joined.values[node]))
+        if not self._is_fixed(found) and len(varying) == 1:
+            self._place(tensor, varying[0], self.ids.constant_along(found, varying[0]), "vector")
+        return found
+
+    def _binary(self, node: fx.Node) -> Tensor:
+        sides = [arg for arg in node.all_input_nodes if arg in self.values and not self._is_fixed(self.values[arg])]
+        known = self.joined.ids.of(self.joined.values[node])
+        axis = axis_of(known)
+        classes = torch.isin(known, self.joined.ids.of(self.joined.head)).any()
+        if function_name(node) != "add" or len(sides) != 2 or axis is None or classes:
+            return super()._binary(node)
+        sides.sort(key=self.depths.__getitem__)
+        lines = [self._most(self.values[side].expand(node.meta["value"]), axis) for side in sides]
+        if torch.equal(*lines):
+            return super()._binary(node)
+        index = torch.arange(len(lines[0]))[:, None]
+        skip, branch = (Point(side.name, side.name, axis, index, "output") for side in sides)
+        made = self.ids.fresh(len(index))
+        self.sums.append((made, lines, (skip, branch)))
+        self._see(node, axis, made)
+        return on_axis(made, axis % known.ndim, node)
+
+    def _most(self, ids: Tensor, axis: int) -> Tensor:
+        """(n,) the neurons along an axis at most of the places."""
+        rows = self.ids.of(ids).movedim(axis, -1).reshape(-1, ids.shape[axis])
+        several, counts = rows.unique(dim=0, return_counts=True)
+        return several[counts.argmax()]
+
+    def _heads(self, ids: Tensor) -> None:
+        """Heads are not told apart."""
+
+    def _multiplied(self, q: Tensor, k: Tensor) -> None:
+        if self.joint_qk:
+            super()._multiplied(q, k)
+        else:
+            self._split([q.flatten(), k.flatten()])
+
+    def junction_of(self, group: Group, groups: Sequence[Group]) -> Junction | None:
+        """The sum that makes a group, if one does."""
+        makers = {tuple(self._neurons(one)): one.name for one in groups}
+        sums = {tuple(self.ids.of(made).tolist()): (lines, points) for made, lines, points in reversed(self.sums)}
+
+        def junction(neurons: tuple[int, ...]) -> Junction:
+            lines, points = sums[neurons]
+            skip, branch = (side(tuple(self.ids.of(line).tolist())) for line in lines)
+            return Junction(skip, branch, points)
+
+        def side(neurons: tuple[int, ...]) -> str | Junction:
+            if neurons in makers:
+                return makers[neurons]
+            if neurons in sums:
+                return junction(neurons)
+            raise ValueError(
+                f"at the sum before {group.name!r} neurons of several layers stand side by side, so their maps cannot be "
+                "joined. Use OTFusion, which finds one map for all of them."
+            )
+
+        own = tuple(self._neurons(group))
+        made_here = any(place.kind == "out" for place in group.places)
+        return junction(own) if own in sums and not made_here else None
+
+    def _neurons(self, group: Group) -> list[int]:
+        first = group.places[0]
+        ids = (
+            self.axes[first.name, first.axis][0] if (first.name, first.axis) in self.axes else self.entries[first.name]
+        )
+        return self.ids.of(ids)[first.index[:, 0]].flatten().tolist()

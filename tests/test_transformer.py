@@ -1,0 +1,501 @@
+"""Transformer OTFusion: the paper's steps in plain lines, copies found again, maps as soft as asked."""
+
+import copy
+import importlib
+
+import ot
+import pytest
+import torch
+from torch import nn
+
+from retrofit_core import METHODS
+from retrofit_core.architectures import build
+from retrofit_core.baselines import averaging, otfusion, transformer_otfusion
+from retrofit_core.baselines.aligned import group_scores, mean_of
+from retrofit_core.baselines.repair import statistics
+from retrofit_core.symmetry import groups_apart, neuron_groups, shuffled, tensors
+from retrofit_core.symmetry.maps import reordered
+from retrofit_core.symmetry.watch import central
+from tests.networks import VGG_SHAPE, initialised, labels, mlp, normal
+from tests.properties import assert_close, assert_same_function, untouched
+from tests.test_symmetry import IMAGES, NETWORKS, VIT
+
+MODES = ("activations", "weights")
+POLICIES = ("mean", "only_resid", "no_resid", "weighted_scalar", "weighted_matrix")
+
+
+def vit(seed=1, **changes):
+    return initialised(build({**VIT, **changes}, seed=seed), seed)
+
+
+def vision(seed=1):
+    return initialised(NETWORKS["torchvision vit"][0](), seed)
+
+
+PAIRS = {"vit": (vit, VGG_SHAPE), "torchvision vit": (vision, IMAGES)}
+
+
+def changed(model, seed, size=0.3):
+    """A copy whose parameters are off by random numbers."""
+    other = copy.deepcopy(model)
+    for number, parameter in enumerate(other.parameters()):
+        parameter.data += size * normal(*parameter.shape, seed=1000 * seed + number)
+    return other
+
+
+# --- the paper's steps, for our ViT ---------------------------------------------------------------------------------
+
+
+class Plain:
+    """Two ViTs fused step by step; `own` is aligned to `anchor`."""
+
+    def __init__(self, anchor, own, x, mode, policy, reg):
+        self.mode, self.policy, self.reg = mode, policy, reg
+        self.w1, self.w0 = anchor.state_dict(), own.state_dict()
+        self.z1, self.z0 = outputs(anchor, x), outputs(own, x)
+        self.fused = {}
+
+    def transport(self, a, b):
+        cost = torch.cdist(a, b)
+        n, m = cost.shape
+        plan = ot.sinkhorn(
+            torch.full((n,), 1 / n).double().numpy(), torch.full((m,), 1 / m).double().numpy(),
+            (cost / cost.max()).numpy(), self.reg, method="sinkhorn_log", numItermax=2000, stopThr=1e-9,
+        )  # fmt: skip
+        return torch.from_numpy(plan) * m
+
+    def entries(self, name):
+        a, b = self.w0[name][0], self.w1[name][0]
+        t = self.transport(a.T, b.T)
+        self.fused[name] = ((a @ t + b) / 2)[None]
+        return t
+
+    def linear(self, name, t_in=None, last=False):
+        w0, b0 = self.w0[f"{name}.weight"], self.w0[f"{name}.bias"]
+        w1, b1 = self.w1[f"{name}.weight"], self.w1[f"{name}.bias"]
+        w0 = w0 if t_in is None else w0 @ (t_in / t_in.sum(1, keepdim=True))
+        if last:
+            t = torch.eye(len(w0)).double()
+        elif self.mode == "activations":
+            t = self.transport(standard(self.z0[name]).T, standard(self.z1[name]).T)
+        else:
+            a, b = (torch.cat([w, bias[:, None]], 1) for w, bias in ((w0, b0), (w1, b1)))
+            t = self.transport(a / a.norm(dim=1, keepdim=True), b / b.norm(dim=1, keepdim=True))
+        self.fused[f"{name}.weight"], self.fused[f"{name}.bias"] = (t.T @ w0 + w1) / 2, (t.T @ b0 + b1) / 2
+        return t
+
+    def norm(self, name, t):
+        for part in ("weight", "bias"):
+            key = f"{name}.{part}"
+            self.fused[key] = (self.w0[key] @ t + self.w1[key]) / 2
+
+    def join(self, t_skip, t_branch, skip, branch):
+        a, b = (values.abs().mean(0) for values in (skip, branch))
+        if self.policy == "weighted_scalar":
+            a, b = a.mean(), b.mean()
+        w = {"mean": 0.5, "only_resid": 1.0, "no_resid": 0.0}.get(self.policy, a / (a + b))
+        t = t_skip * w + t_branch * (1 - w)
+        assert_close(t.sum(0), torch.ones(len(t)), 1e-5)
+        return t
+
+    def run(self, depth):
+        z = self.z1
+        self.entries("cls")
+        t = self.join(
+            self.entries("positions"), self.linear("embedding"), self.w1["positions"][0], z["tokens"]
+        )  # fmt: skip
+        for block in (f"blocks.{k}" for k in range(depth)):
+            self.norm(f"{block}.norm1", t)
+            self.linear(f"{block}.attention.q", t)
+            self.linear(f"{block}.attention.k", t)
+            t_o = self.linear(f"{block}.attention.o", self.linear(f"{block}.attention.v", t))
+            t = self.join(t, t_o, z[f"{block}.norm1 in"], z[f"{block}.attention.o"])
+            self.norm(f"{block}.norm2", t)
+            t_mlp = self.linear(f"{block}.mlp.3", self.linear(f"{block}.mlp.0", t))
+            t = self.join(t, t_mlp, z[f"{block}.norm2 in"], z[f"{block}.mlp.5"])
+        self.norm("norm", t)
+        self.linear("head", t, last=True)
+        return self.fused
+
+
+def outputs(model, x):
+    """(rows, neurons) the outputs of all modules, the inputs of LayerNorms, and the tokens before the positions are added."""
+    found = {}
+
+    def note(name):
+        def hook(module, inputs, output):
+            found[name] = output.detach().flatten(0, -2)
+            found[f"{name} in"] = inputs[0].detach().flatten(0, -2)
+
+        return hook
+
+    hooks = [module.register_forward_hook(note(name)) for name, module in model.named_modules() if name]
+    model(x)
+    for hook in hooks:
+        hook.remove()
+    patches = found["embedding"].unflatten(0, (len(x), -1))
+    found["tokens"] = torch.cat([model.cls.detach().expand(len(x), -1, -1), patches], 1).flatten(0, 1)
+    return found
+
+
+def standard(z):
+    return (z - z.mean(0)) / z.std(0)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("mode", MODES)
+def test_equals_the_steps_in_plain_lines(mode, policy):
+    first, x = vit(), normal(20, *VGG_SHAPE)
+    second = changed(first, 2)
+    with torch.no_grad():
+        expected = Plain(first, second, x, mode, policy, 0.1).run(depth=2)
+    with untouched(first, second):
+        result = transformer_otfusion([first, second], x, mode=mode, regularisation="0.1max", residual=policy)
+    assert tensors(result.model).keys() == expected.keys()
+    for name, tensor in tensors(result.model).items():
+        assert_close(tensor, expected[name], 1e-6)
+
+
+# --- copies -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_shuffled_copy_is_found_again_by_every_policy(name, mode, policy):
+    make, shape = PAIRS[name]
+    model, x = make(), normal(20, *shape)
+    twin = shuffled(model, x, torch.Generator().manual_seed(3))
+    assert_same_function(twin, model, x, 1e-10)
+    for joint_qk in (False, True) if policy == "mean" else (False,):
+        parents = [model, twin, twin] if joint_qk else [model, twin]
+        fused = transformer_otfusion(
+            parents, x, mode=mode, solver="exact", residual=policy, joint_qk=joint_qk
+        ).model  # fmt: skip
+        for key, tensor in tensors(fused).items():
+            assert_close(tensor, tensors(model)[key], 1e-10)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", PAIRS)
+def test_exchanged_heads_are_found_again(name, mode):
+    """Heads may change places as wholes; OTFusion, which keeps them apart, does not see it."""
+    make, shape = PAIRS[name]
+    model, x = make(), normal(20, *shape)
+    groups = groups_apart(model, x, joint_qk=True)
+    heads = 3 if name == "vit" else 4
+    orders = {}
+    for group in groups:
+        if "attention" in group.name and not group.name.endswith((".o", "out_proj")):
+            blocks = torch.arange(group.width).view(heads, -1)
+            orders[group.name] = blocks.roll(1, 0).flatten()
+    assert len(orders) == 4
+    twin = reordered(model, groups, orders)
+    assert_same_function(twin, model, x, 1e-10)
+    fused = transformer_otfusion([model, twin], x, mode=mode, solver="exact").model
+    assert_same_function(fused, model, normal(5, *shape, seed=9), 1e-10)
+    with pytest.raises(AssertionError):
+        assert_same_function(otfusion([model, twin], x, mode=mode).model, model, x, 1e-2)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_softer_the_further_from_itself(name, mode):
+    make, shape = PAIRS[name]
+    model, x = make(), normal(20, *shape)
+    exact = transformer_otfusion([model, model], x, mode=mode, solver="exact")
+    assert_same_function(exact.model, model, x, 1e-10)
+    gaps = []
+    for strength in ("0.005max", "0.1max", "0.5max"):
+        soft = transformer_otfusion([model, model], x, mode=mode, regularisation=strength).model
+        gaps.append(
+            sum((a - b).square().sum().item() for a, b in zip(soft.parameters(), model.parameters(), strict=True))
+        )
+    assert gaps[0] < 1e-6 < gaps[1] < gaps[2]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_sinkhorn_tends_to_the_exact_fusion(mode):
+    first, x = vit(), normal(20, *VGG_SHAPE)
+    parents = [first, changed(first, 2, size=0.1)]
+    exact = tensors(transformer_otfusion(parents, x, mode=mode, solver="exact").model)
+    gaps = []
+    for strength in ("0.1max", "0.002max"):
+        soft = tensors(transformer_otfusion(parents, x, mode=mode, regularisation=strength).model)
+        gaps.append(sum((soft[name] - exact[name]).square().sum().item() for name in exact))
+    assert gaps[1] < 1e-4 * gaps[0]
+
+
+# --- what it takes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_several_parents_are_the_mean_of_pairs_with_the_anchor(mode):
+    first, x = vit(), normal(20, *VGG_SHAPE)
+    others = [changed(first, seed) for seed in (2, 3)]
+    together = transformer_otfusion([first, *others], x, mode=mode)
+    pairs = [tensors(transformer_otfusion([first, other], x, mode=mode).model) for other in others]
+    for name, tensor in mean_of(pairs).items():
+        assert_close(tensors(together.model)[name], tensor, 1e-10)
+    assert together.levels[0].widths == (12, 12, 12)
+    assert_same_function(transformer_otfusion([first], x, mode=mode).model, first, x, 1e-12)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("changes", [{"mlp_width": 11}, {"hidden": 18}])
+def test_parents_of_other_widths(changes, mode):
+    narrow, wide, x = vit(), vit(2, **changes), normal(20, *VGG_SHAPE)
+    for target in (narrow, wide):
+        result = transformer_otfusion([narrow, wide], x, mode=mode, target=target)
+        shapes = {name: tensor.shape for name, tensor in tensors(result.model).items()}
+        assert shapes == {name: tensor.shape for name, tensor in tensors(target).items()}
+        assert torch.isfinite(result.model(x)).all()
+    with pytest.raises(ValueError, match="aligns the parents to one of them, and none has the widths of the target"):
+        transformer_otfusion([narrow, wide], x, target=vit(mlp_width=9))
+
+
+def test_a_wider_mlp_with_doubled_neurons_is_joined():
+    """Each hidden neuron of the MLP twice, its outgoing weights halved: the same function."""
+    model, x = vit(), normal(20, *VGG_SHAPE)
+    wide = vit(mlp_width=14)
+    for (name, tensor), old in zip(wide.state_dict().items(), model.state_dict().values(), strict=True):
+        if "mlp.0" in name:
+            old = old.repeat_interleave(2, 0)
+        elif name.endswith("mlp.3.weight"):
+            old = old.repeat_interleave(2, 1) / 2
+        tensor.copy_(old)
+    assert_same_function(wide, model, x, 1e-12)
+    assert_same_function(transformer_otfusion([model, wide], x, solver="exact").model, model, x, 1e-8)
+
+
+def test_scores_are_the_marginals(monkeypatch):
+    """Those of the neurons that are scored together: streams as wholes, heads one after the other with the same mass."""
+    first, x, y = vit(), normal(12, *VGG_SHAPE), labels(12, 4)
+    parents = [first, changed(first, 2)]
+    seen = []
+
+    def transport(cost, mu, nu, *others):
+        seen.append((mu, nu))
+        return mu[:, None] * nu
+
+    module = importlib.import_module("retrofit_core.baselines.otfusion")  # the package has the function under this name
+    monkeypatch.setattr(module, "transport", transport)
+    options = {"importance": "conductance", "importance_data": "fusion"}
+    result = transformer_otfusion(parents, (x, y), **options)
+    names = [level.name for level, own in zip(result.levels, groups_apart(first, x), strict=True)
+             if not own.junction and not own.fixed]  # fmt: skip
+    assert len(seen) == len(names) == 3 + 2 * 6
+    for k, parent in enumerate(parents):
+        groups = neuron_groups(parent, x)
+        scores = dict(zip([group.name for group in groups], group_scores(parent, groups, x, y, "conductance").values,
+                          strict=True))  # fmt: skip
+        expected = {
+            "positions": scores["embedding"],
+            "blocks.1.mlp.3": scores["embedding"],
+            "blocks.1.mlp.0": scores["blocks.1.mlp.0"],
+            "blocks.0.attention.k": torch.cat([scores[f"blocks.0.attention.q[{head}]"] for head in range(3)]) / 3,
+            "blocks.0.attention.v": torch.cat([scores[f"blocks.0.attention.v[{head}]"] for head in range(3)]) / 3,
+        }
+        for name, wanted in expected.items():
+            assert_close(seen[names.index(name)][1 - k], wanted, 1e-10)  # the anchor's is the target's
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_importance_in_practice(mode):
+    """A shuffled copy has the shuffled scores, so it is found again; constant scores are uniform ones."""
+    model, x, y = vit(), normal(12, *VGG_SHAPE), labels(12, 4)
+    twin = shuffled(model, x, torch.Generator().manual_seed(3))
+    options = {"importance": "conductance", "importance_data": "fusion", "mode": mode}
+    fused = transformer_otfusion([model, twin], (x, y), solver="exact", **options).model
+    assert_same_function(fused, model, x, 1e-8)
+    other = changed(model, 2)
+    soft = transformer_otfusion([model, other], (x, y), **options).model
+    assert torch.isfinite(soft(x)).all()
+    plain = transformer_otfusion([model, other], (x, y), mode=mode).model
+    assert (soft(x) - plain(x)).abs().max() > 1e-3
+    with pytest.raises(ValueError, match="conductance cannot be taken inside an nn.MultiheadAttention"):
+        transformer_otfusion([vision(), vision(2)], (normal(6, *IMAGES), labels(6, 5)), **options)
+
+
+def test_without_skips_and_attentions_only_the_defaults_differ():
+    parents, x = [mlp(), mlp(seed=2)], normal(30, 6)
+    for options in ({"mode": "activations"}, {"mode": "weights", "unit_rows": True}):
+        ours = transformer_otfusion(parents, x, standardise=False, regularisation="0.05x", **options)
+        theirs = otfusion(parents, x, solver="sinkhorn", regularisation="0.05x", **options)
+        assert_same_function(ours.model, theirs.model, x, 1e-10)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_repair_meets_its_goals(name):
+    """Layers that read a fused stream get the mean of what the pairs' neurons vary; a copy stays as it is."""
+    make, shape = PAIRS[name]
+    model, x = make(), normal(20, *shape)
+    other = changed(model, 2)
+    twin = shuffled(model, x, torch.Generator().manual_seed(3))
+    fused = transformer_otfusion([model, twin], x, solver="exact", repair=True).model
+    assert_same_function(fused, model, x, 1e-8)
+    result = transformer_otfusion([model, other, twin], x, solver="exact", mode="weights", repair=True)
+    assert result.config["repair"]["layers"] == len(statistics(result.model, x)) - 1
+    found, own = statistics(result.model, x), [statistics(parent, x) for parent in (model, other, twin)]
+    layer = "embedding" if name == "vit" else "conv_proj"
+    labels = result.levels[0].labels.view(3, -1)  # the fused neuron of each parent's
+    for part in (0, 1):
+        wanted = torch.zeros_like(found[layer][part])
+        for share, where, one in zip((0.5, 0.25, 0.25), labels, own, strict=True):
+            wanted[where] += share * one[layer][part]
+        assert_close(found[layer][part], wanted, 1e-9)
+
+
+def test_a_plain_average_is_what_maps_of_copies_in_order_give():
+    """Between models that are near each other exact transport is the identity."""
+    first, x = vit(), normal(20, *VGG_SHAPE)
+    near = changed(first, 2, size=1e-4)
+    for mode in MODES:
+        fused = transformer_otfusion([first, near], x, mode=mode, solver="exact").model
+        assert_same_function(fused, averaging([first, near], x).model, x, 1e-10)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"mode": "both"}, "unknown mode 'both'. Known: activations, weights"),
+        ({"solver": "greedy"}, "unknown solver 'greedy'. Known: exact, sinkhorn"),
+        ({"residual": "median"}, "unknown residual 'median'. Known: mean, only_resid, no_resid, resid_as_identity"),
+        ({"regularisation": "0max"}, "regularisation is '0max'. Use a positive number, a multiple of the mean cost"),
+        ({"regularisation": "max"}, "regularisation is 'max'"),
+        ({"window": -1}, "window is -1, the side of a square of patches"),
+        ({"importance": "conductance"}, "importance 'conductance' needs data"),
+    ],
+)
+def test_refusals_come_before_any_work(options, message):
+    parents, x = [vit(), vit(2)], normal(6, *VGG_SHAPE)
+    with untouched(*parents), pytest.raises(ValueError, match=message):
+        transformer_otfusion(parents, x, **options)
+
+
+def test_networks_that_do_not_go_together_are_refused():
+    x = normal(6, *VGG_SHAPE)
+    for other in (vit(heads=2), vit(depth=1), vit(classes=3)):
+        with pytest.raises(ValueError, match="parent 1"):
+            transformer_otfusion([vit(), other], x)
+    with pytest.raises(ValueError, match=r"residual='resid_as_identity' leaves the stream at 'blocks.0.norm1'"):
+        transformer_otfusion([vit(), vit(hidden=18)], x, residual="resid_as_identity")
+
+
+def test_no_map_at_a_sum_is_no_alignment_of_the_stream():
+    model, x = vit(), normal(20, *VGG_SHAPE)
+    same = transformer_otfusion([model, model], x, solver="exact", residual="resid_as_identity").model
+    assert_same_function(same, model, x, 1e-10)
+    twin = shuffled(model, x, torch.Generator().manual_seed(3))
+    fused = transformer_otfusion([model, twin], x, solver="exact", residual="resid_as_identity").model
+    assert (fused(x) - model(x)).abs().max() > 0.1
+
+
+def test_registered_methods_differ_in_mode_and_strength():
+    first, x = vit(), normal(20, *VGG_SHAPE)
+    parents = [first, changed(first, 2)]
+    for name, mode, strength in (
+        ("Transformer-OTFusion", "activations", "0.08max"),
+        ("Transformer-OTFusion-Weights", "weights", "0.06max"),
+    ):
+        config = METHODS[name](parents, x).config
+        assert (config["mode"], config["solver"], config["regularisation"]) == (mode, "sinkhorn", strength)
+        assert config["method"] == "Transformer OTFusion"
+
+
+# --- groups and tokens --------------------------------------------------------------------------------------------------
+
+
+def test_makers_of_a_stream_are_apart_and_sums_join_them():
+    groups = {group.name: group for group in groups_apart(vit(), normal(2, *VGG_SHAPE))}
+    made = ["embedding", "cls", "positions", "blocks.0.attention.o", "blocks.0.mlp.3"]
+    assert all(groups[name].width == 12 and groups[name].junction is None for name in made)
+    sums = {name: (group.junction.skip, group.junction.branch) for name, group in groups.items() if group.junction}
+    assert sums == {
+        "blocks.0.norm1": ("positions", "embedding"),
+        "blocks.0.norm2": ("blocks.0.norm1", "blocks.0.attention.o"),
+        "blocks.1.norm1": ("blocks.0.norm2", "blocks.0.mlp.3"),
+        "blocks.1.norm2": ("blocks.1.norm1", "blocks.1.attention.o"),
+        "norm": ("blocks.1.norm2", "blocks.1.mlp.3"),
+    }
+    assert [groups[f"blocks.0.attention.{kind}"].width for kind in "qkv"] == [12, 12, 12]
+    assert "blocks.0.attention.k" not in {
+        group.name for group in groups_apart(vit(), normal(2, *VGG_SHAPE), joint_qk=True)
+    }
+
+
+def test_queries_keys_and_values_of_one_tensor_are_apart():
+    def attention(**options):
+        groups = groups_apart(vision(), normal(2, *IMAGES), **options)
+        return [group for group in groups if group.name.startswith("encoder.layers.encoder_layer_0.self_attention[")]
+
+    index = [group.places[0].index.flatten().tolist() for group in attention()]
+    assert index == [list(range(start, start + 24)) for start in (0, 24, 48)]
+    queries, values = attention(joint_qk=True)
+    assert queries.places[0].index.tolist() == [[i, 24 + i] for i in range(24)]
+    assert values.places[0].index.flatten().tolist() == list(range(48, 72))
+
+
+def test_sums_without_a_norm_are_named_after_what_reads_them():
+    make, shape = NETWORKS["resnet"]
+    groups = {group.name: group for group in groups_apart(make(), normal(2, *shape))}
+    assert groups["fc (inputs)"].junction.skip == "layer2.1.conv1 (inputs)"
+    shortcut = groups["layer2.1.conv1 (inputs)"].junction
+    assert (shortcut.skip, shortcut.branch) == ("layer2.0.downsample.0", "layer2.0.conv2")
+    assert groups["fc"].fixed and groups["fc"].junction is None
+
+
+class Thrice(nn.Module):
+    """A sum of three layers: the first sum is read by the second only."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c, self.last = nn.Linear(4, 6), nn.Linear(4, 6), nn.Linear(4, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.last((self.a(x) + self.b(x).relu() + self.c(x).relu().relu()).relu())
+
+
+class Beside(nn.Module):
+    """Channels of two layers side by side, added to those of a third."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c, self.last = nn.Linear(4, 3), nn.Linear(4, 3), nn.Linear(4, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.last(torch.cat([self.a(x), self.b(x)], 1) + self.c(x))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_sums_of_sums(policy):
+    first, second, x = initialised(Thrice(), 1), initialised(Thrice(), 2), normal(30, 4)
+    junction = next(group.junction for group in groups_apart(first, x) if group.junction)
+    assert (junction.skip.skip, junction.skip.branch, junction.branch) == ("a", "b", "c")
+    twin = shuffled(first, x, torch.Generator().manual_seed(3))
+    assert_same_function(transformer_otfusion([first, twin], x, solver="exact", residual=policy).model, first, x, 1e-10)
+    assert torch.isfinite(transformer_otfusion([first, second], x, residual=policy).model(x)).all()
+
+
+def test_sums_whose_sides_are_several_layers_are_refused():
+    models, x = [initialised(Beside(), seed) for seed in (1, 2)], normal(30, 4)
+    with pytest.raises(ValueError, match="neurons of several layers stand side by side, .* Use OTFusion"):
+        transformer_otfusion(models, x)
+    otfusion(models, x)
+
+
+def test_central_tokens():
+    """Of the class token and 4 x 4 patches, numbered 1 to 16 row by row."""
+    tokens = torch.arange(17.0)[None, :, None].expand(2, 17, 3)
+    assert central(tokens, 2)[1, :, 2].tolist() == [0, 6, 7, 10, 11]
+    assert central(tokens, 0)[0, :, 0].tolist() == [0]
+    assert central(tokens, 3)[0, :, 0].tolist() == [0, 1, 2, 3, 5, 6, 7, 9, 10, 11]
+    for unchanged in (tokens, torch.zeros(2, 16, 3), torch.zeros(2, 17), torch.zeros(2, 5, 5, 3)):
+        assert central(unchanged, 4) is unchanged
+
+
+def test_the_window_decides_which_tokens_are_compared():
+    first, x = vit(size=16, depth=1), normal(6, 3, 16, 16)
+    parents = [first, changed(first, 2)]
+    rows = {window: transformer_otfusion(parents, x, window=window).levels[3].rows for window in (0, 2, 6)}
+    assert rows == {0: 6, 2: 6 * 5, 6: 6 * 17}
