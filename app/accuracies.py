@@ -1,6 +1,7 @@
 """How good the networks of the form are: from a run that measured them, or measured here where that takes a moment."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import streamlit as st
@@ -49,6 +50,12 @@ def measure(picks: Any, name: str) -> None:
     found = evaluate(sources.model(name), test, rows=rows)["accuracy"]
     whose = "the test images" if len(rows) == len(test) else f"{len(rows):,} test images"
     _kept()[_key(picks, name)] = f"{percent(found)} of {whose}"
+
+
+def measure_all(picks: Any, names: Iterable[str]) -> None:
+    """`measure`, for a button."""
+    for name in names:
+        measure(picks, name)
 
 
 def _from_runs(picks: Any, name: str) -> str:

@@ -163,7 +163,7 @@ def measure(names: tuple[str, ...], picks: Picks) -> None:
     st.button(
         f"Measure how good they are (about {fuse_plan.duration(wait)})", key=KEY + "measure", icon=":material/speed:",
         help=f"On {accuracies.IMAGES:,} of the test images, here and now. A run measures its networks, too.",
-        on_click=lambda: [accuracies.measure(picks, name) for name in names],
+        on_click=accuracies.measure_all, args=(picks, names),
     )  # fmt: skip
 
 

@@ -196,7 +196,8 @@ def number_places(x: np.ndarray, y: np.ndarray) -> list[str | None]:
     for index in np.argsort(-(x + y), kind="stable").tolist():
         others = taken[:index] + taken[index + 1 :]
         for place in AROUND:
-            box = number_box(*marks[index].tolist(), len(str(index + 1)), place)
+            across, up = marks[index].tolist()
+            box = number_box(across, up, len(str(index + 1)), place)
             if box[0] >= 0 and box[2] <= width and box[1] >= 0 and not any(_overlap(box, other) for other in others):
                 places[index] = place
                 taken.append(box)
