@@ -1,4 +1,4 @@
-"""Print the records in results/ as the Markdown tables of the README: `python benchmarks/tables.py`."""
+"""Print the records in results/ as the Markdown tables of README and docs: `python benchmarks/tables.py`."""
 
 from typing import Any
 
@@ -15,6 +15,8 @@ def main() -> None:
         print(accuracy([record for record in records if record]), "\n")
     if found := read("speed"):
         print(speed(found), "\n")
+    if found := read("methods"):
+        print(methods(found), "\n")
     if found := read("training"):
         print(training(found), "\n")
     if found := read("memory"):
@@ -78,6 +80,27 @@ def speed(found: dict[str, Any]) -> str:
                  f"{x['Captum level by level, seconds']:.1f} s ({x['times faster']:.1f} times), largest relative difference "
                  f"{x['largest relative difference']:.1e}; bfloat16 {x['bfloat16, seconds']:.1f} s, least rank correlation "
                  f"{x['bfloat16, least rank correlation']:.4f}")  # fmt: skip
+    return "\n".join(lines)
+
+
+def methods(found: dict[str, Any]) -> str:
+    """Every method on one pair: accuracy, the least variance that a layer keeps, seconds beside the paper's."""
+    machine, paper = found["machine"], found["paper"]
+    parts = [{row["method"]: row for row in found[part]["rows"]} for part in ("uniform", "conductance", "repair")]
+    reference = ", ".join(f"{name} {value:.2f}" for name, value in found["reference"].items())
+    lines = [f"**Every method**, {found['pair']}, {found['samples']} samples, one fusion seed ({reference}; "
+             f"{machine['processor']}, {machine['threads']} threads; paper: {paper['machine']})", "",
+             "| method | uniform | conductance | with REPAIR | least variance kept: uniform | conductance | seconds | of a "
+             "processor | paper, seconds |", "| --- |" + " --- |" * 8]  # fmt: skip
+    for name, row in parts[0].items():
+        if reason := row.get("reason"):
+            lines.append(f"| {name} | {reason} |" + " |" * 7)
+            continue
+        several = [part.get(name) for part in parts]
+        accuracies = [f"{one['accuracy']:.2f}" if one else "" for one in several]
+        kept = [f"{min(one['variance'].values()):.1%}" if one and one["variance"] else "" for one in several[:2]]
+        seconds = [f"{row['seconds']:.1f}", f"{row['processor seconds']:.1f}", str(paper["seconds"].get(name, ""))]
+        lines.append(f"| {name} | " + " | ".join([*accuracies, *kept, *seconds]) + " |")
     return "\n".join(lines)
 
 

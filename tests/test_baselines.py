@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from retrofit_core import METHODS, FusionResult, ensemble, evaluate
-from retrofit_core.baselines import average, averaging, ensembling, otfusion, rebasin, transformer_otfusion
+from retrofit_core.baselines import average, averaging, ensembling, otfusion, rebasin
 from retrofit_core.baselines.aligned import group_scores, without_norms
 from retrofit_core.baselines.otfusion import transport
 from retrofit_core.baselines.rebasin import match_weights
@@ -22,45 +22,7 @@ from retrofit_core.symmetry import neuron_groups, shuffled, tensors
 from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, rewired, widened
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
-
-#: Every method that aligns, in each of its modes, with its exact solver.
-ALIGNING = {
-    "OTFusion": otfusion,
-    "OTFusion-Weights": METHODS["OTFusion-Weights"],
-    "unit rows": lambda *args, **kw: otfusion(*args, mode="weights", unit_rows=True, **kw),
-    "Transformer-OTFusion": lambda *args, **kw: transformer_otfusion(*args, solver="exact", **kw),
-    "Transformer-OTFusion-Weights": lambda *args, **kw: transformer_otfusion(
-        *args, mode="weights", solver="exact", **kw
-    ),
-    "Git-Re-Basin": rebasin,
-    "correlation": lambda *args, **kw: rebasin(*args, similarity="correlation", **kw),
-    "unsquared": lambda *args, **kw: rebasin(*args, similarity="unsquared", **kw),
-    "Git-Re-Basin-Weights": METHODS["Git-Re-Basin-Weights"],
-}
-ARCHITECTURES = ("mlp", "vgg with a flatten", "vgg with BatchNorm", "resnet", "bottleneck", "vit", "torchvision vit")
-
-
-def twins(name, seed=3):
-    make, shape = NETWORKS[name]
-    model, x = make(), normal(40, *shape)
-    return model, shuffled(model, x, torch.Generator().manual_seed(seed)), x
-
-
-@pytest.mark.parametrize("method", ALIGNING)
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_a_shuffled_copy_is_found_again(name, method):
-    """C38: fused with its copy a network is itself, in its own order, on new data too."""
-    model, twin, x = twins(name)
-    with untouched(model, twin):
-        result = ALIGNING[method]([model, twin], x)
-    for key, tensor in tensors(result.model).items():
-        assert_close(tensor, tensors(model)[key], 1e-10)
-    make, shape = NETWORKS[name]
-    assert_same_function(result.model, model, normal(8, *shape, seed=9), 1e-8)
-    for level in result.levels:
-        assert level.labels.shape == level.scores.shape == (sum(level.widths),)
-        assert level.grouping_error <= 1e-8 * max(1.0, level.energy)
-    assert [level.name for level in result.levels][-1] == neuron_groups(model, x)[-1].name
+from tests.test_twins import twins
 
 
 @pytest.mark.parametrize("mode", ["activations", "weights"])
@@ -93,16 +55,6 @@ def normed_pairs(model):
     """Names of layers and of the BatchNorms that follow them in the order of definition."""
     found = [(name, module) for name, module in model.named_modules() if isinstance(module, (*AFFINE, *BATCHNORMS))]
     return [(a, b) for (a, _), (b, norm) in itertools.pairwise(found) if isinstance(norm, BATCHNORMS)]
-
-
-@pytest.mark.parametrize("name", ["mlp", "resnet", "vit"])
-def test_transport_takes_any_number_of_copies(name):
-    model, twin, x = twins(name)
-    third = shuffled(model, x, torch.Generator().manual_seed(8))
-    for mode in ("activations", "weights"):
-        result = otfusion([model, twin, third], x, mode=mode)
-        assert_same_function(result.model, model, x, 1e-8)
-        assert result.levels[0].widths == (result.levels[0].width,) * 3
 
 
 @pytest.mark.parametrize("mode", ["activations", "weights"])

@@ -179,7 +179,9 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
 
 def _spokes(points: np.ndarray, middle: np.ndarray, colour: str, width: float = 0.8) -> dict[str, Any]:
     """Hairlines from points to a centroid, as one line with gaps."""
-    x, y = ([end for point in points[:, axis].tolist() for end in (point, float(middle[axis]), None)] for axis in (0, 1))
+    x, y = (
+        [end for point in points[:, axis].tolist() for end in (point, float(middle[axis]), None)] for axis in (0, 1)
+    )
     return {"type": "scatter", "x": x, "y": y, "mode": "lines", "hoverinfo": "skip", "showlegend": False, "connectgaps": False,
             "line": {"color": colour, "width": width}}  # fmt: skip
 

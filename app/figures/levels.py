@@ -197,7 +197,7 @@ def number_places(x: np.ndarray, y: np.ndarray) -> list[str | None]:
         others = taken[:index] + taken[index + 1 :]
         for place in AROUND:
             box = number_box(*marks[index].tolist(), len(str(index + 1)), place)
-            if 0 <= box[0] and box[2] <= width and 0 <= box[1] and not any(_overlap(box, other) for other in others):
+            if box[0] >= 0 and box[2] <= width and box[1] >= 0 and not any(_overlap(box, other) for other in others):
                 places[index] = place
                 taken.append(box)
                 break

@@ -273,8 +273,9 @@ def _leaderboard_table(board: Leaderboard) -> Table:
             table.add_row(row["name"], *["-"] * 6)
             continue
         low, high = row["interval"] or (math.nan, math.nan)
+        digits = 1 if abs(low) < 10 else 0
         table.add_row(
-            row["name"], f"{row['accuracy']:.2f}", f"{low:.1f},{high:.1f}", f"{row['loss']:.2f}",
+            row["name"], f"{row['accuracy']:.2f}", f"{low:.{digits}f},{high:.{digits}f}", f"{row['loss']:.2f}",
             f"{row['calibration_error']:.2f}", "" if row["seconds"] is None else f"{row['seconds']:.1f}",
             f"{row['operations'] / 1e6:.3g}",
         )  # fmt: skip

@@ -1,0 +1,143 @@
+"""Every method on the VGG pair in one process: seconds, accuracy on all test images, variance that the neurons keep.
+
+    python benchmarks/methods.py                 everything (about an hour on two cores)
+    python benchmarks/methods.py --part repair   one part; the record keeps the others as they were measured before
+
+Conductance is computed once and given to every method, so seconds are those of the fusion alone. A method that does not
+apply to the pair is a row with its reason.
+"""
+
+import argparse
+import itertools
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from machine import read, shared_folder, write
+from pairs import PAIRS, config
+
+from retrofit_core import METHODS, ensemble, evaluate, importance_scores, partition
+from retrofit_core import device as devices
+from retrofit_core.baselines.repair import statistics as layer_statistics
+from retrofit_core.data import load
+from retrofit_core.methods import settings_of, suited
+from retrofit_core.options import options_of
+from retrofit_core.runs import read_inputs
+from retrofit_core.runs.inputs import Inputs
+
+PAIR = next(iter(PAIRS))
+#: Of methods that take less than LONG seconds.
+REPEATS, LONG = 3, 40.0
+#: Luenam et al., appendix on runtimes: the same number of samples, VGG11s on CIFAR-10, mean of ten runs.
+PAPER = {
+    "machine": "NVIDIA RTX A5000",
+    "seconds": {"OTFusion": 0.7, "Git-Re-Basin": 1.0, "HF-Linear": 14.2, "KF-Linear": 78.3, "KF-Gradient": 16.5},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=PARTS, action="append", help="default: all")
+    parser.add_argument("--method", choices=METHODS, action="append", help="default: all")
+    parser.add_argument("--device", default=None, help="device of the fusions (default: CUDA if present)")
+    arguments = parser.parse_args()
+    base = config(shared_folder(), PAIR, importance="conductance")
+    inputs, test, place = read_inputs(base), load(base.data, "test"), devices.pick(arguments.device)
+    name = "methods" if place.type == "cpu" else f"methods-{place.type}"
+    content = {"device": str(place), "pair": PAIR, "samples": len(inputs.fusion[0]), "test images": len(test),
+               "paper": PAPER, **read(name)}  # fmt: skip
+    if "reference" not in content:
+        content["reference"] = {
+            f"parent {k}": evaluate(model, test)["accuracy"] for k, model in enumerate(inputs.models)
+        }
+        content["reference"]["ensemble"] = evaluate(ensemble(inputs.models), test)["accuracy"]
+    METHODS["OTFusion"](inputs.models, inputs.fusion, device=place)  # warm-up
+    for part in arguments.part or PARTS:
+        rows = {row["method"]: row for row in content.get(part, {}).get("rows", [])}
+        facts: dict[str, Any] = {"load before": os.getloadavg()[0]}
+        for method, given in PARTS[part](inputs, facts):
+            if method in (arguments.method or METHODS):
+                rows[method] = measured(method, given, inputs, test, place)
+                print(part, rows[method], flush=True)
+                content[part] = {**facts, "rows": list(rows.values())}
+                write(name, content)
+
+
+def uniform(inputs: Inputs, facts: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every method as it is."""
+    yield from ((name, {}) for name in METHODS)
+
+
+def conductance(inputs: Inputs, facts: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every method that takes importance, with conductance on each parent's own rows."""
+    start = time.perf_counter()
+    scores = conductances(inputs)
+    facts["scores, seconds"] = time.perf_counter() - start
+    yield from ((name, {"importance": handed(scores)}) for name in METHODS if "importance" in settings_of(name))
+
+
+def repair(inputs: Inputs, facts: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every method that averages aligned neurons, its statistics corrected; with conductance where it takes it."""
+    scores = conductances(inputs)
+    for name in METHODS:
+        if "repair" in options_of(name):
+            known = "importance" in settings_of(name)
+            yield name, {"repair": True, **({"importance": handed(scores)} if known else {})}
+
+
+PARTS = {"uniform": uniform, "conductance": conductance, "repair": repair}
+
+
+def conductances(inputs: Inputs) -> list[list[torch.Tensor]]:
+    """Each parent's scores on its own training rows."""
+    assert isinstance(inputs.importance, list)
+    return [
+        importance_scores(partition(model, x[:2]), x, y, "conductance").values
+        for model, (x, y) in zip(inputs.models, inputs.importance, strict=True)
+    ]
+
+
+def handed(scores: list[list[torch.Tensor]]) -> Callable[..., Any]:
+    """An importance function that returns what was computed before, parent by parent."""
+    turns = itertools.cycle(scores)
+    return lambda levels, x, y: next(turns)
+
+
+def measured(name: str, given: dict[str, Any], inputs: Inputs, test: Any, place: torch.device) -> dict[str, Any]:
+    """One row: wall and processor seconds (medians), accuracy, variance of every layer against the parents' mean."""
+    facts = {"class_shares": inputs.shares, "sample_counts": inputs.counts, "device": place,
+             "importance_data": inputs.importance, **given}  # fmt: skip
+    kept = suited(name, facts, {})
+    times: list[tuple[float, float]] = []
+    while not times or (len(times) < REPEATS and times[0][0] < LONG):
+        start = time.perf_counter(), time.process_time()
+        try:
+            model = METHODS[name](inputs.models, inputs.fusion, **kept).model
+        except ValueError as error:
+            return {"method": name, "reason": str(error)}
+        times.append((time.perf_counter() - start[0], time.process_time() - start[1]))
+    wall, processor = (statistics.median(several) for several in zip(*times, strict=True))
+    return {"method": name, "repeats": len(times), "seconds": wall, "processor seconds": processor,
+            "accuracy": evaluate(model, test)["accuracy"], "variance": kept_variance(model, inputs)}  # fmt: skip
+
+
+def kept_variance(model: torch.nn.Module, inputs: Inputs) -> dict[str, float]:
+    """layer -> variance of its outputs on the fusion samples, over the mean of the parents'; none for ensembles."""
+    own = layer_statistics(model, inputs.fusion[0])
+    parents = [layer_statistics(parent, inputs.fusion[0]) for parent in inputs.models]
+
+    def total(found: Any, layer: str) -> float:
+        return found[layer][1].square().sum().item()
+
+    return {
+        layer: total(own, layer) / statistics.mean(total(parent, layer) for parent in parents)
+        for layer in own
+        if all(layer in parent for parent in parents)
+    }
+
+
+if __name__ == "__main__":
+    main()

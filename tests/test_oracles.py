@@ -1,0 +1,196 @@
+"""What theory says of the baselines where it leaves no choice: invariances, limits, and where two methods meet."""
+
+import copy
+import itertools
+
+import pytest
+import torch
+from torch import nn
+
+from retrofit_core import ensemble, fuse
+from retrofit_core.baselines import average, distillation, otfusion, rebasin, zipit
+from retrofit_core.baselines.repair import repair, statistics
+from retrofit_core.methods import METHODS
+from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, labels, mlp, normal
+from tests.properties import assert_close, assert_same_function
+
+PAIR = (mlp((6, 8, 7, 4)), mlp((6, 8, 7, 4), seed=2))
+
+# --- averages and ensembles ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "method", ["Average", "FedAvg", "OTFusion", "OTFusion-Weights", "Git-Re-Basin", "Git-Re-Basin-Weights", "ZipIt",
+               "RegMean", "PLeaS"]
+)  # fmt: skip
+def test_integer_buffers_are_not_averaged(method):
+    """BatchNorm's counter stays parent 0's, whole; its statistics do not."""
+    models, x = [batchnorm_cnn(bias=True), batchnorm_cnn(bias=True, seed=2)], normal(30, *CNN_SHAPE)
+    for model, count in zip(models, (3, 1001), strict=True):
+        for name, buffer in model.named_buffers():
+            if name.endswith("num_batches_tracked"):
+                buffer.fill_(count)
+    more = {"sample_counts": [1, 2]} if method == "FedAvg" else {}
+    fused = METHODS[method](models, x, device="cpu", **more).model
+    counters = [buffer for name, buffer in fused.named_buffers() if name.endswith("num_batches_tracked")]
+    assert [(counter.dtype, counter.item()) for counter in counters] == [(torch.int64, 3)] * 3
+    if method in ("Average", "FedAvg"):
+        share = 1 / 3 if method == "FedAvg" else 1 / 2
+        first, second = (model[1].running_var for model in models)
+        assert_close(fused[1].running_var, share * first + (1 - share) * second, 1e-12)
+
+
+SHARES = torch.tensor([[3.0, 0, 5, 1], [1, 2, 0, 1], [0, 2, 5, 1]])
+
+
+@pytest.mark.parametrize("combine", ["softmax", "logits", "shares"])
+def test_ensembles_of_copies_and_of_parents_in_any_order(combine):
+    """n copies are the network; the order does not matter, where each takes its shares along."""
+    x, models = normal(20, 6), [*PAIR, mlp((6, 8, 7, 4), seed=3)]
+
+    def outputs(order):
+        shares = SHARES[list(order)] if combine == "shares" else None
+        with torch.no_grad():
+            return ensemble([models[k] for k in order], combine, shares)(x)
+
+    expected = outputs((0, 1, 2))
+    for order in itertools.permutations(range(3)):
+        assert_close(outputs(order), expected, 1e-6)
+    for n in (1, 3):
+        with torch.no_grad():
+            copies = ensemble([models[0]] * n, combine, SHARES[:1].repeat(n, 1) if combine == "shares" else None)(x)
+        assert_close(copies.log_softmax(1), models[0](x).log_softmax(1), 1e-6)
+
+
+def test_with_disjoint_classes_shares_choose_the_largest_of_each_ones_own():
+    models, x = list(PAIR), normal(200, 6)
+    counts = torch.tensor([[5.0, 5, 0, 0], [0, 0, 7, 7]])
+    with torch.no_grad():
+        first, second = (model(x).softmax(1) for model in models)
+        masked = torch.cat([first[:, :2], second[:, 2:]], 1)
+        found = ensemble(models, "shares", counts)(x)
+    assert torch.equal(found.argmax(1), masked.argmax(1))
+    assert_close(found.exp(), masked / masked.sum(1, keepdim=True), 1e-6)
+
+
+# --- matching --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options", [{"mode": "activations"}, {"mode": "weights"}, {"similarity": "correlation"}], ids=str
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_swapped_parents_are_matched_by_the_inverse(options, seed):
+    """Also coordinate descent, for it takes the groups in the same order; the fused functions are the same."""
+    models, x = [mlp((6, 8, 7, 4), seed=seed), mlp((6, 8, 7, 4), seed=seed + 10)], normal(60, 6)
+    there, back = (rebasin(pair, x, device="cpu", **options) for pair in (models, models[::-1]))
+    for left, right in zip(there.levels, back.levels, strict=True):
+        order, other = (level.labels[level.width :] for level in (left, right))
+        assert torch.equal(order[other], torch.arange(left.width)), left.name
+    assert_same_function(there.model, back.model, x, 1e-9)
+
+
+@pytest.mark.parametrize("mode", ["activations", "weights"])
+def test_scores_of_next_to_nothing_leave_parent_0(mode):
+    """s_1 = 0 but for one neuron in each level: all others are parent 0's, up to the epsilon that every score has."""
+
+    def scores(levels, x, y):
+        found = [torch.ones(level.width) for level in levels]
+        if float(x.mean()) > 50:  # parent 1's data
+            found = [torch.zeros(level.width).index_fill(0, torch.tensor([0]), 1.0) for level in levels]
+        return found
+
+    models, x = list(PAIR), normal(60, 6)
+    y = labels(60, 4)
+    result = rebasin(models, x, mode=mode, importance=scores, importance_data=[(x, y), (x + 100, y)], device="cpu")
+    for layer, own, level in zip(*map(affine_layers, (result.model, models[0])), result.levels, strict=True):
+        mixed = level.labels[level.width :][0]
+        rest = torch.arange(level.width) != mixed
+        assert_close(layer.weight[rest], own.weight[rest], 1e-5)
+        assert_close(layer.bias[rest], own.bias[rest], 1e-5)
+        assert (layer.bias[mixed] - own.bias[mixed]).abs() > 1e-3
+
+
+@pytest.mark.parametrize("mode", ["activations", "weights"])
+@pytest.mark.parametrize("squared", [False, True])
+def test_transport_costs_no_more_than_neurons_as_they_lie(mode, squared):
+    """The first group sees raw distances in both modes; the plan has mass 1 / n at each pair."""
+    x = normal(60, 6)
+    first, second = PAIR
+    result = otfusion(list(PAIR), x, mode=mode, squared=squared, device="cpu")
+    if mode == "activations":
+        a, b = first[0](x).T, second[0](x).T
+    else:
+        a, b = (torch.cat([model[0].weight, model[0].bias[:, None]], 1) for model in PAIR)
+    cost = torch.cdist(b.detach(), a.detach()) ** (2 if squared else 1)
+    found = result.levels[0]
+    best = cost[torch.arange(8), found.labels[8:]].sum() / 8
+    assert found.grouping["cost"] == pytest.approx(best.item(), rel=1e-6)
+    assert found.grouping["cost"] < cost.diagonal().sum().item() / 8
+
+
+def test_soft_transport_of_a_network_onto_itself_blurs_it_the_more_the_softer():
+    model, x = mlp((6, 8, 7, 4)), normal(60, 6)
+    gaps = []
+    for strength in ("0.01x", "0.05x", "0.2x", "1x"):
+        fused = otfusion([model, model], x, solver="sinkhorn", regularisation=strength, device="cpu").model
+        gaps.append((fused(x) - model(x)).norm().item())
+    assert gaps == sorted(gaps) and gaps[0] < 1e-3 < gaps[-1]
+
+
+# --- where two methods meet ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU, nn.Identity])
+def test_first_level_of_hf_linear_is_that_of_the_aligned_averages(activation):
+    """C39: full rank, no ridge, uniform scores. OTFusion (squared) compares the same pre-activations; Git Re-Basin and
+    PLeaS look behind the activation function, which is the same only where there is none."""
+    models, x = [mlp(activation=activation, seed=seed) for seed in (0, 2)], normal(60, 6)
+    ours = fuse(models, x, grouping="hungarian", ridge=0.0, device="cpu")
+    found = {"OTFusion": otfusion(models, x, squared=True, device="cpu")}
+    if activation is nn.Identity:
+        found["Git-Re-Basin"] = rebasin(models, x, device="cpu")
+        found["PLeaS"] = METHODS["PLeaS"](models, x, ridge=0.0, device="cpu")
+    for name, theirs in found.items():
+        assert torch.equal(theirs.levels[0].labels, ours.levels[0].labels), name
+        assert_close(theirs.model[0].weight, ours.model[0].weight, 1e-8)
+        assert_close(theirs.model[0].bias, ours.model[0].bias, 1e-8)
+
+
+def test_zip_without_merges_inside_a_parent_is_a_pairing():
+    """b = 0: every fused neuron has one of each; where pairs are plain that is the matching of correlations."""
+    model, x = mlp((6, 8, 7, 4)), normal(60, 6)
+    other = copy.deepcopy(model)
+    for parameter in other.parameters():
+        parameter.data += 0.02 * normal(*parameter.shape, seed=5)
+    zipped = zipit([model, other], x, b=0.0, device="cpu")
+    matched = rebasin([model, other], x, similarity="correlation", device="cpu")
+    for ours, theirs in zip(zipped.levels, matched.levels, strict=True):
+        assert torch.equal(ours.labels, theirs.labels)
+    assert_same_function(zipped.model, matched.model, x, 1e-9)
+
+
+def test_distillation_of_logits_is_kf_with_one_level():
+    """Both start at parent 0 and want the mean of the logits; without a hidden layer both tend to least squares."""
+    models, x = list(PAIR), normal(60, 6)
+    goal = torch.stack([model(x) for model in models]).mean(0).detach()
+    start = (models[0](x).detach() - goal).square().mean().item()
+    kd = distillation(models, x, loss="mse", start="parent0", epochs=0, device="cpu").config["curve"][0]
+    kf = fuse(models, x, grouping="kmeans", fit="gradient", boundaries=1, epochs=0, device="cpu").levels[0].curve[0]
+    for curve in (kd, kf):  # the shares of the samples that are held out and trained on
+        assert 0.9 * curve["loss"] + 0.1 * curve["validation"] == pytest.approx(start, rel=1e-9)
+    flat, data = [mlp((6, 4)), mlp((6, 4), seed=2)], normal(30, 6).repeat(10, 1)  # what is held out is trained on too
+    solved = fuse(flat, data, ridge=0.0, device="cpu").model
+    options = {"epochs": 300, "patience": None, "learning_rate": 2e-2, "weight_decay": 0.0, "batch_size": 270}
+    learnt = distillation(flat, data, loss="mse", start="parent0", device="cpu", **options).model
+    assert_same_function(learnt, solved, normal(9, 6, seed=3), 1e-2)
+
+
+def test_repair_aims_at_the_mean_of_any_number_of_parents():
+    models, x = [*PAIR, mlp((6, 8, 7, 4), seed=3)], normal(130, 6)
+    fused = average(models)
+    repair(fused, models, x)
+    found, each = statistics(fused, x), [statistics(model, x) for model in models]
+    for layer in ("0", "2"):
+        for part in (0, 1):
+            assert_close(found[layer][part], torch.stack([one[layer][part] for one in each]).mean(0), 1e-9)

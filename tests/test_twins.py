@@ -1,0 +1,141 @@
+"""A network and a copy of it whose neurons lie in another order: who finds them again, method by method."""
+
+import copy
+from functools import partial
+
+import pytest
+import torch
+
+from retrofit_core.baselines import otfusion, rebasin
+from retrofit_core.methods import METHODS, RETROFITTING
+from retrofit_core.symmetry import shuffled, tensors
+from tests.networks import normal
+from tests.properties import assert_close, assert_same_function, untouched
+from tests.test_symmetry import NETWORKS
+
+ARCHITECTURES = ("mlp", "vgg with a flatten", "vgg with BatchNorm", "resnet", "bottleneck", "vit", "torchvision vit")
+BLOCKS = ("resnet", "bottleneck", "vit", "torchvision vit")
+LINEAR, GRADIENT = {"ridge": 0.0}, {"epochs": 2, "weight_decay": 0.0}
+#: Every method that aligns, in each of its forms, with its exact solver.
+ALIGNING = {
+    "HF-Linear": LINEAR,
+    "KF-Linear": LINEAR,
+    "HF-Gradient": GRADIENT,
+    "KF-Gradient": GRADIENT,
+    "OTFusion": {},
+    "OTFusion-Weights": {},
+    "Transformer-OTFusion": {"solver": "exact"},
+    "Transformer-OTFusion-Weights": {"solver": "exact"},
+    "Git-Re-Basin": {},
+    "Git-Re-Basin-Weights": {},
+    "ZipIt": {"reset_norms": False},
+    "PLeaS": {"reset_norms": False},
+}
+FORMS = {
+    "squared": (otfusion, {"squared": True}),
+    "folded norms": (otfusion, {"fold_norms": True}),
+    "unit rows": (otfusion, {"mode": "weights", "unit_rows": True}),
+    "correlation": (rebasin, {"similarity": "correlation"}),
+    "unsquared": (rebasin, {"similarity": "unsquared"}),
+}
+#: These keep the function without looking for neurons: parents side by side, or parent 0 with nothing to learn.
+KEEPING = {
+    "Ensemble": {},
+    "Ensemble-Logits": {},
+    "Ensemble-Shares": {"class_shares": torch.ones(2, 4)},
+    "LP": {"epochs": 2, "weight_decay": 0.0},
+}
+#: These average neurons as they lie.
+AVERAGING = {"Average": {}, "FedAvg": {"sample_counts": [1, 1]}, "RegMean": {}}
+EVERY = {name: partial(METHODS[name], **options) for name, options in ALIGNING.items()} | {
+    name: partial(method, **options) for name, (method, options) in FORMS.items()
+}
+
+
+def twins(name, seed=3):
+    """A network, a copy in another order, and data."""
+    make, shape = NETWORKS[name]
+    model, x = make(), normal(60, *shape)
+    return model, shuffled(model, x, torch.Generator().manual_seed(seed)), x
+
+
+def fused_by(method, name, parents, x):
+    """None where the closed form says that it is none for this network."""
+    with untouched(*parents):
+        if method in ("HF-Linear", "KF-Linear") and name in BLOCKS:
+            with pytest.raises(ValueError, match="is not affine in its weights: it holds"):
+                EVERY[method](parents, x, device="cpu")
+            return None
+        return EVERY[method](parents, x, device="cpu")
+
+
+def test_every_method_is_of_one_kind():
+    assert {*ALIGNING, *KEEPING, *AVERAGING, "KD"} == METHODS.keys()  # KD starts at random weights
+    assert {*RETROFITTING} <= ALIGNING.keys()
+
+
+#: Residual levels are put into the order of the neurons that the skip brings, by nearness; where the blocks' own part is
+#: larger than the skip's, as in untrained bottlenecks, neurons of the copy are found but put into other places.
+LOST = {("bottleneck", "HF-Gradient"), ("bottleneck", "KF-Gradient")}
+CASES = [
+    pytest.param(name, method, marks=pytest.mark.xfail(strict=True, reason="order of residual levels, see LOST"))
+    if (name, method) in LOST
+    else (name, method)
+    for name in ARCHITECTURES
+    for method in EVERY
+]
+
+
+@pytest.mark.parametrize(("name", "method"), CASES)
+def test_a_shuffled_copy_and_the_network_itself_are_found_again(name, method):
+    """C24, C25, C38: the function on new data, in the order of parent 0; nothing is lost by grouping.
+
+    Closed forms on the fusion data: weights of inputs that are zero there are anybody's guess (new data: test_fusion).
+    """
+    model, twin, x = twins(name)
+    fresh = x if method in ("HF-Linear", "KF-Linear") else normal(8, *x.shape[1:], seed=9)
+    for second in (twin, copy.deepcopy(model)):
+        result = fused_by(method, name, [model, second], x)
+        if result is None:
+            return
+        assert_same_function(result.model, model, fresh, 1e-7)
+        assert all(level.grouping_error <= 1e-8 * max(1.0, level.energy) for level in result.levels)
+        if method not in (*RETROFITTING, "PLeaS", "folded norms"):  # BatchNorm folded; solutions, unique up to rounding
+            for key, tensor in tensors(result.model).items():
+                assert_close(tensor, tensors(model)[key], 1e-9)
+        if second is not twin:  # each neuron with itself
+            for level in result.levels:
+                first, own = level.labels.split(level.width)
+                assert torch.equal(first, own) or not level.energy, level.name  # a class token of zeros has no order
+
+
+@pytest.mark.parametrize("method", KEEPING)
+@pytest.mark.parametrize("name", ["mlp", "resnet", "vit"])
+def test_methods_that_keep_parent_0_keep_its_function(name, method):
+    model, twin, x = twins(name)
+    result = METHODS[method]([model, twin], x, device="cpu", **KEEPING[method])
+    with torch.no_grad():
+        found, expected = result.model(x).log_softmax(1), model(x).log_softmax(1)
+    assert_close(found, expected, 1e-6)
+
+
+@pytest.mark.parametrize("method", AVERAGING)
+@pytest.mark.parametrize("name", ["mlp", "resnet", "vit"])
+def test_averages_of_neurons_as_they_lie_lose_it(name, method):
+    """The control: the copies above are no easy prey."""
+    model, twin, x = twins(name)
+    fused = METHODS[method]([model, twin], x, device="cpu", **AVERAGING[method]).model
+    with pytest.raises(AssertionError, match="differ by"):
+        assert_same_function(fused, model, x, 1e-2)
+
+
+@pytest.mark.parametrize("method", ["KF-Gradient", "OTFusion", "OTFusion-Weights", "ZipIt"])
+@pytest.mark.parametrize("name", ["mlp", "resnet", "vit"])
+def test_any_number_of_copies(name, method):
+    model, twin, x = twins(name)
+    third = shuffled(model, x, torch.Generator().manual_seed(8))
+    # less than a = 1 draws pairs inside a parent to a third copy
+    more = {"a": 1.0} if method == "ZipIt" else {}
+    result = EVERY[method]([model, twin, third], x, device="cpu", **more)
+    assert_same_function(result.model, model, x, 1e-7)
+    assert result.levels[0].widths == (result.levels[0].width,) * 3
