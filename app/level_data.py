@@ -89,7 +89,11 @@ def _seen(
 
 
 def picture(entry: jobs.Entry, kind: str, palette: Palette, level: int = 0, **options: Any) -> Picture:
-    """A picture, drawn once for a run, level, score and theme. It is shared: do not change it."""
+    """A picture, drawn once for a run, level, score and theme. It is shared: do not change it.
+
+    Args:
+        options: what this kind of picture takes; for all of them `large`, the height of one for a projector.
+    """
     return _picture(*version(entry), kind, level, palette is figures.DARK, tuple(sorted(options.items())), _entry=entry)
 
 
@@ -97,14 +101,20 @@ def picture(entry: jobs.Entry, kind: str, palette: Palette, level: int = 0, **op
 def _picture(folder: str, updated: float, sealed: str, kind: str, level: int, dark: bool, options: tuple[Any, ...],
              *, _entry: Any) -> Picture:  # fmt: skip
     palette, chosen = figures.DARK if dark else figures.LIGHT, dict(options)
+    large = chosen.pop("large", 0)
+    drawn = _drawn(_entry, kind, level, palette, chosen)
+    return figures.enlarged(drawn, large) if large else drawn
+
+
+def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str, Any]) -> Picture:
     if kind == "strip":
-        known = overview(_entry)
+        known = overview(entry)
         return figures.knowledge_strip(known.table, known.accuracy, palette, level)
     if kind == "errors":
-        return figures.errors_scatter(overview(_entry).table, palette)
+        return figures.errors_scatter(overview(entry).table, palette)
     if kind == "agreement":
-        return figures.agreement_matrix(analysis(_entry).levels[level].agreement, palette)
-    report = state.record(_entry).levels[level]
+        return figures.agreement_matrix(analysis(entry).levels[level].agreement, palette)
+    report = state.record(entry).levels[level]
     if kind == "curve":
         return figures.loss_curve(report.curve, palette, **chosen)
     if kind == "residual":
@@ -112,15 +122,15 @@ def _picture(folder: str, updated: float, sealed: str, kind: str, level: int, da
     if kind == "activity":
         return figures.activity_histogram(report.gram.diagonal().double().numpy(), report.parents.numpy(), palette)
     if kind == "activations":
-        return figures.activations(seen(_entry, level), palette, height=400)
+        return figures.activations(seen(entry, level), palette, height=400)
     if kind in ("clusters", "sizes", "scores"):
-        found = seen(_entry, level, chosen.pop("score", None), chosen.pop("seed", 0))
+        found = seen(entry, level, chosen.pop("score", None), chosen.pop("seed", 0))
         if kind == "clusters":
             return figures.clusters(found, palette, **chosen)
         if kind == "sizes":
             return figures.cluster_sizes(found, palette)
         return figures.score_histogram(found, chosen["name"], palette)
-    own = analysis(_entry).levels[level]
+    own = analysis(entry).levels[level]
     if kind == "kept":
         return figures.kept_histogram(own.kept.double().numpy(), report.parents.numpy(), palette)
     if kind == "plane":

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import streamlit as st
-from retrofit_app import jobs, state
+from retrofit_app import jobs, show, state
 
 HERE = Path(__file__).parent
 PAGES = [
@@ -21,7 +21,7 @@ OF_A_RUN = ("level", "seed", "neuron", "pick", "mark")
 def menu() -> None:
     """Links to the pages that carry the run. Streamlit's own menu would drop it from the address."""
     for other in PAGES:
-        st.page_link(other, icon=ICONS[other.title], query_params=state.parameters("run"), width="stretch")
+        st.page_link(other, icon=ICONS[other.title], query_params=state.parameters("run", "format"), width="stretch")
 
 
 def change_run(by_name: dict[str, jobs.Entry], before: jobs.Entry) -> None:
@@ -74,10 +74,11 @@ def spare_the_libraries(with_torch: bool) -> None:
 
 
 @state.guarded
-def show() -> None:
+def whole() -> None:
     """The picker and the chosen page."""
     spare_the_libraries("torch" in sys.modules)
     pick_run()
+    show.camera()
     st.set_page_config(page_title=f"{page.title} · {st.session_state.entry.name}")
     page.run()
 
@@ -85,12 +86,15 @@ def show() -> None:
 page = st.navigation(PAGES, position="hidden")
 st.set_page_config(page_title=page.title, page_icon=str(HERE / "static" / "favicon.png"), layout="wide")
 # Streamlit leaves 6 rem above and 5 rem beside the content, half of a projector's first screen; and a row of choices that
-# does not fit on a phone is cut off.
+# does not fit on a phone is cut off. A picture whose width is no whole number of pixels is drawn twice, because Plotly and
+# Streamlit round it differently. The line at a picture's foot is for what the camera saves.
 st.html("""<style>
 .stMainBlockContainer{padding:3.6rem clamp(1rem,3vw,3rem) 4rem;max-width:1180px}
 @media(min-width:900px){.stMainBlockContainer{padding-top:1.6rem} .stAppHeader{background:transparent;pointer-events:none}
 .stAppHeader button{pointer-events:auto}}
 .st-key-heading h1{font-size:1.9rem;padding:0}
+[data-testid=stFullScreenFrame]{width:round(down,100%,1px)!important}
+.stPlotlyChart:has(.gtitle){clip-path:inset(0 0 28px 0)} .stElementContainer:has(.stPlotlyChart .gtitle){margin-bottom:-28px}
 @media(max-width:700px){.stButtonGroup [role=radiogroup]{flex-wrap:wrap}
 :is(.stMain,.stSidebar) :is(.stButton,.stDownloadButton,.stPopover,.stButtonGroup) button,.stPageLink a,.stExpander summary,
 :is(.stSelectbox,.stNumberInput,.stTextInput) :is([data-baseweb=select]>div,[data-baseweb=input],[role=group],input),
@@ -98,4 +102,4 @@ st.html("""<style>
 .stPageLink a,:is(.stCheckbox,.stToggle) label{align-items:center}
 .stTooltipHoverTarget{min-height:0!important}}
 </style>""")
-show()
+whole()

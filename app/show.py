@@ -7,33 +7,44 @@ from html import escape
 from typing import Any
 
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
-from retrofit_app import jobs, state
+from retrofit_app import figures, jobs, state
+from retrofit_app.address import option
 from retrofit_app.figures import CONFIG, LIGHT, Palette, Picture
 
-#: One button, the camera, which saves the picture as SVG.
+#: One button, the camera, which saves the picture in the format that is chosen in the sidebar.
 CAMERA: dict[str, Any] = {**CONFIG, "displayModeBar": "hover", "modeBarButtons": [["toImage"]]}
+FORMATS = {"svg": "SVG", "png": "PNG"}
 LICENCE = "The data set's own licence holds for what is derived from it."
 
 
 def chart(key: str, draw: Callable[[Palette], Picture], palette: Palette, table: Callable[[], pd.DataFrame], entry: jobs.Entry,
-          *, heading: str, below: str | None = None, **selection: Any) -> None:  # fmt: skip
+          *, heading: str, below: str | None = None, bare: bool = False, **selection: Any) -> None:  # fmt: skip
     """A heading with "Table" beside it (the numbers, CSV and HTML), a picture, and its finding below.
 
     Args:
         draw: makes the picture in given colours; files are always in the light ones.
         table: the numbers behind it, made when asked for.
         below: other words than the picture's caption; "" for none.
+        bare: for a projector: no table, and no words but those of `heading` and `below`.
         selection: on_select and selection_mode of st.plotly_chart.
     """
-    picture = draw(palette)
+    picture = signed(draw(palette), palette, entry)
     stem = f"{entry.name}-{key}"
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
-        st.markdown(heading, width="stretch")
-        data(key, table, entry, draw)
-    config = {**CAMERA, "toImageButtonOptions": {"format": "svg", "filename": stem}}
+    if not bare:
+        with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
+            st.markdown(heading, width="stretch")
+            data(key, table, entry, draw)
+    elif heading:
+        st.markdown(heading)
+    saved = st.session_state.get("format") or "svg"
+    config = {
+        **CAMERA,
+        "toImageButtonOptions": {"format": saved, "filename": stem, "scale": 3 if saved == "png" else 1},
+    }
     st.plotly_chart(picture.figure, key=key, theme=None, alt=picture.alt, config=config, width="stretch", **selection)
-    words = picture.caption if below is None else below
+    words = ("" if bare else picture.caption) if below is None else below
     if words:
         st.caption(words)
 
@@ -45,7 +56,8 @@ def data(
     stem = f"{entry.name}-{key}"
     box = st.popover(
         "Table", icon=":material/table_view:", type="tertiary", key=f"{key}-data", on_change="rerun",
-        help="Show the numbers behind this picture as a table, or save them. The camera at the picture's corner saves it as SVG.",
+        help="Show the numbers behind this picture as a table, or save them. The camera at the picture's corner saves it "
+        "as SVG or PNG (chosen in the sidebar).",
     )  # fmt: skip
     if not box.open:
         return
@@ -71,7 +83,8 @@ def csv(table: pd.DataFrame, entry: jobs.Entry) -> bytes:
 
 def html(picture: Picture, title: str, entry: jobs.Entry) -> bytes:
     """A picture as a page of its own, with its words and its origin; Plotly's script is inside."""
-    figure = picture.figure.to_html(full_html=False, include_plotlyjs="inline", config=CAMERA)
+    unsigned = go.Figure(picture.figure).update_layout(title_text="")  # it stands below as text
+    figure = unsigned.to_html(full_html=False, include_plotlyjs="inline", config=CAMERA)
     return (
         f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(title)}</title>"
         f"<body style='font-family:Arial,sans-serif;max-width:900px;margin:24px auto'><div role='img' "
@@ -80,11 +93,34 @@ def html(picture: Picture, title: str, entry: jobs.Entry) -> bytes:
     ).encode()
 
 
+def signed(picture: Picture, palette: Palette, entry: jobs.Entry) -> Picture:
+    """The picture with its origin at its foot, which the page hides and the camera saves; it is signed once."""
+    if picture.figure.layout.title.text is None:
+        figures.sign(picture.figure, [f"{source(entry)}.", LICENCE], palette)
+    return picture
+
+
+def camera() -> None:
+    """In the sidebar: what the camera of every picture saves. (A picture's own buttons cannot ask.)"""
+    state.sync([option("format", list(FORMATS), "svg", "format of pictures")])
+    with st.sidebar:
+        st.segmented_control(
+            "The camera saves", list(FORMATS), key="format", format_func=FORMATS.__getitem__, required=True,
+            on_change=state.changed, args=("format",),
+            help="The camera at a picture's corner saves it as it is seen: SVG stays sharp at any size, PNG goes anywhere.",
+        )  # fmt: skip
+
+
 def origin(entry: jobs.Entry) -> str:
-    """Run, the library's version (this one's, where the run does not tell its own), date, licence of the data."""
+    """Run, date, the library's version, licence of the data."""
+    return f"{source(entry)}. {LICENCE}"
+
+
+def source(entry: jobs.Entry) -> str:
+    """Run, date, and the library's version (this one's, where the run does not tell its own)."""
     library = entry.status.get("version") or state.library()
     made = time.strftime("%Y-%m-%d", time.localtime(entry.status.get("started") or time.time()))
-    return f"Run {entry.name} of {made}, retrofit-workbench {library}. {LICENCE}"
+    return f"Run {entry.name} of {made}, retrofit-workbench {library}"
 
 
 def why(sentences: Sequence[str] | str, icon: str = ":material/info:") -> None:

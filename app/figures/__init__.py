@@ -23,7 +23,7 @@ from .clusters import (
 from .fits import loss_curve, loss_plane, residual_bars
 from .levels import biggest_drop, errors_scatter, knowledge_strip, worst_level
 from .palette import CONFIG, DARK, GLYPHS, LIGHT, SHAPES, TEXT, Palette
-from .picture import LETTERS, Picture, letter, listing, number, percent
+from .picture import LETTERS, Picture, enlarged, letter, listing, number, percent, sign
 from .single import activity_histogram, explained, fit_scatter, kept_histogram, members_words, score_histogram
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "clusters",
     "densest_cluster",
     "destinations",
+    "enlarged",
     "errors_scatter",
     "explained",
     "fit_scatter",
@@ -71,6 +72,7 @@ __all__ = [
     "percent",
     "residual_bars",
     "score_histogram",
+    "sign",
     "title",
     "worst_level",
 ]

@@ -369,7 +369,7 @@ def cluster_key(parents: Sequence[str], neurons: int, palette: Palette) -> str:
     words = "".join(
         f"<span style='white-space:normal;margin-right:18px;display:inline-block'>{item}</span>" for item in items
     )
-    return f"<div style='font-size:14px;line-height:1.8;color:{palette.muted}'>{words}</div>"
+    return f"<div style='font-size:.875rem;line-height:1.8;color:{palette.muted}'>{words}</div>"
 
 
 def _frame(points: np.ndarray, whole: bool = False) -> tuple[np.ndarray, float]:

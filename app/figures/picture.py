@@ -20,6 +20,43 @@ class Picture:
     caption: str = ""
 
 
+SIGNATURE = 28  # px: two lines below the axes
+LECTURE = 18 / TEXT  # how much larger lettering is on a projector
+
+
+def sign(figure: go.Figure, lines: Sequence[str], palette: Palette) -> None:
+    """Note at a figure's foot where it comes from, in lines that fit below one 300 px wide; its size grows by them."""
+    layout = figure.layout
+    figure.update_layout(
+        title={"text": "<br>".join(lines), "font": {"size": 10, "color": palette.muted}, "automargin": False,
+               "x": 0, "xref": "container", "xanchor": "left", "y": 0, "yref": "container", "yanchor": "bottom",
+               "pad": {"l": 4, "b": 3}},
+        height=layout.height + SIGNATURE, margin_b=layout.margin.b + SIGNATURE,
+    )  # fmt: skip
+
+
+def enlarged(picture: Picture, height: int) -> Picture:
+    """The same picture for a projector: lettering and the room for it grow, in a figure of a given height."""
+    whole = picture.figure.to_plotly_json()
+    _grow(whole)
+    margins = {side: round(room * LECTURE) for side, room in whole["layout"].get("margin", {}).items()}
+    whole["layout"].update(height=height, margin=margins)
+    return Picture(go.Figure(whole, _validate=False), picture.alt, picture.caption)
+
+
+def _grow(part: Any) -> None:
+    """All lettering in a part of a figure."""
+    if isinstance(part, dict):
+        for name, inner in part.items():
+            if name.endswith("font") and isinstance(inner, dict) and isinstance(inner.get("size"), int | float):
+                inner["size"] = round(inner["size"] * LECTURE, 1)
+            elif name != "template":
+                _grow(inner)
+    elif isinstance(part, list | tuple) and part and isinstance(part[0], dict):
+        for inner in part:
+            _grow(inner)
+
+
 def number(value: float, digits: int = 1) -> str:
     """A number with a true minus sign."""
     return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
@@ -44,8 +81,9 @@ def layout(palette: Palette, height: int) -> dict[str, Any]:
     # A figure's data never change under the same revision. Said so, a browser draws it once: Streamlit hands every new
     # figure to Plotly twice, and Plotly takes other lists for other data. (Arrays of numpy it takes for such anyway.)
     return {
-        "template": "none", "height": height, "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": FONT, "size": TEXT, "color": palette.ink}, "dragmode": False, "datarevision": 1, "hovermode": "closest",
+        "template": "none", "height": height, "paper_bgcolor": palette.paper, "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": FONT, "size": TEXT, "color": palette.ink}, "dragmode": False,
+        "datarevision": 1, "hovermode": "closest",
         "hoverlabel": {"bgcolor": palette.paper, "font": {"color": palette.ink, "size": TEXT}, "bordercolor": palette.muted},
     }  # fmt: skip
 

@@ -13,7 +13,7 @@ from .view import View
 
 def targets(view: View) -> None:
     """What each group's fused neuron is asked to do, and what the parents keep by that."""
-    st.markdown(
+    view.say(
         "Each group's target is the importance-weighted mean of what its members answer: that is what the fused neuron should "
         "answer to the same samples. A parent's neuron keeps what this one answer tells about its own, R² = 1 being everything."
     )
@@ -29,22 +29,25 @@ def targets(view: View) -> None:
 
 def detail(view: View) -> None:
     """One fused neuron: its members, and its output against its target."""
-    own = level_data.seen(view.entry, view.index)
+    own, neuron = level_data.seen(view.entry, view.index), int(st.session_state.neuron)
     ranked = np.argsort(-own.counts, kind="stable").tolist()
+    rows_table = pd.DataFrame({"target": view.own.targets[:, neuron], "output": view.own.outputs[:, neuron]})
+    heading = "**Does it reach its target?**"
+    if view.lecture:
+        view.chart("fit", f"{heading} Fused neuron {neuron}", lambda: rows_table, neuron=neuron)
+        return
     st.selectbox(
         "One fused neuron in detail", [str(neuron) for neuron in ranked], key="neuron", on_change=state.changed, args=("neuron",),
         format_func=lambda neuron: f"{neuron} · {own.counts[int(neuron)]} member{'' if own.counts[int(neuron)] == 1 else 's'}",
         help="Each cluster of the run becomes one neuron of the fused network. The largest come first.",
     )  # fmt: skip
-    neuron = int(st.session_state.neuron)
     rows = np.flatnonzero(own.labels == neuron)
     known = level_data.names(own)
     named = ", ".join(known[row] for row in rows[: level_data.MEMBERS]) + (
         "…" if len(rows) > level_data.MEMBERS else ""
     )
     st.markdown(f"{figures.members_words(own, neuron)} {named}")
-    rows_table = pd.DataFrame({"target": view.own.targets[:, neuron], "output": view.own.outputs[:, neuron]})
-    view.chart("fit", "**Does it reach its target?**", lambda: rows_table, neuron=neuron)
+    view.chart("fit", heading, lambda: rows_table, neuron=neuron)
 
 
 def fit(view: View) -> None:
@@ -60,7 +63,7 @@ def fit(view: View) -> None:
         if report.form == "gradient"
         else "are solved for in closed form, so that its outputs reach the targets as well as they can"
     )
-    st.markdown(
+    view.say(
         f"The weights of the fused level {how}, from the fused outputs of the level below. What is missing then is the "
         f"approximation error: {share} of the neurons' energy here."
     )
@@ -69,8 +72,9 @@ def fit(view: View) -> None:
         if report.curve:
             view.chart("curve", "**How did the fit go?**", lambda: pd.DataFrame(report.curve),
                        log=bool(st.session_state.setdefault("log", True)))  # fmt: skip
-            st.toggle("Logarithmic loss", key="log", persist_state="session",
-                      help="Equal steps are equal factors: small losses can be told apart.")  # fmt: skip
+            if not view.lecture:
+                st.toggle("Logarithmic loss", key="log", persist_state="session",
+                          help="Equal steps are equal factors: small losses can be told apart.")  # fmt: skip
         else:
             view.chart(
                 "residual",
@@ -79,7 +83,7 @@ def fit(view: View) -> None:
             )
     with right:
         plane(view)
-    if view.own is not None:
+    if view.own is not None and not view.lecture:
         with right if report.curve else left:  # the shorter one
             detail(view)
 
@@ -102,5 +106,5 @@ def plane(view: View) -> None:
         show.why(f"No picture: {view.own.plane.get('why', 'it was not computed for this level.')}")
     else:
         view.chart("plane", heading, lambda: pd.DataFrame(view.own.plane["marks"]))
-        st.caption("★ the fitted weights, ● ◆ each parent's own weights mapped onto the fused inputs. "
-                   "Dark is low loss; the scale is logarithmic, and exact on this plane.")  # fmt: skip
+        view.note("★ the fitted weights, ● ◆ each parent's own weights mapped onto the fused inputs. "
+                  "Dark is low loss; the scale is logarithmic, and exact on this plane.")  # fmt: skip

@@ -14,7 +14,7 @@ from .view import View
 def activations(view: View) -> None:
     """How the neurons respond, before anything is done with them."""
     report = view.report
-    st.markdown(
+    view.say(
         f"The networks see the same samples, and each neuron answers with {report.rows:,} numbers. Neurons "
         "that lie close together here answer alike, whichever network they come from: those are the ones worth merging."
     )
@@ -27,7 +27,7 @@ def activations(view: View) -> None:
 
 def importance(view: View) -> None:
     """How much each neuron counts."""
-    st.markdown(
+    view.say(
         "Importance says how much of a network's decisions passes through a neuron. It weighs the neuron when groups are formed "
         "and when errors are added up, so a neuron that nobody listens to may be lost."
     )

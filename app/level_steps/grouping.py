@@ -19,7 +19,7 @@ def grouping(view: View) -> None:
     """The pictures, what is chosen in them, and a closer look at one thing."""
     report = view.report
     share = percent(100 * report.grouping_error / (report.energy or 1))
-    st.markdown(
+    view.say(
         f"The {sum(report.widths)} neurons are put into {report.width} groups that respond alike; each group becomes one "
         f"neuron of the fused network. What its members do not share is the grouping error: {share} of their energy here."
     )
@@ -33,12 +33,14 @@ def grouping(view: View) -> None:
     squares(view)
     st.html(figures.cluster_key(view.parents, sum(report.widths), view.palette))
     hidden = percent(max(0.0, 100 * (1 - float(report.explained[:2].sum()))))
-    st.caption(
+    view.note(
         f"The plane hides {hidden} of the variance, so neurons of one cluster may look far apart, and neurons that look close "
         "may differ.",
         help="Every picture of this level has the same axes: the first two principal components of the neurons' outputs on "
         "the fusion samples, computed for this level alone.",
     )
+    if view.lecture:
+        return
     controls(view)
     panels.show_picked(view)
     panels.panel(view)
@@ -91,7 +93,7 @@ def squares(view: View) -> None:
             heading += f" · ARI {figures.number(index, 2)}"
         words = f"densest {int(found.counts.max())} · alone {int((found.counts == 1).sum())}"
         words += " · as in this run" if score == view.entry.config["importance"] and seed == 0 else ""
-        if place:
+        if place and not view.lecture:
             words += f"  \ndensest {figures.flow(reference, found)}"
         with column:
             square(view, place, score, seed, found, heading, words, SQUARE if len(shown) > 2 else LARGE)

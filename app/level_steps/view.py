@@ -8,6 +8,8 @@ import streamlit as st
 from retrofit_app import jobs, level_data, show
 from retrofit_app.figures import Neurons, Palette, Picture, letter, title
 
+LARGE = 292  # px, the height of a picture in a lecture
+
 
 @dataclass(frozen=True)
 class View:
@@ -23,6 +25,18 @@ class View:
     scores: list[str]
     without: dict[str, str]
     """Scores that could not be computed, with the reason"""
+    lecture: bool = False
+    """On a projector: only the pictures of the step"""
+
+    def say(self, text: str) -> None:
+        """What a step is about; in a lecture somebody says it."""
+        if not self.lecture:
+            st.markdown(text)
+
+    def note(self, text: str, **options: Any) -> None:
+        """Small print, which no projector shows."""
+        if not self.lecture:
+            st.caption(text, **options)
 
     @property
     def parents(self) -> list[str]:
@@ -34,11 +48,15 @@ class View:
     ) -> None:
         """One of level_data's pictures."""
         selection = {name: options.pop(name) for name in ("on_select", "selection_mode") if name in options}
+        if self.lecture:
+            options["large"] = LARGE
 
         def draw(colours: Palette) -> Picture:
             return level_data.picture(self.entry, kind or key, colours, self.index, **options)
 
-        show.chart(key, draw, self.palette, table, self.entry, heading=heading, below=below, **selection)
+        show.chart(
+            key, draw, self.palette, table, self.entry, heading=heading, below=below, bare=self.lecture, **selection
+        )
 
     def grouping(self, score: str | None = None, seed: int | None = None) -> Neurons:
         """The neurons as a score's grouping sees them; by default as the chosen one does."""
@@ -58,4 +76,4 @@ class View:
         """Scores that could not be computed, with the reason."""
         for score, reason in self.without.items():
             if score != "accuracy":
-                st.caption(f"{title(score)} is missing: {reason}")
+                self.note(f"{title(score)} is missing: {reason}")

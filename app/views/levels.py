@@ -13,6 +13,14 @@ from retrofit_app.level_steps.panels import PANELS, pairs
 STEPS = ("activations", "importance", "grouping", "targets", "fit")
 MOVES = ("first", "previous", "next", "last")
 KEYS = {"first": "Home", "previous": "K", "next": "J", "last": "End"}
+STRIP = 204  # px, the height of the strip in a lecture, and 720 less all that is above the pictures is theirs
+#: On a projector nothing is smaller than 16 px, and only what is looked at is shown.
+LECTURE = """<style>
+html{font-size:18px} [data-testid=stSidebar],.stAppHeader{display:none!important}
+.st-key-heading{position:absolute;left:-9999px} .stMainBlockContainer{max-width:none;padding:.5rem 1.2rem 0}
+.stMain .stVerticalBlock{gap:.4rem} .stMain .stHorizontalBlock{gap:.5rem}
+.stMain :is(button *,code,input,.stHtml div,.stHtml span,[data-testid=stCaptionContainer] p){font-size:16px!important}
+</style>"""
 ICONS = {
     "first": ":material/first_page:",
     "previous": ":material/chevron_left:",
@@ -44,8 +52,15 @@ def body(entry: jobs.Entry, palette: Palette) -> None:
     known = level_data.overview(entry)
     names = list(known.table["level"])
     default = names[default_level(known)]
-    state.sync([option("level", names, default, "level of this run"), option("step", STEPS, "grouping", "step")])
+    state.sync([option("level", names, default, "level of this run"), option("step", STEPS, "grouping", "step"),
+                option("lecture", ["", "1"], "", "lecture mode (1)")])  # fmt: skip
     index = names.index(st.session_state.level)
+    if st.session_state.lecture:
+        st.html(LECTURE)
+        stepper(known, names, index, lecture=True)
+        strip(entry, known, palette, index, names, lecture=True)
+        level(entry, palette, index, lecture=True)
+        return
     strip(entry, known, palette, index, names)
     stepper(known, names, index)
     level(entry, palette, index)
@@ -77,9 +92,12 @@ def empty(entry: jobs.Entry) -> None:
 # --- all levels -----------------------------------------------------------------------------------
 
 
-def strip(entry: jobs.Entry, known: Overview, palette: Palette, index: int, names: Sequence[str]) -> None:
+def strip(
+    entry: jobs.Entry, known: Overview, palette: Palette, index: int, names: Sequence[str], lecture: bool = False
+) -> None:
     """Errors and accuracy of all levels; a click on a level goes there."""
-    heading = f"**{level_data.picture(entry, 'strip', palette, index).caption}**"
+    heading = "" if lecture else f"**{level_data.picture(entry, 'strip', palette, index).caption}**"
+    large = {"large": STRIP} if lecture else {}
     if entry.state != "done":
         total = entry.status.get("levels") or "?"
         st.caption(f"Not finished: the first {len(names)} of {total} levels are ready and shown.")
@@ -90,8 +108,8 @@ def strip(entry: jobs.Entry, known: Overview, palette: Palette, index: int, name
             # Bars, line and the marks over them all stand at "3" or "3 · name".
             state.change(level=names[int(str(points[0]["x"]).split()[0]) - 1])
 
-    show.chart("strip", lambda colours: level_data.picture(entry, "strip", colours, index), palette,
-               lambda: overview_table(known), entry, heading=heading, below="", on_select=go,
+    show.chart("strip", lambda colours: level_data.picture(entry, "strip", colours, index, **large), palette,
+               lambda: overview_table(known), entry, heading=heading, below="", bare=lecture, on_select=go,
                selection_mode="points")  # fmt: skip
 
 
@@ -107,14 +125,19 @@ def overview_table(known: Overview) -> Any:
 
 
 def shortcuts() -> None:
-    """The switch for keys, in the sidebar: a fragment cannot write there."""
+    """The switch for keys, and the way into a lecture, in the sidebar: a fragment cannot write there."""
     st.session_state.setdefault("shortcuts", True)
     with st.sidebar:
+        if not st.query_params.get("lecture"):  # there the button to leave it has the key
+            st.button("Lecture mode", key="enter-lecture", icon=":material/present_to_all:", width="stretch",
+                      shortcut="L" if st.session_state.shortcuts else None, on_click=state.change, kwargs={"lecture": "1"},
+                      help="For a projector: larger type, only the strip, the stepper and the pictures of one step. "
+                      "The address says so, too: such a link opens exactly there.")  # fmt: skip
         st.toggle("Keyboard shortcuts", key="shortcuts", persist_state="session",
                   help="J and K: next and previous level. Home and End: first and last. Switch off if in your way.")  # fmt: skip
 
 
-def stepper(known: Overview, names: Sequence[str], index: int) -> None:
+def stepper(known: Overview, names: Sequence[str], index: int, lecture: bool = False) -> None:
     """Buttons, a list of levels, and what this level is."""
     targets = {
         "first": 0,
@@ -134,24 +157,31 @@ def stepper(known: Overview, names: Sequence[str], index: int) -> None:
         }
         state.change(level=names[steps[to]])
 
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall", key="stepper"):
-        for to in MOVES:
+    with st.container(
+        horizontal=True, vertical_alignment="center" if lecture else "bottom", gap="xsmall", key="stepper"
+    ):
+        for to in MOVES[1:3] if lecture else MOVES:
             st.button(
                 to.capitalize(), icon=ICONS[to], key=f"go-{to}", on_click=move, args=(to,), disabled=targets[to] == index,
                 shortcut=KEYS[to] if st.session_state.shortcuts else None,
                 help=f"Go to the {to} level" + (f" (key {KEYS[to]})." if st.session_state.shortcuts else "."),
             )  # fmt: skip
         st.selectbox(
-            "Level", names, key="level", on_change=state.changed, args=("level",), width=170,
+            "Level", names, key="level", on_change=state.changed, args=("level",), width=170 if not lecture else 210,
+            label_visibility="collapsed" if lecture else "visible",
             format_func=lambda name: f"{names.index(name) + 1} of {len(names)} · {name}",
             help="From the input up. Each level is one layer with the functions without weights before it.",
         )  # fmt: skip
         st.segmented_control(
             "Step", STEPS, key="step", on_change=state.changed, args=("step",), required=True,
             format_func=lambda name: f"{STEPS.index(name) + 1} {name}",
+            label_visibility="collapsed" if lecture else "visible",
             help="What happens inside a level, in order: neurons respond, get an importance, are grouped, each group gets a "
             "target, and the fused neuron is fitted to it.",
         )  # fmt: skip
+        if lecture:
+            st.button("Leave", key="leave-lecture", icon=":material/close:", on_click=state.change, kwargs={"lecture": ""},
+                      shortcut="L" if st.session_state.shortcuts else None, help="Back to the whole page.")  # fmt: skip
     row = known.table.iloc[index]
     facts = [
         f"{row['kind']}, {row['widths'].replace(' ', chr(160))} → **{row['fused']}** neurons",
@@ -167,7 +197,7 @@ def stepper(known: Overview, names: Sequence[str], index: int) -> None:
 # --- one level ------------------------------------------------------------------------------------
 
 
-def level(entry: jobs.Entry, palette: Palette, index: int) -> None:
+def level(entry: jobs.Entry, palette: Palette, index: int, lecture: bool = False) -> None:
     """The chosen step. Everything from here on needs the whole record, and torch to read it."""
     try:
         run, whole = state.record(entry), level_data.analysis(entry)
@@ -181,7 +211,9 @@ def level(entry: jobs.Entry, palette: Palette, index: int) -> None:
     fused = [str(neuron) for neuron in range(report.width)]
     first = run.config.importance if run.config.importance in scores else scores[0]
     densest = level_data.seen(entry, index).densest
-    view = level_steps.View(entry, palette, index, report, own, scores, whole.missing if whole is not None else {})
+    view = level_steps.View(
+        entry, palette, index, report, own, scores, whole.missing if whole is not None else {}, lecture
+    )
     state.sync([
         option("score", scores, first, "importance score of this run"),
         option("seed", seeds, "0", "seed of the grouping"),
@@ -193,7 +225,7 @@ def level(entry: jobs.Entry, palette: Palette, index: int) -> None:
     clusters = [str(cluster) for cluster, count in enumerate(view.grouping().counts.tolist()) if count]
     largest = view.grouping().densest
     state.sync([option("cluster", clusters, clusters[0] if largest is None else str(largest), "cluster of this level")])
-    if own is None:
+    if own is None and not lecture:
         analysing.panel(entry)
     getattr(level_steps, st.session_state.step)(view)
 
