@@ -211,12 +211,12 @@ def test_the_softer_the_further_from_itself(name, mode):
         gaps.append(
             sum((a - b).square().sum().item() for a, b in zip(soft.parameters(), model.parameters(), strict=True))
         )
-    assert 1e3 * gaps[0] < gaps[1] < gaps[2]
+    assert gaps[0] < 1e-3 * gaps[1] and 0 < gaps[1] < gaps[2]
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_sinkhorn_tends_to_the_exact_fusion(mode):
-    first, x = vit(), normal(20, *VGG_SHAPE)
+    first, x = vit(depth=1), normal(20, *VGG_SHAPE)
     parents = [first, changed(first, 2, size=0.1)]
     exact = tensors(transformer_otfusion(parents, x, mode=mode, solver="exact").model)
     gaps = []
@@ -231,7 +231,7 @@ def test_sinkhorn_tends_to_the_exact_fusion(mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_several_parents_are_the_mean_of_pairs_with_the_anchor(mode):
-    first, x = vit(), normal(20, *VGG_SHAPE)
+    first, x = vit(depth=1), normal(20, *VGG_SHAPE)
     others = [changed(first, seed) for seed in (2, 3)]
     together = transformer_otfusion([first, *others], x, mode=mode)
     pairs = [tensors(transformer_otfusion([first, other], x, mode=mode).model) for other in others]
@@ -303,7 +303,7 @@ def test_scores_are_the_marginals(monkeypatch):
 @pytest.mark.parametrize("mode", MODES)
 def test_importance_in_practice(mode):
     """A shuffled copy has the shuffled scores, so it is found again; constant scores are uniform ones."""
-    model, x, y = vit(), normal(12, *VGG_SHAPE), labels(12, 4)
+    model, x, y = vit(depth=1), normal(12, *VGG_SHAPE), labels(12, 4)
     twin = shuffled(model, x, torch.Generator().manual_seed(3))
     options = {"importance": "conductance", "importance_data": "fusion", "mode": mode}
     fused = transformer_otfusion([model, twin], (x, y), solver="exact", **options).model
