@@ -41,8 +41,8 @@ bundle: $(VENV)/installed  ## Make the run that the first page shows again (abou
 notebooks: $(VENV)/installed  ## Execute the notebooks again
 	$(BIN)/jupytext --to ipynb --execute notebooks/*.py
 
-benchmark: $(VENV)/installed  ## Measure everything again (about two hours on two cores; needs the checkpoints)
-	$(BIN)/python benchmarks/accuracy.py && $(BIN)/python benchmarks/speed.py
+benchmark: $(VENV)/installed  ## Measure everything again (about three hours on two cores; needs the checkpoints)
+	$(BIN)/python benchmarks/accuracy.py && $(BIN)/python benchmarks/speed.py && $(BIN)/python benchmarks/methods.py
 
 clean:  ## Remove the environment
 	rm -rf $(VENV)

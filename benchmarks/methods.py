@@ -1,4 +1,4 @@
-"""Every method on the VGG pair in one process: seconds, accuracy on all test images, variance that the neurons keep.
+"""Every method on the VGG pair in one process: seconds, accuracy, variance that the neurons keep.
 
     python benchmarks/methods.py                 everything (about an hour on two cores)
     python benchmarks/methods.py --part repair   one part; the record keeps the others as they were measured before
@@ -22,7 +22,8 @@ from pairs import PAIRS, config
 from retrofit_core import METHODS, ensemble, evaluate, importance_scores, partition
 from retrofit_core import device as devices
 from retrofit_core.baselines.repair import statistics as layer_statistics
-from retrofit_core.data import load
+from retrofit_core.data import Images, load
+from retrofit_core.data.sampling import balanced
 from retrofit_core.methods import settings_of, suited
 from retrofit_core.options import options_of
 from retrofit_core.runs import read_inputs
@@ -42,27 +43,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=PARTS, action="append", help="default: all")
     parser.add_argument("--method", choices=METHODS, action="append", help="default: all")
+    parser.add_argument("--images", type=int, help="test images, balanced over the classes (default: all)")
     parser.add_argument("--device", default=None, help="device of the fusions (default: CUDA if present)")
     arguments = parser.parse_args()
-    base = config(shared_folder(), PAIR, importance="conductance")
+    base = config(shared_folder(), PAIR, method="Ensemble-Shares", importance="conductance")
     inputs, test, place = read_inputs(base), load(base.data, "test"), devices.pick(arguments.device)
+    rows = balanced(test.labels, arguments.images or len(test))
     name = "methods" if place.type == "cpu" else f"methods-{place.type}"
-    content = {"device": str(place), "pair": PAIR, "samples": len(inputs.fusion[0]), "test images": len(test),
-               "paper": PAPER, **read(name)}  # fmt: skip
+    content = {"device": str(place), "pair": PAIR, "samples": len(inputs.fusion[0]), "test images": len(rows),
+               "paper": PAPER}  # fmt: skip
+    before = read(name)
+    if before.get("test images") == len(rows):  # figures on other images cannot stand beside these
+        content |= {key: value for key, value in before.items() if key in ("reference", *PARTS)}
     if "reference" not in content:
         content["reference"] = {
-            f"parent {k}": evaluate(model, test)["accuracy"] for k, model in enumerate(inputs.models)
+            f"parent {k}": evaluate(model, test, rows=rows)["accuracy"] for k, model in enumerate(inputs.models)
         }
-        content["reference"]["ensemble"] = evaluate(ensemble(inputs.models), test)["accuracy"]
+        content["reference"]["ensemble"] = evaluate(ensemble(inputs.models), test, rows=rows)["accuracy"]
     METHODS["OTFusion"](inputs.models, inputs.fusion, device=place)  # warm-up
     for part in arguments.part or PARTS:
-        rows = {row["method"]: row for row in content.get(part, {}).get("rows", [])}
+        found = {row["method"]: row for row in content.get(part, {}).get("rows", [])}
         facts: dict[str, Any] = {"load before": os.getloadavg()[0]}
         for method, given in PARTS[part](inputs, facts):
             if method in (arguments.method or METHODS):
-                rows[method] = measured(method, given, inputs, test, place)
-                print(part, rows[method], flush=True)
-                content[part] = {**facts, "rows": list(rows.values())}
+                found[method] = measured(method, given, inputs, (test, rows), place)
+                print(part, found[method], flush=True)
+                content[part] = {**facts, "rows": [found[one] for one in METHODS if one in found]}
                 write(name, content)
 
 
@@ -106,7 +112,9 @@ def handed(scores: list[list[torch.Tensor]]) -> Callable[..., Any]:
     return lambda levels, x, y: next(turns)
 
 
-def measured(name: str, given: dict[str, Any], inputs: Inputs, test: Any, place: torch.device) -> dict[str, Any]:
+def measured(
+    name: str, given: dict[str, Any], inputs: Inputs, test: tuple[Images, torch.Tensor], place: torch.device
+) -> dict[str, Any]:
     """One row: wall and processor seconds (medians), accuracy, variance of every layer against the parents' mean."""
     facts = {"class_shares": inputs.shares, "sample_counts": inputs.counts, "device": place,
              "importance_data": inputs.importance, **given}  # fmt: skip
@@ -121,7 +129,7 @@ def measured(name: str, given: dict[str, Any], inputs: Inputs, test: Any, place:
         times.append((time.perf_counter() - start[0], time.process_time() - start[1]))
     wall, processor = (statistics.median(several) for several in zip(*times, strict=True))
     return {"method": name, "repeats": len(times), "seconds": wall, "processor seconds": processor,
-            "accuracy": evaluate(model, test)["accuracy"], "variance": kept_variance(model, inputs)}  # fmt: skip
+            "accuracy": evaluate(model, test[0], rows=test[1])["accuracy"], "variance": kept_variance(model, inputs)}  # fmt: skip
 
 
 def kept_variance(model: torch.nn.Module, inputs: Inputs) -> dict[str, float]:

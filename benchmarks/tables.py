@@ -88,7 +88,8 @@ def methods(found: dict[str, Any]) -> str:
     machine, paper = found["machine"], found["paper"]
     parts = [{row["method"]: row for row in found[part]["rows"]} for part in ("uniform", "conductance", "repair")]
     reference = ", ".join(f"{name} {value:.2f}" for name, value in found["reference"].items())
-    lines = [f"**Every method**, {found['pair']}, {found['samples']} samples, one fusion seed ({reference}; "
+    lines = [f"**Every method**, {found['pair']}, {found['samples']} samples, one fusion seed, {found['test images']:,} test "
+             f"images ({reference}; "
              f"{machine['processor']}, {machine['threads']} threads; paper: {paper['machine']})", "",
              "| method | uniform | conductance | with REPAIR | least variance kept: uniform | conductance | seconds | of a "
              "processor | paper, seconds |", "| --- |" + " --- |" * 8]  # fmt: skip
