@@ -2,7 +2,8 @@
 
 RUN is the folder of a finished record with an analysis. The workbench is served from the folder that holds it, every
 level is visited twice by the Next button, and the time runs from the click until all pictures of the new level are drawn:
-first visits, for which the server draws, and second ones.
+first visits, for which the server draws, and second ones. Beside the time stands what the page's own thread computed for it,
+which other work on the machine does not change. Then 50 more switches: how much server and page grow by them.
 """
 
 import importlib.util
@@ -10,6 +11,7 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from machine import facts
@@ -28,16 +30,58 @@ DRAWN = """name => {
 }"""
 
 
-def switches(page: Page, names: list[str]) -> dict[str, float]:
-    """Seconds from the click on Next until a level is shown, from the first level to the last."""
+SWITCHES = 50
+
+
+def switches(page: Page, names: list[str], metrics: Callable[[], dict[str, float]]) -> dict[str, tuple[float, float]]:
+    """Seconds from the click on Next until a level is shown, and those its thread computed; first level to last."""
     found = {}
     for name in names[1:]:
-        begun = time.perf_counter()
-        page.get_by_role("button", name="Next").click()
-        page.wait_for_function(DRAWN, arg=name, polling="raf", timeout=30_000)
-        found[name] = time.perf_counter() - begun
+        begun, computed = time.perf_counter(), metrics()["TaskDuration"]
+        step(page, "Next", name)
+        seconds = time.perf_counter() - begun
         page.wait_for_timeout(1500)
+        found[name] = seconds, metrics()["TaskDuration"] - computed
     return found
+
+
+def step(page: Page, button: str, name: str) -> None:
+    """Click, and wait for the level."""
+    page.get_by_role("button", name=button).click()
+    page.wait_for_function(DRAWN, arg=name, polling="raf", timeout=30_000)
+
+
+def growth(page: Page, names: list[str], measure: Callable[[], tuple[float, float]]) -> None:
+    """Print how many MB the server's memory and the page's heap grow by in 50 switches between two levels."""
+    last = names[-2:]
+    before = measure()
+    for index in range(SWITCHES):
+        step(page, "Previous" if index % 2 == 0 else "Next", last[index % 2])
+    page.wait_for_timeout(1500)
+    after = measure()
+    print(
+        f"{SWITCHES} switches: server {before[0]:.0f} -> {after[0]:.0f} MB, page's heap {before[1]:.0f} -> {after[1]:.0f} MB"
+    )
+
+
+def resident(port: str) -> float:
+    """MB of memory of the server that listens on this port (Linux): the largest process that was started with it."""
+    sizes = [0]
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if port in (place / "cmdline").read_text().split("\0"):
+                sizes += [
+                    int(line.split()[1])
+                    for line in (place / "status").read_text().splitlines()
+                    if line.startswith("VmRSS")
+                ]
+        except OSError:  # it has ended meanwhile
+            continue
+    return max(sizes) / 1e3
+
+
+def told(seconds: float, computed: float) -> str:
+    return f"{seconds:.2f} s (page's thread {computed:.2f} s)"
 
 
 def main() -> None:
@@ -57,16 +101,26 @@ def main() -> None:
         print(json.dumps(facts()))
         print(f"cold: strip {strip:.1f} s, first level {time.perf_counter() - begun:.1f} s")
         page.wait_for_timeout(3000)
-        first = switches(page, names)
+        inspector = page.context.new_cdp_session(page)
+        inspector.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+        def metrics() -> dict[str, float]:
+            return {row["name"]: row["value"] for row in inspector.send("Performance.getMetrics")["metrics"]}
+
+        def measure() -> tuple[float, float]:
+            inspector.send("HeapProfiler.collectGarbage")
+            return resident(address.rpartition(":")[2]), metrics()["JSHeapUsedSize"] / 1e6
+
+        first = switches(page, names, metrics)
         page.get_by_role("button", name="First").click()
         page.wait_for_function(DRAWN, arg=names[0], timeout=60_000)
         page.wait_for_timeout(1500)
-        second = switches(page, names)
+        second = switches(page, names, metrics)
         for name in names[1:]:
-            print(f"{name:24} first {first[name]:.2f} s, again {second[name]:.2f} s")
-        print(
-            f"median: first {statistics.median(first.values()):.2f} s, again {statistics.median(second.values()):.2f} s"
-        )
+            print(f"{name:24} first {told(*first[name])}, again {told(*second[name])}")
+        for words, found in (("first", first), ("again", second)):
+            print(f"median {words}: {told(*map(statistics.median, zip(*found.values(), strict=True)))}")
+        growth(page, names, measure)
         browser.close()
 
 

@@ -53,6 +53,7 @@ def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette, *, log: bool =
         type="log" if log else "linear",
         rangemode="tozero",
         nticks=5,
+        **(_ticks([max(float(row[key]), 1e-12) for row in curve for key in ("loss", "validation")]) if log else {}),
         automargin=True,
         **axis(palette),
     )
@@ -62,6 +63,22 @@ def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette, *, log: bool =
     )
     scale = "logarithmic" if log else "linear"
     return Picture(figure, f"Lines of the fit's loss over epochs, {scale}. {finding}", finding)
+
+
+def _ticks(losses: Sequence[float]) -> dict[str, Any]:
+    """Where a logarithmic axis has numbers, all in one size: Plotly's own between powers of ten are too small to read."""
+    low, high = np.log10(min(losses)), np.log10(max(losses))
+    powers = range(int(np.floor(low)), int(np.ceil(high)) + 1)
+    for digits in ((1, 2, 3, 5), (1, 2, 5), (1, 3), (1,)):
+        values = [
+            digit * 10.0**power
+            for power in powers
+            for digit in digits
+            if low - 0.1 <= np.log10(digit) + power <= high + 0.1
+        ]
+        if len(values) <= 6:
+            break
+    return {"tickvals": values, "ticktext": [f"{value:g}" for value in values]}
 
 
 def residual_bars(level: Any, palette: Palette) -> Picture:

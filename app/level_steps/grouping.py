@@ -110,7 +110,7 @@ def square(
 
     def pick() -> None:
         points = st.session_state[key]["selection"]["points"]
-        rows = sorted({int(point["customdata"]["0"]) for point in points if "customdata" in point})
+        rows = sorted({int(point["customdata"][0]) for point in points if "customdata" in point})
         if rows:
             # One neuron in the look at a cluster: its cluster is meant, too.
             own = {"cluster": str(int(view.grouping().labels[rows[0]]))} if len(rows) == 1 and following else {}

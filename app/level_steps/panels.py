@@ -79,7 +79,7 @@ def agreement(view: View) -> None:
 
     def side_by_side() -> None:
         points = st.session_state.agreement["selection"]["points"]
-        cells = [point["customdata"]["0"] for point in points if "customdata" in point]
+        cells = [point["customdata"][0] for point in points if "customdata" in point]
         if cells and cells[0] in known:
             state.change(pair=cells[0])
 

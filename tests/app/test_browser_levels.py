@@ -1,5 +1,7 @@
 """The Levels page in a real Chromium: stepping, picking, links, Back, a phone. The run is a shipped one."""
 
+import re
+
 import pytest
 
 from .browsing import at_rest, does_not_scroll_sideways, shown, words_of_figures
@@ -114,6 +116,77 @@ def test_a_click_on_the_strip_goes_to_that_level(open_page):
     page.mouse.click(box["x"] + box["width"] * 0.875, box["y"] + box["height"] * 0.5)
     shown(page, LAST)
     assert f"level={LAST}" in page.url
+
+
+def test_a_click_on_an_index_shows_its_two_groupings(open_page):
+    page = open_page(f"{RUN}&level={FIRST}")
+    shown(page, FIRST)
+    matrix = page.locator("[aria-label^='Matrix of adjusted Rand']").first.locator(".nsewdrag").first
+    matrix.scroll_into_view_if_needed()
+    box = matrix.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 6)  # the first row, in the middle
+    page.wait_for_url("**pair=uniform-conductance**")
+    at_rest(page)
+    pictures = page.locator(PICTURES.format(FIRST))
+    page.wait_for_function("name => document.querySelectorAll(name).length === 2", arg=PICTURES.format(FIRST))
+    assert pictures.nth(0).bounding_box()["y"] == pictures.nth(1).bounding_box()["y"]  # side by side
+
+
+@pytest.mark.parametrize("step", list(SENTENCES))
+def test_a_lecture_fits_a_projector_and_is_left_by_a_key(open_page, step):
+    page = open_page(f"{RUN}&level={FIRST}&step={step}&lecture=1")
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.get_by_role("button", name="Leave").wait_for()
+    page.locator(".js-plotly-plot .main-svg").nth(1).wait_for()
+    at_rest(page)
+    assert page.evaluate(
+        "(main => main.scrollHeight <= main.clientHeight)(document.querySelector('[data-testid=stMain]'))"
+    )
+    assert smallest_text(page) >= 16
+    assert page.get_by_text(SENTENCES[step]).count() == 0 and not page.get_by_text("Keyboard shortcuts").is_visible()
+    page.keyboard.press("j")
+    page.wait_for_url("**level=features.2**")
+    page.keyboard.press("l")
+    page.get_by_text(SENTENCES[step]).wait_for()
+    assert "lecture" not in page.url and "level=features.2" in page.url
+    page.keyboard.press("l")
+    page.wait_for_url("**lecture=1**")
+
+
+def smallest_text(page) -> float:
+    """Pixels of the smallest lettering that is seen; a picture's foot, which only its file shows, is none."""
+    return page.evaluate(
+        """() => Math.min(...[...document.querySelectorAll('[data-testid=stMain] *')].filter(one => {
+            const box = one.getBoundingClientRect();
+            return [...one.childNodes].some(node => node.nodeType === 3 && node.textContent.trim())
+                && box.width > 0 && box.height > 0 && box.right > 0
+                && !one.closest('.gtitle, [data-testid=stMaterialIcon], style');
+        }).map(one => parseFloat(getComputedStyle(one).fontSize)))"""
+    )
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_what_the_camera_saves_says_where_it_comes_from(open_page, kind):
+    page = open_page(f"{RUN}&level={FIRST}")
+    shown(page, FIRST)
+    if kind == "png":
+        page.get_by_role("radio", name="PNG").click()
+        page.wait_for_url("**format=png**")
+        shown(page, FIRST)
+    figure = page.locator(PICTURES.format(FIRST)).first
+    figure.hover()
+    with page.expect_download() as download:
+        figure.locator(".modebar-btn").first.click()
+    saved = download.value.path().read_bytes()
+    assert download.value.suggested_filename == f"kf-gradient-clusters-uniform.{kind}"
+    if kind == "png":
+        assert saved.startswith(b"\x89PNG")
+        return
+    words = saved.decode()
+    for part in ("Run kf-gradient of 20", "retrofit-workbench", "licence holds"):
+        assert part in words
+    height = float(re.search(r'height="([\d.]+)"', words)[1])
+    assert height == figure.locator(".js-plotly-plot").or_(figure).first.bounding_box()["height"]
 
 
 def test_nonsense_is_named_and_the_menu_keeps_the_run(open_page):

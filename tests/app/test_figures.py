@@ -106,6 +106,15 @@ def test_a_cluster_picture_is_drawn_once_by_the_browser(points):
     assert "bdata" not in picture.figure.to_json() and picture.figure.layout.datarevision == 1
 
 
+def test_a_picture_grows_for_a_projector(shipped):
+    for picture in (figures.knowledge_strip(frame(shipped.levels), [], LIGHT), figures.clusters(shipped.levels[0], DARK),
+                    figures.residual_bars(shipped.levels[0], LIGHT)):  # fmt: skip
+        large = figures.enlarged(picture, 250)
+        sizes = [int(size) for size in re.findall(r'font":\{[^{}]*"size":(\d+)', large.figure.to_json())]
+        assert min(sizes) >= 16 and large.figure.layout.height == 250 and large.alt == picture.alt
+        assert picture.figure.layout.font.size == 14  # the picture itself stays as it was
+
+
 def test_outliers_stand_open_on_the_border_and_are_counted():
     points = np.random.default_rng(0).normal(size=(40, 2))
     points[0] = [500, 0]
@@ -153,6 +162,42 @@ def test_text_and_marks_have_contrast(palette):
     # Two light hues stand out on white by their outline.
     assert palette is DARK or contrast(palette.outline, palette.paper) >= 3
     assert palette is LIGHT or all(contrast(hue, palette.paper) >= 3 for hue in palette.hues)
+
+
+#: How colours look without one kind of cone: Machado, Oliveira and Fernandes (2009), table 1, severity 1.0, on linear RGB.
+CONES = {
+    "all": np.eye(3),
+    "protan": np.array([[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]),
+    "deutan": np.array([[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]),
+    "tritan": np.array([[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]),
+}  # fmt: skip
+
+
+def lab(colour: str, seen: np.ndarray) -> np.ndarray:
+    """CIE L*a*b* (D65) of "#rrggbb" as it is seen."""
+    rgb = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    linear = np.clip(seen @ np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4), 0, 1)
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ linear
+    t = xyz / np.array([0.95047, 1.0, 1.08883])
+    f = np.where(t > (6 / 29) ** 3, np.cbrt(t), t / (3 * (6 / 29) ** 2) + 4 / 29)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def apart(colours: list[str], seen: np.ndarray) -> float:
+    """The least difference (CIE 1976) between any two."""
+    points = [lab(colour, seen) for colour in colours]
+    return min(float(np.linalg.norm(a - b)) for i, a in enumerate(points) for b in points[:i])
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("cones", CONES)
+def test_hues_are_told_apart_by_the_colour_blind(palette, cones):
+    assert apart([*palette.hues, palette.ink], CONES[cones]) > 12  # 2.3 is just noticeable
+    assert apart([palette.grouping, palette.approximation], CONES[cones]) > 40
+
+
+def test_a_seventh_hue_would_be_lost_on_the_colour_blind():
+    assert apart([*LIGHT.hues, "#7B61C9"], CONES["deutan"]) < 8
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
@@ -322,6 +367,13 @@ def test_cells_of_the_matrix_can_be_picked():
     found = {(x, y): pair for x, y, (pair,) in zip(marks.x, marks.y, marks.customdata, strict=True)}
     assert found["Uniform", "DeepLIFT"] == found["DeepLIFT", "Uniform"] == "uniform-deeplift"
     assert found["Uniform", "Uniform"] == "uniform-uniform"
+
+
+@pytest.mark.parametrize("losses", [(0.3, 0.2, 0.15), (0.9, 0.004, 0.05), (20, 1e-7, 1e-3)])
+def test_a_logarithmic_axis_has_a_few_numbers_within_reach(losses):
+    curve = [{"epoch": epoch, "loss": loss, "validation": loss} for epoch, loss in enumerate(losses)]
+    ticks = figures.loss_curve(curve, LIGHT).figure.layout.yaxis.tickvals
+    assert 1 <= len(ticks) <= 10 and all(min(losses) / 1.3 <= tick <= max(losses) * 1.3 for tick in ticks)
 
 
 def test_a_curve_on_a_linear_axis():
