@@ -128,13 +128,20 @@ def shortcuts() -> None:
     """The switch for keys, and the way into a lecture, in the sidebar: a fragment cannot write there."""
     st.session_state.setdefault("shortcuts", True)
     with st.sidebar:
-        if not st.query_params.get("lecture"):  # there the button to leave it has the key
-            st.button("Lecture mode", key="enter-lecture", icon=":material/present_to_all:", width="stretch",
-                      shortcut="L" if st.session_state.shortcuts else None, on_click=state.change, kwargs={"lecture": "1"},
-                      help="For a projector: larger type, only the strip, the stepper and the pictures of one step. "
-                      "The address says so, too: such a link opens exactly there.")  # fmt: skip
+        # In a lecture the sidebar is hidden, and this button's key still works: it leads out again.
+        st.button(
+            "Lecture mode", key="enter-lecture", icon=":material/present_to_all:", width="stretch", on_click=toggle_lecture,
+            shortcut="L" if st.session_state.shortcuts else None,
+            help="For a projector: larger type, only the strip, the stepper and the pictures of one step. Key L leads in and "
+            "out. The address says so, too: such a link opens exactly there.",
+        )  # fmt: skip
         st.toggle("Keyboard shortcuts", key="shortcuts", persist_state="session",
                   help="J and K: next and previous level. Home and End: first and last. Switch off if in your way.")  # fmt: skip
+
+
+def toggle_lecture() -> None:
+    """Into the lecture mode, or out of it."""
+    state.change(lecture="" if st.session_state.lecture else "1")
 
 
 def stepper(known: Overview, names: Sequence[str], index: int, lecture: bool = False) -> None:
@@ -180,8 +187,9 @@ def stepper(known: Overview, names: Sequence[str], index: int, lecture: bool = F
             "target, and the fused neuron is fitted to it.",
         )  # fmt: skip
         if lecture:
-            st.button("Leave", key="leave-lecture", icon=":material/close:", on_click=state.change, kwargs={"lecture": ""},
-                      shortcut="L" if st.session_state.shortcuts else None, help="Back to the whole page.")  # fmt: skip
+            keys = " · L" if st.session_state.shortcuts else ""
+            st.button(f"Leave{keys}", key="leave-lecture", icon=":material/close:", on_click=toggle_lecture,
+                      help="Back to the whole page.")  # fmt: skip
     row = known.table.iloc[index]
     facts = [
         f"{row['kind']}, {row['widths'].replace(' ', chr(160))} → **{row['fused']}** neurons",

@@ -15,7 +15,7 @@ PICTURES = "[aria-label^='Scatter plot of the neurons of level {}']"
 SENTENCES = {
     "activations": "The networks see the same samples",
     "importance": "Importance says how much",
-    "grouping": "into 32 groups that respond alike",
+    "grouping": "groups that respond alike",
     "targets": "Each group's target is",
     "fit": "The weights of the fused level",
 }
@@ -146,11 +146,15 @@ def test_a_lecture_fits_a_projector_and_is_left_by_a_key(open_page, step):
     assert page.get_by_text(SENTENCES[step]).count() == 0 and not page.get_by_text("Keyboard shortcuts").is_visible()
     page.keyboard.press("j")
     page.wait_for_url("**level=features.2**")
+    at_rest(page)
     page.keyboard.press("l")
     page.get_by_text(SENTENCES[step]).wait_for()
+    at_rest(page)
     assert "lecture" not in page.url and "level=features.2" in page.url
     page.keyboard.press("l")
     page.wait_for_url("**lecture=1**")
+    page.get_by_role("button", name="Leave").click()
+    page.get_by_text(SENTENCES[step]).wait_for()
 
 
 def smallest_text(page) -> float:
