@@ -14,7 +14,7 @@ MANY = 16
 #: Up to so many levels stand with their names under the strip.
 NAMED = 5
 #: The errors of all levels on the narrowest page: width and height of the axes, a mark's radius, a digit, a line, in px.
-AXES, RADIUS, DIGIT, LINE = (230, 250), 5.5, 8, 16
+AXES, RADIUS, DIGIT, LINE = (255, 270), 5.5, 8, 13
 #: Where a number may stand around its mark, as Plotly names it, in order of preference: right and up are 1.
 AROUND = {
     "top center": (0, 1), "middle right": (1, 0), "middle left": (-1, 0), "bottom center": (0, -1),
@@ -179,7 +179,8 @@ def errors_scatter(table: Any, palette: Palette, chosen: int | None = None) -> P
     below = int((x >= y).sum())
     finding = f"In {below} of {len(table)} levels grouping loses more than approximation (right of the dotted line)."
     if None in places:
-        finding += f" {places.count(None)} small ones have no room for their number: point at them."
+        many = places.count(None)
+        finding += f" {many} small one{' has' if many == 1 else 's have'} no room for a number: point there."
     return Picture(figure, f"Scatter plot of grouping against approximation error by level. {finding}", finding)
 
 
@@ -198,7 +199,8 @@ def number_places(x: np.ndarray, y: np.ndarray) -> list[str | None]:
         for place in AROUND:
             across, up = marks[index].tolist()
             box = number_box(across, up, len(str(index + 1)), place)
-            if box[0] >= 0 and box[2] <= width and box[1] >= 0 and not any(_overlap(box, other) for other in others):
+            free = box[0] >= 0 and box[2] <= width and box[1] >= -LINE / 2  # the axis lies a little below zero
+            if free and not any(_overlap(box, other) for other in others):
                 places[index] = place
                 taken.append(box)
                 break

@@ -30,7 +30,7 @@ def sign(figure: go.Figure, lines: Sequence[str], palette: Palette) -> None:
     figure.update_layout(
         title={"text": "<br>".join(lines), "font": {"size": 10, "color": palette.muted}, "automargin": False,
                "x": 0, "xref": "container", "xanchor": "left", "y": 0, "yref": "container", "yanchor": "bottom",
-               "pad": {"l": 4, "b": 3}},
+               "pad": {"l": 4, "b": 17}},  # Plotly puts the first line there, and the second below
         height=layout.height + SIGNATURE, margin_b=layout.margin.b + SIGNATURE,
     )  # fmt: skip
 
