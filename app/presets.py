@@ -19,7 +19,10 @@ FUSED = {"first": "as network A", **SCALES}
 RECIPES = {"small": "small", "cifar": "cifar", "paper": "the paper's", "imagenet": "imagenet"}
 #: The paper's own, which go level by level, and what they are compared with; in the library's order.
 RETROFITTING = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
-ALIGNING = ("OTFusion", "OTFusion-Weights", "Git-Re-Basin", "Git-Re-Basin-Weights")
+ALIGNING = (
+    "OTFusion", "OTFusion-Weights", "Transformer-OTFusion", "Transformer-OTFusion-Weights", "Git-Re-Basin",
+    "Git-Re-Basin-Weights",
+)  # fmt: skip
 METHODS = (
     *RETROFITTING, "Average", "FedAvg", "Ensemble", "Ensemble-Logits", "Ensemble-Shares", *ALIGNING, "ZipIt", "RegMean",
     "PLeaS", "KD", "LP",
