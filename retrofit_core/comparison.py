@@ -121,7 +121,7 @@ def compare(
 
 def title(config: RunConfig) -> str:
     """Method, importance where it takes one, and options."""
-    score = [config.importance] if "importance" in settings_of(config.method) else []
+    score = filter(None, [_taken(config)])
     options = [key if value is True else f"{key}={value}" for key, value in (config.options or {}).items()]
     return ", ".join([config.method, *score, *options])
 

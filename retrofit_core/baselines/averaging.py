@@ -16,6 +16,8 @@ from ..registry import check_words
 from ..results import FusionResult
 from ..walk import as_tensors
 
+Weighting = Literal["equal", "samples"]
+
 
 @torch.no_grad()
 def average(models: Sequence[nn.Module], weights: Sequence[float] | None = None) -> nn.Module:
@@ -39,9 +41,6 @@ def average(models: Sequence[nn.Module], weights: Sequence[float] | None = None)
             together = torch.stack([state[name].to(value.device) for state in states])
             value.copy_(together.mean(0) if shares is None else torch.tensordot(shares.to(together), together, 1))
     return fused
-
-
-Weighting = Literal["equal", "samples"]
 
 
 def _shares(weights: Sequence[float] | None, n: int) -> Tensor | None:

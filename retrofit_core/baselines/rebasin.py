@@ -15,9 +15,8 @@ from ..results import FusionResult, LevelReport
 from ..symmetry import Group, Sums, group_sums, tensors
 from ..training_flags import keeps_training_flags
 from .aligned import Aligning, lines_of, prepare, report
-from .otfusion import incoming
+from .otfusion import Mode, incoming
 
-Mode = Literal["activations", "weights"]
 Similarity = Literal["distance", "unsquared", "correlation"]
 #: Coordinate descent stops when no pairing gains this much, or after so many rounds (the authors' code).
 LEAST_GAIN, MOST_ROUNDS = 1e-12, 100
