@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,38 @@ def settled(page: Any) -> None:
     """The first page is whole: its last heading stands."""
     page.get_by_role("heading", name="Your runs").wait_for()
     at_rest(page)
+
+
+def act_until(page: Any, url: str, act: Callable[[], None]) -> None:
+    """Do something until the address says so: a control that is being drawn anew takes no notice of a fast hand."""
+    from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
+    for wait in (5_000, 15_000, PATIENCE):
+        page.set_default_timeout(wait)
+        try:
+            act()
+            page.wait_for_url(url)
+            break
+        except PlaywrightTimeout:
+            if wait == PATIENCE:
+                raise
+            page.keyboard.press("Escape")  # an open list would be closed by the next click
+        finally:
+            page.set_default_timeout(PATIENCE)
+    at_rest(page)
+
+
+def choose(page: Any, label: str, words: str, option: str, url: str) -> None:
+    """Pick an option of a list by typing; a click on it may meet a list that is being drawn again."""
+    box = page.get_by_role("combobox", name=label)
+
+    def type_it() -> None:
+        box.click()
+        box.fill(words)
+        page.get_by_role("option", name=option, exact=True).wait_for()
+        box.press("Enter")
+
+    act_until(page, url, type_it)
 
 
 def shown(page: Any, level: str) -> None:

@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 from retrofit_app.presets import PRESETS
 
-from .browsing import LONG, at_rest, does_not_scroll_sideways, end_workers, settled, start, words_of_figures, worker
+from .browsing import (
+    LONG,
+    act_until,
+    at_rest,
+    choose,
+    does_not_scroll_sideways,
+    end_workers,
+    settled,
+    start,
+    words_of_figures,
+    worker,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -196,16 +207,15 @@ def test_networks_are_trained_first_and_the_losses_come_live(open_page, served_r
 def test_another_method_is_started_from_the_form_and_shown(open_page, served_runs, method, levels):
     page = open_page("/?samples=60&importance=uniform")
     settled(page)
-    box = page.get_by_role("combobox", name="Method")
-    box.click()
-    box.fill(method)
-    page.get_by_role("option", name=f"{method} (to compare)", exact=True).wait_for()
-    box.press("Enter")  # the first match; a click may meet a list that is being drawn again
-    page.wait_for_url(f"**method={method}*")
+    choose(page, "Method", method, f"{method} (to compare)", f"**method={method}*")
     if levels:
         page.locator(f".st-key-new-options-{method} summary").click()
-        page.locator(f".st-key-new-option-{method}-repair").get_by_text("Repair").click()
-        page.wait_for_url("**options=repair*")
+        toggle = page.locator(f".st-key-new-option-{method}-repair")
+        act_until(
+            page,
+            "**options=repair*",
+            lambda: toggle.locator("input").is_checked() or toggle.get_by_text("Repair").click(),
+        )
     page.get_by_text("takes about").wait_for()
     at_rest(page)
     page.get_by_role("button", name="Start", exact=True).click()
