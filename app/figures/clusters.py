@@ -259,13 +259,11 @@ def _marks(rows: np.ndarray, inside: np.ndarray, shown: np.ndarray, sizes: np.nd
     outlines = np.where(layer[rows] == 2, palette.paper, palette.outline).tolist()
     bright = np.flatnonzero(np.isin(rows, np.asarray(picked, dtype=int))).tolist() if len(picked) else None
     faint = (layer[rows] == 0) & inside[rows] & (bright is None)
-    numbers = [rows, labels, parents, seen.own[rows], seen.counts[labels], seen.weights[rows].round(3),
-               _rounded(seen.distances[rows])]  # fmt: skip
     x, y = shown[rows].round(_digits(float(np.ptp(shown)))).T.tolist()
     return dict(
         type="scatter", x=x, y=y, mode="markers", showlegend=False,
         # The neuron's number travels with the mark: positions in a trace mean nothing.
-        customdata=list(zip(*(column.tolist() for column in numbers), strict=True)),
+        customdata=[[row] for row in rows.tolist()],
         marker={
             "symbol": [shape if own else f"{shape}-open" for shape, own in zip(shapes, within, strict=True)],
             "size": [round(size * (1.2 if shape == "cross" else 1), 1)
@@ -274,10 +272,14 @@ def _marks(rows: np.ndarray, inside: np.ndarray, shown: np.ndarray, sizes: np.nd
             "line": {"color": [outline if own else hue for outline, hue, own in zip(outlines, hues, within, strict=True)],
                      "width": [1 if own else 2 for own in within]},
         },
-        text=[name if own else f"{name}, off-scale" for name, own in zip(_names(seen, rows), within, strict=True)],
-        unselected={"marker": {"opacity": 0.12}}, **({} if bright is None else {"selectedpoints": bright}),
-        hovertemplate=("neuron %{text}<br>cluster %{customdata[1]}, %{customdata[4]} members<br>importance "
-                       "%{customdata[5]:.3g} × mean<br>%{customdata[6]:.3g} from its centroid<extra></extra>"),
+        # One text a mark: Plotly copies every list several times, and lists of numbers for a template take it longer.
+        text=[f"neuron {name}{'' if own else ', off-scale'}<br>cluster {cluster}, {members} members<br>"
+              f"importance {weight:.3g} × mean<br>{distance:.3g} from its centroid"
+              for name, own, cluster, members, weight, distance in zip(
+                  _names(seen, rows), within, labels.tolist(), seen.counts[labels].tolist(), seen.weights[rows].tolist(),
+                  seen.distances[rows].tolist(), strict=True)],
+        hoverinfo="text", unselected={"marker": {"opacity": 0.12}},
+        **({} if bright is None else {"selectedpoints": bright}),
     )  # fmt: skip
 
 
@@ -289,12 +291,6 @@ def _names(seen: Neurons, rows: np.ndarray) -> list[str]:
 def _digits(span: float) -> int:
     """Decimals of a coordinate that are less than a pixel of a picture a thousand pixels wide, or ten."""
     return int(4 - np.floor(np.log10(max(span, 1e-9))))
-
-
-def _rounded(values: np.ndarray) -> np.ndarray:
-    """Three significant digits."""
-    scale = 10.0 ** (2 - np.floor(np.log10(np.maximum(np.abs(values), 1e-12))))
-    return np.round(values * scale) / scale
 
 
 def mark_size(neurons: int) -> float:
