@@ -247,6 +247,8 @@ def worst_level(known: level_data.Overview) -> int:
 # --- accuracies -----------------------------------------------------------------------------------
 
 
+@st.fragment
+@state.guarded
 def accuracies(entry: jobs.Entry, known: list[jobs.Entry], palette: figures.Palette) -> None:
     """Parents, ensemble, average and fused networks, over all and class by class."""
     networks = entry.metrics.get("networks")
@@ -254,36 +256,22 @@ def accuracies(entry: jobs.Entry, known: list[jobs.Entry], palette: figures.Pale
         return
     st.header("How good is each network?", anchor=False)
     rows = measured(entry, known)
-    left, right = st.columns([2, 3], gap="medium")
-    with left:
-        st.markdown("**Accuracy** on the test images")
-        chart(figures.accuracy_bars([row for row, _ in rows], palette), "accuracy")
-    with right:
-        st.markdown("**Accuracy per class**, in per cent")
-        chart(figures.class_grid([row for row, _ in rows], entry.metrics["classes"], palette), "per-class")
-    st.caption("Teal: fused networks of one network's size; the one that is open has a frame. Hatched: the ensemble (all "
-               "networks run side by side) and the plain average of the weights, for comparison.")  # fmt: skip
+    shown, classes = [row for row, _ in rows], entry.metrics["classes"]
     table = pd.DataFrame([
-        {"network": row.name, "accuracy": row.accuracy, "loss": facts["loss"], "calibration error": facts["calibration_error"],
-         **dict(zip(entry.metrics["classes"], row.per_class, strict=True))}
+        {"network": row.name, "accuracy %": row.accuracy, "loss": facts["loss"], "calibration error": facts["calibration_error"]}
         for row, facts in rows
     ])  # fmt: skip
-    per_cent = {name: st.column_config.NumberColumn(name, format="%.0f", help=f"Per cent of class {name} recognised.", width=48)
-                for name in entry.metrics["classes"]}  # fmt: skip
-    with st.expander("Show as table"):
-        st.dataframe(
-            table, hide_index=True, alt="Accuracy, loss, calibration error and accuracy per class of every network.",
-            column_config={
-                "network": st.column_config.TextColumn("network", pinned=True),
-                "accuracy": st.column_config.NumberColumn("accuracy %", format="%.1f", help="Per cent of the test images."),
-                "loss": st.column_config.NumberColumn("loss", format="%.3f", help="Mean cross entropy; lower is better."),
-                "calibration error": st.column_config.NumberColumn(
-                    "calibration error", format="%.3f",
-                    help="Mean gap between confidence and accuracy (15 bins); 0 is best. It is large for a network that is "
-                    "right more often than it claims, too."),
-                **per_cent,
-            },
-        )  # fmt: skip
+    by_class = pd.DataFrame([{"network": row.name, **dict(zip(classes, row.per_class, strict=True))} for row in shown])
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        show.chart("accuracy", lambda colours: figures.accuracy_bars(shown, colours), palette, lambda: table, entry,
+                   heading="**Accuracy** on the test images", below="")  # fmt: skip
+    with right:
+        show.chart("per-class", lambda colours: figures.class_grid(shown, classes, colours), palette, lambda: by_class, entry,
+                   heading="**Accuracy per class**, in per cent", below="")  # fmt: skip
+    st.caption("Teal: fused networks of one network's size; the one that is open has a frame. Hatched: the ensemble (all "
+               "networks run side by side) and the plain average of the weights, for comparison. *Table* has losses and "
+               "calibration errors, too: the mean gap between confidence and accuracy over 15 bins, 0 is best.")  # fmt: skip
 
 
 def measured(entry: jobs.Entry, known: list[jobs.Entry]) -> list[tuple[Network, dict[str, Any]]]:
@@ -313,11 +301,6 @@ def measured(entry: jobs.Entry, known: list[jobs.Entry]) -> list[tuple[Network, 
         (Network(name, role, facts["accuracy"], facts["per_class"], chosen), facts)
         for name, role, facts, chosen in rows
     ]
-
-
-def chart(picture: figures.Picture, key: str) -> None:
-    """A picture with its alternative text."""
-    st.plotly_chart(picture.figure, key=key, theme=None, alt=picture.alt, config=figures.CONFIG, width="stretch")
 
 
 # --- downloads ------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ from retrofit_app import jobs, presets
 from retrofit_app.address import Field, canonical, merged, option, settle
 from retrofit_app.figures import DARK, LIGHT, Palette, percent
 
+#: Keys of the buttons that change parameters of a page with lists.
+BUTTONS = ("go-first", "go-previous", "go-next", "go-last", "enter-lecture", "leave-lecture")
 STATES = {"created": "in progress", "running": "in progress"}
 
 
@@ -56,12 +58,21 @@ def change(**values: str) -> None:
 
 
 def changed(name: str) -> None:
-    """A widget's callback: write its new value. A control that was emptied keeps what it had."""
+    """A widget's callback: write its new value. A control that was emptied keeps what it had.
+
+    So does one that comes with a press of a key or button: the browser sends all its controls with every press, and of
+    two quick presses the second brings what a list showed before the first.
+    """
     value = st.session_state[name]
-    if value is None:
-        st.session_state[name] = (_seen().get(name) or [_known()[name].default])[-1]
+    if value is None or any(st.session_state.get(button) for button in BUTTONS):
+        st.session_state[name] = current(name)
     else:
         change(**{name: value})
+
+
+def current(name: str) -> str:
+    """The value of a parameter as it was last written or read, whatever its control says."""
+    return (_seen().get(name) or [_known()[name].default])[-1]
 
 
 def link() -> str:

@@ -93,7 +93,8 @@ def knowledge_strip(table: Any, accuracy: Sequence[float], palette: Palette, cho
                                      "anchor": "x", "automargin": True, "ticksuffix": " %", **axis(palette),
                                      "showgrid": False, "showticklabels": False, "zeroline": False})  # fmt: skip
     finding = _strip_words(table, accuracy)
-    alt = f"Bars of grouping and approximation error over {len(names)} levels" + (
+    errors = "grouping and approximation error" if fitted(table) else "grouping error"
+    alt = f"Bars of {errors} over {len(names)} levels" + (
         f", and a line of accuracy after each, from {number(accuracy[0])} (ensemble) to {number(accuracy[-1])} per cent"
         if lower < 1
         else ""
@@ -107,10 +108,13 @@ def worst_level(table: Any) -> str:
     worst = int(np.argmax(total))
     row = table.iloc[worst]
     part = row["grouping share"] / max(row["grouping share"] + row["approximation share"], 1e-300)
-    return (
-        f"Level {worst + 1} ({row['level']}) loses most: {percent(total.iloc[worst])} of its neurons' energy, "
-        f"{100 * part:.0f}\N{NO-BREAK SPACE}% of that by grouping."
-    )
+    how = f"{100 * part:.0f}\N{NO-BREAK SPACE}% of that by grouping" if fitted(table) else "by grouping alone"
+    return f"Level {worst + 1} ({row['level']}) loses most: {percent(total.iloc[worst])} of its neurons' energy, {how}."
+
+
+def fitted(table: Any) -> bool:
+    """Whether any level was fitted; methods that only align neurons have no targets to miss."""
+    return bool((table["approximation share"] > 0).any())
 
 
 def biggest_drop(accuracy: Sequence[float]) -> tuple[int, float]:
@@ -138,8 +142,10 @@ def _strip_words(table: Any, accuracy: Sequence[float]) -> str:
 
 def _tips(table: Any, accuracy: Sequence[float]) -> list[str]:
     """What a level's column says when pointed at."""
+    both = fitted(table)
     tips = [
-        f"level {index + 1}, {name}<br>grouping {percent(100 * grouping)}, approximation {percent(100 * approximation)}"
+        f"level {index + 1}, {name}<br>grouping {percent(100 * grouping)}"
+        + (f", approximation {percent(100 * approximation)}" if both else "")
         for index, (name, grouping, approximation) in enumerate(
             zip(table["level"], table["grouping share"], table["approximation share"], strict=True)
         )
@@ -220,11 +226,12 @@ def _overlap(one: tuple[float, float, float, float], other: tuple[float, float, 
 
 
 def _bars(figure: go.Figure, names: Sequence[str], table: Any, palette: Palette) -> Any:
-    """Two stacked traces; returns the sums in per cent."""
-    for column, label, colour, pattern in (
+    """Two stacked traces, one where no level was fitted; returns the sums in per cent."""
+    parts = (
         ("grouping share", "grouping", palette.grouping, ""),
         ("approximation share", "approximation", palette.approximation, "/"),
-    ):
+    )
+    for column, label, colour, pattern in parts if fitted(table) else parts[:1]:
         figure.add_bar(
             x=names, y=100 * table[column], name=label, width=0.62, customdata=table[["level"]],
             marker={"color": colour, "line": {"color": palette.outline, "width": 1},

@@ -154,8 +154,8 @@ def stepper(known: Overview, names: Sequence[str], index: int, lecture: bool = F
     }
 
     def move(to: str) -> None:
-        # From the session, not from the page: of two quick presses the second counts from where the first one went.
-        here = names.index(st.session_state.level) if st.session_state.get("level") in names else 0
+        # Not from the page or its list: of two quick presses the second counts from where the first one went.
+        here = names.index(state.current("level")) if state.current("level") in names else 0
         steps = {
             "first": 0,
             "previous": max(here - 1, 0),

@@ -55,15 +55,17 @@ def test_first_page_shows_the_shipped_fusion(shipped):
     networks = shipped.metrics["networks"]
     for name in ("parent 0", "parent 1", "ensemble", "average", "fused"):
         assert figures.percent(networks[name]["accuracy"]) in words(page)
-    assert list(page.dataframe[0].value["network"]) == [
-        "network A",
-        "network B",
-        "ensemble",
-        "plain average",
-        *RETROFITTING,
-    ]
     assert words(page).count("PCA hides") == 2 and "points of accuracy" in words(page)
     assert [found.label for found in page.get("download_button")] == ["Fused network", "Levels", "Run record"]
+    for table in ("accuracy-data", "per-class-data"):
+        page.session_state[table] = True  # as a click on Table does
+    page.run()
+    shown = [table.value for table in page.dataframe if "network" in table.value]
+    assert [list(table["network"]) for table in shown] == [
+        ["network A", "network B", "ensemble", "plain average", *RETROFITTING]
+    ] * 2
+    fused = shown[1].set_index("network").loc["KF-Linear"]
+    assert fused.tolist() == pytest.approx(networks["fused"]["per_class"])
 
 
 def test_nonsense_in_the_address_is_named():

@@ -51,6 +51,15 @@ def test_every_step_of_every_level_can_be_shown(record, step):
     assert page.button(key="go-next").disabled and page.query_params["level"] == "classifier"
 
 
+def test_a_press_counts_from_where_the_last_one_went_whatever_the_list_of_levels_still_shows(record):
+    page = open_page(run="analysed", level="features.2")
+    page.selectbox(key="level").set_value("features.0")  # a browser sends it so, if keys follow quickly
+    page.button(key="go-next").click().run()
+    assert page.selectbox(key="level").value == page.query_params["level"] == "features.5"
+    page.selectbox(key="level").set_value("features.0").run()  # and alone it is a choice
+    assert page.query_params["level"] == "features.0"
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_a_run_without_analysis_says_what_is_missing_and_how_to_add_it(runs_folder, step):
     plain(runs_folder)
