@@ -118,7 +118,8 @@ def check_outputs(models: Sequence[nn.Module], inputs: Tensor) -> None:
             ) from error
     if len(set(shapes)) > 1:
         raise ValueError(
-            f"the parents' outputs have the shapes {shapes} for a sample; their mean needs the same classes in all of them."
+            f"the networks' outputs have the shapes {shapes} for a sample; class c is fused with class c. Give all of them the "
+            "same classes."
         )
 
 

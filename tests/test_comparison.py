@@ -7,10 +7,12 @@ import json
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 from retrofit_core import comparison
 from retrofit_core.cli import main
-from retrofit_core.comparison import compare, configurations, difference, operations
+from retrofit_core.cli.fusing import leaderboard_table
+from retrofit_core.comparison import Leaderboard, compare, configurations, difference, operations
 from retrofit_core.data import load
 from retrofit_core.evaluation import ensemble, evaluate
 from retrofit_core.methods import METHODS
@@ -118,6 +120,20 @@ def test_finished_records_are_not_run_again(base, tmp_path, monkeypatch):
 def test_cancelling_ends_it(base):
     with pytest.raises(Cancelled):
         compare(configurations(base, "kf-linear", "uniform"), images=20, monitor=Monitor(cancelled=lambda: True))
+
+
+def test_eighty_columns_wrap_long_names_and_cut_no_figure():
+    measured = {"method": None, "importance": None, "options": None, "per_class": [50.0], "calibration_error": 0.25,
+                "loss": 1.5, "difference": -3.0, "interval": (-4.0, -2.0), "seconds": 123.4, "operations": 1.53e8,
+                "parameters": 9, "reason": None, "key": None}  # fmt: skip
+    name = "Transformer-OTFusion-Weights, conductance, repair"
+    board = Leaderboard([measured | {"name": name, "accuracy": 98.76}], ["0"], "digits", 9)
+    console = Console(width=80)
+    with console.capture() as shown:
+        console.print(leaderboard_table(board))
+    text = shown.get()
+    assert all(found in text for found in ("98.76", "-4.0,-2.0", "1.50", "0.25", "123.4", "153"))
+    assert all(word in text for word in name.split()) and "…" not in text
 
 
 def test_the_command_prints_and_writes_the_board(base, tmp_path, capsys):

@@ -247,7 +247,7 @@ def compare_command(
         board.save(out_folder)
     if as_json:
         return print_json(board.to_json())
-    out.print(_leaderboard_table(board))
+    out.print(leaderboard_table(board))
     classes = _classes_table(board)
     if Measurement.get(out, out.options.update(width=WIDE), classes).maximum <= out.width:
         out.print(classes)
@@ -261,9 +261,10 @@ def compare_command(
     return None
 
 
-def _leaderboard_table(board: Leaderboard) -> Table:
+def leaderboard_table(board: Leaderboard) -> Table:
+    """What all networks reach and cost, best first."""
     table = new_table("network", "acc. %", "to best", "loss", "ECE", "sec.", "M ops",
-                      title=f"{board.samples} test images of {board.data}")  # fmt: skip
+                      title=f"{board.samples} test images of {board.data}", figures=True)  # fmt: skip
     table.caption = (
         "to best: points of accuracy to the best one, 95 % interval (paired bootstrap over images); ECE: expected "
         "calibration error; sec.: of the fusion; M ops: million multiply-adds for an image"
@@ -283,7 +284,7 @@ def _leaderboard_table(board: Leaderboard) -> Table:
 
 
 def _classes_table(board: Leaderboard) -> Table:
-    table = new_table("network", *board.classes, title="accuracy % class by class")
+    table = new_table("network", *board.classes, title="accuracy % class by class", figures=True)
     for row in board.rows:
         if row["reason"] is None:
             table.add_row(row["name"], *("-" if value is None else f"{value:.0f}" for value in row["per_class"]))

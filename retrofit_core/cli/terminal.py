@@ -106,11 +106,11 @@ def networks_table(networks: dict[str, dict[str, Any]]) -> Table:
     return table
 
 
-def new_table(*columns: str, title: str = "") -> Table:
-    """Fits 80 columns; the first column is never cut."""
+def new_table(*columns: str, title: str = "", figures: bool = False) -> Table:
+    """Fits 80 columns; the first column is never cut. With `figures` it is wrapped instead, and no other one is cut."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), title=title, title_justify="left")
     for index, column in enumerate(columns):
-        table.add_column(column, no_wrap=index == 0)
+        table.add_column(column, no_wrap=(index == 0) != figures)
     return table
 
 

@@ -13,6 +13,7 @@ from .. import device as devices
 from ..baselines import distillation, ensembling, linear_probe
 from ..baselines.layersums import affine_layers
 from ..data import Images
+from ..eligibility import check_outputs
 from ..methods import METHODS, settings_of, suited
 from ..monitor import Event, Monitor
 from ..options import options_of
@@ -51,7 +52,7 @@ def rehearse(config: RunConfig, models: list[nn.Module], target: nn.Module | Non
         ValueError: its refusal.
     """
     inputs = torch.zeros(1, *data.shape).expand(images, -1, -1, -1)
-    _check_classes([*models, *([target] if target is not None else [])], inputs[:1])
+    check_outputs([*models, *([target] if target is not None else [])], inputs)  # most methods see this late
     few = [(inputs[:2], torch.zeros(2, dtype=torch.long))] * len(models)
     given = {
         "importance": config.importance, "importance_data": few, "target": target, "toward": config.toward,
@@ -73,17 +74,6 @@ def _begin(event: Event) -> None:
     """Phases may come before the last check; everything else is work."""
     if event["kind"] != "phase":
         raise _Begun
-
-
-def _check_classes(models: Sequence[nn.Module], example: Tensor) -> None:
-    """Most methods see this when they have begun to work."""
-    with torch.no_grad():
-        found = [tuple(model(example).shape[1:]) for model in models]
-    if len(set(found)) > 1:
-        raise ValueError(
-            f"the networks have {' and '.join(str(math.prod(shape)) for shape in found)} classes; class c is fused with class "
-            "c. Give all of them the same classes."
-        )
 
 
 def _widths(models: Sequence[nn.Module], example: Tensor) -> list[list[int]]:
