@@ -118,8 +118,8 @@ def check_outputs(models: Sequence[nn.Module], inputs: Tensor) -> None:
             ) from error
     if len(set(shapes)) > 1:
         raise ValueError(
-            f"the networks' outputs have the shapes {shapes} for a sample; class c is fused with class c. Give all of them the "
-            "same classes."
+            f"the networks have {' and '.join('x'.join(map(str, shape)) for shape in shapes)} classes; class c is fused with "
+            "class c. Give all of them the same classes."
         )
 
 

@@ -176,7 +176,7 @@ def test_refusals_progress_cancelling_and_saving(tmp_path):
         with untouched(*models), pytest.raises(ValueError, match=message):
             method(models, x, **options)
     for method in (distillation, linear_probe):
-        with pytest.raises(ValueError, match=r"outputs have the shapes \[\(4,\), \(5,\)\]"):
+        with pytest.raises(ValueError, match="have 4 and 5 classes"):
             method([mlp(), mlp((6, 8, 5))], x)
         with pytest.raises(Cancelled):
             method(models, x, monitor=Monitor(cancelled=lambda: True))
