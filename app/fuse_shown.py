@@ -257,17 +257,23 @@ def accuracies(entry: jobs.Entry, known: list[jobs.Entry], palette: figures.Pale
     st.header("How good is each network?", anchor=False)
     rows = measured(entry, known)
     shown, classes = [row for row, _ in rows], entry.metrics["classes"]
-    table = pd.DataFrame([
-        {"network": row.name, "accuracy %": row.accuracy, "loss": facts["loss"], "calibration error": facts["calibration_error"]}
-        for row, facts in rows
-    ])  # fmt: skip
-    by_class = pd.DataFrame([{"network": row.name, **dict(zip(classes, row.per_class, strict=True))} for row in shown])
+
+    def table() -> pd.DataFrame:
+        return pd.DataFrame([
+            {"network": row.name, "accuracy %": row.accuracy, "loss": facts["loss"],
+             "calibration error": facts["calibration_error"]}
+            for row, facts in rows
+        ])  # fmt: skip
+
+    def by_class() -> pd.DataFrame:
+        return pd.DataFrame([{"network": row.name, **dict(zip(classes, row.per_class, strict=True))} for row in shown])
+
     left, right = st.columns([2, 3], gap="medium")
     with left:
-        show.chart("accuracy", lambda colours: figures.accuracy_bars(shown, colours), palette, lambda: table, entry,
+        show.chart("accuracy", lambda colours: figures.accuracy_bars(shown, colours), palette, table, entry,
                    heading="**Accuracy** on the test images", below="")  # fmt: skip
     with right:
-        show.chart("per-class", lambda colours: figures.class_grid(shown, classes, colours), palette, lambda: by_class, entry,
+        show.chart("per-class", lambda colours: figures.class_grid(shown, classes, colours), palette, by_class, entry,
                    heading="**Accuracy per class**, in per cent", below="")  # fmt: skip
     st.caption("Teal: fused networks of one network's size; the one that is open has a frame. Hatched: the ensemble (all "
                "networks run side by side) and the plain average of the weights, for comparison. *Table* has losses and "

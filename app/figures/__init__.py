@@ -21,7 +21,7 @@ from .clusters import (
     neurons,
 )
 from .fits import loss_curve, loss_plane, residual_bars
-from .levels import biggest_drop, errors_scatter, knowledge_strip, worst_level
+from .levels import biggest_drop, errors_scatter, fitted, knowledge_strip, worst_level
 from .palette import CONFIG, DARK, GLYPHS, LIGHT, SHAPES, TEXT, Palette
 from .picture import LETTERS, Picture, enlarged, letter, listing, number, percent, sign
 from .single import activity_histogram, explained, fit_scatter, kept_histogram, members_words, score_histogram
@@ -54,6 +54,7 @@ __all__ = [
     "destinations",
     "enlarged",
     "errors_scatter",
+    "fitted",
     "explained",
     "fit_scatter",
     "flow",

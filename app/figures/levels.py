@@ -114,7 +114,7 @@ def worst_level(table: Any) -> str:
 
 def fitted(table: Any) -> bool:
     """Whether any level was fitted; methods that only align neurons have no targets to miss."""
-    return bool((table["approximation share"] > 0).any())
+    return set(table["form"]) != {"aligned"}
 
 
 def biggest_drop(accuracy: Sequence[float]) -> tuple[int, float]:

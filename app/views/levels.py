@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 from retrofit_app import analysing, copies, jobs, level_data, level_steps, show, state
 from retrofit_app.address import Field, option, picks_field
-from retrofit_app.figures import Palette, biggest_drop, percent
+from retrofit_app.figures import Palette, biggest_drop, fitted, percent
 from retrofit_app.level_data import Overview
 from retrofit_app.level_steps.panels import PANELS, pairs
 
@@ -250,7 +250,7 @@ def pick_fields(parents: int) -> list[Field]:
 def everything(entry: jobs.Entry, known: Overview, palette: Palette, index: int) -> None:
     """Grouping against approximation over all levels, and what can be taken away."""
     left, right = st.columns(2, gap="large")
-    if set(known.table["form"]) == {"aligned"}:
+    if not fitted(known.table):
         right = st.container()  # one kind of error alone: the strip shows it
     else:
         with left:
