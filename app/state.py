@@ -15,8 +15,7 @@ from retrofit_app import jobs, presets
 from retrofit_app.address import Field, canonical, merged, option, settle
 from retrofit_app.figures import DARK, LIGHT, Palette, percent
 
-#: Keys of the buttons that change parameters of a page with lists.
-BUTTONS = ("go-first", "go-previous", "go-next", "go-last", "enter-lecture", "leave-lecture")
+BUTTON = "go-"  # the keys of buttons that change parameters of a page with lists begin so
 STATES = {"created": "in progress", "running": "in progress"}
 
 
@@ -64,7 +63,8 @@ def changed(name: str) -> None:
     two quick presses the second brings what a list showed before the first.
     """
     value = st.session_state[name]
-    if value is None or any(st.session_state.get(button) for button in BUTTONS):
+    pressed = any(on for key, on in st.session_state.items() if str(key).startswith(BUTTON))
+    if value is None or pressed:
         st.session_state[name] = current(name)
     else:
         change(**{name: value})

@@ -130,7 +130,7 @@ def shortcuts() -> None:
     with st.sidebar:
         # In a lecture the sidebar is hidden, and this button's key still works: it leads out again.
         st.button(
-            "Lecture mode", key="enter-lecture", icon=":material/present_to_all:", width="stretch", on_click=toggle_lecture,
+            "Lecture mode", key="go-lecture", icon=":material/present_to_all:", width="stretch", on_click=toggle_lecture,
             shortcut="L" if st.session_state.shortcuts else None,
             help="For a projector: larger type, only the strip, the stepper and the pictures of one step. Key L leads in and "
             "out. The address says so, too: such a link opens exactly there.",
@@ -146,30 +146,22 @@ def toggle_lecture() -> None:
 
 def stepper(known: Overview, names: Sequence[str], index: int, lecture: bool = False) -> None:
     """Buttons, a list of levels, and what this level is."""
-    targets = {
-        "first": 0,
-        "previous": max(index - 1, 0),
-        "next": min(index + 1, len(names) - 1),
-        "last": len(names) - 1,
-    }
+
+    def target(to: str, here: int) -> int:
+        last = len(names) - 1
+        return {"first": 0, "previous": max(here - 1, 0), "next": min(here + 1, last), "last": last}[to]
 
     def move(to: str) -> None:
         # Not from the page or its list: of two quick presses the second counts from where the first one went.
         here = names.index(state.current("level")) if state.current("level") in names else 0
-        steps = {
-            "first": 0,
-            "previous": max(here - 1, 0),
-            "next": min(here + 1, len(names) - 1),
-            "last": len(names) - 1,
-        }
-        state.change(level=names[steps[to]])
+        state.change(level=names[target(to, here)])
 
     with st.container(
         horizontal=True, vertical_alignment="center" if lecture else "bottom", gap="xsmall", key="stepper"
     ):
         for to in MOVES[1:3] if lecture else MOVES:
             st.button(
-                to.capitalize(), icon=ICONS[to], key=f"go-{to}", on_click=move, args=(to,), disabled=targets[to] == index,
+                to.capitalize(), icon=ICONS[to], key=f"go-{to}", on_click=move, args=(to,), disabled=target(to, index) == index,
                 shortcut=KEYS[to] if st.session_state.shortcuts else None,
                 help=f"Go to the {to} level" + (f" (key {KEYS[to]})." if st.session_state.shortcuts else "."),
             )  # fmt: skip
@@ -188,7 +180,7 @@ def stepper(known: Overview, names: Sequence[str], index: int, lecture: bool = F
         )  # fmt: skip
         if lecture:
             keys = " · L" if st.session_state.shortcuts else ""
-            st.button(f"Leave{keys}", key="leave-lecture", icon=":material/close:", on_click=toggle_lecture,
+            st.button(f"Leave{keys}", key="go-page", icon=":material/close:", on_click=toggle_lecture,
                       help="Back to the whole page.")  # fmt: skip
     row = known.table.iloc[index]
     facts = [

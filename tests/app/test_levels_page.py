@@ -60,6 +60,14 @@ def test_a_press_counts_from_where_the_last_one_went_whatever_the_list_of_levels
     assert page.query_params["level"] == "features.0"
 
 
+def test_what_a_list_shows_while_a_button_is_pressed_is_no_choice(record):
+    page = open_page(run="analysed", level="features.2")
+    page.selectbox(key="level").set_value("features.0")  # comes before the button's press, as a browser sends it
+    page.button(key="go-lecture").click().run()
+    assert page.selectbox(key="level").value == page.query_params["level"] == "features.2"
+    assert page.query_params["lecture"] == "1"
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_a_run_without_analysis_says_what_is_missing_and_how_to_add_it(runs_folder, step):
     plain(runs_folder)
