@@ -70,6 +70,7 @@ def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
         "method": picks.method, "importance": picks.importance_used, "samples": picks.samples, "seed": picks.fusion_seed,
         "preset": picks.settings if retrofits else "default", "evaluate": True, "analyse": retrofits,
         "options": checked(picks.method, read_options(list(picks.options))),
+        "fusion_from": "iid" if picks.source == "all" else None,
     }  # fmt: skip
     if picks.networks == "shipped":
         from retrofit_app import bundle
@@ -100,7 +101,9 @@ def _fusion_of_files(picks: Picks, chosen: dict[str, Any]) -> Any:
 
     if not picks.files:
         raise ValueError("name or upload at least one checkpoint: two or more to fuse, one to compress.")
-    rows = {"splits": picks.rows} if picks.rows else {"fusion_from": "iid"}
+    rows = {"splits": picks.rows} if picks.rows else {}
+    if not picks.rows:  # nobody knows whose images are whose
+        chosen = {**chosen, "fusion_from": "iid"}
     if not picks.rows and picks.importance_used != "uniform":
         rows["importance_data"] = "fusion"
     return RunConfig(

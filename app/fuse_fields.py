@@ -32,7 +32,9 @@ HELP = {
     "says what the chosen one does.",
     "importance": "What a neuron counts when neurons are grouped: its part in the network's decisions (conductance or "
     "DeepLIFT), or all the same.",
-    "samples": "Training images of network A that the fusion sees, balanced over its classes. The paper uses 400.",
+    "samples": "Training images that the fusion sees, balanced over the classes. The paper uses 400.",
+    "source": "Whose training images the fusion sees. The paper takes network A's; where A has none of some class, the images of "
+    "all networks may serve better.",
     "fusion_seed": "Decides which samples are drawn and where clusterings start. Same seed, same numbers.",
     "settings": "Hyper-parameters of the fusion: ours, or those of the paper's tables.",
     "target": "Empty for network A's architecture; or a name such as vgg11-half, or a JSON object, as `retrofit fuse "
@@ -68,5 +70,15 @@ def select(name: str, label: str, options: Any, picks: Picks, **more: Any) -> No
 
 
 def number(name: str, label: str, least: Any, most: Any, step: Any, picks: Picks, **more: Any) -> None:
+    """A number within limits. A browser that knows them would keep what lies outside to itself, and start with another."""
     st.session_state[KEY + name] = getattr(picks, name)
-    st.number_input(label, least, most, step=step, key=KEY + name, on_change=changed(name), help=HELP[name], **more)
+
+    def read(value: Any) -> Any:
+        kept = min(max(value, least), most)
+        if kept != value:
+            st.toast(f"{label} goes from {least:,} to {most:,}: {value:,} became {kept:,}.", icon=":material/info:")
+        return kept
+
+    st.number_input(
+        label, None, None, step=step, key=KEY + name, on_change=changed(name, read), help=HELP[name], **more
+    )

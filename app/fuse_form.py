@@ -183,6 +183,9 @@ def fusion(picks: Picks) -> None:
                 select("importance", "Importance", presets.IMPORTANCE, picks)
         with st.container(width=130):
             number("samples", "Samples", 10, presets.MOST_SAMPLES, 50, picks)
+        if picks.networks != "own" or picks.rows:
+            with st.container(width=150):
+                select("source", "Samples from", presets.SOURCES, picks)
         with st.container(width=120):
             number("fusion_seed", "Seed", 0, presets.MOST_SEED, 1, picks)
         if retrofits:

@@ -49,10 +49,11 @@ def plan(picks: Picks) -> Plan:
         config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
         found = replace(found, config=config)
         estimate = _estimate(config, training)
-        return replace(found, refusal=estimate.refusal or "", words=_estimate_words(estimate, config, training))
+        missing = training is not None and len(_files(picks, training)) < training.parts
+        return replace(found, refusal=estimate.refusal or "", words=_estimate_words(estimate, config, missing))
     except ValueError as error:
         text = str(error).replace(f"{jobs.runs_folder()}/", "").replace(str(Path.home()), "~")
-        return replace(found, refusal=text)
+        return replace(found, refusal=sources.form_words(text))
     except OSError as error:  # a path that no file system takes, or that may not be read
         return replace(found, refusal=f"a file or folder that is named above cannot be read ({error.strerror}).")
 
@@ -162,10 +163,10 @@ def _estimated(known: tuple, _config: Any, _training: Any, _past: list[jobs.Entr
     return estimate(_config, _training, past, _folder)
 
 
-def _estimate_words(estimate: Any, config: Any, training: Any) -> str:
+def _estimate_words(estimate: Any, config: Any, trains: bool) -> str:
     least, most = estimate.seconds
     fuses = f"fusing {estimate.levels} levels" if config.method in RETROFITTING else config.method
-    what = f"Training and {fuses}" if training else f"{fuses[0].upper()}{fuses[1:]}"
+    what = f"Training and {fuses}" if trains else f"{fuses[0].upper()}{fuses[1:]}"
     words = (
         f"{what} takes about **{duration(least)} to {duration(most)}** and {size(estimate.memory)} of memory, and leaves "
         f"about {size(estimate.disk)} on disk."

@@ -4,6 +4,7 @@ import io
 import json
 import math
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from retrofit_app.figures import Network, letter, listing, number, percent
 
 HERE = Path(__file__).parent
 KNOWN = 5.0  # per cent of a class right, above which a network counts as knowing it
+KNOWN_WELL = 0.8  # of the whole accuracy, below which a class counts as one where the network is weak
+WITHOUT_SAMPLES = ("Average", "FedAvg")
 SEEN = 50.0  # per cent of every class right, above which a fused network sees it all
 MOST_NAMED = 20  # classes up to which they are listed by name
 MOST_CARDS = 4  # parents whose cards fit beside each other
@@ -52,6 +55,8 @@ def headline(entry: jobs.Entry, palette: figures.Palette) -> None:
     sees = not together and halves and all((value or 0) >= SEEN for value in networks["fused"]["per_class"])
     st.title("Two half-blind networks, one that sees it all" if sees else _title(parents, together), anchor=False)
     st.markdown(_finding(entry, networks, classes, seen, halves))
+    if told := _shortfall(entry, networks, classes, counts):
+        st.warning(told, icon=":material/trending_down:")
     if parents > MOST_CARDS:
         return
     left = [
@@ -72,8 +77,11 @@ def _finding(
     entry: jobs.Entry, networks: dict[str, Any], classes: list[str], seen: list[list[bool]], halves: bool
 ) -> str:
     config, fused = entry.config, networks["fused"]
-    own = config.get("splits") and config.get("fusion_from") != "iid"
-    source = f"{config['samples']} of network A's training images" if own else f"{config['samples']} training images"
+    source = (
+        f"{config['samples']} of network A's training images"
+        if _of_first(entry)
+        else f"{config['samples']} training images"
+    )
     seconds = f", in {number(entry.status['seconds'])} s" if "seconds" in entry.status else ""
     words = []
     n = len(config["models"])
@@ -90,11 +98,45 @@ def _finding(
     if n > 1 and not _together(entry):
         together = f"running {'both' if n == 2 else 'all of them'} and averaging their predictions gives " \
                    f"{percent(networks['ensemble']['accuracy'])}, at {_times(n)} the cost."  # fmt: skip
-        if "average" in networks:
+        if presets.method_of(config) == "Average":
+            words.append(together.capitalize())
+        elif "average" in networks:
             words.append(f"Simply averaging their weights gives {percent(networks['average']['accuracy'])}; {together}")
         else:
             words.append(together.capitalize() + " Their weights cannot be averaged: they differ in shape.")
     return " ".join(words)
+
+
+def _shortfall(
+    entry: jobs.Entry, networks: dict[str, Any], classes: list[str], counts: Sequence[Sequence[int]] | None
+) -> str:
+    """That one of the networks alone is better than the fused one, and what the samples lack; else nothing."""
+    alone = [networks[f"parent {index}"]["accuracy"] for index in range(len(entry.config["models"]))]
+    best, fused = max(range(len(alone)), key=alone.__getitem__), networks["fused"]
+    if len(alone) < 2 or alone[best] <= fused["accuracy"]:
+        return ""
+    words = [
+        f"**Network {letter(best)} alone is better**, with {percent(alone[best])}: this fusion loses "
+        f"{number(alone[best] - fused['accuracy'])} points to it."
+    ]
+    if counts and _of_first(entry) and presets.method_of(entry.config) not in WITHOUT_SAMPLES:
+        lacking = [
+            name
+            for name, own, rest, value in zip(classes, counts[0], zip(*counts[1:], strict=True), fused["per_class"], strict=True)
+            if not own and any(rest) and (value or 0) < KNOWN_WELL * fused["accuracy"]
+        ]  # fmt: skip
+        if lacking:
+            what = f"class {lacking[0]}" if len(lacking) == 1 else f"the classes {listing(lacking)}"
+            words.append(
+                f"The samples are network A's images, and it has none of {what}, where the fused network is weak. With "
+                "*Samples from: all networks*, below, it sees them, too."
+            )
+    return " ".join(words)
+
+
+def _of_first(entry: jobs.Entry) -> bool:
+    """Whether the samples are network A's own training images."""
+    return bool(entry.config.get("splits")) and entry.config.get("fusion_from") != "iid"
 
 
 def _made(entry: jobs.Entry, accuracy: str, source: str, seconds: str) -> str:
@@ -108,7 +150,7 @@ def _made(entry: jobs.Entry, accuracy: str, source: str, seconds: str) -> str:
         return (
             f"Run side by side, at {_times(n)} the cost of one, they get **{accuracy}** ({method}); nothing is fused."
         )
-    given = "" if method in ("Average", "FedAvg") else f", from {source}"
+    given = "" if method in WITHOUT_SAMPLES else f", from {source}"
     return (
         f"{method} makes of {'them' if n > 1 else 'it'} **one network that gets {accuracy}**{weighed}{given}{seconds}."
     )
@@ -144,7 +186,7 @@ def _provenance(entry: jobs.Entry, fused: dict[str, Any]) -> str:
 
 
 def _size(entry: jobs.Entry) -> str:
-    return "A's size" if not entry.config.get("target") else "its own size"
+    return "A's size" if not entry.config.get("target") else "another size than A's"
 
 
 def _times(n: int) -> str:
@@ -154,7 +196,7 @@ def _times(n: int) -> str:
 def _title(parents: int, together: bool = False) -> str:
     if together:
         return f"{_count(parents)} networks, side by side"
-    return "One network, retrofitted into another" if parents == 1 else f"{_count(parents)} networks, fused into one"
+    return "One network, made into another" if parents == 1 else f"{_count(parents)} networks, fused into one"
 
 
 def _count(n: int) -> str:
@@ -227,7 +269,7 @@ def neurons(entry: jobs.Entry, palette: figures.Palette, worst: int) -> None:
             words = (
                 f"**Level {worst + 1} as it was grouped**{weighed}" if score is None else f"**With {score} importance**"
             )
-            show.chart(f"fuse-clusters-{score}", lambda colours, score=score: level_data.picture(
+            show.chart(f"fuse-clusters-{score or own}", lambda colours, score=score: level_data.picture(
                 entry, "clusters", colours, worst, **({"score": score} if score else {})), palette,
                 lambda score=score: level_data.neuron_table(entry, worst, score), entry, heading=words)  # fmt: skip
     parents = [f"network {letter(parent)}" for parent in range(len(entry.config["models"]))]
@@ -319,7 +361,8 @@ def downloads(entry: jobs.Entry) -> None:
     files = (
         ("Fused network", "fused.safetensors", "safetensors", lambda: (entry.folder / "fused.safetensors").read_bytes(),
          "The checkpoint with its configuration, classes and normalisation."),
-        ("Levels", "levels.csv", "csv", lambda: levels_csv(entry.folder), "One row per level: widths, errors, seconds."),
+        ("Levels", "levels.csv", "csv", lambda: levels_csv(entry),
+         "One row per level: widths, errors (and their shares of the importance-weighted energy), accuracy after it, seconds."),
         ("Run record", "record.zip", "zip", lambda: record_zip(entry.folder), "Everything that was recorded: configuration, "
          "levels, network and measurements."),
     )  # fmt: skip
@@ -331,9 +374,9 @@ def downloads(entry: jobs.Entry) -> None:
     copies.of_run(entry)
 
 
-def levels_csv(folder: Path) -> bytes:
-    """The table of levels without the nested reports."""
-    return pd.read_parquet(folder / "levels.parquet").drop(columns="report").to_csv(index=False).encode()
+def levels_csv(entry: jobs.Entry) -> bytes:
+    """The table of levels, as the page Levels has it, too."""
+    return show.csv(level_data.report(level_data.overview(entry)), entry)
 
 
 def record_zip(folder: Path) -> bytes:

@@ -50,6 +50,12 @@ def _overview(folder: str, updated: float, sealed: str) -> Overview:
     return Overview(table, facts.get("accuracy", []), facts.get("samples", 0), bool(sealed), facts.get("missing", {}))
 
 
+def report(known: Overview) -> pd.DataFrame:
+    """The table of levels to take away: with the accuracy after each, where it was measured."""
+    measured = len(known.accuracy) == len(known.table) + 1
+    return known.table.assign(**({"accuracy after %": known.accuracy[1:]} if measured else {}))
+
+
 def version(entry: jobs.Entry) -> tuple[str, float, str]:
     """What caches of this run go by: an analysis that is added later changes it, too."""
     return *entry.version, entry.status.get("checksums", {}).get("analysis.json", "")

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import streamlit as st
-from retrofit_app import jobs, show, state
+from retrofit_app import jobs, presets, show, state
 
 HERE = Path(__file__).parent
 PAGES = [
@@ -77,10 +77,14 @@ def spare_the_libraries(with_torch: bool) -> None:
 def whole() -> None:
     """The picker and the chosen page."""
     spare_the_libraries("torch" in sys.modules)
+    state.begin()
     pick_run()
     show.camera()
     st.set_page_config(page_title=f"{page.title} · {st.session_state.entry.name}")
+    above = st.container()
     page.run()
+    if told := state.unused(presets.NAMES if page.title == "Fuse" else ()):
+        above.warning(told)
 
 
 page = st.navigation(PAGES, position="hidden")

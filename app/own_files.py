@@ -50,19 +50,32 @@ def _paths(text: str) -> tuple[str, ...]:
 
 
 def _upload() -> None:
-    """Keep new uploads and add them to the files; what was refused is said beside the control."""
+    """Make the files follow the list of uploads; what was refused is said beside the control."""
     preset, picks, _ = presets.read_address(st.query_params)
-    names, refused = list(picks.files), []
+    kept, refused = [], []
     for file in st.session_state[KEY + "uploads"] or ():
+        name = ""
         try:
             name = sources.keep(file.getvalue())
+            sources.described(name)
         except ValueError as error:
-            refused.append(f"Not taken: {error}")
+            told = sources.form_words(str(error)).removeprefix(f"{sources.located(name)}: ").removeprefix(f"{name}: ")
+            refused.append(f"{file.name} is not taken: {told}")
+            _drop(name)
             continue
-        if name not in names:
-            names.append(name)
-    st.session_state[KEY + "refused"] = refused
+        kept.append(name)
+    gone = set(st.session_state.get(KEY + "kept", ())) - set(kept)  # their ✕ was pressed
+    for name in gone:
+        _drop(name)
+    st.session_state.update({KEY + "refused": refused, KEY + "kept": kept})
+    names = dict.fromkeys([name for name in picks.files if name not in gone] + kept)
     to_address(preset, replace(picks, files=tuple(names)))
+
+
+def _drop(name: str) -> None:
+    """Delete an upload that no run was made of."""
+    if not any(name in entry.config["models"] for entry in st.session_state.entries):
+        sources.forget(name)
 
 
 def _forget(picks: Picks) -> None:

@@ -32,6 +32,7 @@ WEIGHING = (*RETROFITTING, *ALIGNING)
 RESHAPING = (*RETROFITTING, *ALIGNING, "ZipIt", "RegMean", "PLeaS", "KD")
 IMPORTANCE = ("uniform", "conductance", "deeplift")
 SETTINGS = {"default": "ours", "paper": "the paper's"}
+SOURCES = {"first": "network A", "all": "all networks"}
 MOST_PARENTS, MOST_SAMPLES, MOST_EPOCHS, MOST_SEED, MOST_SIZE, MOST_CHANNELS = 12, 100_000, 1000, 9999, 1024, 64
 LONGEST = 2000  # characters of a list of files in the address
 
@@ -61,6 +62,8 @@ class Picks:
     method: str = "KF-Linear"
     importance: str = "conductance"
     samples: int = 400
+    source: str = "first"
+    """Whose training images the samples are"""
     fusion_seed: int = 0
     settings: str = "default"
     options: tuple[str, ...] = ()
@@ -209,7 +212,8 @@ READERS: dict[str, Callable[[str], Any]] = {
     "size": _whole(0, MOST_SIZE), "arch": _one_of(ARCHITECTURES), "parents": _whole(1, MOST_PARENTS),
     "widths": _scales, "fused": _one_of(FUSED), "split": _one_of(SPLITS), "ratio": _ratio, "recipe": _one_of(RECIPES),
     "epochs": _whole(0, MOST_EPOCHS), "split_seed": _whole(0, MOST_SEED), "method": _one_of(METHODS),
-    "importance": _one_of(IMPORTANCE), "samples": _whole(10, MOST_SAMPLES), "fusion_seed": _whole(0, MOST_SEED),
+    "importance": _one_of(IMPORTANCE), "samples": _whole(10, MOST_SAMPLES),
+    "source": _one_of(SOURCES), "fusion_seed": _whole(0, MOST_SEED),
     "settings": _one_of(SETTINGS), "options": _words,
     "files": lambda text: tuple(filter(None, _path(text).split("|"))), "rows": _path,
     "target": _path,

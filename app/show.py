@@ -35,7 +35,7 @@ def chart(key: str, draw: Callable[[Palette], Picture], palette: Palette, table:
     if not bare:
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
             st.markdown(heading, width="stretch")
-            data(key, table, entry, draw)
+            data(key, table, entry, draw, heading.replace("*", "").strip())
     elif heading:
         st.markdown(heading)
     saved = st.session_state.get("format") or "svg"
@@ -50,7 +50,11 @@ def chart(key: str, draw: Callable[[Palette], Picture], palette: Palette, table:
 
 
 def data(
-    key: str, table: Callable[[], pd.DataFrame], entry: jobs.Entry, draw: Callable[[Palette], Picture] | None = None
+    key: str,
+    table: Callable[[], pd.DataFrame],
+    entry: jobs.Entry,
+    draw: Callable[[Palette], Picture] | None = None,
+    heading: str = "",
 ) -> None:
     """The numbers of a picture with downloads; nothing is made before it is opened."""
     stem = f"{entry.name}-{key}"
@@ -69,7 +73,7 @@ def data(
                                key=f"{key}-csv", help="This table, with a last line that says where it comes from.")  # fmt: skip
             if draw is not None:
                 st.download_button(
-                    "HTML", lambda: html(draw(LIGHT), stem, entry), f"{stem}.html", "text/html", on_click="ignore",
+                    "HTML", lambda: html(draw(LIGHT), heading, entry), f"{stem}.html", "text/html", on_click="ignore",
                     key=f"{key}-html", help="The picture as one page that opens without a network (about 5 MB).",
                 )  # fmt: skip
 
@@ -81,14 +85,15 @@ def csv(table: pd.DataFrame, entry: jobs.Entry) -> bytes:
     return f"{text.getvalue()}# {origin(entry)}\n".encode()
 
 
-def html(picture: Picture, title: str, entry: jobs.Entry) -> bytes:
-    """A picture as a page of its own, with its words and its origin; Plotly's script is inside."""
+def html(picture: Picture, heading: str, entry: jobs.Entry) -> bytes:
+    """A picture as a page of its own, with its words, its key and its origin; Plotly's script is inside."""
     unsigned = go.Figure(picture.figure).update_layout(title_text="")  # it stands below as text
     figure = unsigned.to_html(full_html=False, include_plotlyjs="inline", config=CAMERA)
     return (
-        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(title)}</title>"
-        f"<body style='font-family:Arial,sans-serif;max-width:900px;margin:24px auto'><div role='img' "
-        f"aria-label='{escape(picture.alt, quote=True)}'>{figure}</div><p>{escape(picture.caption or picture.alt)}</p>"
+        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(heading)}</title>"
+        f"<body style='font-family:Arial,sans-serif;max-width:900px;margin:24px auto'><h1 style='font-size:20px'>"
+        f"{escape(heading)}</h1><div role='img' "
+        f"aria-label='{escape(picture.alt, quote=True)}'>{figure}</div>{picture.key}<p>{escape(picture.alt)}</p>"
         f"<p style='color:#595955;font-size:14px'>{escape(origin(entry))}</p></body></html>"
     ).encode()
 

@@ -121,6 +121,12 @@ def keep(content: bytes) -> str:
     return name
 
 
+def form_words(text: str) -> str:
+    """An error of the library in words for the form, which has no command line's options."""
+    told, found, _ = text.partition(": name it with --arch")
+    return f"{told}. On the command line `--arch` can name it; this form takes what it recognises." if found else text
+
+
 def is_upload(name: str) -> bool:
     """Whether a config's name is one that `keep` gave."""
     return re.fullmatch(rf"{UPLOADS}/[0-9a-f]{{16}}\.safetensors", name) is not None

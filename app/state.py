@@ -3,7 +3,7 @@
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import streamlit as st
 from retrofit_app import jobs, presets
 from retrofit_app.address import Field, canonical, merged, option, settle
-from retrofit_app.figures import DARK, LIGHT, Palette, percent
+from retrofit_app.figures import DARK, LIGHT, Palette, listing, percent
 
 BUTTON = "go-"  # the keys of buttons that change parameters of a page with lists begin so
 STATES = {"created": "in progress", "running": "in progress"}
@@ -32,6 +32,7 @@ def sync(fields: Sequence[Field]) -> dict[str, str]:
     """
     known, seen = _known(), _seen()
     known.update({field.name: field for field in fields})
+    st.session_state.setdefault("_used", set()).update(field.name for field in fields)
     url = _url()
     shown = st.session_state.setdefault("_shown", {})
     held = {field.name: st.session_state.get(field.name) for field in fields}
@@ -45,6 +46,20 @@ def sync(fields: Sequence[Field]) -> dict[str, str]:
     if settled.moved:
         _write(fields, settled.address)
     return settled.values
+
+
+def begin() -> None:
+    """At the start of a whole page: nothing has asked for a parameter yet."""
+    st.session_state["_used"] = set()
+
+
+def unused(others: Collection[str]) -> str:
+    """At its end: a sentence about parameters that nothing on this page asked for; `others` are read elsewhere."""
+    strange = [f"{name}={texts[-1][:60]}" for name, texts in _url().items()
+               if texts and name not in st.session_state["_used"] and name not in others]  # fmt: skip
+    if not strange:
+        return ""
+    return f"Ignored {listing(strange)} in the address: this page has nothing of that name."
 
 
 def change(**values: str) -> None:
@@ -133,7 +148,7 @@ def details(entry: jobs.Entry) -> str:
     words = [
         f"{config['method']}{weighed}",
         *(f"{name} {value}" for name, value in (config.get("options") or {}).items()),
-        f"{config.get('samples')} samples",
+        f"{config.get('samples')} samples" + (" of all networks" if config.get("fusion_from") == "iid" else ""),
         f"seed {config.get('seed')}",
         f"{_networks(entry)} on {Path(config.get('data', '')).name}",
     ]
@@ -164,7 +179,8 @@ def other_version(entry: jobs.Entry) -> str:
 def _networks(entry: jobs.Entry) -> str:
     """How many were fused, and on which split they were trained where that was noted."""
     n, training = len(entry.config["models"]), entry.training or {}
-    split = "twins" if training.get("twins") else f"{training['split']} split" if training.get("split") else ""
+    kind = {"dirichlet": "non-IID"}.get(training.get("split", ""), training.get("split"))
+    split = "twins" if training.get("twins") else f"{kind} split" if kind else ""
     return f"{n} network{'' if n == 1 else 's'}" + (f" ({split})" if split else "")
 
 

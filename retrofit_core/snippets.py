@@ -29,7 +29,7 @@ def command(config: RunConfig, training: TrainConfig | None = None) -> str:
 def python(config: RunConfig, training: TrainConfig | None = None) -> str:
     """A script that does the same and prints the levels' errors and, if they are measured, the accuracies."""
     lines = [*_imports(training), "", *_training(config, training), *_assignment("config", config)]
-    lines += [f'result, metrics = execute(config, "{config.key()}")', "print(result.to_frame())"]
+    lines += [f'result, metrics = execute(config, "{config.key()}")', "print(result.to_frame().to_string())"]
     if config.evaluate:
         lines += [
             'for name, network in metrics["networks"].items():',

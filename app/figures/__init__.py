@@ -19,6 +19,7 @@ from .clusters import (
     mixed_clusters,
     neighbour_hues,
     neurons,
+    same_place,
 )
 from .fits import loss_curve, loss_plane, residual_bars
 from .levels import biggest_drop, errors_scatter, fitted, knowledge_strip, worst_level
@@ -72,6 +73,7 @@ __all__ = [
     "number",
     "percent",
     "residual_bars",
+    "same_place",
     "score_histogram",
     "sign",
     "title",

@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 import plotly.graph_objects as go
 
-from .palette import DARK, TEXT, Palette
+from .palette import TEXT, Palette, scale, shade
 from .picture import Picture, axis, layout, listing, number, room, rows
 
 
@@ -60,16 +60,22 @@ def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Pal
     """Accuracy of each network on each class, numbers in the cells."""
     values = [[np.nan if value is None else value for value in network.per_class] for network in networks]
     text = [["–" if np.isnan(value) else f"{value:.0f}" for value in row] for row in values]
-    dark_paper = palette is DARK
-    # The low end is the page itself, so that what a network has never seen looks empty.
-    low, high = ("#232320", "#2F8F8B") if dark_paper else ("#F4F4F1", palette.accent)
+    low, high = scale(palette)
+    columns, names = (
+        [f"“{name}”" if not name.isalnum() else name for name in classes],
+        [_emphasis(network) for network in networks],
+    )
     figure = go.Figure(
         go.Heatmap(
-            z=values, x=[f"“{name}”" if not name.isalnum() else name for name in classes],
-            y=[_emphasis(network) for network in networks], text=text, texttemplate="%{text}",
-            textfont={"size": 13}, colorscale=[[0, low], [1, high]], zmin=0, zmax=100, xgap=2, ygap=2, showscale=False,
+            z=values, x=columns, y=names, colorscale=[[0, low], [1, high]], zmin=0, zmax=100, xgap=2, ygap=2, showscale=False,
             hoverongaps=False, hovertemplate="%{y}<br>class %{x}: %{z:.1f} %<extra></extra>",
         )
+    )  # fmt: skip
+    # Not the heat map's own lettering: that is one grey for light cells and one for dark ones, and hard to read on those between.
+    inks = [palette.ink if np.isnan(value) else shade(value / 100, palette)[1] for row in values for value in row]
+    figure.add_scatter(
+        x=columns * len(names), y=[name for name in names for _ in columns], text=[word for row in text for word in row],
+        mode="text", textfont={"size": 13, "color": inks}, hoverinfo="skip", showlegend=False, cliponaxis=False,
     )  # fmt: skip
     upright = max(map(len, classes)) > 3  # long names stand, so that a narrow column cannot cut them
     top = room(classes) if upright else 30

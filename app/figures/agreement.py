@@ -37,7 +37,7 @@ def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette) -> P
                 continue
             values[i, j] = row["mean"]
             spread = "" if row["least"] == row["most"] else f"<br>{number(row['least'], 2)} to {number(row['most'], 2)}"
-            below = "<br>between seeds" if i == j else f"<br>seeds: {number(_floor(table, first, second), 2)}"
+            below = "<br>its seeds" if i == j else f"<br>seeds: {number(_floor(table, first, second), 2)}"
             text[i][j] = f"<b>{number(row['mean'], 2)}</b>{spread if i == j else ''}{below}"
     low, high = (palette.paper, "#BFE0DD") if palette.paper == "#FFFFFF" else ("#232320", "#1F5B58")
     shown = [title(name) for name in names]
@@ -76,6 +76,8 @@ def agreement_words(agreement: Sequence[dict[str, Any]]) -> str:
         return "Only one score was computed, so there is nothing to compare."
     row = min(pairs, key=lambda found: found["mean"])
     first, second = title(row["first"]), title(row["second"])
+    if row["mean"] >= 1:
+        return "All scores give the same groups here."
     floor = min((table[frozenset((name,))] for name in (row["first"], row["second"])), key=lambda found: found["mean"])
     if floor["least"] >= 1:
         return (

@@ -143,7 +143,8 @@ def clusters(
     figure = unchecked(traces)
     _square(figure, seen, centre, reach, palette, height)
     figure.update_layout(dragmode=drag or False, clickmode="event" if drag else "event+select")
-    return Picture(figure, *_cluster_words(seen, int((~inside).sum())))
+    names = [f"network {letter(parent)}" for parent in range(len(seen.widths))]
+    return Picture(figure, *_cluster_words(seen, int((~inside).sum())), cluster_key(names, len(seen.labels), palette))
 
 
 def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
@@ -155,7 +156,7 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
     for parent in range(len(seen.widths)):
         rows = np.flatnonzero(seen.parents == parent)
         inside: np.ndarray = np.abs(seen.points[rows] - centre).max(axis=1) <= reach
-        shape, colour = SHAPES[parent % len(SHAPES)], palette.hues[parent % len(palette.hues)]
+        shape, colour = SHAPES[parent % len(SHAPES)], palette.parent(parent)
         figure.add_scatter(
             x=shown[rows, 0].tolist(), y=shown[rows, 1].tolist(), mode="markers", name=f"network {letter(parent)}",
             customdata=seen.own[rows].tolist(), hovertemplate="neuron %{customdata}<extra>%{fullData.name}</extra>",
@@ -165,8 +166,8 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
         )  # fmt: skip
     _square(figure, seen, centre, reach, palette, height)
     off = int((np.abs(seen.points - centre) > reach).any(1).sum())
-    figure.update_layout(showlegend=True, legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"},
-                         margin={"t": 34})  # fmt: skip
+    legend = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "bgcolor": "rgba(0,0,0,0)"}
+    figure.update_layout(showlegend=True, legend=legend, margin={"t": 34})
     facts = f"{' + '.join(map(str, seen.widths))} neurons" + (f" · {off} off-scale" if off else "")
     middles = [seen.points[seen.parents == parent].mean(0) for parent in range(len(seen.widths))]
     apart = float(np.linalg.norm(middles[0] - middles[-1])) / max(float(seen.points.std()), 1e-300)
@@ -217,7 +218,7 @@ def _cluster_words(seen: Neurons, off: int) -> tuple[str, str]:
     mixed = mixed_clusters(seen)
     facts = [
         f"{' + '.join(map(str, seen.widths))} neurons in {seen.width} clusters",
-        f"{mixed} with members of more than one parent",
+        *([f"{mixed} with members of more than one parent"] if len(seen.widths) > 1 else []),
         f"densest {largest}" if largest > 1 else "no cluster has more than one member",
         f"{int((counts == 1).sum())} alone",
     ] + ([f"{off} off-scale"] if off else [])
@@ -233,6 +234,13 @@ def mixed_clusters(seen: Neurons) -> int:
     table = np.zeros((seen.width, len(seen.widths)), dtype=bool)
     table[seen.labels, seen.parents] = True
     return int((table.sum(1) > 1).sum())
+
+
+def same_place(seen: Neurons) -> bool:
+    """Whether each cluster holds neurons of one number only, as where a class joins its own in the other networks."""
+    return bool(
+        (np.bincount(seen.labels, seen.own, seen.width)[seen.labels] == seen.own * seen.counts[seen.labels]).all()
+    )
 
 
 def destinations(found: Neurons, rows: Sequence[int]) -> list[tuple[int, int]]:
@@ -381,4 +389,4 @@ def _centroid(points: np.ndarray, weights: np.ndarray, members: np.ndarray) -> n
 
 
 def _component_title(number: int, share: float) -> dict[str, Any]:
-    return {"text": f"principal component {number} ({100 * share:.0f} %)", "standoff": 6, "font": {"size": TEXT}}
+    return {"text": f"component {number} ({100 * share:.0f} %)", "standoff": 6, "font": {"size": TEXT}}

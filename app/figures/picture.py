@@ -1,7 +1,7 @@
 """A figure with its words, and what every figure shares: numbers as text, layout, axes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import plotly.graph_objects as go
@@ -18,6 +18,8 @@ class Picture:
     figure: go.Figure
     alt: str
     caption: str = ""
+    key: str = ""
+    """A legend as HTML, for where the figure stands alone"""
 
 
 SIGNATURE = 28  # px: two lines below the axes
@@ -41,7 +43,7 @@ def enlarged(picture: Picture, height: int) -> Picture:
     _grow(whole)
     margins = {side: round(room * LECTURE) for side, room in whole["layout"].get("margin", {}).items()}
     whole["layout"].update(height=height, margin=margins)
-    return Picture(go.Figure(whole, _validate=False), picture.alt, picture.caption)
+    return replace(picture, figure=go.Figure(whole, _validate=False))
 
 
 def _grow(part: Any) -> None:

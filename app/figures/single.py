@@ -23,7 +23,7 @@ def _by_parent(values: np.ndarray, parents: np.ndarray, edges: np.ndarray, names
         bins = np.clip(np.searchsorted(edges, own, side="right") - 1, 0, len(edges) - 2)
         figure.add_bar(
             x=list(names), y=np.bincount(bins, minlength=len(edges) - 1), name=f"network {letter(parent)}",
-            marker={"color": palette.hues[parent % len(palette.hues)], "line": {"color": palette.outline, "width": 1},
+            marker={"color": palette.parent(parent), "line": {"color": palette.outline, "width": 1},
                     "pattern": {"shape": hatches[parent % len(hatches)], "fillmode": "overlay",
                                 "fgcolor": palette.outline, "size": 6, "solidity": 0.3}},
             hovertemplate="%{x}: %{y} neurons<extra>%{fullData.name}</extra>",

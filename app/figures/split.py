@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from .palette import DARK, Palette
+from .palette import Palette, shade
 from .picture import listing
 
 NUMBERED = 20  # classes up to which every cell has its number
@@ -86,14 +86,5 @@ def _number(value: int) -> str:
 
 
 def _fill(share: float, palette: Palette) -> str:
-    """From the page's own shade to the accent, with lettering that can be read on it."""
-    low, high = ("#232320", "#2F8F8B") if palette is DARK else ("#F4F4F1", palette.accent)
-    mixed = [round(int(low[at : at + 2], 16) * (1 - share) + int(high[at : at + 2], 16) * share) for at in (1, 3, 5)]
-    ink = "#FFFFFF" if _luminance(mixed) < 0.18 else "#111111"
-    return f"background:rgb({','.join(map(str, mixed))});color:{ink}"
-
-
-def _luminance(rgb: Sequence[int]) -> float:
-    """WCAG's relative luminance; white and black letters are equally readable at 0.18."""
-    linear = [value / 255 / 12.92 if value <= 10 else ((value / 255 + 0.055) / 1.055) ** 2.4 for value in rgb]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    colour, ink = shade(share, palette)
+    return f"background:{colour};color:{ink}"

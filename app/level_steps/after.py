@@ -13,10 +13,11 @@ from .view import View
 
 def targets(view: View) -> None:
     """What each group's fused neuron is asked to do, and what the parents keep by that."""
-    view.say(
-        "Each group's target is the importance-weighted mean of what its members answer: that is what the fused neuron should "
-        "answer to the same samples. A parent's neuron keeps what this one answer tells about its own, R² = 1 being everything."
-    )
+    aligned = view.report.form == "aligned"
+    made = "The fused neuron's weights are the mean of its group's; nothing is fitted to the mean of its answers" if aligned \
+        else "Each group's target is the importance-weighted mean of what its members answer: that is what the fused neuron " \
+             "should answer to the same samples"  # fmt: skip
+    view.say(f"{made}. A parent's neuron keeps what this one answer tells about its own, R² = 1 being everything.")
     if view.own is None:
         show.why("What neurons keep, and the targets, are part of the analysis, which this run does not have.")
         return

@@ -19,9 +19,12 @@ def grouping(view: View) -> None:
     """The pictures, what is chosen in them, and a closer look at one thing."""
     report = view.report
     share = percent(100 * report.grouping_error / (report.energy or 1))
+    found = view.grouping(view.entry.config["importance"], 0)
+    alike = "that stand for one class each" if view.last and figures.same_place(found) else "that respond alike"
     view.say(
-        f"The {sum(report.widths)} neurons are put into {report.width} groups that respond alike; each group becomes one "
-        f"neuron of the fused network. What its members do not share is the grouping error: {share} of their energy here."
+        f"The {sum(report.widths)} neurons are put into {report.width} groups {alike}; each group becomes one neuron of the "
+        f"fused network. What its members do not share is the grouping error: {share} of their energy here, in which each "
+        "neuron counts by its importance."
     )
     if report.width == 1:
         show.why("This level has one cluster: every neuron is in it, and colours have nothing to tell apart.")
@@ -29,7 +32,6 @@ def grouping(view: View) -> None:
         show.why("Nothing is merged here: as many groups as neurons.")
     phone = "Mobi" in (st.context.headers.get("User-Agent") or "")
     st.session_state.setdefault("picking", "click" if phone else "lasso")
-    st.session_state.setdefault("whole", False)
     squares(view)
     st.html(figures.cluster_key(view.parents, sum(report.widths), view.palette))
     hidden = percent(max(0.0, 100 * (1 - float(report.explained[:2].sum()))))
@@ -37,7 +39,8 @@ def grouping(view: View) -> None:
         f"The plane hides {hidden} of the variance, so neurons of one cluster may look far apart, and neurons that look close "
         "may differ.",
         help="Every picture of this level has the same axes: the first two principal components of the neurons' outputs on "
-        "the fusion samples, computed for this level alone.",
+        "the fusion samples, computed for this level alone. Densest: the cluster with most members. Alone: a cluster of one. "
+        "Off-scale: outside the frame, drawn open on its border.",
     )
     if view.lecture:
         return
@@ -73,8 +76,10 @@ def controls(view: View) -> None:
             help="Lasso or box: draw around neurons. Click: one at a time, and a finger scrolls the page as usual. The picked "
             "ones stay bright under every score and at every level; the table below lists them.",
         )  # fmt: skip
+        st.session_state.whole = bool(st.session_state.outliers)
         st.toggle(
-            "Show outliers", key="whole", persist_state="session",
+            "Show outliers", key="whole",
+            on_change=lambda: state.change(outliers="1" if st.session_state.whole else ""),
             help="Widen the frame until every neuron is inside. Otherwise those outside stand open on its border.",
         )  # fmt: skip
 
@@ -120,7 +125,7 @@ def square(
     options: dict[str, Any] = {"score": score, "seed": seed} if view.own is not None else {}
     view.chart(
         key, heading, partial(view.neurons, score, seed), kind="clusters", below=words, picked=tuple(picked),
-        marked=tuple(marked), height=height, whole=bool(st.session_state.whole), followed=tuple(panels.followed(view)),
+        marked=tuple(marked), height=height, whole=bool(st.session_state.outliers), followed=tuple(panels.followed(view)),
         drag={"lasso": "lasso", "box": "select"}.get(mode), on_select=pick,
         selection_mode=("points",) if mode == "points" else ("points", mode), **options,
     )  # fmt: skip

@@ -201,6 +201,7 @@ def show_picked(view: View) -> None:
         )
         st.button("Clear pick", key="clear", on_click=state.change, kwargs={"pick": "", "mark": ""}, icon=":material/close:",
                   help="Show all neurons as bright again, and take the rings away.")  # fmt: skip
+    view.note("At another level the same numbers stay picked; those are other neurons.")
     neuron_rows(view, view.neurons().iloc[picked], f"picked-{len(picked)}")
 
 

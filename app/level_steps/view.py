@@ -25,6 +25,8 @@ class View:
     scores: list[str]
     without: dict[str, str]
     """Scores that could not be computed, with the reason"""
+    last: bool = False
+    """The level whose neurons are the classes"""
     lecture: bool = False
     """On a projector: only the pictures of the step"""
 

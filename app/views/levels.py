@@ -52,7 +52,7 @@ def body(entry: jobs.Entry, palette: Palette) -> None:
     known = level_data.overview(entry)
     names = list(known.table["level"])
     default = names[default_level(known)]
-    state.sync([option("level", names, default, "level of this run"), option("step", STEPS, "grouping", "step"),
+    state.sync([level_field(names, default), option("step", STEPS, "grouping", "step"),
                 option("lecture", ["", "1"], "", "lecture mode (1)")])  # fmt: skip
     index = names.index(st.session_state.level)
     if st.session_state.lecture:
@@ -66,6 +66,16 @@ def body(entry: jobs.Entry, palette: Palette) -> None:
     level(entry, palette, index)
     st.divider()
     everything(entry, known, palette, index)
+
+
+def level_field(names: Sequence[str], default: str) -> Field:
+    """A level by its name, or by its number, as people say it."""
+
+    def read(text: str) -> str | None:
+        numbers = {str(number): name for number, name in enumerate(names, 1)}
+        return text if text in names else numbers.get(text)
+
+    return Field("level", default, read, "level of this run")
 
 
 def default_level(known: Overview) -> int:
@@ -212,7 +222,15 @@ def level(entry: jobs.Entry, palette: Palette, index: int, lecture: bool = False
     first = run.config.importance if run.config.importance in scores else scores[0]
     densest = level_data.seen(entry, index).densest
     view = level_steps.View(
-        entry, palette, index, report, own, scores, whole.missing if whole is not None else {}, lecture
+        entry,
+        palette,
+        index,
+        report,
+        own,
+        scores,
+        whole.missing if whole is not None else {},
+        last=entry.state == "done" and index == len(run.levels) - 1,
+        lecture=lecture,
     )
     state.sync([
         option("score", scores, first, "importance score of this run"),
@@ -220,6 +238,7 @@ def level(entry: jobs.Entry, palette: Palette, index: int, lecture: bool = False
         option("neuron", fused, str(densest or 0), "fused neuron of this level"),
         option("panel", list(PANELS), "scores", "closer look"),
         option("pair", ["", *pairs(view)], "", "pair of scores"),
+        option("outliers", ["", "1"], "", "frame with outliers (1)"),
         *pick_fields(len(report.widths)),
     ])  # fmt: skip
     clusters = [str(cluster) for cluster, count in enumerate(view.grouping().counts.tolist()) if count]
@@ -253,8 +272,10 @@ def everything(entry: jobs.Entry, known: Overview, palette: Palette, index: int)
         st.markdown("A link to exactly this view:")
         st.code(state.link(), language=None, wrap_lines=True)
         st.download_button(
-            "Report of all levels (CSV)", lambda: show.csv(known.table, entry), f"{entry.name}-levels.csv", "text/csv",
-            on_click="ignore", icon=":material/download:", help="Widths, errors, ridge, form of fit and seconds of every level.",
+            "Report of all levels (CSV)", lambda: show.csv(level_data.report(known), entry), f"{entry.name}-levels.csv",
+            "text/csv", on_click="ignore", icon=":material/download:",
+            help="Widths, errors (and their shares of the importance-weighted energy), ridge, form of fit, accuracy after it, "
+            "and seconds of every level.",
         )  # fmt: skip
         copies.of_run(entry)
 

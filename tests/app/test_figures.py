@@ -10,6 +10,7 @@ import torch
 from retrofit_app import figures, jobs
 from retrofit_app.figures import DARK, LIGHT, Network
 from retrofit_app.figures.levels import AXES, RADIUS, number_box, number_places
+from retrofit_app.figures.palette import shade
 
 from retrofit_core.results import LevelReport, frame
 
@@ -45,7 +46,7 @@ def test_accuracies_are_drawn_and_said():
 
 def test_a_class_without_samples_is_a_dash():
     picture = figures.class_grid(NETWORKS, ["0", "1"], LIGHT)
-    assert picture.figure.data[0].text[2] == ["92", "–"]
+    assert list(picture.figure.data[1].text[4:6]) == ["92", "–"]
     assert "network A fails on 1" in picture.alt and "ensemble is weakest on 1 with 94" in picture.alt
 
 
@@ -153,6 +154,15 @@ def luminance(colour: str) -> float:
 def contrast(first: str, second: str) -> float:
     high, low = sorted((luminance(first), luminance(second)), reverse=True)
     return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+def test_lettering_can_be_read_on_every_shade_of_the_scale(palette):
+    assert min(contrast(*shade(share / 200, palette)) for share in range(201)) >= 4.5
+    networks = [Network("A", "parent", 50.0, [share, 100 - share]) for share in (0.0, 30.0, 45.0, 61.0)]
+    cells, words = figures.class_grid(networks, ["0", "1"], palette).figure.data
+    expected = [shade(value / 100, palette)[1] for row in cells.z for value in row]
+    assert list(words.textfont.color) == expected and len(set(expected)) == 2
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
@@ -380,3 +390,19 @@ def test_a_curve_on_a_linear_axis():
     curve = [{"epoch": epoch, "loss": 1 / (1 + epoch), "validation": 1.1 / (1 + epoch)} for epoch in range(3)]
     assert figures.loss_curve(curve, LIGHT, log=False).figure.layout.yaxis.type == "linear"
     assert "linear" in figures.loss_curve(curve, LIGHT, log=False).alt
+
+
+def test_a_drop_that_later_levels_make_good_is_told_with_the_whole(shipped):
+    table = frame(shipped.levels)
+    falls, recovers = [90.0, 82.0, 81.0, 80.0, 79.0], [90.0, 82.0, 81.0, 88.0, 89.5]
+    assert "all levels together" not in figures.knowledge_strip(table, falls, LIGHT).caption
+    assert (
+        "8.0 points of accuracy (all levels together \N{MINUS SIGN}0.5)"
+        in figures.knowledge_strip(table, recovers, LIGHT).caption
+    )
+
+
+def test_scores_that_group_alike_are_not_said_to_differ():
+    rows = [{"first": one, "second": other, "mean": 1.0, "least": 1.0, "most": 1.0}
+            for one, other in (("uniform", "uniform"), ("uniform", "deeplift"), ("deeplift", "deeplift"))]  # fmt: skip
+    assert figures.agreement_words(rows) == "All scores give the same groups here."

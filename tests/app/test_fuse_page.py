@@ -8,7 +8,9 @@ import sys
 import time
 
 import pytest
+import torch
 from retrofit_app import accuracies, bundle, configs, figures, jobs, presets, show, sources, state
+from safetensors.torch import save
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
@@ -133,6 +135,40 @@ def test_the_method_that_needs_two_networks_names_those_that_take_more():
     assert "exactly two parents; found 4" in found and "OTFusion, KF-Linear" in found and button(page, "start").disabled
 
 
+@pytest.mark.parametrize(("value", "kept"), [(5, 10), (10**7, presets.MOST_SAMPLES), (60, 60)])
+def test_a_number_outside_its_limits_becomes_the_nearest_and_that_is_said(value, kept):
+    page = open_page(preset="sharded")
+    page.number_input(key="new-samples").set_value(value).run()
+    assert page.query_params["samples"] == str(kept) and page.number_input(key="new-samples").value == kept
+    assert [str(kept if value == kept else f"{value:,} became {kept:,}") in found.value for found in page.toast] \
+        == [True] * (value != kept)  # fmt: skip
+
+
+def test_samples_of_all_networks_are_asked_for_and_told():
+    page = open_page(preset="sharded")
+    page.selectbox(key="new-source").set_value("all").run()
+    assert page.query_params["source"] == "all"
+    picks = presets.read_address({"preset": "sharded", "source": "all"})[1]
+    config = configs.fusion(picks, configs.training(picks, 64, 10), 64, 10)
+    assert config.fusion_from == "iid" and "--fusion-from iid" in config.command()
+    plain = dataclasses.replace(picks, source="first")
+    assert configs.fusion(plain, configs.training(plain, 64, 10), 64, 10).fusion_from is None
+    assert "samples" not in [found.key for found in open_page(preset="own").selectbox]
+
+
+@pytest.mark.parametrize(
+    ("page_name", "address"), [("fuse", {"foo": "1", "level": "x"}), ("levels", {"preset": "four"})]
+)
+def test_parameters_that_a_page_does_not_have_are_named(page_name, address):
+    page = open_page(**address)
+    if page_name == "levels":
+        page = AppTest.from_file(MAIN, default_timeout=60).switch_page("views/levels.py")
+        for name, value in address.items():
+            page.query_params[name] = value
+        page.run()
+    assert all(f"{name}={value}" in errors(page) for name, value in address.items())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["OTFusion", "ZipIt", "RegMean", "KD", "Ensemble", "Average"])
 def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method, runs_folder, monkeypatch):
@@ -141,8 +177,13 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
     monkeypatch.chdir(jobs.BUNDLED)
     result, metrics = runs.execute(config, runs_folder / "mine")
     page = open_page(run="mine")
-    assert not page.error and not page.exception and not page.warning, errors(page)
-    assert figures.percent(metrics["networks"]["fused"]["accuracy"]) in words(page)
+    assert not page.error and not page.exception, errors(page)
+    networks = metrics["networks"]
+    best = max(networks["parent 0"]["accuracy"], networks["parent 1"]["accuracy"])
+    told = [found.value for found in page.warning]
+    assert len(told) == (networks["fused"]["accuracy"] < best)
+    assert all("alone is better" in text and ("Samples from" in text) == (method != "Average") for text in told)
+    assert figures.percent(networks["fused"]["accuracy"]) in words(page)
     assert "level by level, into" not in words(page)
     assert ("importance" in state.details(jobs.read_entry(runs_folder / "mine"))) == (method == "OTFusion")
     downloads = [found.label for found in page.get("download_button")]
@@ -315,10 +356,26 @@ def test_uploads_are_checked_and_kept_by_content(runs_folder):
     assert page.query_params["files"].startswith("uploads/")
     stored = list(runs_folder.rglob("*.safetensors"))
     assert [path.parent.name for path in stored] == ["uploads"] and stored[0].read_bytes() == content
-    page.file_uploader[0].set_value(("net.safetensors", content[:-4], "application/octet-stream")).run()
-    assert "incomplete" in errors(page) and len(list(runs_folder.rglob("*.safetensors"))) == 1
+    good, torn = (("a.safetensors", content, "application/octet-stream"),
+                  ("net.safetensors", content[:-4], "application/octet-stream"))  # fmt: skip
+    other = ("odd.safetensors", save({"a": torch.zeros(2)}), "application/octet-stream")
+    page.file_uploader[0].set_value([good, torn, other]).run()
+    assert "net.safetensors is not taken: it is incomplete" in errors(page)
+    assert "odd.safetensors is not taken: the architecture is not recognised" in errors(page)
+    assert len(list(runs_folder.rglob("*.safetensors"))) == 1
     button(page, "new-forget").click().run()
     assert not list(runs_folder.rglob("*.safetensors")) and "files" not in page.query_params
+
+
+def test_an_upload_that_is_taken_back_leaves_the_fusion_and_the_disk(runs_folder):
+    page = open_page(preset="own")
+    files = [(f"{index}.safetensors", (jobs.BUNDLED / name).read_bytes(), "application/octet-stream")
+             for index, name in enumerate(bundle.PARENTS)]  # fmt: skip
+    page.file_uploader[0].set_value(files).run()
+    first, second = page.query_params["files"].split("|")
+    page.file_uploader[0].set_value(files[1:]).run()
+    assert page.query_params["files"] == second
+    assert not (runs_folder / first).exists() and (runs_folder / second).exists()
 
 
 def test_runs_can_be_deleted_and_brought_back(runs_folder):

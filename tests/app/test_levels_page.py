@@ -243,3 +243,21 @@ def test_an_analysis_is_not_started_beside_a_run(runs_folder, config, sleeper):
     page = open_page(run="plain")
     page.button(key="analyse").click().run()
     assert any("still going on" in warning.value for warning in page.warning)
+
+
+def test_a_level_can_be_named_by_its_number(record):
+    page = open_page(run="analysed", level="3")
+    assert page.selectbox(key="level").value == "features.5" and not page.warning
+    assert open_page(run="analysed", level="9").warning
+
+
+def test_the_frame_with_outliers_is_in_the_address(record):
+    page = open_page(run="analysed", level="features.0")
+    page.toggle(key="whole").set_value(True).run()
+    assert page.query_params["outliers"] == "1"
+    assert open_page(run="analysed", level="features.0", outliers="1").toggle(key="whole").value
+
+
+def test_classes_are_said_to_be_joined_at_the_last_level_only(record):
+    assert "stand for one class each" in words(open_page(run="analysed", level="classifier", step="grouping"))
+    assert "respond alike" in words(open_page(run="analysed", level="features.0", step="grouping"))
