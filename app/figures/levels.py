@@ -131,11 +131,11 @@ def _strip_words(table: Any, accuracy: Sequence[float]) -> str:
         return f"No level costs accuracy. {worst_level(table)}"
     row = table.iloc[level]
     total = row["grouping share"] + row["approximation share"]
-    cause = "grouping: too few clusters for these neurons" if row["grouping share"] > total / 2 else \
+    cause = "grouping: too few clusters" if row["grouping share"] > total / 2 else \
         "approximation: the fitted level does not reach its targets"  # fmt: skip
     part = max(row["grouping share"], row["approximation share"]) / max(total, 1e-300)
     whole = accuracy[-1] - accuracy[0]
-    regained = f" (all levels together {number(whole)})" if whole > drop else ""
+    regained = f" (all levels: {number(whole)})" if whole > drop else ""
     return (
         f"Level {level + 1} ({row['level']}) costs most: {number(drop)} points of accuracy{regained}; "
         f"{100 * part:.0f}\N{NO-BREAK SPACE}% of its error is {cause}."

@@ -395,9 +395,9 @@ def test_a_curve_on_a_linear_axis():
 def test_a_drop_that_later_levels_make_good_is_told_with_the_whole(shipped):
     table = frame(shipped.levels)
     falls, recovers = [90.0, 82.0, 81.0, 80.0, 79.0], [90.0, 82.0, 81.0, 88.0, 89.5]
-    assert "all levels together" not in figures.knowledge_strip(table, falls, LIGHT).caption
+    assert "all levels:" not in figures.knowledge_strip(table, falls, LIGHT).caption
     assert (
-        "8.0 points of accuracy (all levels together \N{MINUS SIGN}0.5)"
+        "8.0 points of accuracy (all levels: \N{MINUS SIGN}0.5)"
         in figures.knowledge_strip(table, recovers, LIGHT).caption
     )
 
