@@ -1,7 +1,6 @@
 """retrofit methods | fuse | compare | analyse"""
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,6 +40,7 @@ from .terminal import (
     size_in_bytes,
 )
 
+NOTHING_FUSED = 1  # exit code of a comparison in which no method gave a network
 WIDE = 10_000  # characters: more than any table
 Parents = Annotated[list[Path] | None, typer.Argument(help="Parents; the first one gives the architecture.")]
 ImportanceData = Annotated[
@@ -246,7 +246,15 @@ def compare_command(
     if out_folder is not None:
         board.save(out_folder)
     if as_json:
-        return print_json(board.to_json())
+        print_json(board.to_json())
+    else:
+        _print_board(board, out_folder)
+    if not board.fused:
+        raise typer.Exit(NOTHING_FUSED)
+
+
+def _print_board(board: Leaderboard, out_folder: Path | None) -> None:
+    """The tables, and why a method has no network."""
     out.print(leaderboard_table(board))
     classes = _classes_table(board)
     if Measurement.get(out, out.options.update(width=WIDE), classes).maximum <= out.width:
@@ -258,7 +266,6 @@ def compare_command(
             out.print(f"{row['name']}: {row['reason']}", soft_wrap=True)
     if out_folder is not None:
         out.print(f"Every class and cost: {out_folder / 'leaderboard.csv'}", soft_wrap=True)
-    return None
 
 
 def leaderboard_table(board: Leaderboard) -> Table:
@@ -266,21 +273,26 @@ def leaderboard_table(board: Leaderboard) -> Table:
     table = new_table("network", "acc. %", "to best", "loss", "ECE", "sec.", "M ops",
                       title=f"{board.samples} test images of {board.data}", figures=True)  # fmt: skip
     table.caption = (
-        "to best: points of accuracy to the best one, 95 % interval (paired bootstrap over images); ECE: expected "
+        "to best: points of accuracy to the first row, 95 % interval (paired bootstrap over images); ECE: expected "
         "calibration error; sec.: of the fusion; M ops: million multiply-adds for an image"
     )
     for row in board.rows:
         if row["reason"] is not None:
             table.add_row(row["name"], *["-"] * 6)
             continue
-        low, high = row["interval"] or (math.nan, math.nan)
-        digits = 1 if abs(low) < 10 else 0
         table.add_row(
-            row["name"], f"{row['accuracy']:.2f}", f"{low:.{digits}f},{high:.{digits}f}", f"{row['loss']:.2f}",
+            row["name"], f"{row['accuracy']:.2f}", _interval(row["interval"]), f"{row['loss']:.2f}",
             f"{row['calibration_error']:.2f}", "" if row["seconds"] is None else f"{row['seconds']:.1f}",
             f"{row['operations'] / 1e6:.3g}",
         )  # fmt: skip
     return table
+
+
+def _interval(found: tuple[float, float] | None) -> str:
+    if found is None:
+        return "-"
+    digits = 1 if abs(found[0]) < 10 else 0
+    return ",".join(f"{end:.{digits}f}" for end in found)
 
 
 def _classes_table(board: Leaderboard) -> Table:
