@@ -169,6 +169,19 @@ def test_a_row_without_interval_shows_a_dash():
     assert "nan" not in shown.get() and " - " in shown.get()
 
 
+@pytest.mark.parametrize("records", [False, True])
+def test_an_interrupted_comparison_tells_how_it_goes_on(base, records, tmp_path, monkeypatch, capsys):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("retrofit_core.cli.fusing.compare", interrupt)
+    words = ["compare", *base.models, "--splits", str(base.splits), "--methods", "average"]
+    assert main([*words, *(["--records", str(tmp_path)] if records else [])]) == 130
+    shown = capsys.readouterr().err
+    assert "--resume" not in shown and "Run the same command again" in shown
+    assert (f"finished runs in {tmp_path} are kept" in shown) == records
+
+
 def test_a_comparison_in_which_nothing_was_fused_ends_with_1(base, capsys):
     words = ["compare", *base.models, base.models[0], "--fusion-from", "iid", "--samples", "40", "--images", "60"]
     assert main([*words, "--methods", "git-re-basin"]) == 1

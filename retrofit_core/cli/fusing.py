@@ -28,6 +28,8 @@ from .terminal import (
     Seed,
     Size,
     Std,
+    advised,
+    check_folder,
     check_output,
     command,
     floats,
@@ -41,6 +43,8 @@ from .terminal import (
 )
 
 NOTHING_FUSED = 1  # exit code of a comparison in which no method gave a network
+#: What may be said beside --resume: where the result goes, and in which form.
+BESIDE_RESUME = ("resume", "out_file", "as_json")
 WIDE = 10_000  # characters: more than any table
 Parents = Annotated[list[Path] | None, typer.Argument(help="Parents; the first one gives the architecture.")]
 ImportanceData = Annotated[
@@ -106,6 +110,7 @@ def methods_command(
 
 @command("fuse")
 def fuse_command(
+    context: typer.Context,
     models: Parents = None,
     data: Data = "digits",
     method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}; `retrofit methods` explains them.")] = "KF-Linear",
@@ -150,6 +155,7 @@ def fuse_command(
     --importance conductance --samples 400 --out fused.safetensors`
     """
     if resume is not None:
+        _check_alone_with_resume(context)
         config = read_config(resume)
     elif not models:
         raise ValueError("name at least one checkpoint, or a record folder with --resume.")
@@ -166,7 +172,7 @@ def fuse_command(
         )  # fmt: skip
     folder = record or resume
     check_output(out_file, folder)
-    with progress(as_json) as monitor:
+    with advised(_going_on(folder, out_file)), progress(as_json) as monitor:
         result, metrics = execute(config, folder, monitor)
     if out_file is not None:
         images = load(config.data, "train", config.mean, config.std, config.size)
@@ -193,6 +199,28 @@ def fuse_command(
     if out_file and not networks:
         out.print(f"Next: retrofit evaluate {out_file} --data {config.data}", soft_wrap=True)
     return None
+
+
+def _check_alone_with_resume(context: typer.Context) -> None:
+    """A resumed run has its record's settings; others would be passed over in silence."""
+    sources = {parameter: context.get_parameter_source(parameter.name or "") for parameter in context.command.params}
+    given = [
+        parameter.opts[0] if parameter.param_type_name == "option" else "the checkpoints"
+        for parameter, source in sources.items()
+        if parameter.name not in BESIDE_RESUME and source is not None and source.name == "COMMANDLINE"
+    ]
+    if given:
+        raise ValueError(
+            f"--resume takes the settings of its record, beside which {', '.join(given)} would do nothing: leave that away, "
+            "or start a new run without --resume."
+        )
+
+
+def _going_on(folder: Path | None, out_file: Path | None) -> str:
+    if folder is None:
+        return "With --record FOLDER a run can go on after its last finished level."
+    again = f" --out {out_file}" if out_file else ""
+    return f"Go on with: retrofit fuse --resume {folder}{again}"
 
 
 @command("compare")
@@ -241,7 +269,14 @@ def compare_command(
         mean=floats(mean), std=floats(std), size=size, device=device,
     )  # fmt: skip
     configs = configurations(base, methods, importance)
-    with progress(as_json) as monitor:
+    for folder, flag in ((out_folder, "--out"), (records, "--records")):
+        if folder is not None:
+            check_folder(folder, flag)
+    again = "Run the same command again"
+    advice = (
+        f"{again}: finished runs in {records} are kept." if records else f"{again} with --records FOLDER to keep runs."
+    )
+    with advised(advice), progress(as_json) as monitor:
         board = compare(configs, images=images, records=records, monitor=monitor)
     if out_folder is not None:
         board.save(out_folder)

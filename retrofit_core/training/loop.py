@@ -16,6 +16,7 @@ from retrofit_core import device as devices
 from retrofit_core.data import Images
 from retrofit_core.data.augment import POLICIES
 from retrofit_core.monitor import Monitor
+from retrofit_core.ranges import check_ranges
 from retrofit_core.registry import find
 from retrofit_core.training import state as states
 from retrofit_core.training.batches import Augmentation, Batch, Source, epoch_of, steps_in
@@ -99,6 +100,7 @@ def train(
         ("crop >= 0", crop >= 0, crop),
         ("holdout in [0, 1)", 0 <= holdout < 1, holdout),
     )
+    check_ranges(seed=seed)
     if policy is not None:
         find(POLICIES, policy, "AutoAugment policy")
     monitor, place = monitor or Monitor(), devices.pick(device) if device else devices.of(model)

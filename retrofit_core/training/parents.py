@@ -18,6 +18,7 @@ from retrofit_core.data import Images, load
 from retrofit_core.data.splits import SPLITS, read_splits, write_splits
 from retrofit_core.evaluation import evaluate
 from retrofit_core.monitor import Monitor
+from retrofit_core.ranges import check_ranges
 from retrofit_core.registry import find
 from retrofit_core.symmetry import shuffled
 from retrofit_core.training.files import check_unfinished, facts_of, settings_of, trained
@@ -149,6 +150,7 @@ def plan(config: TrainConfig, images: Images) -> Planned:
 
 
 def _check(config: TrainConfig) -> None:
+    check_ranges(seed=config.seed)
     find(SPLITS, config.split, "split")
     find(RECIPES, config.recipe, "recipe")
     if len(config.arch) not in (1, config.parts):
@@ -221,7 +223,7 @@ def _parent(
             "parts": config.parts, **({"ratio": config.ratio} if config.ratio != RATIO else {}),
             **({"twin_of": files[0].name} if config.twins and index else {})}  # fmt: skip
     facts = facts_of(planned.images, rows, told, config.size, file="splits.json")
-    seed = config.seed * 1000 + index
+    seed = (config.seed * 1000 + index) % 2**63
     if config.twins and index:
         first, metadata = load_model(files[0])
         model = shuffled(first, planned.images.inputs([0]), torch.Generator().manual_seed(seed))
