@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy
 from retrofit_core import device as devices
 from retrofit_core.data import Images
 from retrofit_core.data.augment import POLICIES
+from retrofit_core.evaluation import check_suits, rows_of
 from retrofit_core.monitor import Monitor
 from retrofit_core.ranges import check_ranges
 from retrofit_core.registry import find
@@ -82,12 +83,10 @@ def train(
         One dict an epoch: epoch (from 1), epochs, loss, accuracy (per cent on the held-out rows, else None).
         The same are sent to the monitor as events of kind "epoch", besides one of kind "batch" for each step.
     Raises:
-        ValueError: no rows, settings out of range, a state that is damaged or was written with other settings,
-            or a loss that is no longer finite.
+        ValueError: no rows, a model that does not suit the images, settings out of range, a state that is damaged
+            or was written with other settings, or a loss that is no longer finite.
     """
-    rows = torch.arange(len(images)) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
-    if not len(rows):
-        raise ValueError(f"no rows of data set {images.name!r} to train on.")
+    rows = rows_of(images, rows)
     _check_ranges(
         ("epochs >= 1", epochs >= 1, epochs),
         ("batch >= 1", batch >= 1, batch),
@@ -103,6 +102,7 @@ def train(
     check_ranges(seed=seed)
     if policy is not None:
         find(POLICIES, policy, "AutoAugment policy")
+    check_suits(model, images)
     monitor, place = monitor or Monitor(), devices.pick(device) if device else devices.of(model)
     augment, dtype = Augmentation(crop, flip, policy, cutmix), devices.autocast_dtype(precision, place)
     settings = {
