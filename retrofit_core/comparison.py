@@ -94,6 +94,11 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
     found = []
     for word in itertools.chain.from_iterable(METHODS if part == "all" else [part] for part in parts):
         name, *texts = word.split("+")
+        if not all([name, *texts]):
+            raise ValueError(
+                f"{word!r} is no method of a comparison (--methods). Write names separated by commas, or all; options behind "
+                "plus signs, as zipit+repair=true."
+            )
         method = known_name(METHODS, name, "method")
         known, options = settings_of(method), checked(method, read_options(texts))
         others = {setting: DEFAULT[setting] for setting in STYLE if setting not in known}
@@ -189,6 +194,11 @@ def _check_same(configs: Sequence[RunConfig]) -> None:
 
 def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list[nn.Module]]:
     test = load(config.data, "test", config.mean, config.std, config.size)
+    if images is not None and not 1 <= images <= len(test):
+        raise ValueError(
+            f"images={images} (--images): data set {test.name!r} has {len(test)} test images. Take 1 to {len(test)} of them, "
+            "or all by leaving it out."
+        )
     rows = torch.arange(len(test)) if images is None else balanced(test.labels, images)
     plain = RunConfig(config.models, config.data, splits=config.splits, arch=config.arch, mean=config.mean,
                       std=config.std, size=config.size, samples=config.samples, fusion_from=config.fusion_from)  # fmt: skip

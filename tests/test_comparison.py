@@ -102,11 +102,18 @@ def test_all_means_every_method_and_words_choose_options(base):
 @pytest.mark.parametrize(
     "methods, importance, sentence",
     [("kf-lineer", "uniform", "Did you mean 'KF-Linear'"), ("zipit+c=1", "uniform", "ZipIt has no option 'c'"),
-     ("otfusion", "captum", "unknown importance"), ("", "uniform", "unknown method")],
+     ("otfusion", "captum", "unknown importance"), ("", "uniform", "'' is no method of a comparison"),
+     ("average,,ensemble", "uniform", "'' is no method"),
+     ("kf-linear+", "uniform", "'kf-linear.' is no method .* options behind")],
 )  # fmt: skip
 def test_unknown_words_are_refused_before_any_work(base, methods, importance, sentence):
     with pytest.raises(ValueError, match=sentence):
         configurations(base, methods, importance)
+
+
+def test_more_test_images_than_there_are_names_the_option(base):
+    with pytest.raises(ValueError, match=r"images=99999 \(--images\): data set 'digits' has 359 test images"):
+        compare(configurations(base, "average", "uniform"), images=99999)
 
 
 def test_runs_of_other_parents_are_not_compared(base):

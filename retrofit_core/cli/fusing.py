@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ..analysis import Analysis
 from ..checkpoints import save_model
-from ..comparison import Leaderboard, compare, configurations
+from ..comparison import Leaderboard, compare, configurations, title
 from ..data import load
 from ..data.augment import POLICIES
 from ..importance import IMPORTANCE
@@ -186,7 +186,8 @@ def fuse_command(
             "importance": result.importance, "networks": networks,
             **({"accuracy": networks["fused"]["accuracy"]} if networks else {}),
         })  # fmt: skip
-    out.print(_levels_table(result.levels, f"{config.method}, {config.importance}"))
+    if result.levels:
+        out.print(_levels_table(result.levels, title(config)))
     for report in result.importance:
         if gaps := report.get("completeness_gap"):
             out.print(
