@@ -67,7 +67,7 @@ def pleas(
     """
     if len(models) != 2:
         raise ValueError(
-            f"PLeaS pairs exactly two parents; found {len(models)}. Any number: ZipIt, OTFusion, KF-Linear."
+            f"PLeaS pairs exactly two parents; found {len(models)}. Use ZipIt, OTFusion or KF-Linear: each takes any number."
         )
     check_ranges(apart=apart)
     if apart and target is not None:
