@@ -1,14 +1,18 @@
 """Model fusion via retrofitting: trained networks fused level by level, with few samples, without retraining."""
 
-from .checkpoints import load_model, save_model
-from .evaluation import ensemble, evaluate
-from .fusion import fuse
-from .importance import importance_scores
-from .levels import partition
-from .methods import METHODS
-from .moments import Moments
-from .results import FusionResult
-from .training import finetune, train
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .checkpoints import load_model, save_model
+    from .evaluation import ensemble, evaluate
+    from .fusion import fuse
+    from .importance import importance_scores
+    from .levels import partition
+    from .methods import METHODS
+    from .moments import Moments
+    from .results import FusionResult
+    from .training import finetune, train
 
 __all__ = [
     "METHODS",
@@ -24,3 +28,31 @@ __all__ = [
     "save_model",
     "train",
 ]
+#: Names are imported when they are first asked for: torch takes seconds, in which the command line must already be
+#: able to answer an interruption.
+_HOMES = {
+    "METHODS": "methods",
+    "FusionResult": "results",
+    "Moments": "moments",
+    "ensemble": "evaluation",
+    "evaluate": "evaluation",
+    "finetune": "training",
+    "fuse": "fusion",
+    "importance_scores": "importance",
+    "load_model": "checkpoints",
+    "partition": "levels",
+    "save_model": "checkpoints",
+    "train": "training",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -236,12 +236,12 @@ def _check_fit(model: nn.Module, state: Mapping[str, Tensor], path: Path) -> Non
     """Refuse missing and unexpected keys and wrong shapes."""
     wanted = model.state_dict()
     missing, unexpected = wanted.keys() - state.keys(), state.keys() - wanted.keys()
-    for fault, names in (("lacks", missing), ("has unexpected", unexpected)):
+    for fault, names in (("lacks the key(s)", missing), ("has the unexpected key(s)", unexpected)):
         if names:
             rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
             listed = ", ".join(sorted(names)[:NAMED]) + rest
             raise ValueError(
-                f"{path} does not fit its architecture: it {fault} the key(s) {listed}. Name another one with --arch."
+                f"{path} does not fit its architecture: it {fault} {listed}. Name another one with --arch."
             )
     for name, tensor in state.items():
         if tensor.shape != wanted[name].shape:

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,11 @@ RESAMPLES = 10_000
 STYLE = ("ridge", "toward", "preset", "memory")
 DEFAULT = {field.name: field.default for field in dataclasses.fields(RunConfig)}
 SCORES = ("accuracy", "loss", "calibration_error", "per_class")
+#: A row of which nothing is known yet.
+EMPTY: dict[str, Any] = dict.fromkeys(
+    ("name", "method", "importance", "options", "seconds", "reason", "key", *SCORES, "operations", "parameters",
+     "difference", "interval")
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -39,19 +44,33 @@ class Leaderboard:
 
     rows: list[dict[str, Any]]
     """name, method and importance (None for parents), options, accuracy (%), loss, per_class (%), calibration_error,
-    difference (points to the best method) and interval (its 95 %), seconds (of the fusion), operations (multiply-adds
-    for one image), parameters, reason (None, or why there is no network), key (of the run)"""
+    difference (points to the best row, be it a method or a parent) and interval (its 95 %), seconds (of the fusion),
+    operations (multiply-adds for one image), parameters, reason (None, or why there is no network), key (of the run).
+    Every row has all of them; what was not measured is None."""
     classes: list[str]
     data: str
     samples: int
     """Test images"""
+    parents: list[str] = field(default_factory=list)
+    """Names of the checkpoints' files"""
+    splits: str | None = None
+    """Name of the splits file"""
+    fusion_samples: int | None = None
+    """None where the runs differ, as importance_samples and seed"""
+    importance_samples: int | None = None
+    seed: int | None = None
+
+    @property
+    def fused(self) -> bool:
+        """Whether any method gave a network."""
+        return any(row["method"] is not None and row["reason"] is None for row in self.rows)
 
     def to_frame(self) -> pd.DataFrame:
         """One line a row; a column for each class."""
         return pd.DataFrame([_flat(row, self.classes) for row in self.rows])
 
     def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return {**dataclasses.asdict(self), "test_images": self.samples}
 
     def save(self, folder: str | Path) -> None:
         """Write leaderboard.csv and leaderboard.json."""
@@ -75,6 +94,11 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
     found = []
     for word in itertools.chain.from_iterable(METHODS if part == "all" else [part] for part in parts):
         name, *texts = word.split("+")
+        if not all([name, *texts]):
+            raise ValueError(
+                f"{word!r} is no method of a comparison (--methods). Write names separated by commas, or all; options behind "
+                "plus signs, as zipit+repair=true."
+            )
         method = known_name(METHODS, name, "method")
         known, options = settings_of(method), checked(method, read_options(texts))
         others = {setting: DEFAULT[setting] for setting in STYLE if setting not in known}
@@ -108,15 +132,25 @@ def compare(
     correct: dict[str, Tensor] = {}
     table = []
     for index, parent in enumerate(parents):
-        row = {"name": f"parent {index}", "method": None, "importance": None, "options": None, "seconds": None,
-               "reason": None, "key": None}  # fmt: skip
+        row = EMPTY | {"name": f"parent {index}"}
         table.append(row | _measured(parent, test, rows, row["name"], correct, monitor))
     for index, config in enumerate(configs):
         monitor.check()
         name = title(config)
         monitor.emit("phase", name=f"{name} ({index + 1} of {len(configs)}):", index=index, total=len(configs))
         table.append(_row(config, name, test, rows, correct, records, monitor))
-    return Leaderboard(_ranked(table, correct), list(test.classes), test.name, len(rows))
+    return Leaderboard(_ranked(table, correct), list(test.classes), test.name, len(rows), **_compared(configs))
+
+
+def _compared(configs: Sequence[RunConfig]) -> dict[str, Any]:
+    """What all runs have in common, so that a leaderboard can be traced to its command."""
+    parents = [Path(model).name for model in configs[0].models]
+    splits = Path(configs[0].splits).name if configs[0].splits else None
+    names = {"fusion_samples": "samples", "importance_samples": "importance_samples", "seed": "seed"}
+    values = {ours: {getattr(config, name) for config in configs} for ours, name in names.items()}
+    return {"parents": parents, "splits": splits} | {
+        name: found.pop() if len(found) == 1 else None for name, found in values.items()
+    }
 
 
 def title(config: RunConfig) -> str:
@@ -160,6 +194,11 @@ def _check_same(configs: Sequence[RunConfig]) -> None:
 
 def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list[nn.Module]]:
     test = load(config.data, "test", config.mean, config.std, config.size)
+    if images is not None and not 1 <= images <= len(test):
+        raise ValueError(
+            f"images={images} (--images): data set {test.name!r} has {len(test)} test images. Take 1 to {len(test)} of them, "
+            "or all by leaving it out."
+        )
     rows = torch.arange(len(test)) if images is None else balanced(test.labels, images)
     plain = RunConfig(config.models, config.data, splits=config.splits, arch=config.arch, mean=config.mean,
                       std=config.std, size=config.size, samples=config.samples, fusion_from=config.fusion_from)  # fmt: skip
@@ -175,8 +214,8 @@ def _row(
     records: str | Path | None,
     monitor: Monitor,
 ) -> dict[str, Any]:
-    row = {"name": name, "method": config.method, "importance": _taken(config), "options": config.options,
-           "seconds": None, "reason": None, "key": config.key()}  # fmt: skip
+    row = EMPTY | {"name": name, "method": config.method, "importance": _taken(config), "options": config.options,
+                   "key": config.key()}  # fmt: skip
     try:
         result = _result(config, Path(records) / config.key() if records else None, monitor)
     except (Cancelled, KeyboardInterrupt):
@@ -215,19 +254,16 @@ def _measured(
 
 
 def _ranked(table: list[dict[str, Any]], correct: dict[str, Tensor]) -> list[dict[str, Any]]:
-    """Best first, each with its difference to the best method; rows without a network last, in their order."""
+    """Best first, each with its difference to the first; rows without a network last, in their order."""
     measured_rows = sorted((row for row in table if row["reason"] is None), key=lambda row: -row["accuracy"])
-    best = next((row["name"] for row in measured_rows if row["method"]), None)
     for row in measured_rows:
-        row["difference"], row["interval"] = (
-            difference(correct[row["name"]], correct[best]) if best is not None else (None, None)
-        )
+        row["difference"], row["interval"] = difference(correct[row["name"]], correct[measured_rows[0]["name"]])
     return measured_rows + [row for row in table if row["reason"] is not None]
 
 
 def _flat(row: dict[str, Any], classes: Iterable[str]) -> dict[str, Any]:
-    low, high = row.get("interval") or (None, None)
-    per_class = dict(zip((f"class {name}" for name in classes), row.get("per_class") or [], strict=False))
+    low, high = row["interval"] or (None, None)
+    per_class = dict(zip((f"class {name}" for name in classes), row["per_class"] or [], strict=False))
     options = " ".join(f"{key}={value}" for key, value in (row["options"] or {}).items())
     plain = {key: value for key, value in row.items() if key not in ("interval", "per_class", "options")}
     return {**plain, "options": options, "low": low, "high": high, **per_class}

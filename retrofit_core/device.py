@@ -41,6 +41,12 @@ def of(module: nn.Module) -> torch.device:
     return next((p.device for p in module.parameters()), torch.device("cpu"))
 
 
+def in_units(count: int) -> str:
+    """Bytes as a person reads them: 300 bytes, 12 kB, 1,130 MB."""
+    unit, size = next((pair for pair in (("MB", 10**6), ("kB", 10**3)) if count >= pair[1]), ("bytes", 1))
+    return f"{count / size:,.0f} {unit}"
+
+
 def sum_dtype(device: torch.device) -> torch.dtype:
     """float64 where the device multiplies it at a good rate (CPUs, data-centre GPUs), else float32.
 

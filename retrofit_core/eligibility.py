@@ -90,13 +90,29 @@ def check_inputs(
     Raises:
         ValueError: no parents; NaN, no or mixed floating-point weights; too few, integer or infinite samples.
     """
-    if not models:
-        raise ValueError("there is no parent to fuse. Pass a list of at least one model.")
+    check_models(models)
     _check_data(inputs, least, who)
     everyone = [*models, *([target] if target is not None else [])]
     for index, model in enumerate(everyone):
         _check_weights(model, f"parent {index}" if index < len(models) else "the target")
     _check_precision(everyone)
+
+
+def check_models(models: Any) -> None:
+    """Refuse what is no list of networks.
+
+    Raises:
+        ValueError: another type, an empty list, or an entry that is no torch.nn.Module.
+    """
+    if not isinstance(models, (list, tuple, nn.ModuleList)):
+        raise ValueError(f"the parents are {type(models).__name__}, not a list. Pass a list of torch.nn.Modules.")
+    if not len(models):
+        raise ValueError("there is no parent to fuse. Pass a list of at least one model.")
+    for index, model in enumerate(models):
+        if not isinstance(model, nn.Module):
+            raise ValueError(
+                f"parent {index} is {type(model).__name__}, not a torch.nn.Module. Read checkpoints with load_model(FILE)[0]."
+            )
 
 
 def check_outputs(models: Sequence[nn.Module], inputs: Tensor) -> None:

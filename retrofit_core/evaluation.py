@@ -37,8 +37,40 @@ def evaluate(
     Raises:
         ValueError: the model does not take these images, has another number of classes, or gives NaN.
     """
-    rows = torch.arange(len(images)) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
+    rows = rows_of(images, rows)
     return measured(scores(model, images, batch, rows=rows, monitor=monitor), images.labels[rows], len(images.classes))
+
+
+def rows_of(images: Images, rows: Any = None) -> Tensor:
+    """Row numbers (n,) int64 of a split; None stands for all.
+
+    Raises:
+        ValueError: no Images, no rows, or rows that the split does not have.
+    """
+    if not isinstance(images, Images):
+        raise ValueError(
+            f"the images are {type(images).__name__}, not retrofit_core.data.Images. Read them with "
+            "load(FOLDER, split), or make Images of tensors with retrofit_core.data.held."
+        )
+    rows = torch.arange(len(images)) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
+    if not len(rows):
+        raise ValueError(f"no rows of data set {images.name!r} are given. Give at least one.")
+    low, high = int(rows.min()), int(rows.max())
+    if low < 0 or high >= len(images):
+        raise ValueError(
+            f"rows {low}..{high} are asked of data set {images.name!r}, whose {images.split} split has rows "
+            f"0..{len(images) - 1}. Give rows of this split."
+        )
+    return rows
+
+
+def check_suits(model: nn.Module, images: Images) -> None:
+    """Refuse a network that cannot be trained or measured on a data set, by what it makes of one image.
+
+    Raises:
+        ValueError: as `evaluate`.
+    """
+    scores(model, images, rows=torch.zeros(1, dtype=torch.int64))
 
 
 def measured(logits: Tensor, labels: Tensor, classes: int) -> dict[str, Any]:
@@ -68,9 +100,7 @@ def scores(
     Raises:
         ValueError: as `evaluate`.
     """
-    rows = torch.arange(len(images)) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
-    if not len(rows):
-        raise ValueError(f"nothing to evaluate: no rows of data set {images.name!r} are given.")
+    rows = rows_of(images, rows)
     device = devices.of(model) if isinstance(model, nn.Module) else torch.device("cpu")
     with evaluating(*[model] if isinstance(model, nn.Module) else []), torch.inference_mode():
         outputs = [
@@ -101,6 +131,9 @@ def calibration_error(logits: Tensor, labels: Tensor, bins: int = BINS) -> float
 def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, device: torch.device) -> Tensor:
     """One batch; a model that does not suit the data is refused in a sentence."""
     inputs = images.normalise(images.pixels(rows).to(device))
+    own = next(model.parameters(), inputs).dtype if isinstance(model, nn.Module) else inputs.dtype
+    if own != inputs.dtype:
+        raise ValueError(f"the model's weights are {own}, images are {inputs.dtype}. Convert it with model.float().")
     try:
         outputs = model(inputs)
     except torch.OutOfMemoryError:
@@ -110,6 +143,11 @@ def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, de
         raise ValueError(
             f"the model does not take the images of data set {images.name!r} ({shape}): {str(error).splitlines()[0]}"
         ) from error
+    if outputs.dim() == 2 and len(outputs) == len(rows) and outputs.shape[1] != len(images.classes):
+        raise ValueError(
+            f"the network has {outputs.shape[1]} classes, data set {images.name!r} has {len(images.classes)}: its outputs need "
+            "one column for each class. Take a network of as many classes, or other data."
+        )
     if outputs.shape != (len(rows), len(images.classes)):
         raise ValueError(
             f"the model's outputs have the shape {tuple(outputs.shape)} for {len(rows)} images of data set "

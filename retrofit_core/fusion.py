@@ -26,6 +26,7 @@ from .moments import (
     unavoidable_error,
 )
 from .monitor import Monitor
+from .ranges import check_ranges
 from .results import FusionResult, LevelReport, level_report
 from .settings import GRADIENT_OPTIONS, resolve
 from .training_flags import keeps_training_flags
@@ -94,6 +95,7 @@ def fuse(
     # names are found in any case; below they are compared
     grouping, importance = (n.lower() if isinstance(n, str) else n for n in (grouping, importance))
     fit = fit.lower()
+    check_ranges(seed=seed, memory=memory)
     chosen = resolve(preset, grouping, fit, settings)
     inputs, labels = as_tensors(data)
     place = devices.pick(device)
@@ -149,7 +151,7 @@ def fuse(
 
 def level_generator(seed: int, index: int) -> torch.Generator:
     """The source of randomness of one level: a run that goes on there draws what it would have drawn."""
-    return torch.Generator().manual_seed(seed * 1_000_003 + index)
+    return torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63)
 
 
 def check_options(plan: Plan, toward: str, head: str, class_shares: Tensor | None, fit: str) -> None:

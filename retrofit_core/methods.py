@@ -17,33 +17,64 @@ from .baselines import (
     transformer_otfusion,
     zipit,
 )
+from .eligibility import check_models
 from .fusion import fuse
-from .registry import find
+from .ranges import check_ranges
+from .registry import find, known_name
 from .results import FusionResult
 from .settings import DEFAULTS
 
-METHODS: dict[str, Callable[..., FusionResult]] = {
-    "HF-Linear": partial(fuse, grouping="hungarian", fit="ridge"),
-    "KF-Linear": partial(fuse, grouping="kmeans", fit="ridge"),
-    "HF-Gradient": partial(fuse, grouping="hungarian", fit="gradient"),
-    "KF-Gradient": partial(fuse, grouping="kmeans", fit="gradient"),
-    "Average": partial(averaging, weighting="equal"),
-    "FedAvg": partial(averaging, weighting="samples"),
-    "Ensemble": partial(ensembling, combine="softmax"),
-    "Ensemble-Logits": partial(ensembling, combine="logits"),
-    "Ensemble-Shares": partial(ensembling, combine="shares"),
-    "OTFusion": partial(otfusion, mode="activations"),
-    "OTFusion-Weights": partial(otfusion, mode="weights"),
-    "Transformer-OTFusion": partial(transformer_otfusion, mode="activations"),
-    "Transformer-OTFusion-Weights": partial(transformer_otfusion, mode="weights"),
-    "Git-Re-Basin": partial(rebasin, mode="activations"),
-    "Git-Re-Basin-Weights": partial(rebasin, mode="weights"),
-    "ZipIt": zipit,
-    "RegMean": regmean,
-    "PLeaS": pleas,
-    "KD": distillation,
-    "LP": linear_probe,
-}
+
+class Method(partial[FusionResult]):
+    """A function of the table with some keywords bound; what all methods refuse alike is refused here."""
+
+    def __call__(self, models: Any, data: Any, /, **options: Any) -> FusionResult:
+        """Fuse.
+
+        Raises:
+            ValueError: models that are none, a keyword that the method does not have, a seed or memory out of range.
+        """
+        check_models(models)
+        name = next((name for name, method in METHODS.items() if method is self), "this method")
+        known = {**dict.fromkeys(_keywords(self)), **self.keywords}
+        for keyword in options:
+            if keyword not in known:
+                known_name(known, keyword, f"keyword of {name}:")
+        check_ranges(**{keyword: options[keyword] for keyword in ("seed", "memory") if keyword in options})
+        return super().__call__(models, data, **options)
+
+
+class Methods(dict[str, Callable[..., FusionResult]]):
+    """The table; a name is found however it is written, and another one is refused with the nearest."""
+
+    def __missing__(self, name: str) -> Callable[..., FusionResult]:
+        return self[known_name(self, name, "method")]
+
+
+METHODS = Methods(
+    {
+        "HF-Linear": Method(fuse, grouping="hungarian", fit="ridge"),
+        "KF-Linear": Method(fuse, grouping="kmeans", fit="ridge"),
+        "HF-Gradient": Method(fuse, grouping="hungarian", fit="gradient"),
+        "KF-Gradient": Method(fuse, grouping="kmeans", fit="gradient"),
+        "Average": Method(averaging, weighting="equal"),
+        "FedAvg": Method(averaging, weighting="samples"),
+        "Ensemble": Method(ensembling, combine="softmax"),
+        "Ensemble-Logits": Method(ensembling, combine="logits"),
+        "Ensemble-Shares": Method(ensembling, combine="shares"),
+        "OTFusion": Method(otfusion, mode="activations"),
+        "OTFusion-Weights": Method(otfusion, mode="weights"),
+        "Transformer-OTFusion": Method(transformer_otfusion, mode="activations"),
+        "Transformer-OTFusion-Weights": Method(transformer_otfusion, mode="weights"),
+        "Git-Re-Basin": Method(rebasin, mode="activations"),
+        "Git-Re-Basin-Weights": Method(rebasin, mode="weights"),
+        "ZipIt": Method(zipit),
+        "RegMean": Method(regmean),
+        "PLeaS": Method(pleas),
+        "KD": Method(distillation),
+        "LP": Method(linear_probe),
+    }
+)
 SENTENCES: dict[str, str] = {
     "HF-Linear": "Retrofitting: pairs the neurons of two equal networks, closed form (Luenam et al.).",
     "KF-Linear": "Retrofitting: clusters the neurons of any number of networks of any widths, closed form (Luenam et al.).",
@@ -72,7 +103,11 @@ RETROFITTING = tuple(name for name, method in METHODS.items() if getattr(method,
 
 def settings_of(name: str) -> set[str]:
     """The keywords that a method takes besides models and data."""
-    parameters = inspect.signature(find(METHODS, name, "method")).parameters.values()
+    return _keywords(find(METHODS, name, "method"))
+
+
+def _keywords(method: Callable[..., Any]) -> set[str]:
+    parameters = inspect.signature(method).parameters.values()
     known = {parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
     return known | (set(DEFAULTS) if any(p.kind is p.VAR_KEYWORD for p in parameters) else set())
 

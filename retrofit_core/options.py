@@ -1,5 +1,6 @@
 """What one method can be told besides the fields of a run: read from its signature, explained by its docstring."""
 
+import dataclasses
 import inspect
 import json
 import re
@@ -9,6 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from .methods import METHODS
+from .ranges import RANGES, Range
 from .registry import find
 from .settings import DEFAULTS, GRADIENT_OPTIONS, HELP
 
@@ -30,19 +32,23 @@ class Option:
     words: tuple[str, ...]
     """The words that it knows"""
     help: str
+    range: Range | None = None
+    """The numbers among its values"""
 
     def takes(self, value: Any) -> bool:
-        """Whether a value has one of the kinds; a whole number is a number, true is none."""
-        return (
-            value in self.words
-            if isinstance(value, str) and str not in self.kinds
-            else type(value) in self.kinds or (type(value) is int and float in self.kinds)
-        )
+        """Whether a value has one of the kinds and is in range; a whole number is a number, true is none."""
+        if isinstance(value, str) and str not in self.kinds:
+            return value in self.words
+        if type(value) not in self.kinds and not (type(value) is int and float in self.kinds):
+            return False
+        return self.range is None or value is None or self.range.holds(value)
 
     @property
     def known(self) -> str:
         """What it takes, in words."""
-        return ", ".join([*self.words, *(NAMES[kind] for kind in self.kinds)])
+        numbers = {int, float} if self.range else set()
+        kinds = [NAMES[kind] for kind in self.kinds if kind not in numbers]
+        return ", ".join([*self.words, *([str(self.range)] if self.range else []), *kinds])
 
 
 def options_of(method: str) -> dict[str, Option]:
@@ -59,10 +65,11 @@ def options_of(method: str) -> dict[str, Option]:
     for name, parameter in inspect.signature(function).parameters.items():
         kinds, words = _kinds(hints.get(name, Any))
         if parameter.kind is parameter.KEYWORD_ONLY and kinds + words and name not in {*FIELDS, *bound}:
-            found[name] = Option(parameter.default, kinds, words, helps.get(name, ""))
+            found[name] = Option(parameter.default, kinds, words, helps.get(name, ""), _range(name))
         elif parameter.kind is parameter.VAR_KEYWORD:
             settings = {setting: value for setting, value in DEFAULTS.items() if setting not in FIELDS}
-            found |= {setting: Option(value, (type(value),), (), helps[setting]) for setting, value in settings.items()}
+            found |= {setting: Option(value, (type(value),), (), helps[setting], _range(setting))
+                      for setting, value in settings.items()}  # fmt: skip
     return {name: option for name, option in found.items() if bound.get("fit") != "ridge" or name not in OF_GRADIENT}
 
 
@@ -70,7 +77,7 @@ def checked(method: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
     """The options that differ from the method's defaults, None if there are none: the same work has one form.
 
     Raises:
-        ValueError: an option that the method does not have, or a value of another kind.
+        ValueError: an option that the method does not have, or a value of another kind or out of range.
     """
     known = options_of(method)
     for name, value in options.items():
@@ -106,6 +113,11 @@ def written(options: Mapping[str, Any] | None) -> list[str]:
     return [
         f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in (options or {}).items()
     ]
+
+
+def _range(name: str) -> Range | None:
+    """Without "or none", which is a kind of its own among an option's kinds."""
+    return dataclasses.replace(RANGES[name], none=False) if name in RANGES else None
 
 
 def _kinds(hint: Any) -> tuple[tuple[type, ...], tuple[str, ...]]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from .moments import ridge_strength
+from .ranges import check_ranges
 
 #: Ours (docs/method.md), for every method.
 DEFAULTS: dict[str, Any] = {
@@ -50,7 +51,7 @@ def resolve(preset: str, grouping: Any, fit: str, given: dict[str, Any]) -> dict
     """The settings of a run: the given ones, else the preset's, else ours.
 
     Raises:
-        ValueError: unknown preset or setting.
+        ValueError: unknown preset or setting, or a value that a setting does not take.
     """
     if preset not in ("default", "paper"):
         raise ValueError(f"unknown preset {preset!r}. Known: default, paper.")
@@ -61,5 +62,9 @@ def resolve(preset: str, grouping: Any, fit: str, given: dict[str, Any]) -> dict
     if preset == "paper":
         paper = PAPER_GRADIENT if fit == "gradient" else PAPER_LINEAR.get(grouping, PAPER_LINEAR["kmeans"])
     chosen = {**DEFAULTS, **paper, **{name: value for name, value in given.items() if value is not None}}
-    ridge_strength(chosen["ridge"], 1.0, "zero")  # refuses a wrong one before any work
+    # Wrong values are refused before any work.
+    ridge_strength(chosen["ridge"], 1.0, "zero")
+    check_ranges(**{name: chosen[name] for name in GRADIENT_OPTIONS})
+    if not isinstance(chosen["normalise_scores"], bool):
+        raise ValueError(f"normalise_scores is {chosen['normalise_scores']!r}. Use True or False.")
     return chosen

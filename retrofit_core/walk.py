@@ -7,12 +7,13 @@ ones else.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from . import lags
-from .device import CHUNK_BYTES, MEMORY, Stopwatch, rows_per_batch, sum_dtype
+from .device import CHUNK_BYTES, MEMORY, Stopwatch, in_units, rows_per_batch, sum_dtype
 from .levels import Level, compose, rows
 from .moments import Moments, Rows, dual_is_cheaper
 from .monitor import Monitor
@@ -205,7 +206,7 @@ def check_memory(networks: Sequence[Sequence[Level]], samples: int, memory: int,
             need += 4 * samples * before.positions * before.width if before else 0
         if need > memory:
             raise ValueError(
-                f"level {level.name!r} needs {need / 1e6:,.0f} MB for its sums, but the budget is {memory / 1e6:,.0f} MB. "
+                f"level {level.name!r} needs {in_units(need)} for its sums, but the budget is {in_units(memory)}. "
                 f"Allow at least memory={need} bytes (--memory), or fuse narrower networks"
                 + (" or fewer samples." if fit == "gradient" else ".")
             )
@@ -240,11 +241,16 @@ def _input_width(level: Level) -> int:
 
 
 def as_tensors(data: Any) -> tuple[Tensor, Tensor | None]:
-    """Fusion data as (inputs, labels or None): a tensor, (inputs, labels), a DataLoader, a Dataset or a list of batches.
+    """Fusion data as (inputs, labels or None): a tensor, (inputs, labels), a DataLoader, a Dataset or a list of batches;
+    arrays of numpy are as good as tensors.
 
     Raises:
         ValueError: empty, or not one of these.
     """
+    if isinstance(data, np.ndarray):
+        data = torch.as_tensor(data)
+    elif isinstance(data, (tuple, list)):
+        data = type(data)(torch.as_tensor(part) if isinstance(part, np.ndarray) else part for part in data)
     if isinstance(data, Tensor):
         found: tuple[Tensor, Tensor | None] = (data, None)
     elif (

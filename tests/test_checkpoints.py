@@ -98,7 +98,7 @@ def test_foreign_metadata_stays_text(model, path):
         ({"fc1.bias": torch.tensor([1, 2, 3])}, "tensor 'fc1.bias' has dtype int64"),
         ({"fc1.bias": torch.tensor([True, False, True])}, "tensor 'fc1.bias' has dtype bool"),
         ({"fc1.bias": torch.zeros(4)}, r"'fc1.bias' has shape \(4,\), wanted \(3,\)"),
-        ({"extra": torch.zeros(1)}, r"has unexpected the key\(s\) extra"),
+        ({"extra": torch.zeros(1)}, r"it has the unexpected key\(s\) extra"),
     ],
 )
 @pytest.mark.parametrize("suffix", ["safetensors", "pth"])

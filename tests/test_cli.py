@@ -116,6 +116,18 @@ def test_levels_lists_the_partition(parents):
         (["fuse", "a.safetensors", "--fusion-from", "iid", "--data", "nowhere", "--out", "x.safetensors"], "nowhere"),
         (["evaluate", "missing.safetensors"], "no checkpoint at missing"),
         (["levels", "missing.safetensors"], "no checkpoint at missing"),
+        (["fuse", "--resume", "r", "--seed", "4", "--analyse"], "beside which --seed, --analyse would do nothing"),
+        (["fuse", "a.safetensors", "--resume", "r"], "beside which the checkpoints would do nothing"),
+        (["fuse", "a.safetensors", "--record", "/dev/null/x"], "--record /dev/null/x: /dev/null is not a folder"),
+        (["train", "--out", "/dev/null"], "--out /dev/null: /dev/null is not a folder"),
+        (
+            ["compare", "a.safetensors", "--fusion-from", "iid", "--out", "/dev/null"],
+            "--out /dev/null: /dev/null is not",
+        ),
+        (
+            ["compare", "a.safetensors", "--fusion-from", "iid", "--records", "/dev/null/x"],
+            "--records /dev/null/x: /dev/",
+        ),
         (["train", "--arch", "vgg99"], "vgg99"),
         (["train", "--only", "2"], "has the parents 0 to 1"),
         (["train", "--recipe", "paper"], "the paper trained no cnn on digits"),
@@ -132,6 +144,23 @@ def test_errors_are_one_sentence_with_exit_code_2(words, sentence, tmp_path, cap
     assert sentence in shown.err
     assert shown.err.count("\n") == 1 and "Traceback" not in shown.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ports_have_a_range(capsys):
+    for port in ("99999999", "0"):
+        assert main(["app", "--port", port]) == 2
+        assert "--port" in capsys.readouterr().err
+
+
+def test_an_interruption_while_the_library_is_imported_is_quiet(tmp_path):
+    (tmp_path / "torch.py").write_text("raise KeyboardInterrupt")
+    for words in (
+        ["-m", "retrofit_core"],
+        ["-c", "import sys; from retrofit_core.__main__ import main; sys.exit(main())"],
+    ):
+        path = os.pathsep.join([str(tmp_path), str(ROOT)])
+        done = subprocess.run([sys.executable, *words], env={**environment(), "PYTHONPATH": path}, capture_output=True)
+        assert done.returncode == 130 and not done.stderr
 
 
 def test_unknown_choices_name_the_known_ones(capsys):
@@ -167,7 +196,7 @@ def test_control_c_leaves_no_half_written_file_and_the_record_resumes(parents):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
-    assert "Interrupted" in process.stderr.read()
+    assert "retrofit fuse --resume stopped --out stopped.safetensors" in process.stderr.read()
     process.stderr.close()
     assert not (parents / "stopped.safetensors").exists()
     assert not list(parents.rglob("*.tmp")) and not list(parents.rglob("*.part"))

@@ -42,7 +42,32 @@ def test_the_numbers_are_those_of_the_runs(base, tmp_path):
     fused = metrics["networks"]["fused"]
     assert {name: ours[name] for name in comparison.SCORES} == {name: fused[name] for name in comparison.SCORES}
     assert evaluate(result.model, load("digits", "test"))["accuracy"] == ours["accuracy"]
-    assert ours["difference"] == 0 and ours["interval"] == (0, 0)
+    best = whole.rows[0]
+    assert best["difference"] == 0 and best["interval"] == (0, 0)
+    assert ours["difference"] == pytest.approx(ours["accuracy"] - best["accuracy"])
+
+
+def test_a_parent_may_be_the_best_and_nobody_is_better_than_it():
+    table = [comparison.EMPTY | {"name": name, "method": method, "accuracy": accuracy}
+             for name, method, accuracy in (("parent 0", None, 75.0), ("Average", "Average", 25.0))]  # fmt: skip
+    correct = {"parent 0": torch.tensor([True, True, True, False]), "Average": torch.tensor([True] + [False] * 3)}
+    rows = comparison._ranked(table, correct)
+    assert [(row["name"], row["difference"]) for row in rows] == [("parent 0", 0), ("Average", -50)]
+    assert rows[0]["interval"] == (0, 0)
+
+
+def test_every_row_has_every_key_and_the_board_says_what_was_compared(base):
+    board = compare(configurations(base, "ensemble,fedavg", "uniform"), images=20)
+    three = dataclasses.replace(base, models=(*base.models, base.models[0]), splits=None, fusion_from="iid")
+    refused = compare(configurations(three, "git-re-basin", "uniform"), images=20)
+    rows = [*board.rows, *refused.rows]
+    assert all(row.keys() == comparison.EMPTY.keys() for row in rows)
+    assert refused.rows[-1]["accuracy"] is None and not refused.fused and board.fused
+    facts = board.to_json()
+    assert facts["parents"] == ["parent-0.safetensors", "parent-1.safetensors"]
+    names = ("splits", "fusion_samples", "importance_samples", "seed", "test_images", "samples")
+    assert [facts[name] for name in names] == ["splits.json", 60, 40, 0, 20, 20]
+    assert set(refused.to_frame().columns) >= {"difference", "low", "high", "class 0"}
 
 
 def test_what_does_not_apply_is_a_row_with_its_reason(base):
@@ -77,11 +102,18 @@ def test_all_means_every_method_and_words_choose_options(base):
 @pytest.mark.parametrize(
     "methods, importance, sentence",
     [("kf-lineer", "uniform", "Did you mean 'KF-Linear'"), ("zipit+c=1", "uniform", "ZipIt has no option 'c'"),
-     ("otfusion", "captum", "unknown importance"), ("", "uniform", "unknown method")],
+     ("otfusion", "captum", "unknown importance"), ("", "uniform", "'' is no method of a comparison"),
+     ("average,,ensemble", "uniform", "'' is no method"),
+     ("kf-linear+", "uniform", "'kf-linear.' is no method .* options behind")],
 )  # fmt: skip
 def test_unknown_words_are_refused_before_any_work(base, methods, importance, sentence):
     with pytest.raises(ValueError, match=sentence):
         configurations(base, methods, importance)
+
+
+def test_more_test_images_than_there_are_names_the_option(base):
+    with pytest.raises(ValueError, match=r"images=99999 \(--images\): data set 'digits' has 359 test images"):
+        compare(configurations(base, "average", "uniform"), images=99999)
 
 
 def test_runs_of_other_parents_are_not_compared(base):
@@ -134,6 +166,37 @@ def test_eighty_columns_wrap_long_names_and_cut_no_figure():
     text = shown.get()
     assert all(found in text for found in ("98.76", "-4.0,-2.0", "1.50", "0.25", "123.4", "153"))
     assert all(word in text for word in name.split()) and "…" not in text
+
+
+def test_a_row_without_interval_shows_a_dash():
+    rows = [comparison.EMPTY | {"name": "a", "accuracy": 1.0, "loss": 1.0, "calibration_error": 0.0, "operations": 1}]
+    console = Console(width=80)
+    with console.capture() as shown:
+        console.print(leaderboard_table(Leaderboard(rows, ["0"], "digits", 9)))
+    assert "nan" not in shown.get() and " - " in shown.get()
+
+
+@pytest.mark.parametrize("records", [False, True])
+def test_an_interrupted_comparison_tells_how_it_goes_on(base, records, tmp_path, monkeypatch, capsys):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("retrofit_core.cli.fusing.compare", interrupt)
+    words = ["compare", *base.models, "--splits", str(base.splits), "--methods", "average"]
+    assert main([*words, *(["--records", str(tmp_path)] if records else [])]) == 130
+    shown = capsys.readouterr().err
+    assert "--resume" not in shown and "Run the same command again" in shown
+    assert (f"finished runs in {tmp_path} are kept" in shown) == records
+
+
+def test_a_comparison_in_which_nothing_was_fused_ends_with_1(base, capsys):
+    words = ["compare", *base.models, base.models[0], "--fusion-from", "iid", "--samples", "40", "--images", "60"]
+    assert main([*words, "--methods", "git-re-basin"]) == 1
+    shown = capsys.readouterr().out
+    assert "parent 0" in shown and "exactly two parents; found 3" in shown
+    assert main([*words, "--methods", "git-re-basin", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["rows"][-1]["accuracy"] is None
+    assert main([*words, "--methods", "git-re-basin,ensemble", "--json"]) == 0
 
 
 def test_the_command_prints_and_writes_the_board(base, tmp_path, capsys):

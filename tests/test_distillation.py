@@ -164,13 +164,17 @@ def test_refusals_progress_cancelling_and_saving(tmp_path):
         (distillation, {"teachers": "votes"}, "unknown teachers 'votes'"),
         (distillation, {"start": "target"}, "start='target' needs a target"),
         (distillation, {"start": "parent0", "target": mlp()}, "start='parent0' needs parent 0's architecture"),
-        (distillation, {"temperature": 0.0}, "temperature is 0.0. Use a positive number"),
-        (distillation, {"batch_size": 0}, "batch_size=0"),
+        (distillation, {"temperature": 1e-300}, "temperature is 1e-300. Use a number from 0.001"),
+        (distillation, {"batch_size": 0}, "batch_size is 0. Use a whole number from 1"),
+        (distillation, {"budget": -1}, "budget is -1. Use a number from 0, or none"),
+        (distillation, {"patience": -1}, "patience is -1"),
+        (distillation, {"epochs": "3"}, "epochs is '3'. Use a whole number"),
         (distillation, {"target": mlp((6, 8, 5))}, r"the parents' outputs have the shape \(4,\) .* student's \(5,\)"),
         (linear_probe, {"goals": "labels"}, "unknown goals 'labels'"),
         (linear_probe, {"fit": "exact"}, "unknown fit 'exact'"),
         (linear_probe, {"ridge": "strong"}, "ridge must be 'auto'"),
-        (linear_probe, {"validation": 1.0}, "validation=1.0"),
+        (linear_probe, {"validation": 1.0}, "validation is 1.0. Use a number above 0 and below 1"),
+        (linear_probe, {"patience": -1}, "patience is -1. Use a whole number from 0, or none"),
     ]  # fmt: skip
     for method, options, message in cases:
         with untouched(*models), pytest.raises(ValueError, match=message):

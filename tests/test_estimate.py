@@ -79,7 +79,7 @@ THREE, UNEVEN = TrainConfig(arch=(SMALL,), parts=3), TrainConfig(arch=(SMALL, WI
         (pair("PLeaS", THREE), "exactly two parents"),
         (pair("Git-Re-Basin-Weights", UNEVEN), "parents of equal widths"),
         (pair("Average", UNEVEN), "weights cannot be averaged"),
-        (pair("KD", options={"temperature": 0.0}), "temperature is 0.0"),
+        (pair("KD", options={"temperature": 0.0}), "option temperature of KD is 0.0"),
         (pair("KD", options={"start": "target"}), "start="),
         (pair("ZipIt", options={"stop_at": "features.99"}), "no level before the head"),
         (pair("OTFusion", options={"regularisation": "strong", "solver": "sinkhorn"}), "regularisation"),

@@ -48,7 +48,7 @@ def test_measures_are_those_of_their_definitions(images, batch):
 def test_rows(images):
     result = evaluate(by_grey_value, images, rows=torch.tensor([2, 4, 0]))
     assert result["accuracy"] == pytest.approx(100 / 3) and result["samples"] == 3
-    with pytest.raises(ValueError, match="nothing to evaluate"):
+    with pytest.raises(ValueError, match="no rows of data set"):
         evaluate(by_grey_value, images, rows=torch.tensor([], dtype=torch.int64))
 
 
@@ -84,13 +84,28 @@ def test_mode_is_kept_and_modules_run_in_eval_mode(images):
         (nn.Conv2d(3, 3, 1), r"does not take the images of data set 'toy' \(1x1x1\)"),
         (
             Constant(1.0, 2.0),
-            r"outputs have the shape \(5, 2\) .* wanted \(5, 3\): one column for each class",
+            "the network has 2 classes, data set 'toy' has 3: its outputs need one column for each class",
         ),
         (Constant(1.0, 2.0, float("nan")), "gives NaN on data set 'toy'"),
     ],
 )
 def test_models_that_do_not_suit_the_data(images, model, message):
     with pytest.raises(ValueError, match=message):
+        evaluate(model, images)
+
+
+def test_what_is_no_data_set_and_rows_that_it_lacks_are_refused(images):
+    pair = (torch.zeros(4, 1, 1, 1), torch.zeros(4, dtype=torch.int64))
+    with pytest.raises(ValueError, match="the images are tuple, not retrofit_core.data.Images"):
+        evaluate(Constant(*FIRST), pair)
+    for rows in ([-1, 0], [0, 2_000_000]):
+        with pytest.raises(ValueError, match=r"asked of data set 'toy', whose train split has rows 0\.\."):
+            evaluate(Constant(*FIRST), images, rows=rows)
+
+
+def test_a_model_of_another_precision_is_told_how_to_be_converted(images):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(1, 3)).double()
+    with pytest.raises(ValueError, match=r"weights are torch.float64, images are torch.float32. .*model.float\(\)"):
         evaluate(model, images)
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import retrofit_core
+
 CORE = Path(__file__).parents[1] / "retrofit_core"
 #: A file imports only files with a lower number, or of its own folder.
 LAYERS = {
-    "registry": 0, "monitor": 0, "device": 0, "training_flags": 0,
+    "registry": 0, "ranges": 0, "monitor": 0, "device": 0, "training_flags": 0,
     "levels": 1, "batchnorm": 1, "moments": 1, "lags": 1, "data": 1, "architectures": 1,
     "grouping": 2, "importance": 2, "walk": 2, "symmetry": 2, "composites": 2,
     "fit": 3, "evaluation": 3, "checkpoints": 3,
@@ -103,6 +105,13 @@ def test_the_global_generator_is_seeded_only_in_a_fork(path):
             assert name not in ("torch.seed", "np.random.seed", "numpy.random.seed", "random.seed"), (
                 f"{path.name}:{node.lineno}"
             )
+
+
+def test_every_public_name_is_found():
+    for name in retrofit_core.__all__:
+        assert getattr(retrofit_core, name) is not None and name in dir(retrofit_core)
+    assert set(retrofit_core._HOMES) == set(retrofit_core.__all__)
+    assert not hasattr(retrofit_core, "no_such_name")
 
 
 def test_every_package_is_installed():

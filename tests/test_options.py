@@ -49,6 +49,10 @@ def test_defaults_are_left_out_so_that_equal_work_has_one_key():
         ("KD", {"epochs": 2.5}, "option epochs of KD is 2.5. It takes: a whole number"),
         ("KD", {"epochs": True}, "option epochs of KD is True"),
         ("Average", {"repair": True}, "Average has no option 'repair'. Known: none"),
+        ("KD", {"temperature": 1e-300}, "option temperature of KD is 1e-300. It takes: a number from 0.001 to 10000"),
+        ("KF-Gradient", {"epochs": -1}, "option epochs of KF-Gradient is -1. It takes: a whole number from 0"),
+        ("LP", {"patience": -1}, "option patience of LP is -1. It takes: a whole number from 0, null"),
+        ("ZipIt", {"a": 2}, "option a of ZipIt is 2. It takes: a number from 0 to 1"),
         ("KF-Linear", {"epochs": 3}, "KF-Linear has no option 'epochs'. Known: normalise_scores"),
     ],
 )

@@ -72,6 +72,14 @@ def test_the_command_means_the_config(config, tmp_path):
         (TrainConfig(recipe="smal"), "unknown recipe"),
         (TrainConfig(parts=11), "10 classes cannot serve 11 parts"),
         (TrainConfig(mean=(0.5,)), "belong together"),
+        (
+            TrainConfig(arch=('{"architecture":"mlp","sizes":[32,24]}',)),
+            "does not take the images of data set 'digits'",
+        ),
+        (
+            TrainConfig(arch=('{"architecture":"cnn","classes":5}',)),
+            "the network has 5 classes, data set 'digits' has 10",
+        ),
     ],
 )
 def test_what_cannot_be_trained_is_refused_before_any_file(config, message, tmp_path):
@@ -150,6 +158,25 @@ def test_the_note_of_the_folder_stays_that_of_its_parents(tmp_path):
     with pytest.raises(ValueError, match="with learning_rate 0.003, this training has 0.1"):
         train_parents(dataclasses.replace(QUICK, learning_rate=0.1), tmp_path, resume=True)
     assert read_training(tmp_path) == QUICK
+
+
+@pytest.mark.parametrize("changes", [{"parts": 2}, {"seed": 1}, {"split": "full"}])
+def test_parents_of_another_split_are_neither_mixed_nor_overwritten(changes, tmp_path):
+    before = dataclasses.replace(QUICK, parts=3, epochs=1)
+    train_parents(before, tmp_path)
+    files = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(
+        ValueError, match="holds parent-0.safetensors, .* of another split .* choose another --out folder"
+    ):
+        train_parents(dataclasses.replace(before, **changes), tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
+    train_parents(dataclasses.replace(before, epochs=2), tmp_path)  # the same split may be trained again
+
+
+def test_a_stray_parent_is_no_part_of_a_new_training(tmp_path):
+    (tmp_path / "parent-2.safetensors").write_bytes(b"")
+    with pytest.raises(ValueError, match="holds parent-2.safetensors of another split"):
+        train_parents(QUICK, tmp_path)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"schema": 9, "training": {}}', '{"schema": 1}',

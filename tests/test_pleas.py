@@ -156,8 +156,8 @@ def test_refusals_progress_and_cancelling():
         ([mlp(), mlp((6, 5, 7, 4))], {}, r"level '0': PLeaS pairs parents of equal widths .* found widths \(8, 5\)"),
         (models, {"target": mlp((6, 17, 7, 4))}, r"level '0': .* fused width 17"),
         (models, {"target": mlp((6, 7, 7, 4))}, r"level '0': .* fused width 7"),
-        (models, {"apart": 1.5}, "apart is 1.5. Use a share from 0 to 1"),
-        (models, {"apart": 0.5, "target": mlp()}, "apart is 0.5. .* or a target"),
+        (models, {"apart": 1.5}, "apart is 1.5. Use a number from 0 to 1"),
+        (models, {"apart": 0.5, "target": mlp()}, "apart is 0.5 and there is a target"),
         (models, {"ridge": "strong"}, "ridge must be 'auto'"),
         (models, {"apart": 0.5}, "Pass a target of the wanted widths instead of apart"),
     ]  # fmt: skip

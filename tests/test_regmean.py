@@ -124,7 +124,7 @@ def test_layers_inside_an_attention_module_are_averaged():
 def test_refusals_progress_and_cancelling():
     models, x = [mlp(), mlp(seed=2)], normal(20, 6)
     cases = [
-        (models, {"ratio": 1.5}, "ratio is 1.5; off-diagonals are multiplied by it"),
+        (models, {"ratio": 1.5}, "ratio is 1.5. Use a number from 0 to 1"),
         (models, {"importance_data": [x]}, "importance_data holds 1 sets for 2 parents"),
         (models, {"target": mlp((6, 5, 7, 4))}, "weights cannot be averaged"),
         ([mlp(), mlp((6, 5, 7, 4))], {}, "weights cannot be averaged: '0.weight' has the shapes"),

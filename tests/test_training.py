@@ -478,3 +478,16 @@ def test_finetuning_starts_at_the_weights_and_goes_on(digits, tmp_path):
 def test_impossible_training(digits, arguments, message):
     with pytest.raises(ValueError, match=message):
         train(build(CNN, seed=0), digits, **{"epochs": 3, **arguments})
+
+
+def test_a_network_that_does_not_suit_the_images_is_refused_before_training(digits):
+    events = []
+    for spec, message in (
+        ({"architecture": "mlp", "sizes": [64, 5]}, "the network has 5 classes, data set 'digits' has 10"),
+        ({"architecture": "mlp", "sizes": [32, 10]}, r"does not take the images of data set 'digits' \(1x8x8\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            train(build(spec, seed=0), digits, range(100), monitor=Monitor(events.append))
+    with pytest.raises(ValueError, match=r"rows -1\.\.2000000 are asked of data set 'digits'"):
+        train(network(), digits, [-1, 2_000_000], monitor=Monitor(events.append))
+    assert not events

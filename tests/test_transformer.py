@@ -363,7 +363,7 @@ def test_a_plain_average_is_what_maps_of_copies_in_order_give():
         ({"residual": "median"}, "unknown residual 'median'. Known: mean, only_resid, no_resid, resid_as_identity"),
         ({"regularisation": "0max"}, "regularisation is '0max'. Use a positive number, a multiple of the mean cost"),
         ({"regularisation": "max"}, "regularisation is 'max'"),
-        ({"window": -1}, "window is -1, the side of a square of patches"),
+        ({"window": -1}, "window is -1. Use a whole number from 0"),
         ({"importance": "conductance"}, "importance 'conductance' needs data"),
     ],
 )

@@ -206,8 +206,8 @@ def test_saved_and_read(tmp_path):
 def test_refusals_progress_and_cancelling():
     models, x = [mlp(), mlp(seed=2)], normal(20, 6)
     cases = [
-        (models, {"a": 2}, "a is 2; similarities of merged neurons are multiplied by it"),
-        (models, {"b": -1}, "b is -1; it is the share of merges inside one parent"),
+        (models, {"a": 2}, "a is 2. Use a number from 0 to 1"),
+        (models, {"b": -1}, "b is -1. Use a number from 0 to 1"),
         (models, {"stop_at": 0.0}, "stop_at is 0.0, a share of the levels"),
         (models, {"stop_at": "4"}, "stop_at='4' is no level before the head. Known: 0, 2"),
         (models, {"combine": "shares"}, "unknown combine 'shares'. Known: softmax, logits"),

@@ -19,6 +19,7 @@ from retrofit_core.architectures.mlp import MLP
 from retrofit_core.architectures.resnet import ResNet
 from retrofit_core.architectures.vgg import VGG
 from retrofit_core.architectures.vit import ViT
+from retrofit_core.ranges import check_ranges
 from retrofit_core.registry import find
 
 __all__ = ["ARCHITECTURES", "CNN", "MLP", "PRESETS", "VGG", "ResNet", "ViT", "build", "fitted", "parse", "recognise"]
@@ -51,10 +52,11 @@ LARGEST = 1 << 20  # of any number in a spec
 DEEPEST = 1000  # entries in a plan or a list of sizes, blocks in a row
 
 
-def build(spec: Mapping[str, Any], seed: int | None = None) -> nn.Module:
+def build(spec: str | Mapping[str, Any], seed: int | None = None) -> nn.Module:
     """The network of a spec, freshly initialised.
 
     Args:
+        spec: architecture and its keywords, or what `parse` reads, such as the name of a preset.
         seed: of the initial weights; the global random state is left as it was. None draws from the global
             state.
 
@@ -65,12 +67,13 @@ def build(spec: Mapping[str, Any], seed: int | None = None) -> nn.Module:
     Raises:
         ValueError: unknown architecture or keyword, a keyword that is missing, numbers that make no network.
     """
-    keywords = dict(spec)
+    keywords = parse(spec) if isinstance(spec, str) else dict(spec)
     name = keywords.pop("architecture", None)
     builder = find(ARCHITECTURES, str(name), "architecture")
     _check(name, builder, keywords)
     with torch.random.fork_rng(devices=[]) if seed is not None else nullcontext():
         if seed is not None:
+            check_ranges(seed=seed)
             torch.default_generator.manual_seed(seed)
         try:
             return builder(**keywords)

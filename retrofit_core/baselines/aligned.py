@@ -13,7 +13,7 @@ from .. import device as devices
 from ..batchnorm import put_back
 from ..eligibility import check_inputs, on_device
 from ..grouping import averaging_matrix
-from ..importance import EPSILON, IMPORTANCE, Scores, check_data, conductance, importance_scores, uniform
+from ..importance import EPSILON, IMPORTANCE, Scores, check_data, check_labels, conductance, importance_scores, uniform
 from ..importance.conductance import conductance_at
 from ..levels import partition
 from ..levels.tracing import trace
@@ -173,8 +173,8 @@ def group_scores(
             f"importance {getattr(score, '__name__', score)!r} is known at the ends of levels only, and this network has "
             "neurons inside of blocks. Use importance='conductance' or 'uniform'."
         )
-    if y is None:
-        raise ValueError("importance 'conductance' needs labels. Pass (inputs, labels) as importance data.")
+    check_labels(y, conductance)
+    assert y is not None
     if any(point.part != "output" for group in groups for point in group.points):
         raise ValueError(
             "conductance cannot be taken inside an nn.MultiheadAttention. Use importance='uniform', or a network whose "

@@ -107,6 +107,11 @@ def ensembling(
         ValueError: as `ensemble`.
     """
     start = time.perf_counter()
+    if combine == "shares" and class_shares is None:
+        raise ValueError(
+            "Ensemble-Shares weighs classes by the parents' shares of their training rows, which only a splits file tells. "
+            "Pass class_shares=TENSOR of shape (parents, classes) (--splits), or use Ensemble."
+        )
     place = _checked(models, data, device, monitor)
     members = [copy.deepcopy(model).to(place).eval() for model in models]
     fused = ensemble(members, combine, class_shares if combine == "shares" else None).to(place).eval()

@@ -14,6 +14,7 @@ from ..architectures import ARCHITECTURES, build
 from ..batchnorm import BATCHNORMS
 from ..eligibility import check_inputs, check_outputs, on_device
 from ..monitor import Monitor
+from ..ranges import check_ranges
 from ..registry import check_words
 from ..results import FusionResult
 from ..training_flags import keeps_training_flags
@@ -72,11 +73,8 @@ def distillation(
     """
     begin, monitor, place = time.perf_counter(), monitor or Monitor(), devices.pick(device)
     check_words(loss=(loss, Loss), teachers=(teachers, Teachers), start=(start, Start))
-    check_training(epochs, batch_size, validation, learning_rate, weight_decay)
-    if not 0 < temperature < float("inf"):
-        raise ValueError(
-            f"KD: temperature is {temperature}. Use a positive number; 1 leaves the predictions as they are."
-        )
+    check_ranges(epochs=epochs, batch_size=batch_size, validation=validation, learning_rate=learning_rate,
+                 weight_decay=weight_decay, patience=patience, budget=budget, temperature=temperature, seed=seed)  # fmt: skip
     inputs = as_tensors(data)[0]
     check_inputs(models, inputs, target=target, least=2, who="KD")
     check_outputs(models, inputs)
@@ -103,16 +101,6 @@ def distillation(
                           "parameters": sum(p.numel() for p in student.parameters())},
               "samples": len(inputs), "seed": seed, "device": str(place), "curve": curve}  # fmt: skip
     return FusionResult(student, [], config, time.perf_counter() - begin)
-
-
-def check_training(epochs: int, batch_size: int, validation: float, learning_rate: float, weight_decay: float) -> None:
-    """Refuse numbers with which nothing can be trained."""
-    if epochs < 0 or batch_size < 1 or not 0 < validation < 1 or learning_rate <= 0 or weight_decay < 0:
-        raise ValueError(
-            f"epochs={epochs}, batch_size={batch_size}, validation={validation}, learning_rate={learning_rate}, "
-            f"weight_decay={weight_decay}: epochs and weight decay from 0, batches from 1 sample, a validation share between "
-            "0 and 1 and a positive learning rate are needed."
-        )
 
 
 @torch.no_grad()

@@ -14,11 +14,12 @@ from ..eligibility import check_inputs, check_outputs
 from ..levels import rows
 from ..moments import Rows, ridge_strength, solve
 from ..monitor import Monitor
+from ..ranges import check_ranges
 from ..registry import check_words
 from ..results import FusionResult
 from ..training_flags import keeps_training_flags
 from ..walk import as_tensors
-from .distillation import BATCH, check_training, descend, logits_of
+from .distillation import BATCH, descend, logits_of
 from .layersums import inputs_of
 
 Goals = Literal["logits", "probabilities"]
@@ -62,7 +63,8 @@ def linear_probe(
     """
     start, monitor, place = time.perf_counter(), monitor or Monitor(), devices.pick(device)
     check_words(goals=(goals, Goals), fit=(fit, Fit))
-    check_training(epochs, batch_size, validation, learning_rate, weight_decay)
+    check_ranges(epochs=epochs, batch_size=batch_size, validation=validation, learning_rate=learning_rate,
+                 weight_decay=weight_decay, patience=patience, seed=seed)  # fmt: skip
     ridge_strength(ridge, 1.0, "parents")  # refuses a wrong one before any work
     inputs = as_tensors(data)[0]
     check_inputs(models, inputs, target=None, least=2, who="LP")

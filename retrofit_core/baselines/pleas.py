@@ -17,6 +17,7 @@ from ..device import Stopwatch, of
 from ..levels import rows
 from ..moments import Moments, product_dtype, ridge_strength, solve
 from ..monitor import Monitor
+from ..ranges import check_ranges
 from ..results import FusionResult, LevelReport
 from ..symmetry import group_sums, neuron_groups, tensors
 from ..training_flags import keeps_training_flags
@@ -66,12 +67,11 @@ def pleas(
     """
     if len(models) != 2:
         raise ValueError(
-            f"PLeaS pairs exactly two parents; found {len(models)}. Use ZipIt, OTFusion or KF-Linear, which take any number."
+            f"PLeaS pairs exactly two parents; found {len(models)}. Use ZipIt, OTFusion or KF-Linear: each takes any number."
         )
-    if not 0 <= apart <= 1 or (apart and target is not None):
-        raise ValueError(
-            f"PLeaS: apart is {apart}. Use a share from 0 to 1, or a target (which says it by its widths)."
-        )
+    check_ranges(apart=apart)
+    if apart and target is not None:
+        raise ValueError(f"PLeaS: apart is {apart} and there is a target, whose widths say it too. Use one of both.")
     ridge_strength(ridge, 1.0, "parents")  # refuses a wrong one before any work
     plan = prepare(models, data, "PLeaS", target=target, importance="uniform", importance_data=None,
                    importance_options=None, device=device, monitor=monitor, leaves=leaves)  # fmt: skip

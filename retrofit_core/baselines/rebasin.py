@@ -62,8 +62,8 @@ def rebasin(
     check_words(mode=(mode, Mode), similarity=(similarity, Similarity))
     if len(models) != 2:
         raise ValueError(
-            f"Git Re-Basin pairs exactly two parents; found {len(models)}. Use OTFusion, KF-Linear or KF-Gradient, which "
-            "take any number."
+            f"Git Re-Basin pairs exactly two parents; found {len(models)}. Use OTFusion, KF-Linear or KF-Gradient: "
+            "each takes any number."
         )
     plan = prepare(models, data, "Git Re-Basin", target=target, importance=importance, importance_data=importance_data,
                    importance_options=importance_options, device=device, monitor=monitor, leaves=leaves)  # fmt: skip

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from .. import device as devices
 from ..eligibility import check_inputs, check_outputs, on_device
 from ..monitor import Monitor
+from ..ranges import check_ranges
 from ..results import FusionResult
 from ..training_flags import keeps_training_flags
 from ..walk import as_tensors, parents_data
@@ -57,8 +58,7 @@ def regmean(
         ValueError: different shapes, a ratio outside 0 to 1, or another number of data sets than parents.
     """
     start, monitor, place = time.perf_counter(), monitor or Monitor(), devices.pick(device)
-    if not 0 <= ratio <= 1:
-        raise ValueError(f"RegMean: ratio is {ratio}; off-diagonals are multiplied by it. Use 0 to 1.")
+    check_ranges(ratio=ratio)
     inputs = as_tensors(data)[0]
     check_inputs(models, inputs, target=target, least=1, who="RegMean")
     check_outputs(models, inputs)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ..device import Stopwatch, of
 from ..monitor import Monitor
+from ..ranges import check_ranges
 from ..registry import check_words
 from ..results import FusionResult
 from ..symmetry import Group, Junction, Sums, Watched, group_sums, groups_apart, tensors
@@ -89,8 +90,7 @@ def transformer_otfusion(
         ValueError: unknown options, networks that differ in more than widths, or an operation without a rule.
     """
     check_words(mode=(mode, Mode), solver=(solver, Solver), residual=(residual, Residual))
-    if window < 0:
-        raise ValueError(f"window is {window}, the side of a square of patches. Use 0 (class token only) or more.")
+    check_ranges(window=window)
     regularisation = STRENGTHS[mode] if regularisation is None else regularisation
     strength(regularisation, torch.ones(1))  # refuses a wrong one before any work
     plan = prepare(models, data, "Transformer OTFusion", target=target, importance=importance,

@@ -19,6 +19,7 @@ from ..levels import Level, partition
 from ..levels.cuts import choose_cuts
 from ..levels.tracing import record_values, trace
 from ..monitor import Monitor
+from ..ranges import check_ranges
 from ..registry import check_words
 from ..results import FusionResult, LevelReport
 from ..symmetry import Group, Sums, group_sums, mapped, tensors
@@ -107,10 +108,7 @@ def zipit(
 
 
 def _check_options(a: float, b: float, stop_at: str | float | None, combine: str) -> None:
-    if not 0 <= a <= 1:
-        raise ValueError(f"ZipIt!: a is {a}; similarities of merged neurons are multiplied by it. Use 0 to 1.")
-    if not 0 <= b <= 1:
-        raise ValueError(f"ZipIt!: b is {b}; it is the share of merges inside one parent. Use 0 to 1.")
+    check_ranges(a=a, b=b)
     if isinstance(stop_at, (int, float)) and not 0 < stop_at <= 1:
         raise ValueError(f"stop_at is {stop_at}, a share of the levels. Use a number above 0 and up to 1, or a name.")
     check_words(combine=(combine, Combine))

@@ -38,6 +38,8 @@ from .terminal import (
     progress,
 )
 
+LAST_PORT = 65535
+
 
 @command("data")
 def data_command(
@@ -140,7 +142,9 @@ def _example(spec: dict[str, Any]) -> torch.Tensor:
 
 @command("app")
 def app_command(
-    port: Annotated[int, typer.Option(help="Port on this machine; the next free one if it is taken.")] = 8501,
+    port: Annotated[
+        int, typer.Option(min=1, max=LAST_PORT, help="Port on this machine; the next free one if it is taken.")
+    ] = 8501,
     browser: Annotated[bool, typer.Option(help="Open the default browser.")] = True,
     runs: Annotated[Path, typer.Option(help="Folder with run records.")] = Path("runs"),
 ) -> None:
@@ -178,11 +182,12 @@ def _app_script() -> Path:
 def _free_port(wanted: int) -> int:
     import socket
 
-    for port in range(wanted, wanted + 50):
+    ports = range(wanted, min(wanted + 50, LAST_PORT + 1))
+    for port in ports:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)):
                 return port
-    raise ValueError(f"ports {wanted} to {wanted + 49} are all taken. Choose one with --port.")
+    raise ValueError(f"ports {wanted} to {ports[-1]} are all taken. Choose one with --port.")
 
 
 def _open_when_ready(server: subprocess.Popen, port: int, address: str) -> None:

@@ -1,7 +1,6 @@
 """retrofit methods | fuse | compare | analyse"""
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ from rich.table import Table
 
 from ..analysis import Analysis
 from ..checkpoints import save_model
-from ..comparison import Leaderboard, compare, configurations
+from ..comparison import Leaderboard, compare, configurations, title
 from ..data import load
 from ..data.augment import POLICIES
 from ..importance import IMPORTANCE
@@ -29,6 +28,8 @@ from .terminal import (
     Seed,
     Size,
     Std,
+    advised,
+    check_folder,
     check_output,
     command,
     floats,
@@ -41,6 +42,9 @@ from .terminal import (
     size_in_bytes,
 )
 
+NOTHING_FUSED = 1  # exit code of a comparison in which no method gave a network
+#: What may be said beside --resume: where the result goes, and in which form.
+BESIDE_RESUME = ("resume", "out_file", "as_json")
 WIDE = 10_000  # characters: more than any table
 Parents = Annotated[list[Path] | None, typer.Argument(help="Parents; the first one gives the architecture.")]
 ImportanceData = Annotated[
@@ -106,6 +110,7 @@ def methods_command(
 
 @command("fuse")
 def fuse_command(
+    context: typer.Context,
     models: Parents = None,
     data: Data = "digits",
     method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}; `retrofit methods` explains them.")] = "KF-Linear",
@@ -150,6 +155,7 @@ def fuse_command(
     --importance conductance --samples 400 --out fused.safetensors`
     """
     if resume is not None:
+        _check_alone_with_resume(context)
         config = read_config(resume)
     elif not models:
         raise ValueError("name at least one checkpoint, or a record folder with --resume.")
@@ -166,7 +172,7 @@ def fuse_command(
         )  # fmt: skip
     folder = record or resume
     check_output(out_file, folder)
-    with progress(as_json) as monitor:
+    with advised(_going_on(folder, out_file)), progress(as_json) as monitor:
         result, metrics = execute(config, folder, monitor)
     if out_file is not None:
         images = load(config.data, "train", config.mean, config.std, config.size)
@@ -180,7 +186,8 @@ def fuse_command(
             "importance": result.importance, "networks": networks,
             **({"accuracy": networks["fused"]["accuracy"]} if networks else {}),
         })  # fmt: skip
-    out.print(_levels_table(result.levels, f"{config.method}, {config.importance}"))
+    if result.levels:
+        out.print(_levels_table(result.levels, title(config)))
     for report in result.importance:
         if gaps := report.get("completeness_gap"):
             out.print(
@@ -193,6 +200,28 @@ def fuse_command(
     if out_file and not networks:
         out.print(f"Next: retrofit evaluate {out_file} --data {config.data}", soft_wrap=True)
     return None
+
+
+def _check_alone_with_resume(context: typer.Context) -> None:
+    """A resumed run has its record's settings; others would be passed over in silence."""
+    sources = {parameter: context.get_parameter_source(parameter.name or "") for parameter in context.command.params}
+    given = [
+        parameter.opts[0] if parameter.param_type_name == "option" else "the checkpoints"
+        for parameter, source in sources.items()
+        if parameter.name not in BESIDE_RESUME and source is not None and source.name == "COMMANDLINE"
+    ]
+    if given:
+        raise ValueError(
+            f"--resume takes the settings of its record, beside which {', '.join(given)} would do nothing: leave that away, "
+            "or start a new run without --resume."
+        )
+
+
+def _going_on(folder: Path | None, out_file: Path | None) -> str:
+    if folder is None:
+        return "With --record FOLDER a run can go on after its last finished level."
+    again = f" --out {out_file}" if out_file else ""
+    return f"Go on with: retrofit fuse --resume {folder}{again}"
 
 
 @command("compare")
@@ -241,12 +270,27 @@ def compare_command(
         mean=floats(mean), std=floats(std), size=size, device=device,
     )  # fmt: skip
     configs = configurations(base, methods, importance)
-    with progress(as_json) as monitor:
+    for folder, flag in ((out_folder, "--out"), (records, "--records")):
+        if folder is not None:
+            check_folder(folder, flag)
+    again = "Run the same command again"
+    advice = (
+        f"{again}: finished runs in {records} are kept." if records else f"{again} with --records FOLDER to keep runs."
+    )
+    with advised(advice), progress(as_json) as monitor:
         board = compare(configs, images=images, records=records, monitor=monitor)
     if out_folder is not None:
         board.save(out_folder)
     if as_json:
-        return print_json(board.to_json())
+        print_json(board.to_json())
+    else:
+        _print_board(board, out_folder)
+    if not board.fused:
+        raise typer.Exit(NOTHING_FUSED)
+
+
+def _print_board(board: Leaderboard, out_folder: Path | None) -> None:
+    """The tables, and why a method has no network."""
     out.print(leaderboard_table(board))
     classes = _classes_table(board)
     if Measurement.get(out, out.options.update(width=WIDE), classes).maximum <= out.width:
@@ -258,7 +302,6 @@ def compare_command(
             out.print(f"{row['name']}: {row['reason']}", soft_wrap=True)
     if out_folder is not None:
         out.print(f"Every class and cost: {out_folder / 'leaderboard.csv'}", soft_wrap=True)
-    return None
 
 
 def leaderboard_table(board: Leaderboard) -> Table:
@@ -266,21 +309,26 @@ def leaderboard_table(board: Leaderboard) -> Table:
     table = new_table("network", "acc. %", "to best", "loss", "ECE", "sec.", "M ops",
                       title=f"{board.samples} test images of {board.data}", figures=True)  # fmt: skip
     table.caption = (
-        "to best: points of accuracy to the best one, 95 % interval (paired bootstrap over images); ECE: expected "
+        "to best: points of accuracy to the first row, 95 % interval (paired bootstrap over images); ECE: expected "
         "calibration error; sec.: of the fusion; M ops: million multiply-adds for an image"
     )
     for row in board.rows:
         if row["reason"] is not None:
             table.add_row(row["name"], *["-"] * 6)
             continue
-        low, high = row["interval"] or (math.nan, math.nan)
-        digits = 1 if abs(low) < 10 else 0
         table.add_row(
-            row["name"], f"{row['accuracy']:.2f}", f"{low:.{digits}f},{high:.{digits}f}", f"{row['loss']:.2f}",
+            row["name"], f"{row['accuracy']:.2f}", _interval(row["interval"]), f"{row['loss']:.2f}",
             f"{row['calibration_error']:.2f}", "" if row["seconds"] is None else f"{row['seconds']:.1f}",
             f"{row['operations'] / 1e6:.3g}",
         )  # fmt: skip
     return table
+
+
+def _interval(found: tuple[float, float] | None) -> str:
+    if found is None:
+        return "-"
+    digits = 1 if abs(found[0]) < 10 else 0
+    return ",".join(f"{end:.{digits}f}" for end in found)
 
 
 def _classes_table(board: Leaderboard) -> Table:

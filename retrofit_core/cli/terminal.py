@@ -18,6 +18,7 @@ from rich.table import Table
 from ..architectures import PRESETS
 from ..levels import BOUNDARIES
 from ..monitor import Cancelled, Event, Monitor
+from ..ranges import RANGES
 
 CUTS = f"{', '.join(BOUNDARIES)}, a number of levels, or module names separated by commas"
 INTERRUPTED = 130  # what shells report for Ctrl-C
@@ -46,12 +47,22 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 err.print("Error:", error, soft_wrap=True, highlight=False, markup=False)
                 raise typer.Exit(2) from None
             except (KeyboardInterrupt, Cancelled):
-                err.print("Interrupted. Nothing half-written was left; a run with --record goes on with --resume.")
+                err.print("Interrupted. Nothing half-written was left.")
                 raise typer.Exit(INTERRUPTED) from None
 
         return app.command(name)(guarded)
 
     return register
+
+
+@contextmanager
+def advised(advice: str) -> Iterator[None]:
+    """Say, where the work inside is interrupted, how it goes on."""
+    try:
+        yield
+    except (KeyboardInterrupt, Cancelled):
+        err.print("Interrupted. Nothing half-written was left.", advice, highlight=False, markup=False, soft_wrap=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 Checkpoints = Annotated[list[Path], typer.Argument(help="Checkpoints (.safetensors, or .pt with tensors only).")]
@@ -71,7 +82,15 @@ Arch = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="auto (CUDA if present), cpu, cuda, cuda:1, ...")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Seed = Annotated[int, typer.Option(help="Same seed, same numbers.")]
+
+
+def _seed(value: int) -> int:
+    if not RANGES["seed"].holds(value):
+        raise typer.BadParameter(f"{value} is no seed. Use {RANGES['seed']}.")
+    return value
+
+
+Seed = Annotated[int, typer.Option(callback=_seed, help="Same seed, same numbers.")]
 
 
 @contextmanager
@@ -153,3 +172,16 @@ def check_output(out_file: Path | None, record: Path | None) -> None:
         parent = out_file.absolute().parent
         if not parent.is_dir() or not os.access(parent, os.W_OK):
             raise ValueError(f"--out {out_file}: the folder {parent} does not exist or cannot be written to.")
+    if record is not None:
+        check_folder(record, "--record")
+
+
+def check_folder(folder: Path, flag: str) -> None:
+    """Refuse a folder that cannot be made or written to, before minutes of work."""
+    place = folder.absolute()
+    while not place.exists() and not place.is_symlink():  # down to what is there
+        place = place.parent
+    if not place.is_dir():
+        raise ValueError(f"{flag} {folder}: {place} is not a folder. Name a new folder, or one that is there.")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise ValueError(f"{flag} {folder}: the folder {place} cannot be written to. Name another one.")

@@ -28,6 +28,7 @@ from .terminal import (
     Seed,
     Size,
     Std,
+    check_folder,
     check_output,
     command,
     err,
@@ -84,6 +85,7 @@ def train_command(
         epochs=epochs, batch=batch, learning_rate=learning_rate, precision=precision, seed=seed, mean=floats(mean),
         std=floats(std), size=size, device=device,
     )  # fmt: skip
+    check_folder(out_folder, "--out")
     with _bar(as_json) as monitor, _told():
         found = train_parents(config, out_folder, only=only, resume=resume, monitor=monitor)
     splits = config.splits(out_folder)

@@ -193,7 +193,13 @@ def _match(parts: list[dict[str, Any]], files: list[str], path: Path) -> list[in
     found = [file for file in files if file in names]
     if found and len(set(files)) == len(files):
         missing = next(file for file in files if file not in names or names.count(file) > 1)
-        raise ValueError(f"splits file {path} has no part of its own for {missing}, but one for {found[0]}.")
+        raise ValueError(
+            f"splits file {path} has no part of its own for {missing}, but one for {found[0]}; parts and checkpoints belong "
+            "together by file name. Name the checkpoints that it lists, or give the file a part for each."
+        )
     if len(parts) != len(files):
-        raise ValueError(f"splits file {path} has {len(parts)} parts, but {len(files)} checkpoints are given.")
+        raise ValueError(
+            f"splits file {path} has {len(parts)} parts, but {len(files)} checkpoints are given; they belong together by file "
+            "name, or in their order where no name is known. Name as many checkpoints as parts, or the names that it lists."
+        )
     return list(range(len(files)))

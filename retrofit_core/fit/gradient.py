@@ -46,9 +46,8 @@ def gradient(
     if perturbation:
         perturb(module, perturbation, generator)
     order = torch.randperm(len(inputs), generator=generator).to(inputs.device)
-    held_out, train = order.split(
-        [max(1, round(validation * len(order))), len(order) - max(1, round(validation * len(order)))]
-    )
+    count = min(len(order) - 1, max(1, round(validation * len(order))))
+    held_out, train = order[:count], order[count:]
     scale = torch.ones(targets.shape[2]) if weights is None else weights * len(weights) / weights.sum()
     scale = scale.to(targets)
 

@@ -20,7 +20,17 @@ from .uniform import uniform
 
 IMPORTANCE = {"uniform": uniform, "conductance": conductance, "deeplift": deeplift}
 
-__all__ = ["EPSILON", "IMPORTANCE", "Scores", "check_data", "conductance", "deeplift", "importance_scores", "uniform"]
+__all__ = [
+    "EPSILON",
+    "IMPORTANCE",
+    "Scores",
+    "check_data",
+    "check_labels",
+    "conductance",
+    "deeplift",
+    "importance_scores",
+    "uniform",
+]
 
 
 def check_data(method: str | Callable[..., Any], data: Any) -> None:
@@ -33,6 +43,23 @@ def check_data(method: str | Callable[..., Any], data: Any) -> None:
         raise ValueError(
             f"importance {method!r} needs data. Pass importance_data=[(inputs, labels), ...], one pair per parent "
             "(the paper: its own training data), or importance_data='fusion' to use the fusion data."
+        )
+
+
+def check_labels(y: Tensor | None, score: str | Callable[..., Any]) -> None:
+    """Refuse labels that name no classes.
+
+    Raises:
+        ValueError: no labels, or other than whole numbers.
+    """
+    name = getattr(score, "__name__", score)
+    if y is None:
+        raise ValueError(
+            f"importance {name!r} needs labels. Pass (inputs, labels) as importance data or use importance='uniform'."
+        )
+    if y.dtype.is_floating_point or y.dtype.is_complex or y.dtype == torch.bool:
+        raise ValueError(
+            f"importance {name!r}: the labels are {y.dtype}, and classes are whole numbers. Pass labels.long()."
         )
 
 
@@ -62,11 +89,7 @@ def importance_scores(
     if score is uniform:
         found = uniform(levels)
     else:
-        if y is None:
-            raise ValueError(
-                f"importance {getattr(score, '__name__', score)!r} needs labels. Pass (inputs, labels) as importance "
-                "data or use importance='uniform'."
-            )
+        check_labels(y, score)
         extra = {"monitor": monitor} if score in IMPORTANCE.values() else {}
         found = score(levels, x, y, **extra, **options)
     found = found if isinstance(found, Scores) else Scores(list(found))

@@ -12,6 +12,7 @@ from ..importance import IMPORTANCE
 from ..levels import BOUNDARIES
 from ..methods import METHODS, needs_own_data
 from ..options import checked, written
+from ..ranges import check_ranges
 from ..registry import find
 
 CHOICES = {
@@ -129,6 +130,7 @@ def check_choices(config: RunConfig) -> None:
     find(METHODS, config.method, "method")
     find(IMPORTANCE, config.importance, "importance")
     checked(config.method, config.options or {})
+    check_ranges(seed=config.seed, **({} if config.memory is None else {"memory": config.memory}))
     for name, known in CHOICES.items():
         value = getattr(config, name)
         if value is not None and value not in known:

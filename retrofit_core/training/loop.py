@@ -15,7 +15,9 @@ from torch.nn.functional import cross_entropy
 from retrofit_core import device as devices
 from retrofit_core.data import Images
 from retrofit_core.data.augment import POLICIES
+from retrofit_core.evaluation import check_suits, rows_of
 from retrofit_core.monitor import Monitor
+from retrofit_core.ranges import check_ranges
 from retrofit_core.registry import find
 from retrofit_core.training import state as states
 from retrofit_core.training.batches import Augmentation, Batch, Source, epoch_of, steps_in
@@ -81,12 +83,10 @@ def train(
         One dict an epoch: epoch (from 1), epochs, loss, accuracy (per cent on the held-out rows, else None).
         The same are sent to the monitor as events of kind "epoch", besides one of kind "batch" for each step.
     Raises:
-        ValueError: no rows, settings out of range, a state that is damaged or was written with other settings,
-            or a loss that is no longer finite.
+        ValueError: no rows, a model that does not suit the images, settings out of range, a state that is damaged
+            or was written with other settings, or a loss that is no longer finite.
     """
-    rows = torch.arange(len(images)) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
-    if not len(rows):
-        raise ValueError(f"no rows of data set {images.name!r} to train on.")
+    rows = rows_of(images, rows)
     _check_ranges(
         ("epochs >= 1", epochs >= 1, epochs),
         ("batch >= 1", batch >= 1, batch),
@@ -99,8 +99,10 @@ def train(
         ("crop >= 0", crop >= 0, crop),
         ("holdout in [0, 1)", 0 <= holdout < 1, holdout),
     )
+    check_ranges(seed=seed)
     if policy is not None:
         find(POLICIES, policy, "AutoAugment policy")
+    check_suits(model, images)
     monitor, place = monitor or Monitor(), devices.pick(device) if device else devices.of(model)
     augment, dtype = Augmentation(crop, flip, policy, cutmix), devices.autocast_dtype(precision, place)
     settings = {

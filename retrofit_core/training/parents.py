@@ -16,8 +16,9 @@ from retrofit_core.architectures import build, fitted, parse
 from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.data import Images, load
 from retrofit_core.data.splits import SPLITS, read_splits, write_splits
-from retrofit_core.evaluation import evaluate
+from retrofit_core.evaluation import check_suits, evaluate
 from retrofit_core.monitor import Monitor
+from retrofit_core.ranges import check_ranges
 from retrofit_core.registry import find
 from retrofit_core.symmetry import shuffled
 from retrofit_core.training.files import check_unfinished, facts_of, settings_of, trained
@@ -149,6 +150,7 @@ def plan(config: TrainConfig, images: Images) -> Planned:
 
 
 def _check(config: TrainConfig) -> None:
+    check_ranges(seed=config.seed)
     find(SPLITS, config.split, "split")
     find(RECIPES, config.recipe, "recipe")
     if len(config.arch) not in (1, config.parts):
@@ -198,10 +200,14 @@ def train_parents(
     wanted = range(config.parts) if only is None else [only]
     if config.twins and only and not files[0].exists():
         raise ValueError(f"--only {only}: this parent is a twin of parent 0, which is not there yet. Train that first.")
+    for spec in {json.dumps(planned.specs[index], sort_keys=True): planned.specs[index] for index in wanted}.values():
+        check_suits(build(spec, seed=0), images)
     for index in wanted:
         check_unfinished(files[index], resume)
+    keep = resume or only is not None
+    _check_same_parents(folder, files, planned, keep)
     _make_folder(folder)
-    _write_notes(config, folder, planned, files, keep=resume or only is not None)
+    _write_notes(config, folder, planned, files, keep)
     found = []
     for index in wanted:
         if not (config.twins and index):
@@ -221,7 +227,7 @@ def _parent(
             "parts": config.parts, **({"ratio": config.ratio} if config.ratio != RATIO else {}),
             **({"twin_of": files[0].name} if config.twins and index else {})}  # fmt: skip
     facts = facts_of(planned.images, rows, told, config.size, file="splits.json")
-    seed = config.seed * 1000 + index
+    seed = (config.seed * 1000 + index) % 2**63
     if config.twins and index:
         first, metadata = load_model(files[0])
         model = shuffled(first, planned.images.inputs([0]), torch.Generator().manual_seed(seed))
@@ -243,8 +249,6 @@ def _make_folder(folder: Path) -> None:
 def _write_notes(config: TrainConfig, folder: Path, planned: Planned, files: list[Path], keep: bool) -> None:
     """Write splits.json and training.json before the training: whoever stops it has them too."""
     splits = folder / "splits.json"
-    if splits.exists() and keep:
-        _check_same_split(splits, files, planned.rows, len(planned.images))
     described = f"{config.split}, {config.parts} parts, seed {config.seed}"
     described += f", ratio {config.ratio}" if config.ratio != RATIO else ""
     write_splits(splits, planned.rows, planned.images.labels, model_files=files, split=described,
@@ -253,14 +257,25 @@ def _write_notes(config: TrainConfig, folder: Path, planned: Planned, files: lis
         write_training(config, folder)
 
 
-def _check_same_split(path: Path, files: list[Path], rows: list[Tensor], n_rows: int) -> None:
-    """Refuse to mix parents of two splits in one folder."""
-    found = read_splits(path, files, n_rows)
-    if not all(torch.equal(left, right) for left, right in zip(found, rows, strict=True)):
+def _check_same_parents(folder: Path, files: list[Path], planned: Planned, keep: bool) -> None:
+    """Refuse to mix parents of two splits in one folder, and to write over those of another one."""
+    splits, there = folder / "splits.json", set(folder.glob("parent-*.safetensors"))
+    other = splits.exists() and (keep or there) and not _is_split(splits, files, planned)
+    if other or there - set(files):
         raise ValueError(
-            f"{path} holds another split than this command's (data, --split, --parts and --seed decide it): repeat the "
-            "command that it was made with, or take another --out folder."
+            f"{folder} holds {', '.join(sorted(path.name for path in there)) or splits.name} of another split than this "
+            "command's (data, --split, --parts and --seed decide it): repeat the command that it was made with, choose "
+            "another --out folder, or remove it."
         )
+
+
+def _is_split(path: Path, files: list[Path], planned: Planned) -> bool:
+    """Whether a splits file gives these parents their rows; a damaged one does not."""
+    try:
+        found = read_splits(path, files, len(planned.images))
+    except ValueError:
+        return False
+    return all(torch.equal(left, right) for left, right in zip(found, planned.rows, strict=True))
 
 
 def write_training(config: TrainConfig, folder: str | Path) -> None:

@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 
@@ -47,6 +48,12 @@ def test_the_best_epoch_is_restored_the_start_included():
     assert curve[0]["validation"] == pytest.approx(0, abs=1e-20)
     for name, tensor in level.module.state_dict().items():
         assert torch.equal(tensor, before[name])
+
+
+def test_a_sample_is_left_to_train_on():
+    level, x, targets = affine_problem(10)
+    curve = gradient(level, x, targets, generator=generator(), validation=0.99, epochs=1)
+    assert all(np.isfinite(point["loss"]) for point in curve)
 
 
 def test_patience_ends_the_fit():

@@ -1,0 +1,91 @@
+"""Numbers out of range are refused before any work, in one sentence that names the option."""
+
+import pytest
+import torch
+
+from retrofit_core import METHODS, fuse, train
+from retrofit_core.architectures import build
+from retrofit_core.cli import main
+from retrofit_core.data import load
+from retrofit_core.fusion import level_generator
+from retrofit_core.monitor import Monitor
+from retrofit_core.ranges import RANGES, Range, check_ranges
+from retrofit_core.runs import RunConfig
+from retrofit_core.runs.config import check_choices
+from retrofit_core.training.parents import TrainConfig, train_parents
+from tests.networks import mlp, normal
+
+LARGEST = 2**63 - 1
+
+
+@pytest.mark.parametrize("name", RANGES)
+@pytest.mark.parametrize("value", [True, "3", [1], float("nan"), float("inf"), -1, -0.5])
+def test_no_option_takes_these(name, value):
+    with pytest.raises(ValueError, match=f"^{name} is .*Use a "):
+        check_ranges(**{name: value})
+
+
+def test_ends_belong_to_a_range_unless_they_are_left_out():
+    assert Range(0, 1).holds(0) and Range(0, 1).holds(1.0) and not Range(0, 1).holds(1.01)
+    inside = Range(0, 1, without_low=True, without_high=True)
+    assert not inside.holds(0) and not inside.holds(1) and inside.holds(0.5)
+    assert Range(0, whole=True).holds(3) and not Range(0, whole=True).holds(3.0)
+    assert Range(0, none=True).holds(None) and not Range(0).holds(None)
+    assert str(inside) == "a number above 0 and below 1"
+    assert str(Range(0, whole=True, none=True)) == "a whole number from 0, or none"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"batch_size": 0}, {"validation": 1.0}, {"validation": -0.1}, {"epochs": -1}, {"patience": -1},
+     {"learning_rate": 0.0}, {"weight_decay": -1.0}, {"perturbation": 1.5}, {"epochs": "3"}, {"epochs": 2.5},
+     {"normalise_scores": "no"}, {"seed": -1}, {"seed": 1.5}, {"seed": LARGEST + 1}, {"memory": -1}],
+)  # fmt: skip
+def test_gradient_methods_refuse_before_any_work(options):
+    events = []
+    name, value = next(iter(options.items()))
+    with pytest.raises(ValueError, match=f"{name} is {value!r}. Use"):
+        METHODS["KF-Gradient"]([mlp(), mlp(seed=2)], normal(20, 6), monitor=Monitor(events.append), **options)
+    assert not events
+
+
+@pytest.mark.parametrize("seed", [-1, LARGEST + 1, 1.5, "0", True])
+def test_seeds_out_of_range_are_refused_everywhere(seed, tmp_path):
+    images = load("digits")
+    parents = [mlp(), mlp(seed=2)]
+    for work in (
+        lambda: fuse(parents, normal(20, 6), seed=seed),
+        lambda: METHODS["KD"](parents, normal(20, 6), seed=seed),
+        lambda: train(build("cnn"), images, seed=seed),
+        lambda: build("cnn", seed=seed),
+        lambda: check_choices(RunConfig(("a",), fusion_from="iid", seed=seed)),
+        lambda: train_parents(TrainConfig(seed=seed), tmp_path / "parents"),
+    ):
+        with pytest.raises(ValueError, match="seed is .* Use a whole number from 0 to 9223372036854775807"):
+            work()
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_largest_seed_serves():
+    parents = [mlp(), mlp(seed=2)]
+    for method in ("KF-Gradient", "KD", "OTFusion", "Git-Re-Basin-Weights"):
+        METHODS[method](
+            parents, normal(20, 6), seed=LARGEST, **({"epochs": 1} if method in ("KF-Gradient", "KD") else {})
+        )
+    assert torch.equal(level_generator(3, 2).get_state(), torch.Generator().manual_seed(3 * 1_000_003 + 2).get_state())
+
+
+@pytest.mark.parametrize("words", [["train"], ["fuse", "a", "--out", "x.safetensors"], ["compare", "a"]])
+@pytest.mark.parametrize("seed", ["-1", str(LARGEST + 1), "1.5"])
+def test_the_command_line_names_the_seed(words, seed, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main([*words, "--seed", seed]) == 2
+    shown = capsys.readouterr().err
+    assert "--seed" in shown and not list(tmp_path.iterdir())
+    assert seed == "1.5" or "9223372036854775807" in shown
+
+
+@pytest.mark.parametrize("option", ["kf-gradient+batch_size=0", "kd+temperature=1e-300", "zipit+a=2", "lp+patience=-1"])
+def test_a_comparison_refuses_options_up_front(option, capsys):
+    assert main(["compare", "missing.safetensors", "--fusion-from", "iid", "--methods", f"average,{option}"]) == 2
+    assert "It takes: a" in capsys.readouterr().err
