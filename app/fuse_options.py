@@ -83,7 +83,7 @@ def _read(text: str) -> Any:
 
 
 def _changed(method: str, name: str, key: str, read: Callable[[Any], Any] = lambda value: value) -> Callable[[], None]:
-    """A callback that puts an option's new value into the address; one that the method does not take is left as it was."""
+    """A callback that puts an option's new value into the address; for one that the method does not take it says why not."""
 
     def write() -> None:
         from retrofit_core.options import checked, read_options, written
@@ -92,7 +92,8 @@ def _changed(method: str, name: str, key: str, read: Callable[[Any], Any] = lamb
         picks, _ = settle(picks)
         try:
             found = checked(method, {**read_options(list(picks.options)), name: read(st.session_state[key])})
-        except ValueError:
+        except ValueError as error:
+            st.toast(f"Left as it was: {error}", icon=":material/info:")
             return
         to_address(preset, replace(picks, options=tuple(written(found))))
 

@@ -247,7 +247,7 @@ def test_refusals_come_before_any_work():
         (otfusion, [mlp(), mlp((6, 8, 4))], {}, "parent 1"),
         (otfusion, [], {}, "there is no parent to fuse"),
         (averaging, models, {"weighting": "samples"}, "FedAvg weighs parents by their numbers of training samples"),
-        (ensembling, models, {"combine": "shares"}, "class counts of every model are needed"),
+        (ensembling, models, {"combine": "shares"}, "Pass class_shares=TENSOR"),
     ]  # fmt: skip
     for method, parents, options, message in cases:
         with untouched(*parents), pytest.raises(ValueError, match=message):

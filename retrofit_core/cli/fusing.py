@@ -188,10 +188,11 @@ def fuse_command(
         })  # fmt: skip
     if result.levels:
         out.print(_levels_table(result.levels, title(config)))
-    for report in result.importance:
+    for index, report in enumerate(result.importance):
         if gaps := report.get("completeness_gap"):
             out.print(
-                f"completeness gap of the {config.importance} per level: " + " ".join(f"{gap:.1%}" for gap in gaps)
+                f"completeness gap of parent {index}'s {config.importance} per level: "
+                + " ".join(f"{gap:.1%}" for gap in gaps)
             )
     if networks:
         out.print(networks_table(networks))

@@ -144,6 +144,13 @@ def test_a_number_outside_its_limits_becomes_the_nearest_and_that_is_said(value,
         == [True] * (value != kept)  # fmt: skip
 
 
+def test_an_option_out_of_range_is_left_as_it_was_with_the_reason():
+    page = open_page(preset="sharded", method="KD")
+    page.number_input(key="new-option-KD-epochs").set_value(-3).run()
+    assert "options" not in page.query_params and page.number_input(key="new-option-KD-epochs").value > 0
+    assert ["epochs" in found.value and "from 0" in found.value for found in page.toast] == [True]
+
+
 def test_samples_of_all_networks_are_asked_for_and_told():
     page = open_page(preset="sharded")
     page.selectbox(key="new-source").set_value("all").run()
