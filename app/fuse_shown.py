@@ -272,14 +272,13 @@ def neurons(entry: jobs.Entry, palette: figures.Palette, worst: int) -> None:
             show.chart(f"fuse-clusters-{score or own}", lambda colours, score=score: level_data.picture(
                 entry, "clusters", colours, worst, **({"score": score} if score else {})), palette,
                 lambda score=score: level_data.neuron_table(entry, worst, score), entry, heading=words)  # fmt: skip
-    parents = [f"network {letter(parent)}" for parent in range(len(entry.config["models"]))]
-    st.html(figures.cluster_key(parents, sum(widths), palette))
+    st.html(figures.cluster_key(len(widths), sum(widths), palette))
 
 
 def worst_level(known: level_data.Overview) -> int:
     """The level that the strip's sentence names: after which most accuracy is gone; where nobody measured that, or
     nothing is, the one with the largest errors."""
-    if len(known.accuracy) == len(known.table) + 1:
+    if known.measured:
         level, drop = figures.biggest_drop(known.accuracy)
         if drop < 0:
             return level

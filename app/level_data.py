@@ -26,6 +26,11 @@ class Overview:
     analysed: bool
     missing: dict[str, str]
 
+    @property
+    def measured(self) -> bool:
+        """Whether the accuracy after each level is known."""
+        return len(self.accuracy) == len(self.table) + 1
+
 
 def overview(entry: jobs.Entry) -> Overview:
     """The record's table of levels and the accuracies.
@@ -52,8 +57,7 @@ def _overview(folder: str, updated: float, sealed: str) -> Overview:
 
 def report(known: Overview) -> pd.DataFrame:
     """The table of levels to take away: with the accuracy after each, where it was measured."""
-    measured = len(known.accuracy) == len(known.table) + 1
-    return known.table.assign(**({"accuracy after %": known.accuracy[1:]} if measured else {}))
+    return known.table.assign(**({"accuracy after %": known.accuracy[1:]} if known.measured else {}))
 
 
 def version(entry: jobs.Entry) -> tuple[str, float, str]:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -143,8 +142,8 @@ def clusters(
     figure = unchecked(traces)
     _square(figure, seen, centre, reach, palette, height)
     figure.update_layout(dragmode=drag or False, clickmode="event" if drag else "event+select")
-    names = [f"network {letter(parent)}" for parent in range(len(seen.widths))]
-    return Picture(figure, *_cluster_words(seen, int((~inside).sum())), cluster_key(names, len(seen.labels), palette))
+    key = cluster_key(len(seen.widths), len(seen.labels), palette)
+    return Picture(figure, *_cluster_words(seen, int((~inside).sum())), key)
 
 
 def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
@@ -352,9 +351,9 @@ def neighbour_hues(
     return hue
 
 
-def cluster_key(parents: Sequence[str], neurons: int, palette: Palette) -> str:
+def cluster_key(parents: int, neurons: int, palette: Palette) -> str:
     """The legend as HTML below the figure, where it takes no width from it and prints."""
-    shapes = " &nbsp; ".join(f"{GLYPHS[index % len(GLYPHS)]}&nbsp;{escape(name)}" for index, name in enumerate(parents))
+    shapes = " &nbsp; ".join(f"{GLYPHS[index % len(GLYPHS)]}&nbsp;network {letter(index)}" for index in range(parents))
     unit = mark_size(neurons)
     dots = "".join(
         f"<span style='display:inline-block;width:{size}px;height:{size}px;border-radius:50%;border:1px solid {palette.ink};"

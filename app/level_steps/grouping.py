@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import streamlit as st
-from retrofit_app import figures, show, state
+from retrofit_app import figures, level_data, show, state
 from retrofit_app.figures import Neurons, percent, title
 
 from . import panels
@@ -19,8 +19,10 @@ def grouping(view: View) -> None:
     """The pictures, what is chosen in them, and a closer look at one thing."""
     report = view.report
     share = percent(100 * report.grouping_error / (report.energy or 1))
-    found = view.grouping(view.entry.config["importance"], 0)
-    alike = "that stand for one class each" if view.last and figures.same_place(found) else "that respond alike"
+    own = level_data.seen(
+        view.entry, view.index
+    )  # as the run grouped them; its score need not be among the analysed ones
+    alike = "that stand for one class each" if view.last and figures.same_place(own) else "that respond alike"
     view.say(
         f"The {sum(report.widths)} neurons are put into {report.width} groups {alike}; each group becomes one neuron of the "
         f"fused network. What its members do not share is the grouping error: {share} of their energy here, in which each "
@@ -33,7 +35,7 @@ def grouping(view: View) -> None:
     phone = "Mobi" in (st.context.headers.get("User-Agent") or "")
     st.session_state.setdefault("picking", "click" if phone else "lasso")
     squares(view)
-    st.html(figures.cluster_key(view.parents, sum(report.widths), view.palette))
+    st.html(figures.cluster_key(len(report.widths), sum(report.widths), view.palette))
     hidden = percent(max(0.0, 100 * (1 - float(report.explained[:2].sum()))))
     view.note(
         f"The plane hides {hidden} of the variance, so neurons of one cluster may look far apart, and neurons that look close "

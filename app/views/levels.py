@@ -81,7 +81,7 @@ def level_field(names: Sequence[str], default: str) -> Field:
 def default_level(known: Overview) -> int:
     """Where most accuracy is lost, or else the largest error; the head only if nothing else is left."""
     body = max(len(known.table) - 1, 1)
-    if len(known.accuracy) == len(known.table) + 1:
+    if known.measured:
         return biggest_drop(known.accuracy[: body + 1])[0]
     total = known.table["grouping share"] + known.table["approximation share"]
     return int(total.iloc[:body].to_numpy().argmax())
@@ -129,7 +129,7 @@ def overview_table(known: Overview) -> Any:
     shown.insert(0, "number", range(1, len(shown) + 1))
     shown["grouping %"] = (100 * known.table["grouping share"]).round(3)
     shown["approximation %"] = (100 * known.table["approximation share"]).round(3)
-    if len(known.accuracy) == len(shown) + 1:
+    if known.measured:
         shown["accuracy after %"] = [round(value, 2) for value in known.accuracy[1:]]
     return shown
 
@@ -199,7 +199,7 @@ def stepper(known: Overview, names: Sequence[str], index: int, lecture: bool = F
     ]
     if row["form"] != "aligned":
         facts.append(f"approximation error {percent(100 * row['approximation share'])}")
-    if len(known.accuracy) == len(names) + 1:
+    if known.measured:
         facts.append(f"accuracy {percent(known.accuracy[index])} → {percent(known.accuracy[index + 1])}")
     st.markdown(f"Level {index + 1}, `{row['level']}`: " + " · ".join(facts))
 

@@ -15,8 +15,8 @@ from retrofit_core.runs.record import checksums
 SCORES = ("uniform", "conductance", "deeplift")
 
 
-def invented(run: Run, *, seeds: int = 3, plane: bool = True) -> Analysis:
-    """For every level of a run; the run's own score keeps the run's labels and scores."""
+def invented(run: Run, *, seeds: int = 3, plane: bool = True, without: str = "") -> Analysis:
+    """For every level of a run; the run's own score keeps the run's labels and scores. One score may be left out."""
     generator = np.random.default_rng(0)
     levels = []
     for report in run.levels:
@@ -31,6 +31,8 @@ def invented(run: Run, *, seeds: int = 3, plane: bool = True) -> Analysis:
              "most": 0.9 if first == second else 0.5}
             for i, first in enumerate(SCORES) for second in SCORES[i:]
         ]  # fmt: skip
+        agreement = [row for row in agreement if without not in (row["first"], row["second"])]
+        labels, scores = ({name: held for name, held in found.items() if name != without} for found in (labels, scores))
         marks = [{"name": "fused", "x": 0.0, "y": 0.0, "loss": 0.01}, {"name": "parent 0", "x": 1.0, "y": 0.0, "loss": 0.11},
                  {"name": "parent 1", "x": 0.5, "y": 1.0, "loss": 0.135}]  # fmt: skip
         surface = {"quadratic": [0.01, 0, 0, 0.1, 0, 0.1], "marks": marks, 

@@ -261,3 +261,11 @@ def test_the_frame_with_outliers_is_in_the_address(record):
 def test_classes_are_said_to_be_joined_at_the_last_level_only(record):
     assert "stand for one class each" in words(open_page(run="analysed", level="classifier", step="grouping"))
     assert "respond alike" in words(open_page(run="analysed", level="features.0", step="grouping"))
+
+
+def test_a_run_whose_own_score_is_not_among_the_analysed_ones_is_shown(runs_folder):
+    runs_folder.mkdir()
+    place = analysed(runs_folder, without="conductance")
+    page = open_page(run=place.name, level="classifier", step="grouping")
+    assert clean(page), [error.value for error in page.error]
+    assert "stand for one class each" in words(page)
