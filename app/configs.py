@@ -101,9 +101,8 @@ def _fusion_of_files(picks: Picks, chosen: dict[str, Any]) -> Any:
 
     if not picks.files:
         raise ValueError("name or upload at least one checkpoint: two or more to fuse, one to compress.")
-    rows = {"splits": picks.rows} if picks.rows else {}
-    if not picks.rows:  # nobody knows whose images are whose
-        chosen = {**chosen, "fusion_from": "iid"}
+    # Without a splits file nobody knows whose images are whose.
+    rows = {"splits": picks.rows} if picks.rows else {"fusion_from": "iid"}
     if not picks.rows and picks.importance_used != "uniform":
         rows["importance_data"] = "fusion"
     return RunConfig(
@@ -111,6 +110,5 @@ def _fusion_of_files(picks: Picks, chosen: dict[str, Any]) -> Any:
         data=picks.data,
         target=picks.target or None if picks.method in RESHAPING else None,
         **_pixels(picks),
-        **rows,
-        **chosen,
+        **{**chosen, **rows},
     )

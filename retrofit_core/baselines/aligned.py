@@ -173,8 +173,7 @@ def group_scores(
             f"importance {getattr(score, '__name__', score)!r} is known at the ends of levels only, and this network has "
             "neurons inside of blocks. Use importance='conductance' or 'uniform'."
         )
-    check_labels(y, conductance)
-    assert y is not None
+    y = check_labels(y, conductance)
     if any(point.part != "output" for group in groups for point in group.points):
         raise ValueError(
             "conductance cannot be taken inside an nn.MultiheadAttention. Use importance='uniform', or a network whose "

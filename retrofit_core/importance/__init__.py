@@ -46,8 +46,8 @@ def check_data(method: str | Callable[..., Any], data: Any) -> None:
         )
 
 
-def check_labels(y: Tensor | None, score: str | Callable[..., Any]) -> None:
-    """Refuse labels that name no classes.
+def check_labels(y: Tensor | None, score: str | Callable[..., Any]) -> Tensor:
+    """The labels, unless they name no classes.
 
     Raises:
         ValueError: no labels, or other than whole numbers.
@@ -61,6 +61,7 @@ def check_labels(y: Tensor | None, score: str | Callable[..., Any]) -> None:
         raise ValueError(
             f"importance {name!r}: the labels are {y.dtype}, and classes are whole numbers. Pass labels.long()."
         )
+    return y
 
 
 def importance_scores(
@@ -89,7 +90,7 @@ def importance_scores(
     if score is uniform:
         found = uniform(levels)
     else:
-        check_labels(y, score)
+        y = check_labels(y, score)
         extra = {"monitor": monitor} if score in IMPORTANCE.values() else {}
         found = score(levels, x, y, **extra, **options)
     found = found if isinstance(found, Scores) else Scores(list(found))
