@@ -11,8 +11,10 @@ POLL = 0.6  # seconds
 def panel(entry: jobs.Entry) -> None:
     """Start it, watch it, or say how it ended."""
     if presets.method_of(entry.config) not in presets.RETROFITTING:
-        show.why(f"{entry.config['method']} aligns neurons and fits no level, so there is no analysis of it: other scores' "
-                 "groupings, accuracies after each level and targets belong to HF and KF methods.")  # fmt: skip
+        show.why(
+            f"{entry.config['method']} aligns neurons and fits no level, so there is no analysis of it: other scores' "
+            "groupings, accuracies after each level and targets belong to HF and KF methods."
+        )
         return
     with st.container(border=True):
         if entry.analysing:
@@ -33,8 +35,13 @@ def panel(entry: jobs.Entry) -> None:
                     st.code(log, language=None)
         if entry.shipped or entry.state != "done":
             return
-        if st.button("Analyse this run", key="analyse", type="primary", icon=":material/query_stats:",
-                     help="Runs in a process of its own: you can reload or close the page."):  # fmt: skip
+        if st.button(
+            "Analyse this run",
+            key="analyse",
+            type="primary",
+            icon=":material/query_stats:",
+            help="Runs in a process of its own: you can reload or close the page.",
+        ):
             begin(entry)
         st.caption("Or on the command line, in the runs folder:")
         st.code(f"retrofit analyse {entry.folder.name}", language="bash")
@@ -71,6 +78,13 @@ def watch(folder: str) -> None:
     done = (notes.get("index") or 0) / (notes.get("total") or 1)
     st.progress(min(max(done, 0.0), 1.0), text=f"Analysing this run: {notes.get('name', '')}")
     stopping = (place / "cancel").exists()
-    st.button("Cancelling…" if stopping else "Cancel", key="cancel-analysis", icon=":material/stop:", disabled=stopping,
-              on_click=jobs.cancel, args=(place,), help="Stops after the current step. The run stays as it is.")  # fmt: skip
+    st.button(
+        "Cancelling…" if stopping else "Cancel",
+        key="cancel-analysis",
+        icon=":material/stop:",
+        disabled=stopping,
+        on_click=jobs.cancel,
+        args=(place,),
+        help="Stops after the current step. The run stays as it is.",
+    )
     st.caption("You can reload or close this page: the analysis goes on, and this address finds it again.")

@@ -32,16 +32,28 @@ def config(method: str, *, importance: str = "conductance", samples: int = 400, 
     On the CPU everywhere: the networks are tiny, and a shipped run and a new one with the same settings are one run.
     """
     return RunConfig(
-        models=PARENTS, data="digits", splits="splits.json", method=method, importance=importance, samples=samples,
-        seed=seed, device="cpu", evaluate=True, analyse=True,
-    )  # fmt: skip
+        models=PARENTS,
+        data="digits",
+        splits="splits.json",
+        method=method,
+        importance=importance,
+        samples=samples,
+        seed=seed,
+        device="cpu",
+        evaluate=True,
+        analyse=True,
+    )
 
 
 def train(seed: int, folder: Path) -> None:
     """The parents and their splits file, by the command line."""
     words = ["train", "--data", "digits", "--arch", "cnn", "--split", "sharded", "--parts", "2", "--seed", str(seed)]
-    subprocess.run([sys.executable, "-m", "retrofit_core", *words, "--device", "cpu", "--out", ".", "--json"],
-                   cwd=folder, check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+    subprocess.run(
+        [sys.executable, "-m", "retrofit_core", *words, "--device", "cpu", "--out", ".", "--json"],
+        cwd=folder,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
 
 
 def build(folder: Path) -> dict[str, Any]:

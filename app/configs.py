@@ -48,10 +48,17 @@ def training(picks: Picks, inputs: int, classes: int) -> Any:
     if twins and len(set(archs)) > 1:
         raise ValueError("twins have the same widths: set all networks to one width.")
     return TrainConfig(
-        data=picks.data, arch=tuple(archs[:1] if len(set(archs)) == 1 else archs), parts=picks.parents, twins=twins,
-        split="full" if twins else picks.split, recipe=picks.recipe, epochs=picks.epochs or None, seed=picks.split_seed,
-        **_pixels(picks), **drawn,
-    )  # fmt: skip
+        data=picks.data,
+        arch=tuple(archs[:1] if len(set(archs)) == 1 else archs),
+        parts=picks.parents,
+        twins=twins,
+        split="full" if twins else picks.split,
+        recipe=picks.recipe,
+        epochs=picks.epochs or None,
+        seed=picks.split_seed,
+        **_pixels(picks),
+        **drawn,
+    )
 
 
 def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
@@ -67,11 +74,16 @@ def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
 
     retrofits = picks.method in RETROFITTING
     chosen = {
-        "method": picks.method, "importance": picks.importance_used, "samples": picks.samples, "seed": picks.fusion_seed,
-        "preset": picks.settings if retrofits else "default", "evaluate": True, "analyse": retrofits,
+        "method": picks.method,
+        "importance": picks.importance_used,
+        "samples": picks.samples,
+        "seed": picks.fusion_seed,
+        "preset": picks.settings if retrofits else "default",
+        "evaluate": True,
+        "analyse": retrofits,
         "options": checked(picks.method, read_options(list(picks.options))),
         "fusion_from": "iid" if picks.source == "all" else None,
-    }  # fmt: skip
+    }
     if picks.networks == "shipped":
         from retrofit_app import bundle
 

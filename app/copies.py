@@ -8,8 +8,12 @@ from retrofit_app import jobs
 
 def show(config: Any, training: Any, what: str = "this new run") -> None:
     """The three texts, all of them from the run's configs; nothing is made before the box is opened."""
-    box = st.expander(f"Copy {what} as command, Python or notebook cell", icon=":material/content_copy:",
-                      key=f"copy {what}", on_change="rerun")  # fmt: skip
+    box = st.expander(
+        f"Copy {what} as command, Python or notebook cell",
+        icon=":material/content_copy:",
+        key=f"copy {what}",
+        on_change="rerun",
+    )
     if not box.open:
         return
     from retrofit_core import snippets

@@ -41,7 +41,7 @@ HELP = {
     "--target` takes it.",
     "rows": "A splits file tells which training images each network saw: then importance uses each network's own images. "
     "Leave it empty if you have none.",
-}  # fmt: skip
+}
 
 
 def to_address(preset: str, picks: Picks) -> None:
@@ -65,8 +65,15 @@ def changed(name: str, read: Callable[[Any], Any] = lambda value: value) -> Call
 def select(name: str, label: str, options: Any, picks: Picks, **more: Any) -> None:
     st.session_state[KEY + name] = getattr(picks, name)
     words = options if isinstance(options, dict) else {}
-    st.selectbox(label, list(options), key=KEY + name, on_change=changed(name), help=HELP[name],
-                 format_func=lambda value: words.get(value, value), **more)  # fmt: skip
+    st.selectbox(
+        label,
+        list(options),
+        key=KEY + name,
+        on_change=changed(name),
+        help=HELP[name],
+        format_func=lambda value: words.get(value, value),
+        **more,
+    )
 
 
 def number(name: str, label: str, least: Any, most: Any, step: Any, picks: Picks, **more: Any) -> None:

@@ -37,8 +37,14 @@ def form() -> None:
 
 def _pick_preset(preset: str) -> None:
     st.session_state[KEY + "preset"] = preset
-    st.pills("Start from", list(PRESETS), key=KEY + "preset", format_func=lambda name: PRESETS[name].title,
-             on_change=_write_preset, help=HELP["preset"])  # fmt: skip
+    st.pills(
+        "Start from",
+        list(PRESETS),
+        key=KEY + "preset",
+        format_func=lambda name: PRESETS[name].title,
+        on_change=_write_preset,
+        help=HELP["preset"],
+    )
     st.caption(PRESETS[preset].sentence)
 
 
@@ -54,9 +60,15 @@ def _write_preset() -> None:
 def networks(picks: Picks) -> None:
     """Where the networks come from, and all that this asks."""
     st.session_state[KEY + "networks"] = picks.networks
-    st.segmented_control("Networks", list(presets.NETWORKS), key=KEY + "networks", on_change=changed("networks"),
-                         format_func=presets.NETWORKS.__getitem__, help=HELP["networks"],
-                         label_visibility="collapsed")  # fmt: skip
+    st.segmented_control(
+        "Networks",
+        list(presets.NETWORKS),
+        key=KEY + "networks",
+        on_change=changed("networks"),
+        format_func=presets.NETWORKS.__getitem__,
+        help=HELP["networks"],
+        label_visibility="collapsed",
+    )
     if picks.networks == "own":
         with st.container(horizontal=True, vertical_alignment="bottom"):
             data(picks)
@@ -95,9 +107,16 @@ def data(picks: Picks) -> None:
     options = known if picks.data in known else [*known, picks.data]
     st.session_state[KEY + "data"] = picks.data
     with st.container(width=220):
-        st.selectbox("Data set", options, key=KEY + "data", help=HELP["data"], accept_new_options=True,
-                     format_func=presets.title, placeholder="choose, or type a folder's path",
-                     on_change=changed("data", lambda text: text if text in options else sources.named(text)))  # fmt: skip
+        st.selectbox(
+            "Data set",
+            options,
+            key=KEY + "data",
+            help=HELP["data"],
+            accept_new_options=True,
+            format_func=presets.title,
+            placeholder="choose, or type a folder's path",
+            on_change=changed("data", lambda text: text if text in options else sources.named(text)),
+        )
     if picks.data != "digits":
         with st.popover(
             "Pixels", help="Normalisation and size of the images, where the data set is not known by name."
@@ -140,8 +159,14 @@ def _width(index: int, picks: Picks) -> None:
         scales = [*now.scales()[:index], st.session_state[key], *now.scales()[index + 1 :]]
         to_address(preset, replace(now, widths=() if set(scales) == {"1"} else tuple(scales)))
 
-    st.selectbox(f"Width of {letter(index)}", list(presets.SCALES), key=key, on_change=write, help=HELP["widths"],
-                 format_func=presets.SCALES.__getitem__)  # fmt: skip
+    st.selectbox(
+        f"Width of {letter(index)}",
+        list(presets.SCALES),
+        key=key,
+        on_change=write,
+        help=HELP["widths"],
+        format_func=presets.SCALES.__getitem__,
+    )
 
 
 def preview(plan: fuse_plan.Plan, picks: Picks) -> None:
@@ -161,10 +186,13 @@ def measure(names: tuple[str, ...], picks: Picks) -> None:
     """A button that measures networks of which nobody knows how good they are."""
     wait = sum(accuracies.seconds(picks, name) for name in names)
     st.button(
-        f"Measure how good they are (about {fuse_plan.duration(wait)})", key=KEY + "measure", icon=":material/speed:",
+        f"Measure how good they are (about {fuse_plan.duration(wait)})",
+        key=KEY + "measure",
+        icon=":material/speed:",
         help=f"On {accuracies.IMAGES:,} of the test images, here and now. A run measures its networks, too.",
-        on_click=accuracies.measure_all, args=(picks, names),
-    )  # fmt: skip
+        on_click=accuracies.measure_all,
+        args=(picks, names),
+    )
 
 
 # --- the fusion -----------------------------------------------------------------------------------
@@ -197,8 +225,13 @@ def fusion(picks: Picks) -> None:
         if picks.networks == "own" and reshapes:
             with st.container(width=220):
                 st.session_state[KEY + "target"] = picks.target
-                st.text_input("Fused architecture", key=KEY + "target", on_change=changed("target"), help=HELP["target"],
-                              placeholder="as network A")  # fmt: skip
+                st.text_input(
+                    "Fused architecture",
+                    key=KEY + "target",
+                    on_change=changed("target"),
+                    help=HELP["target"],
+                    placeholder="as network A",
+                )
     st.caption(SENTENCES[picks.method])
     fuse_options.ask(picks)
 
@@ -211,31 +244,48 @@ def method(picks: Picks) -> None:
         preset, now, _ = presets.read_address(st.query_params)
         to_address(preset, replace(now, method=st.session_state[KEY + "method"], options=()))
 
-    st.selectbox("Method", presets.METHODS, key=KEY + "method", on_change=write, help=HELP["method"],
-                 format_func=lambda name: name if name in presets.RETROFITTING else f"{name} (to compare)")  # fmt: skip
+    st.selectbox(
+        "Method",
+        presets.METHODS,
+        key=KEY + "method",
+        on_change=write,
+        help=HELP["method"],
+        format_func=lambda name: name if name in presets.RETROFITTING else f"{name} (to compare)",
+    )
 
 
 def start(plan: fuse_plan.Plan) -> None:
     """The estimate or the refusal, and the button."""
-    same = next((entry for entry in st.session_state.entries if plan.config and entry.config == plan.config.to_json()
-                 and entry.state in ("done", *jobs.ACTIVE)), None)  # fmt: skip
+    same = next(
+        (
+            entry
+            for entry in st.session_state.entries
+            if plan.config and entry.config == plan.config.to_json() and entry.state in ("done", *jobs.ACTIVE)
+        ),
+        None,
+    )
     busy = next((entry for entry in st.session_state.entries if not entry.shipped and entry.state in jobs.ACTIVE), None)
     if plan.refusal:
         st.error(f"This cannot be started: {plan.refusal}")
     elif same:
-        st.info(f"These very settings have been run: there is nothing to compute again. {state.other_version(same)}"
-                if same.state == "done" else "This run is going on.")  # fmt: skip
+        st.info(
+            f"These very settings have been run: there is nothing to compute again. {state.other_version(same)}"
+            if same.state == "done"
+            else "This run is going on."
+        )
     elif busy:
         st.info(f"Run {busy.name} is still going on, and one at a time is done. Wait for it, or cancel it.")
     else:
         st.markdown(plan.words)
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(
-            "Open that run" if same else "Start", key="start", type="primary",
+            "Open that run" if same else "Start",
+            key="start",
+            type="primary",
             icon=":material/folder_open:" if same else ":material/play_arrow:",
             disabled=bool(plan.refusal) or (busy is not None and same is None),
             help="Runs in a process of its own: you can reload or close the page, and come back to the same address.",
-        )  # fmt: skip
+        )
         if (
             busy
             and not same

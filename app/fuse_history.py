@@ -24,8 +24,10 @@ def history() -> None:
     st.header("Your runs", anchor=False)
     _undo()
     if not own:
-        st.caption("No runs of your own yet: press Start above, or record one on the command line with "
-                   "`retrofit fuse … --record FOLDER`.")  # fmt: skip
+        st.caption(
+            "No runs of your own yet: press Start above, or record one on the command line with "
+            "`retrofit fuse … --record FOLDER`."
+        )
         return
     everything = len(own) <= SHOWN or st.toggle(f"Show all {len(own)} runs", key="all-runs", help="Newest first.")
     for entry in own if everything else own[:SHOWN]:
@@ -38,15 +40,26 @@ def _line(entry: jobs.Entry) -> None:
         result = percent(entry.accuracy) if entry.accuracy is not None else WORDS.get(entry.state, entry.state)
         st.markdown(f"**{result}** · {state.details(entry)}" + (" · *open above*" if opened else ""), width=560)
         if not opened:
-            st.button("Open", key=f"open-{entry.name}", on_click=fuse_form.to_run, args=(entry.name,),
-                      help="Shows this run on every page.")  # fmt: skip
+            st.button(
+                "Open",
+                key=f"open-{entry.name}",
+                on_click=fuse_form.to_run,
+                args=(entry.name,),
+                help="Shows this run on every page.",
+            )
         if entry.state in ("cancelled", "failed", "killed") and st.button(
             "Go on", key=f"resume-{entry.name}", icon=":material/resume:", help="Takes it up after what is finished."
         ):
             fuse_progress.resume(entry)
         if entry.state not in jobs.ACTIVE and not entry.analysing:
-            st.button("Delete", key=f"delete-{entry.name}", icon=":material/delete:", on_click=delete,
-                      args=(entry.folder,), help="Can be undone until you delete another run.")  # fmt: skip
+            st.button(
+                "Delete",
+                key=f"delete-{entry.name}",
+                icon=":material/delete:",
+                on_click=delete,
+                args=(entry.folder,),
+                help="Can be undone until you delete another run.",
+            )
 
 
 def delete(folder: Path) -> None:
@@ -81,5 +94,11 @@ def _undo() -> None:
     name = st.session_state["deleted"]
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"Run {name} was deleted.", width="content")
-        st.button("Undo", key="undo", icon=":material/undo:", on_click=restore, args=(jobs.runs_folder() / name,),
-                  help="Brings the run back as it was.")  # fmt: skip
+        st.button(
+            "Undo",
+            key="undo",
+            icon=":material/undo:",
+            on_click=restore,
+            args=(jobs.runs_folder() / name,),
+            help="Brings the run back as it was.",
+        )

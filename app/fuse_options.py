@@ -64,14 +64,29 @@ def _control(method: str, name: str, option: Any, value: Any) -> None:
         st.selectbox(label, list(option.words), key=key, on_change=on_change, help=words)
     elif str in option.kinds:
         st.session_state[key] = "" if value is None else str(value)
-        st.text_input(label, key=key, on_change=_changed(method, name, key, _read), help=words,
-                      placeholder="none" if empty else str(option.default))  # fmt: skip
+        st.text_input(
+            label,
+            key=key,
+            on_change=_changed(method, name, key, _read),
+            help=words,
+            placeholder="none" if empty else str(option.default),
+        )
     else:
         whole = int in option.kinds
         st.session_state[key] = value if value is None or whole else float(value)
         step = 1 if whole else 10.0 ** math.floor(math.log10(option.default)) if option.default else 0.1
-        st.number_input(label, None, None, None if empty else "min", step=step, key=key, on_change=on_change, help=words,
-                        format=None if whole else "%g", placeholder="none")  # fmt: skip
+        st.number_input(
+            label,
+            None,
+            None,
+            None if empty else "min",
+            step=step,
+            key=key,
+            on_change=on_change,
+            help=words,
+            format=None if whole else "%g",
+            placeholder="none",
+        )
 
 
 def _read(text: str) -> Any:

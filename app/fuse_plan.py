@@ -99,8 +99,10 @@ def _counts_of_files(picks: Picks) -> tuple[tuple[int, ...], ...]:
 def _data_words(facts: sources.Facts) -> str:
     channels, height, width = facts.shape
     colour = "grey" if channels == 1 else "colour" if channels == 3 else f"{channels} channels"
-    return (f"{facts.name}: {facts.train} training and {facts.test} test images of {height} × {width} pixels, {colour}, "
-            f"{len(facts.classes)} classes.")  # fmt: skip
+    return (
+        f"{facts.name}: {facts.train} training and {facts.test} test images of {height} × {width} pixels, {colour}, "
+        f"{len(facts.classes)} classes."
+    )
 
 
 def _network_words(picks: Picks, training: Any) -> list[str]:
@@ -158,8 +160,10 @@ def _estimate(config: Any, training: Any) -> Any:
 def _estimated(known: tuple, _config: Any, _training: Any, _past: list[jobs.Entry], _folder: Path) -> Any:
     from retrofit_core.estimate import estimate
 
-    past = [{"config": entry.config, "training": entry.training, "stages": entry.status.get("stages", {})}
-            for entry in _past]  # fmt: skip
+    past = [
+        {"config": entry.config, "training": entry.training, "stages": entry.status.get("stages", {})}
+        for entry in _past
+    ]
     return estimate(_config, _training, past, _folder)
 
 

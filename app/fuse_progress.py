@@ -29,11 +29,21 @@ def stopped(entry: jobs.Entry) -> None:
     show = st.warning if entry.state == "cancelled" else st.error
     show(jobs.failure(entry))
     with st.container(horizontal=True):
-        if st.button("Go on with it", icon=":material/resume:", type="primary", key="resume",
-                     help="Takes up the run after its last finished level or training epoch."):  # fmt: skip
+        if st.button(
+            "Go on with it",
+            icon=":material/resume:",
+            type="primary",
+            key="resume",
+            help="Takes up the run after its last finished level or training epoch.",
+        ):
             resume(entry)
-        st.button("Back to the shipped example", key="leave", on_click=fuse_form.to_run, args=(st.session_state.first,),
-                  help="The run stays in the list of your runs.")  # fmt: skip
+        st.button(
+            "Back to the shipped example",
+            key="leave",
+            on_click=fuse_form.to_run,
+            args=(st.session_state.first,),
+            help="The run stays in the list of your runs.",
+        )
     level_table(entry.folder, progress.follow(entry.folder, progress.Progress()))
     if entry.state != "cancelled" and (log := jobs.log_tail(entry.folder)):
         with st.expander("The worker's last lines"):
@@ -76,8 +86,13 @@ def watch(folder: str) -> None:
     shown = known if started else progress.Progress()
     st.progress(progress.share(shown, bool(known.parents)), text=progress.sentence(shown, LETTERS, now, started))
     stopping = (entry.folder / "cancel").exists()
-    if st.button("Cancelling…" if stopping else "Cancel", key="cancel", icon=":material/stop:", disabled=stopping,
-                 help="Stops after the current step. What is finished is kept, and you can go on later."):  # fmt: skip
+    if st.button(
+        "Cancelling…" if stopping else "Cancel",
+        key="cancel",
+        icon=":material/stop:",
+        disabled=stopping,
+        help="Stops after the current step. What is finished is kept, and you can go on later.",
+    ):
         jobs.cancel(entry.folder)
         st.rerun(scope="fragment")
     st.caption("You can reload or close this page: the run goes on, and this address finds it again.")
@@ -89,19 +104,25 @@ def training_table(known: progress.Progress) -> None:
     """A line of losses for each network that is being trained."""
     if not known.training:
         return
-    rows = [{"network": letter(parent), "epochs": len(curve), "loss": f"{curve[-1]:.4f}" if curve else "…",
-             "course": curve} for parent, curve in sorted(known.training.items())]  # fmt: skip
+    rows = [
+        {"network": letter(parent), "epochs": len(curve), "loss": f"{curve[-1]:.4f}" if curve else "…", "course": curve}
+        for parent, curve in sorted(known.training.items())
+    ]
     st.markdown("**Training**")
     st.dataframe(
-        pd.DataFrame(rows), hide_index=True, key="live-training", alt="Epochs and training loss of each network.",
+        pd.DataFrame(rows),
+        hide_index=True,
+        key="live-training",
+        alt="Epochs and training loss of each network.",
         column_config={
             "network": st.column_config.TextColumn("network", width=80),
             "epochs": st.column_config.NumberColumn("epochs", width=80, help="Epochs that are done."),
-            "loss": st.column_config.TextColumn("loss", width=90, alignment="right",
-                                                help="Of the last epoch, on the training images."),
+            "loss": st.column_config.TextColumn(
+                "loss", width=90, alignment="right", help="Of the last epoch, on the training images."
+            ),
             "course": st.column_config.LineChartColumn("loss over the epochs", y_min=0),
         },
-    )  # fmt: skip
+    )
 
 
 def level_table(folder: Path, known: progress.Progress) -> None:
@@ -123,14 +144,22 @@ def level_table(folder: Path, known: progress.Progress) -> None:
         table = table.drop(columns="course")
     st.markdown("**Levels**")
     st.dataframe(
-        table, hide_index=True, key="live-levels", alt="Levels with their errors as they are finished.",
+        table,
+        hide_index=True,
+        key="live-levels",
+        alt="Levels with their errors as they are finished.",
         column_config={
             "level": st.column_config.TextColumn("level", pinned=True),
             "neurons": st.column_config.TextColumn("neurons", help="Of each network → of the fused level."),
-            "grouping": st.column_config.TextColumn("grouping %", alignment="right", help="Grouping error, in per cent of the "
-                                                    "neurons' importance-weighted energy."),
-            "approximation": st.column_config.TextColumn("approx. %", alignment="right", help="Approximation error, likewise."),
+            "grouping": st.column_config.TextColumn(
+                "grouping %",
+                alignment="right",
+                help="Grouping error, in per cent of the neurons' importance-weighted energy.",
+            ),
+            "approximation": st.column_config.TextColumn(
+                "approx. %", alignment="right", help="Approximation error, likewise."
+            ),
             "course": st.column_config.LineChartColumn("loss over the epochs", y_min=0),
             "seconds": st.column_config.TextColumn("seconds", alignment="right"),
         },
-    )  # fmt: skip
+    )

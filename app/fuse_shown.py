@@ -48,8 +48,11 @@ def headline(entry: jobs.Entry, palette: figures.Palette) -> None:
         return
     counts = jobs.class_counts(entry.config)
     tables = [networks[f"parent {index}"] for index in range(parents)]
-    seen = [[count > 0 for count in row] for row in counts] if counts else \
-        [[(value or 0) >= KNOWN for value in table["per_class"]] for table in tables]  # fmt: skip
+    seen = (
+        [[count > 0 for count in row] for row in counts]
+        if counts
+        else [[(value or 0) >= KNOWN for value in table["per_class"]] for table in tables]
+    )
     together = _together(entry)
     halves = parents == 2 and all(first != second for first, second in zip(*seen, strict=True))
     sees = not together and halves and all((value or 0) >= SEEN for value in networks["fused"]["per_class"])
@@ -60,14 +63,26 @@ def headline(entry: jobs.Entry, palette: figures.Palette) -> None:
     if parents > MOST_CARDS:
         return
     left = [
-        figures.class_card(f"Network {letter(index)}", f"{percent(table['accuracy'])} of the test images",
-                           table["per_class"], classes, palette, seen=seen[index])
+        figures.class_card(
+            f"Network {letter(index)}",
+            f"{percent(table['accuracy'])} of the test images",
+            table["per_class"],
+            classes,
+            palette,
+            seen=seen[index],
+        )
         for index, table in enumerate(tables)
-    ]  # fmt: skip
+    ]
     fused = networks["fused"]
     what = "all of them side by side" if together else f"one network of {_size(entry)}"
-    right = figures.class_card("Together" if together else "Fused", f"{percent(fused['accuracy'])}, {what}",
-                               fused["per_class"], classes, palette, fused=True)  # fmt: skip
+    right = figures.class_card(
+        "Together" if together else "Fused",
+        f"{percent(fused['accuracy'])}, {what}",
+        fused["per_class"],
+        classes,
+        palette,
+        fused=True,
+    )
     st.html(figures.cards(left, right, palette))
     st.caption(_provenance(entry, fused))
     st.markdown("Try: [make a new fusion](#new-fusion) of these or other networks, further down on this page.")
@@ -96,8 +111,10 @@ def _finding(
         words.append(f"{who} {listing(each)} of the test images right.")
     words.append(_made(entry, percent(fused["accuracy"]), source, seconds))
     if n > 1 and not _together(entry):
-        together = f"running {'both' if n == 2 else 'all of them'} and averaging their predictions gives " \
-                   f"{percent(networks['ensemble']['accuracy'])}, at {_times(n)} the cost."  # fmt: skip
+        together = (
+            f"running {'both' if n == 2 else 'all of them'} and averaging their predictions gives "
+            f"{percent(networks['ensemble']['accuracy'])}, at {_times(n)} the cost."
+        )
         if presets.method_of(config) == "Average":
             words.append(together.capitalize())
         elif "average" in networks:
@@ -122,9 +139,11 @@ def _shortfall(
     if counts and _of_first(entry) and presets.method_of(entry.config) not in WITHOUT_SAMPLES:
         lacking = [
             name
-            for name, own, rest, value in zip(classes, counts[0], zip(*counts[1:], strict=True), fused["per_class"], strict=True)
+            for name, own, rest, value in zip(
+                classes, counts[0], zip(*counts[1:], strict=True), fused["per_class"], strict=True
+            )
             if not own and any(rest) and (value or 0) < KNOWN_WELL * fused["accuracy"]
-        ]  # fmt: skip
+        ]
         if lacking:
             what = f"class {lacking[0]}" if len(lacking) == 1 else f"the classes {listing(lacking)}"
             words.append(
@@ -222,16 +241,33 @@ def lost(entry: jobs.Entry, palette: figures.Palette) -> None:
         st.error(f"This run's levels are not shown: {str(error).replace(str(entry.folder), entry.name)}")
         return
     name = known.table["level"][worst]
-    show.chart("fuse-strip", lambda colours: level_data.picture(entry, "strip", colours, worst), palette,
-               lambda: known.table, entry, heading=f"**{strip.caption}**", below="")  # fmt: skip
+    show.chart(
+        "fuse-strip",
+        lambda colours: level_data.picture(entry, "strip", colours, worst),
+        palette,
+        lambda: known.table,
+        entry,
+        heading=f"**{strip.caption}**",
+        below="",
+    )
     retrofits = presets.method_of(entry.config) in presets.RETROFITTING
-    st.caption("Bars: errors in per cent of the neurons' importance-weighted energy. Grouping: neurons that share a cluster "
-               "are not alike. " + ("Approximation: the new level does not reach the clusters' centres." if retrofits else
-               f"{entry.config['method']} aligns neurons and fits no level, so there is no approximation error, and no "
-               "accuracy after each level."))  # fmt: skip
-    st.page_link(HERE / "views" / "levels.py", label=f"Step into level {worst + 1}, {name}", icon=":material/stacks:",
-                 query_params={**state.parameters("run"), "level": name},
-                 help="The page Levels: activations, importance, grouping, targets and fit of every level.")  # fmt: skip
+    st.caption(
+        "Bars: errors in per cent of the neurons' importance-weighted energy. Grouping: neurons that share a cluster "
+        "are not alike. "
+        + (
+            "Approximation: the new level does not reach the clusters' centres."
+            if retrofits
+            else f"{entry.config['method']} aligns neurons and fits no level, so there is no approximation error, and no "
+            "accuracy after each level."
+        )
+    )
+    st.page_link(
+        HERE / "views" / "levels.py",
+        label=f"Step into level {worst + 1}, {name}",
+        icon=":material/stacks:",
+        query_params={**state.parameters("run"), "level": name},
+        help="The page Levels: activations, importance, grouping, targets and fit of every level.",
+    )
     neurons(entry, palette, worst)
 
 
@@ -246,8 +282,14 @@ def without_levels(entry: jobs.Entry, palette: figures.Palette) -> None:
         raise ValueError(f"result.json cannot be read ({type(error).__name__}).") from error
     curve = facts.get("curve")
     if curve:
-        show.chart("fuse-curve", lambda colours: figures.loss_curve(curve, colours), palette, lambda: pd.DataFrame(curve), entry,
-                   heading="**How did the training go?**")  # fmt: skip
+        show.chart(
+            "fuse-curve",
+            lambda colours: figures.loss_curve(curve, colours),
+            palette,
+            lambda: pd.DataFrame(curve),
+            entry,
+            heading="**How did the training go?**",
+        )
 
 
 def neurons(entry: jobs.Entry, palette: figures.Palette, worst: int) -> None:
@@ -269,9 +311,16 @@ def neurons(entry: jobs.Entry, palette: figures.Palette, worst: int) -> None:
             words = (
                 f"**Level {worst + 1} as it was grouped**{weighed}" if score is None else f"**With {score} importance**"
             )
-            show.chart(f"fuse-clusters-{score or own}", lambda colours, score=score: level_data.picture(
-                entry, "clusters", colours, worst, **({"score": score} if score else {})), palette,
-                lambda score=score: level_data.neuron_table(entry, worst, score), entry, heading=words)  # fmt: skip
+            show.chart(
+                f"fuse-clusters-{score or own}",
+                lambda colours, score=score: level_data.picture(
+                    entry, "clusters", colours, worst, **({"score": score} if score else {})
+                ),
+                palette,
+                lambda score=score: level_data.neuron_table(entry, worst, score),
+                entry,
+                heading=words,
+            )
     st.html(figures.cluster_key(len(widths), sum(widths), palette))
 
 
@@ -300,37 +349,66 @@ def accuracies(entry: jobs.Entry, known: list[jobs.Entry], palette: figures.Pale
     shown, classes = [row for row, _ in rows], entry.metrics["classes"]
 
     def table() -> pd.DataFrame:
-        return pd.DataFrame([
-            {"network": row.name, "accuracy %": row.accuracy, "loss": facts["loss"],
-             "calibration error": facts["calibration_error"]}
-            for row, facts in rows
-        ])  # fmt: skip
+        return pd.DataFrame(
+            [
+                {
+                    "network": row.name,
+                    "accuracy %": row.accuracy,
+                    "loss": facts["loss"],
+                    "calibration error": facts["calibration_error"],
+                }
+                for row, facts in rows
+            ]
+        )
 
     def by_class() -> pd.DataFrame:
         return pd.DataFrame([{"network": row.name, **dict(zip(classes, row.per_class, strict=True))} for row in shown])
 
     left, right = st.columns([2, 3], gap="medium")
     with left:
-        show.chart("accuracy", lambda colours: figures.accuracy_bars(shown, colours), palette, table, entry,
-                   heading="**Accuracy** on the test images", below="")  # fmt: skip
+        show.chart(
+            "accuracy",
+            lambda colours: figures.accuracy_bars(shown, colours),
+            palette,
+            table,
+            entry,
+            heading="**Accuracy** on the test images",
+            below="",
+        )
     with right:
-        show.chart("per-class", lambda colours: figures.class_grid(shown, classes, colours), palette, by_class, entry,
-                   heading="**Accuracy per class**, in per cent", below="")  # fmt: skip
-    st.caption("Teal: fused networks of one network's size; the one that is open has a frame. Hatched: the ensemble (all "
-               "networks run side by side) and the plain average of the weights, for comparison. *Table* has losses and "
-               "calibration errors, too: the mean gap between confidence and accuracy over 15 bins, 0 is best.")  # fmt: skip
+        show.chart(
+            "per-class",
+            lambda colours: figures.class_grid(shown, classes, colours),
+            palette,
+            by_class,
+            entry,
+            heading="**Accuracy per class**, in per cent",
+            below="",
+        )
+    st.caption(
+        "Teal: fused networks of one network's size; the one that is open has a frame. Hatched: the ensemble (all "
+        "networks run side by side) and the plain average of the weights, for comparison. *Table* has losses and "
+        "calibration errors, too: the mean gap between confidence and accuracy over 15 bins, 0 is best."
+    )
 
 
 def measured(entry: jobs.Entry, known: list[jobs.Entry]) -> list[tuple[Network, dict[str, Any]]]:
     """The rows of the accuracy figures: this run's networks, and the shipped fusions of the same parents."""
     networks = entry.metrics["networks"]
-    rows = [(f"network {letter(index)}", "parent", networks[f"parent {index}"], False)
-            for index in range(len(entry.config["models"]))]  # fmt: skip
+    rows = [
+        (f"network {letter(index)}", "parent", networks[f"parent {index}"], False)
+        for index in range(len(entry.config["models"]))
+    ]
     rows.append(("ensemble", "reference", networks["ensemble"], False))
     if "average" in networks:
         rows.append(("plain average", "reference", networks["average"], False))
-    same = [other for other in known if other.shipped and other.metrics
-            and all(other.config.get(name) == entry.config.get(name) for name in ("models", "data"))]  # fmt: skip
+    same = [
+        other
+        for other in known
+        if other.shipped
+        and other.metrics
+        and all(other.config.get(name) == entry.config.get(name) for name in ("models", "data"))
+    ]
     rows += [
         (other.config["method"], "fused", other.metrics["networks"]["fused"], other.name == entry.name)
         for other in same
@@ -358,18 +436,40 @@ def downloads(entry: jobs.Entry) -> None:
     st.header("Take it with you", anchor=False)
     name = f"{entry.name}-{entry.config['method'].lower()}"
     files = (
-        ("Fused network", "fused.safetensors", "safetensors", lambda: (entry.folder / "fused.safetensors").read_bytes(),
-         "The checkpoint with its configuration, classes and normalisation."),
-        ("Levels", "levels.csv", "csv", lambda: levels_csv(entry),
-         "One row per level: widths, errors (and their shares of the importance-weighted energy), accuracy after it, seconds."),
-        ("Run record", "record.zip", "zip", lambda: record_zip(entry.folder), "Everything that was recorded: configuration, "
-         "levels, network and measurements."),
-    )  # fmt: skip
+        (
+            "Fused network",
+            "fused.safetensors",
+            "safetensors",
+            lambda: (entry.folder / "fused.safetensors").read_bytes(),
+            "The checkpoint with its configuration, classes and normalisation.",
+        ),
+        (
+            "Levels",
+            "levels.csv",
+            "csv",
+            lambda: levels_csv(entry),
+            "One row per level: widths, errors (and their shares of the importance-weighted energy), accuracy after it, seconds.",
+        ),
+        (
+            "Run record",
+            "record.zip",
+            "zip",
+            lambda: record_zip(entry.folder),
+            "Everything that was recorded: configuration, levels, network and measurements.",
+        ),
+    )
     levels = not pd.read_parquet(entry.folder / "levels.parquet", columns=["level"]).empty
     with st.container(horizontal=True):
         for label, ending, kind, read, words in files if levels else (files[0], files[2]):
-            st.download_button(label, read, f"{name}-{ending}", key=f"get-{kind}", on_click="ignore", help=words,
-                               icon=":material/download:")  # fmt: skip
+            st.download_button(
+                label,
+                read,
+                f"{name}-{ending}",
+                key=f"get-{kind}",
+                on_click="ignore",
+                help=words,
+                icon=":material/download:",
+            )
     copies.of_run(entry)
 
 

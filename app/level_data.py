@@ -108,8 +108,17 @@ def picture(entry: jobs.Entry, kind: str, palette: Palette, level: int = 0, **op
 
 
 @st.cache_resource(max_entries=512, show_spinner=False)
-def _picture(folder: str, updated: float, sealed: str, kind: str, level: int, dark: bool, options: tuple[Any, ...],
-             *, _entry: Any) -> Picture:  # fmt: skip
+def _picture(
+    folder: str,
+    updated: float,
+    sealed: str,
+    kind: str,
+    level: int,
+    dark: bool,
+    options: tuple[Any, ...],
+    *,
+    _entry: Any,
+) -> Picture:
     palette, chosen = figures.DARK if dark else figures.LIGHT, dict(options)
     large = chosen.pop("large", 0)
     drawn = _drawn(_entry, kind, level, palette, chosen)
@@ -158,9 +167,13 @@ def neuron_table(entry: jobs.Entry, level: int, score: str | None = None, seed: 
     """One row per neuron of the parents; the index is its number among all of them."""
     found, whole = seen(entry, level, score, seed), analysis(entry)
     table = {
-        "neuron": names(found), "network": [figures.letter(parent) for parent in found.parents], "cluster": found.labels,
-        "members": found.counts[found.labels], "importance × mean": found.weights, "distance": found.distances,
-    }  # fmt: skip
+        "neuron": names(found),
+        "network": [figures.letter(parent) for parent in found.parents],
+        "cluster": found.labels,
+        "members": found.counts[found.labels],
+        "importance × mean": found.weights,
+        "distance": found.distances,
+    }
     if whole is not None:
         table["kept R²"] = whole.levels[level].kept.double().numpy()
     return pd.DataFrame(table)

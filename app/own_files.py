@@ -14,31 +14,47 @@ def ask(picks: Picks) -> None:
     with left:
         st.session_state[KEY + "files"] = "\n".join(picks.files)
         st.text_area(
-            "Checkpoints on this machine, one path a line", key=KEY + "files", height=110,
-            on_change=changed("files", _paths), placeholder="/path/to/network-a.safetensors\n/path/to/network-b.safetensors",
+            "Checkpoints on this machine, one path a line",
+            key=KEY + "files",
+            height=110,
+            on_change=changed("files", _paths),
+            placeholder="/path/to/network-a.safetensors\n/path/to/network-b.safetensors",
             help="The first one is network A: the fused network takes its shape, and the samples are its training images. "
             ".safetensors, or .pt files that hold tensors only.",
-        )  # fmt: skip
+        )
         st.session_state[KEY + "rows"] = picks.rows
-        st.text_input("Splits file (if you have one)", key=KEY + "rows", help=HELP["rows"], placeholder="splits.json",
-                      on_change=changed("rows", lambda text: sources.named(text) if text.strip() else ""))  # fmt: skip
+        st.text_input(
+            "Splits file (if you have one)",
+            key=KEY + "rows",
+            help=HELP["rows"],
+            placeholder="splits.json",
+            on_change=changed("rows", lambda text: sources.named(text) if text.strip() else ""),
+        )
     with right:
         limit = sources.LARGEST_UPLOAD // 2**20
         st.file_uploader(
-            f"Or upload them (.safetensors, up to {limit} MB each)", type=["safetensors"], accept_multiple_files=True,
-            key=KEY + "uploads", on_change=_upload, max_upload_size=limit,
+            f"Or upload them (.safetensors, up to {limit} MB each)",
+            type=["safetensors"],
+            accept_multiple_files=True,
+            key=KEY + "uploads",
+            on_change=_upload,
+            max_upload_size=limit,
             help="Uploads stay on this machine, in the folder `uploads` of your runs folder, named after their content. "
             "Nothing in them is executed.",
-        )  # fmt: skip
+        )
         for sentence in st.session_state.get(KEY + "refused", ()):
             st.error(sentence)
     if not picks.files:
-        st.info("No networks yet: give two or more checkpoints to fuse, or one to compress. No own network at hand? "
-                "The preset “Sharded digits” trains two in under a minute.")  # fmt: skip
+        st.info(
+            "No networks yet: give two or more checkpoints to fuse, or one to compress. No own network at hand? "
+            "The preset “Sharded digits” trains two in under a minute."
+        )
     if any(sources.is_upload(name) for name in picks.files) and st.button(
-        "Delete the uploaded files", icon=":material/delete:", key=KEY + "forget",
+        "Delete the uploaded files",
+        icon=":material/delete:",
+        key=KEY + "forget",
         help="Removes these uploads from the runs folder. Runs that are finished keep their fused network.",
-    ):  # fmt: skip
+    ):
         _forget(picks)
         st.rerun(scope="fragment")
 

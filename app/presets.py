@@ -20,13 +20,27 @@ RECIPES = {"small": "small", "cifar": "cifar", "paper": "the paper's", "imagenet
 #: The paper's own, which go level by level, and what they are compared with; in the library's order.
 RETROFITTING = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
 ALIGNING = (
-    "OTFusion", "OTFusion-Weights", "Transformer-OTFusion", "Transformer-OTFusion-Weights", "Git-Re-Basin",
+    "OTFusion",
+    "OTFusion-Weights",
+    "Transformer-OTFusion",
+    "Transformer-OTFusion-Weights",
+    "Git-Re-Basin",
     "Git-Re-Basin-Weights",
-)  # fmt: skip
+)
 METHODS = (
-    *RETROFITTING, "Average", "FedAvg", "Ensemble", "Ensemble-Logits", "Ensemble-Shares", *ALIGNING, "ZipIt", "RegMean",
-    "PLeaS", "KD", "LP",
-)  # fmt: skip
+    *RETROFITTING,
+    "Average",
+    "FedAvg",
+    "Ensemble",
+    "Ensemble-Logits",
+    "Ensemble-Shares",
+    *ALIGNING,
+    "ZipIt",
+    "RegMean",
+    "PLeaS",
+    "KD",
+    "LP",
+)
 #: Methods that weigh neurons by importance, and those whose fused network may have widths of its own.
 WEIGHING = (*RETROFITTING, *ALIGNING)
 RESHAPING = (*RETROFITTING, *ALIGNING, "ZipIt", "RegMean", "PLeaS", "KD")
@@ -208,16 +222,31 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 READERS: dict[str, Callable[[str], Any]] = {
-    "networks": _one_of(NETWORKS), "data": _path, "mean": _numbers, "std": _numbers,
-    "size": _whole(0, MOST_SIZE), "arch": _one_of(ARCHITECTURES), "parents": _whole(1, MOST_PARENTS),
-    "widths": _scales, "fused": _one_of(FUSED), "split": _one_of(SPLITS), "ratio": _ratio, "recipe": _one_of(RECIPES),
-    "epochs": _whole(0, MOST_EPOCHS), "split_seed": _whole(0, MOST_SEED), "method": _one_of(METHODS),
-    "importance": _one_of(IMPORTANCE), "samples": _whole(10, MOST_SAMPLES),
-    "source": _one_of(SOURCES), "fusion_seed": _whole(0, MOST_SEED),
-    "settings": _one_of(SETTINGS), "options": _words,
-    "files": lambda text: tuple(filter(None, _path(text).split("|"))), "rows": _path,
+    "networks": _one_of(NETWORKS),
+    "data": _path,
+    "mean": _numbers,
+    "std": _numbers,
+    "size": _whole(0, MOST_SIZE),
+    "arch": _one_of(ARCHITECTURES),
+    "parents": _whole(1, MOST_PARENTS),
+    "widths": _scales,
+    "fused": _one_of(FUSED),
+    "split": _one_of(SPLITS),
+    "ratio": _ratio,
+    "recipe": _one_of(RECIPES),
+    "epochs": _whole(0, MOST_EPOCHS),
+    "split_seed": _whole(0, MOST_SEED),
+    "method": _one_of(METHODS),
+    "importance": _one_of(IMPORTANCE),
+    "samples": _whole(10, MOST_SAMPLES),
+    "source": _one_of(SOURCES),
+    "fusion_seed": _whole(0, MOST_SEED),
+    "settings": _one_of(SETTINGS),
+    "options": _words,
+    "files": lambda text: tuple(filter(None, _path(text).split("|"))),
+    "rows": _path,
     "target": _path,
-}  # fmt: skip
+}
 #: Parameters of the address that belong to the form.
 NAMES = ("preset", *(name.replace("_", "-") for name in READERS))
 
@@ -247,8 +276,11 @@ def write_address(preset: str, picks: Picks) -> dict[str, str]:
     """The inverse of `read_address`; what is as in the preset is left out."""
     base = PRESETS[preset].picks
     named = {} if preset == FIRST else {"preset": preset}
-    changed = {field.name: getattr(picks, field.name) for field in fields(Picks)
-               if getattr(picks, field.name) != getattr(base, field.name)}  # fmt: skip
+    changed = {
+        field.name: getattr(picks, field.name)
+        for field in fields(Picks)
+        if getattr(picks, field.name) != getattr(base, field.name)
+    }
     return named | {name.replace("_", "-"): _written(value, name) for name, value in changed.items()}
 
 

@@ -156,10 +156,15 @@ def finished_levels(folder: Path) -> list[dict[str, Any]]:
     except Exception:  # pyarrow has several; the next poll reads the whole file
         return []
     return [
-        {"level": row["level"], "neurons": f"{row['widths']} → {row['fused']}", "grouping": 100 * row["grouping share"],
-         "approximation": 100 * row["approximation share"], "seconds": row["seconds"]}
+        {
+            "level": row["level"],
+            "neurons": f"{row['widths']} → {row['fused']}",
+            "grouping": 100 * row["grouping share"],
+            "approximation": 100 * row["approximation share"],
+            "seconds": row["seconds"],
+        }
         for _, row in table.iterrows()
-    ]  # fmt: skip
+    ]
 
 
 def sentence(progress: Progress, letters: str, now: float, started: float | None) -> str:
@@ -186,6 +191,11 @@ def share(progress: Progress, trains: bool) -> float:
     base = 0.5 if trains else 0.02
     room = 0.95 - base
     return {
-        "start": 0.0, "training": base * progress.done, "before": base, "levels": base + room * progress.done,
-        "student": base + room * progress.done, "evaluate": 0.95, "analysis": 0.97,
-    }[progress.stage]  # fmt: skip
+        "start": 0.0,
+        "training": base * progress.done,
+        "before": base,
+        "levels": base + room * progress.done,
+        "student": base + room * progress.done,
+        "evaluate": 0.95,
+        "analysis": 0.97,
+    }[progress.stage]

@@ -19,8 +19,18 @@ FORMATS = {"svg": "SVG", "png": "PNG"}
 LICENCE = "The data set's own licence holds for what is derived from it."
 
 
-def chart(key: str, draw: Callable[[Palette], Picture], palette: Palette, table: Callable[[], pd.DataFrame], entry: jobs.Entry,
-          *, heading: str, below: str | None = None, bare: bool = False, **selection: Any) -> None:  # fmt: skip
+def chart(
+    key: str,
+    draw: Callable[[Palette], Picture],
+    palette: Palette,
+    table: Callable[[], pd.DataFrame],
+    entry: jobs.Entry,
+    *,
+    heading: str,
+    below: str | None = None,
+    bare: bool = False,
+    **selection: Any,
+) -> None:
     """A heading with "Table" beside it (the numbers, CSV and HTML), a picture, and its finding below.
 
     Args:
@@ -59,23 +69,39 @@ def data(
     """The numbers of a picture with downloads; nothing is made before it is opened."""
     stem = f"{entry.name}-{key}"
     box = st.popover(
-        "Table", icon=":material/table_view:", type="tertiary", key=f"{key}-data", on_change="rerun",
+        "Table",
+        icon=":material/table_view:",
+        type="tertiary",
+        key=f"{key}-data",
+        on_change="rerun",
         help="Show the numbers behind this picture as a table, or save them. The camera at the picture's corner saves it "
         "as SVG or PNG (chosen in the sidebar).",
-    )  # fmt: skip
+    )
     if not box.open:
         return
     with box:
         numbers = table()
         st.dataframe(numbers, hide_index=True, height=min(36 * len(numbers) + 40, 320), alt=f"The numbers of {stem}.")
         with st.container(horizontal=True):
-            st.download_button("CSV", lambda: csv(numbers, entry), f"{stem}.csv", "text/csv", on_click="ignore",
-                               key=f"{key}-csv", help="This table, with a last line that says where it comes from.")  # fmt: skip
+            st.download_button(
+                "CSV",
+                lambda: csv(numbers, entry),
+                f"{stem}.csv",
+                "text/csv",
+                on_click="ignore",
+                key=f"{key}-csv",
+                help="This table, with a last line that says where it comes from.",
+            )
             if draw is not None:
                 st.download_button(
-                    "HTML", lambda: html(draw(LIGHT), heading, entry), f"{stem}.html", "text/html", on_click="ignore",
-                    key=f"{key}-html", help="The picture as one page that opens without a network (about 5 MB).",
-                )  # fmt: skip
+                    "HTML",
+                    lambda: html(draw(LIGHT), heading, entry),
+                    f"{stem}.html",
+                    "text/html",
+                    on_click="ignore",
+                    key=f"{key}-html",
+                    help="The picture as one page that opens without a network (about 5 MB).",
+                )
 
 
 def csv(table: pd.DataFrame, entry: jobs.Entry) -> bytes:
@@ -110,10 +136,15 @@ def camera() -> None:
     state.sync([option("format", list(FORMATS), "svg", "format of pictures")])
     with st.sidebar:
         st.segmented_control(
-            "The camera saves", list(FORMATS), key="format", format_func=FORMATS.__getitem__, required=True,
-            on_change=state.changed, args=("format",),
+            "The camera saves",
+            list(FORMATS),
+            key="format",
+            format_func=FORMATS.__getitem__,
+            required=True,
+            on_change=state.changed,
+            args=("format",),
             help="The camera at a picture's corner saves it as it is seen: SVG stays sharp at any size, PNG goes anywhere.",
-        )  # fmt: skip
+        )
 
 
 def origin(entry: jobs.Entry) -> str:

@@ -185,10 +185,13 @@ def _described(path: str, changed: float) -> Checkpoint:
     spec = metadata["architecture"]
     counts = metadata.get("class_counts")
     return Checkpoint(
-        Path(path).name, spec["architecture"], _widths(spec), sum(value.numel() for value in model.parameters()),
+        Path(path).name,
+        spec["architecture"],
+        _widths(spec),
+        sum(value.numel() for value in model.parameters()),
         tuple(counts) if isinstance(counts, list) and all(isinstance(count, int) for count in counts) else (),
         accuracy if isinstance(accuracy := metadata.get("validation_accuracy"), float) else None,
-    )  # fmt: skip
+    )
 
 
 def described(name: str) -> Checkpoint:

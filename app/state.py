@@ -55,8 +55,11 @@ def begin() -> None:
 
 def unused(others: Collection[str]) -> str:
     """At its end: a sentence about parameters that nothing on this page asked for; `others` are read elsewhere."""
-    strange = [f"{name}={texts[-1][:60]}" for name, texts in _url().items()
-               if texts and name not in st.session_state["_used"] and name not in others]  # fmt: skip
+    strange = [
+        f"{name}={texts[-1][:60]}"
+        for name, texts in _url().items()
+        if texts and name not in st.session_state["_used"] and name not in others
+    ]
     if not strange:
         return ""
     return f"Ignored {listing(strange)} in the address: this page has nothing of that name."

@@ -40,8 +40,13 @@ def main() -> None:
         reference["ensemble"] = evaluate(ensemble(models), test)["accuracy"]
         print(pair, {name: round(value, 2) for name, value in reference.items()}, flush=True)
         scores = {name: _scores(dataclasses.replace(base, importance=name)) for name in IMPORTANCE}
-        facts = {"pair": pair, "samples": 400, "test images": len(test), "reference": reference,
-                 "importance seconds": {name: spent for name, (_, spent) in scores.items()}}  # fmt: skip
+        facts = {
+            "pair": pair,
+            "samples": 400,
+            "test images": len(test),
+            "reference": reference,
+            "importance seconds": {name: spent for name, (_, spent) in scores.items()},
+        }
         for fit in arguments.fit or FITS:
             measure(base, fit, models, {name: found for name, (found, _) in scores.items()}, facts)
 
@@ -54,8 +59,15 @@ def measure(base: RunConfig, fit: str, models: Any, scores: dict[str, Any], fact
         fusion = read_inputs(dataclasses.replace(base, seed=seed)).fusion
         for importance, method in itertools.product(IMPORTANCE, (name for name in METHODS if fit in name)):
             for toward, ridge in _variants(fit, importance, facts["pair"]):
-                found = METHODS[method](models, fusion, importance=_given(scores[importance]),
-                                        importance_data="fusion", toward=toward, ridge=ridge, seed=seed)  # fmt: skip
+                found = METHODS[method](
+                    models,
+                    fusion,
+                    importance=_given(scores[importance]),
+                    importance_data="fusion",
+                    toward=toward,
+                    ridge=ridge,
+                    seed=seed,
+                )
                 accuracy = evaluate(found.model, test)["accuracy"]
                 variant = f"toward {toward}, {ridge}" if fit == "Linear" else ""
                 rows.setdefault((method, importance, variant), []).append((accuracy, found.seconds))
@@ -78,9 +90,15 @@ def _variants(fit: str, importance: str, pair: str) -> list[tuple[str, str]]:
 def _row(key: tuple[str, str, str], values: list[tuple[float, float]]) -> dict[str, Any]:
     accuracies = [accuracy for accuracy, _ in values]
     spread = statistics.stdev(accuracies) if len(accuracies) > 1 else None
-    return {"method": key[0], "importance": key[1], "ridge": key[2], "mean": statistics.mean(accuracies),
-            "deviation": spread, "accuracies": accuracies,
-            "median seconds": statistics.median(seconds for _, seconds in values)}  # fmt: skip
+    return {
+        "method": key[0],
+        "importance": key[1],
+        "ridge": key[2],
+        "mean": statistics.mean(accuracies),
+        "deviation": spread,
+        "accuracies": accuracies,
+        "median seconds": statistics.median(seconds for _, seconds in values),
+    }
 
 
 def _scores(settings: RunConfig) -> tuple[list[list[torch.Tensor]], float]:

@@ -50,8 +50,13 @@ def main() -> None:
     inputs, test, place = read_inputs(base), load(base.data, "test"), devices.pick(arguments.device)
     rows = balanced(test.labels, arguments.images or len(test))
     name = "methods" if place.type == "cpu" else f"methods-{place.type}"
-    content = {"device": str(place), "pair": PAIR, "samples": len(inputs.fusion[0]), "test images": len(rows),
-               "paper": PAPER}  # fmt: skip
+    content = {
+        "device": str(place),
+        "pair": PAIR,
+        "samples": len(inputs.fusion[0]),
+        "test images": len(rows),
+        "paper": PAPER,
+    }
     before = read(name)
     if before.get("test images") == len(rows):  # figures on other images cannot stand beside these
         content |= {key: value for key, value in before.items() if key in ("reference", *PARTS)}
@@ -116,8 +121,13 @@ def measured(
     name: str, given: dict[str, Any], inputs: Inputs, test: tuple[Images, torch.Tensor], place: torch.device
 ) -> dict[str, Any]:
     """One row: wall and processor seconds (medians), accuracy, variance of every layer against the parents' mean."""
-    facts = {"class_shares": inputs.shares, "sample_counts": inputs.counts, "device": place,
-             "importance_data": inputs.importance, **given}  # fmt: skip
+    facts = {
+        "class_shares": inputs.shares,
+        "sample_counts": inputs.counts,
+        "device": place,
+        "importance_data": inputs.importance,
+        **given,
+    }
     kept = suited(name, facts, {})
     times: list[tuple[float, float]] = []
     while not times or (len(times) < REPEATS and times[0][0] < LONG):
@@ -128,8 +138,14 @@ def measured(
             return {"method": name, "reason": str(error)}
         times.append((time.perf_counter() - start[0], time.process_time() - start[1]))
     wall, processor = (statistics.median(several) for several in zip(*times, strict=True))
-    return {"method": name, "repeats": len(times), "seconds": wall, "processor seconds": processor,
-            "accuracy": evaluate(model, test[0], rows=test[1])["accuracy"], "variance": kept_variance(model, inputs)}  # fmt: skip
+    return {
+        "method": name,
+        "repeats": len(times),
+        "seconds": wall,
+        "processor seconds": processor,
+        "accuracy": evaluate(model, test[0], rows=test[1])["accuracy"],
+        "variance": kept_variance(model, inputs),
+    }
 
 
 def kept_variance(model: torch.nn.Module, inputs: Inputs) -> dict[str, float]:

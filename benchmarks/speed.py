@@ -66,24 +66,34 @@ def linear(inputs: Any, place: torch.device) -> dict[str, Any]:
     for name in ("HF-Linear", "KF-Linear"):
         runs = [METHODS[name](inputs.models, x, device=place, seed=seed) for seed in range(REPEATS)]
         seconds = [run.seconds for run in runs]
-        phases = {phase: statistics.median(total(run.levels, phase) for run in runs)
-                  for phase in ("forward", "moments", "solve", "group", "report")}  # fmt: skip
+        phases = {
+            phase: statistics.median(total(run.levels, phase) for run in runs)
+            for phase in ("forward", "moments", "solve", "group", "report")
+        }
         levels = partition(runs[0].model, x[:1])
         counts = [level_operations(r, level) for r, level in zip(runs[0].levels, levels, strict=True)]
         products, solves = (sum(count) for count in zip(*counts, strict=True))
         floor = forward + products / rates["torch.float32"] + solves / rates["torch.float64"]
-        found[name] = {"median seconds": statistics.median(seconds), "min": min(seconds), "max": max(seconds),
-                       "breakdown": phases, "operations, GFLOP": {"moments, float32": products / 1e9,
-                       "solves, float64": solves / 1e9}, "forward pass, seconds": forward,
-                       "floor, seconds": floor, "times the floor": statistics.median(seconds) / floor}  # fmt: skip
+        found[name] = {
+            "median seconds": statistics.median(seconds),
+            "min": min(seconds),
+            "max": max(seconds),
+            "breakdown": phases,
+            "operations, GFLOP": {"moments, float32": products / 1e9, "solves, float64": solves / 1e9},
+            "forward pass, seconds": forward,
+            "floor, seconds": floor,
+            "times the floor": statistics.median(seconds) / floor,
+        }
     return found
 
 
 def direct(inputs: Any, place: torch.device) -> dict[str, float]:
     """Seconds of the direct form, on the CPU."""
     x = inputs.fusion[0]
-    scores = [[torch.full((level.width,), 1 / level.width).double() for level in partition(model, x[:1])]
-              for model in inputs.models]  # fmt: skip
+    scores = [
+        [torch.full((level.width,), 1 / level.width).double() for level in partition(model, x[:1])]
+        for model in inputs.models
+    ]
     found = {}
     for name, grouping in (("HF-Linear", "hungarian"), ("KF-Linear", "kmeans")):
         start = time.perf_counter()
@@ -180,13 +190,21 @@ def clustering(inputs: Any, place: torch.device) -> dict[str, Any]:
             inertia = [float(fit.fit(points, sample_weight=weights.numpy()).inertia_) for fit in fits]
             theirs.append((time.perf_counter() - start, inertia))
         found[name] = {
-            "dimensions": points.shape[1], "starts": starts,
-            **{f"{who}, {what}": value for who, runs in (("ours", ours), ("scikit-learn", theirs)) for what, value in (
-                ("median seconds", statistics.median(t for t, _ in runs)),
-                ("mean inertia of a k-means++ start", statistics.mean(c for _, costs in runs for c in costs[: starts - 1])),
-                ("best inertia", [min(costs) for _, costs in runs]),
-            )},
-        }  # fmt: skip
+            "dimensions": points.shape[1],
+            "starts": starts,
+            **{
+                f"{who}, {what}": value
+                for who, runs in (("ours", ours), ("scikit-learn", theirs))
+                for what, value in (
+                    ("median seconds", statistics.median(t for t, _ in runs)),
+                    (
+                        "mean inertia of a k-means++ start",
+                        statistics.mean(c for _, costs in runs for c in costs[: starts - 1]),
+                    ),
+                    ("best inertia", [min(costs) for _, costs in runs]),
+                )
+            },
+        }
         found[name]["times faster"] = found[name]["scikit-learn, median seconds"] / found[name]["ours, median seconds"]
     return found
 
@@ -211,16 +229,23 @@ def conductance(inputs: Any, place: torch.device, samples: int = 100) -> dict[st
         total_ = torch.zeros(level.width, dtype=torch.float64)
         for part in range(0, samples, 50):
             here = slice(part, part + 50)
-            found: Any = LayerConductance(network, network[index]).attribute(x[here], torch.zeros_like(x[here]),
-                                                                            target=y[here], n_steps=10)  # fmt: skip
+            found: Any = LayerConductance(network, network[index]).attribute(
+                x[here], torch.zeros_like(x[here]), target=y[here], n_steps=10
+            )
             total_ += found.detach().movedim(level.axis, -1).abs().double().reshape(-1, level.width).sum(0)
         theirs.append(total_ / samples + 1e-8)
     captum_seconds = time.perf_counter() - start
     worst = max(((a - b).abs().max() / b.max()).item() for a, b in zip(ours, theirs, strict=True))
     ranks = [float(spearmanr(a, b).statistic) for a, b in zip(ours, half, strict=True)]
-    return {"samples": samples, "ours, seconds": seconds, "Captum level by level, seconds": captum_seconds,
-            "times faster": captum_seconds / seconds, "largest relative difference": worst,
-            "bfloat16, seconds": half_seconds, "bfloat16, least rank correlation": float(np.min(ranks))}  # fmt: skip
+    return {
+        "samples": samples,
+        "ours, seconds": seconds,
+        "Captum level by level, seconds": captum_seconds,
+        "times faster": captum_seconds / seconds,
+        "largest relative difference": worst,
+        "bfloat16, seconds": half_seconds,
+        "bfloat16, least rank correlation": float(np.min(ranks)),
+    }
 
 
 def demo(inputs: Any, place: torch.device) -> dict[str, float]:
@@ -229,19 +254,39 @@ def demo(inputs: Any, place: torch.device) -> dict[str, float]:
         start = time.perf_counter()
         for words in (
             ["train", "--out", "parents"],
-            ["fuse", "parents/parent-0.safetensors", "parents/parent-1.safetensors", "--splits", "parents/splits.json",
-             "--importance", "conductance", "--out", "fused.safetensors", "--evaluate"],
-        ):  # fmt: skip
+            [
+                "fuse",
+                "parents/parent-0.safetensors",
+                "parents/parent-1.safetensors",
+                "--splits",
+                "parents/splits.json",
+                "--importance",
+                "conductance",
+                "--out",
+                "fused.safetensors",
+                "--evaluate",
+            ],
+        ):
             environment = {"PYTHONPATH": str(Path(__file__).parent.parent)}
-            subprocess.run([sys.executable, "-m", "retrofit_core", *words], cwd=folder, check=True,
-                           env={**os.environ, **environment}, stdout=subprocess.DEVNULL)  # fmt: skip
+            subprocess.run(
+                [sys.executable, "-m", "retrofit_core", *words],
+                cwd=folder,
+                check=True,
+                env={**os.environ, **environment},
+                stdout=subprocess.DEVNULL,
+            )
         return {"cold to fused, seconds": time.perf_counter() - start}
 
 
 PARTS = {
-    "linear": linear, "direct": direct, "gradient": gradient, "vit": vit, "kmeans": clustering, "conductance": conductance,
+    "linear": linear,
+    "direct": direct,
+    "gradient": gradient,
+    "vit": vit,
+    "kmeans": clustering,
+    "conductance": conductance,
     "digits demo": demo,
-}  # fmt: skip
+}
 
 if __name__ == "__main__":
     main()

@@ -31,8 +31,11 @@ def accuracy(records: list[dict[str, Any]]) -> str:
     reference = ", ".join(f"{name} {value:.2f}" for name, value in records[0]["reference"].items())
     lines = [f"**{records[0]['pair']}** ({len(records[0]['seeds'])} fusion seeds; {reference})", ""]
     lines += [f"| method | {' | '.join(SCORES)} |", "| --- |" + " --- |" * len(SCORES)]
-    variants = [(method, ridge) for method in ORDER for ridge in sorted({key[2] for key in cells if key[0] == method},
-                                                                       key=lambda r: (r not in PLAIN, r))]  # fmt: skip
+    variants = [
+        (method, ridge)
+        for method in ORDER
+        for ridge in sorted({key[2] for key in cells if key[0] == method}, key=lambda r: (r not in PLAIN, r))
+    ]
     for method, ridge in variants:
         label = method if ridge in PLAIN else f"{method}, {ridge}"
         found = [cells.get((method, score, ridge)) for score in SCORES]
@@ -47,15 +50,21 @@ def cell(row: dict[str, Any] | None) -> str:
 def speed(found: dict[str, Any]) -> str:
     """Seconds, breakdown, floor and the direct form; k-means; conductance; the demo."""
     machine = found["machine"]
-    lines = [f"**Time**, VGG11 pair, 400 samples ({machine['processor']}, {machine['threads']} threads)", "",
-             "| | HF-Linear | KF-Linear |", "| --- | --- | --- |"]  # fmt: skip
+    lines = [
+        f"**Time**, VGG11 pair, 400 samples ({machine['processor']}, {machine['threads']} threads)",
+        "",
+        "| | HF-Linear | KF-Linear |",
+        "| --- | --- | --- |",
+    ]
     linear = [found["linear"][name] for name in ORDER[:2]]
 
     def row(label: str, *values: str) -> None:
         lines.append(f"| {label} | " + " | ".join(values) + " |")
 
-    row("seconds, median (least to most)",
-        *(f"{x['median seconds']:.1f} ({x['min']:.1f} to {x['max']:.1f})" for x in linear))  # fmt: skip
+    row(
+        "seconds, median (least to most)",
+        *(f"{x['median seconds']:.1f} ({x['min']:.1f} to {x['max']:.1f})" for x in linear),
+    )
     for phase in linear[0]["breakdown"]:
         row(f"of these {phase}", *(f"{x['breakdown'][phase]:.1f}" for x in linear))
     row("floor", *(f"{x['floor, seconds']:.1f}" for x in linear))
@@ -68,18 +77,26 @@ def speed(found: dict[str, Any]) -> str:
             *(f"{value / x['median seconds']:.1f}" for value, x in zip(seconds, linear, strict=True)),
         )
     gradient = ", ".join(f"{name} {x['seconds']:.0f} s" for name, x in found["gradient"].items())
-    lines += ["", f"Gradient methods: {gradient}. Digits demo, cold to fused: "
-              f"{found['digits demo']['cold to fused, seconds']:.1f} s.", ""]  # fmt: skip
+    lines += [
+        "",
+        f"Gradient methods: {gradient}. Digits demo, cold to fused: "
+        f"{found['digits demo']['cold to fused, seconds']:.1f} s.",
+        "",
+    ]
     for name, x in found["kmeans"].items():
-        lines.append(f"- k-means, n = 1024, k = 512, {name}: {x['ours, median seconds']:.2f} s, scikit-learn "
-                     f"{x['scikit-learn, median seconds']:.2f} s ({x['times faster']:.0f} times), inertia "
-                     f"of a k-means++ start {x['ours, mean inertia of a k-means++ start']:.5g} against "
-                     f"{x['scikit-learn, mean inertia of a k-means++ start']:.5g} on average")  # fmt: skip
+        lines.append(
+            f"- k-means, n = 1024, k = 512, {name}: {x['ours, median seconds']:.2f} s, scikit-learn "
+            f"{x['scikit-learn, median seconds']:.2f} s ({x['times faster']:.0f} times), inertia "
+            f"of a k-means++ start {x['ours, mean inertia of a k-means++ start']:.5g} against "
+            f"{x['scikit-learn, mean inertia of a k-means++ start']:.5g} on average"
+        )
     x = found["conductance"]
-    lines.append(f"- conductance, all nine levels, {x['samples']} samples: {x['ours, seconds']:.1f} s, Captum level by level "
-                 f"{x['Captum level by level, seconds']:.1f} s ({x['times faster']:.1f} times), largest relative difference "
-                 f"{x['largest relative difference']:.1e}; bfloat16 {x['bfloat16, seconds']:.1f} s, least rank correlation "
-                 f"{x['bfloat16, least rank correlation']:.4f}")  # fmt: skip
+    lines.append(
+        f"- conductance, all nine levels, {x['samples']} samples: {x['ours, seconds']:.1f} s, Captum level by level "
+        f"{x['Captum level by level, seconds']:.1f} s ({x['times faster']:.1f} times), largest relative difference "
+        f"{x['largest relative difference']:.1e}; bfloat16 {x['bfloat16, seconds']:.1f} s, least rank correlation "
+        f"{x['bfloat16, least rank correlation']:.4f}"
+    )
     return "\n".join(lines)
 
 
@@ -88,11 +105,15 @@ def methods(found: dict[str, Any]) -> str:
     machine, paper = found["machine"], found["paper"]
     parts = [{row["method"]: row for row in found[part]["rows"]} for part in ("uniform", "conductance", "repair")]
     reference = ", ".join(f"{name} {value:.2f}" for name, value in found["reference"].items())
-    lines = [f"**Every method**, {found['pair']}, {found['samples']} samples, one fusion seed, {found['test images']:,} test "
-             f"images ({reference}; "
-             f"{machine['processor']}, {machine['threads']} threads; paper: {paper['machine']})", "",
-             "| method | uniform | conductance | with REPAIR | least variance kept: uniform | conductance | seconds | of a "
-             "processor | paper, seconds |", "| --- |" + " --- |" * 8]  # fmt: skip
+    lines = [
+        f"**Every method**, {found['pair']}, {found['samples']} samples, one fusion seed, {found['test images']:,} test "
+        f"images ({reference}; "
+        f"{machine['processor']}, {machine['threads']} threads; paper: {paper['machine']})",
+        "",
+        "| method | uniform | conductance | with REPAIR | least variance kept: uniform | conductance | seconds | of a "
+        "processor | paper, seconds |",
+        "| --- |" + " --- |" * 8,
+    ]
     for name, row in parts[0].items():
         if reason := row.get("reason"):
             lines.append(f"| {name} | {reason} |" + " |" * 7)
@@ -110,14 +131,21 @@ def training(found: dict[str, Any]) -> str:
     machine, rows = found["machine"], {(row["architecture"], row["precision"]): row for row in found["rows"]}
     precisions = list(dict.fromkeys(precision for _, precision in rows))
     count = found["rows"][0]["images"]
-    lines = [f"**Training**, seconds for {count:,} CIFAR-10 images ({machine['processor']}, {machine['threads']} threads)", "",
-             "| | " + " | ".join(f"{precision} | floor" for precision in precisions) + " |",
-             "| --- |" + " --- | --- |" * len(precisions)]  # fmt: skip
+    lines = [
+        f"**Training**, seconds for {count:,} CIFAR-10 images ({machine['processor']}, {machine['threads']} threads)",
+        "",
+        "| | " + " | ".join(f"{precision} | floor" for precision in precisions) + " |",
+        "| --- |" + " --- | --- |" * len(precisions),
+    ]
     for name in dict.fromkeys(name for name, _ in rows):
         cells = [rows.get((name, precision)) for precision in precisions]
-        lines.append(f"| {name} | " + " | ".join(
-            f"{row['seconds']:.1f} ± {row['deviation']:.1f} | {row['floor']:.1f}" if row else " | " for row in cells
-        ) + " |")  # fmt: skip
+        lines.append(
+            f"| {name} | "
+            + " | ".join(
+                f"{row['seconds']:.1f} ± {row['deviation']:.1f} | {row['floor']:.1f}" if row else " | " for row in cells
+            )
+            + " |"
+        )
     return "\n".join(lines)
 
 
@@ -128,8 +156,10 @@ def memory(found: dict[str, Any]) -> str:
         f"{run['seconds']:.0f} s"
         for samples, run in found["runs"].items()
     )
-    return (f"**Memory**, KF-Linear, {found['pair']}, budget {found['budget, bytes'] / 1e6:.0f} MB: {runs}. "
-            f"Ratio {found['ratio']:.2f}.")  # fmt: skip
+    return (
+        f"**Memory**, KF-Linear, {found['pair']}, budget {found['budget, bytes'] / 1e6:.0f} MB: {runs}. "
+        f"Ratio {found['ratio']:.2f}."
+    )
 
 
 if __name__ == "__main__":

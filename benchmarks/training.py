@@ -58,9 +58,16 @@ def measure(name: str, images: Images, place: torch.device, precision: str, rate
     full, spread = seconds(name, images, place, count, settings)
     without, _ = seconds(name, images, place, count, plain)
     return {
-        "architecture": name, "device": str(place), "precision": precision, "images": count, "seconds": full,
-        "deviation": spread, "without augmentation": without, "floor": flops / rate, "times the floor": full / (flops / rate),
-    }  # fmt: skip
+        "architecture": name,
+        "device": str(place),
+        "precision": precision,
+        "images": count,
+        "seconds": full,
+        "deviation": spread,
+        "without augmentation": without,
+        "floor": flops / rate,
+        "times the floor": full / (flops / rate),
+    }
 
 
 def seconds(

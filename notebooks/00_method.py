@@ -166,8 +166,10 @@ ax.axvline(1 / 32, color=INK, linestyle="--", linewidth=1)
 ax.annotate("uniform: 1/32", (1 / 32, ax.get_ylim()[1]), xytext=(4, -8), textcoords="offset points", fontsize=10)
 ax.set(xlabel="importance $s_j$", ylabel="neurons")
 top = s.sort(descending=True).values
-ax.set_title(f"The 16 most important of 64 neurons carry {50 * top[:16].sum():.0f} % of all importance, "
-             f"the 16 least {50 * top[-16:].sum():.0f} %")  # fmt: skip
+ax.set_title(
+    f"The 16 most important of 64 neurons carry {50 * top[:16].sum():.0f} % of all importance, "
+    f"the 16 least {50 * top[-16:].sum():.0f} %"
+)
 ax.legend(frameon=False)
 plt.show()
 assert top[:16].sum() > 2 * top[-16:].sum()
@@ -193,8 +195,11 @@ for ax, (name, matrix) in zip(axes, {"x'x": sums.xx, "x'z": sums.xz, "z'z": sums
     limit = matrix.abs().quantile(0.98)
     ax.imshow(matrix, cmap=SIGNED, vmin=-limit, vmax=limit)
     ax.set(title=f"{name}  {tuple(matrix.shape)}", xticks=[], yticks=[])
-fig.supxlabel(f"{400 * (64 + 65):,} numbers became {sum(m.numel() for m in (sums.xx, sums.xz, sums.zz)):,}, "
-              "whatever the number of images", fontsize=11)  # fmt: skip
+fig.supxlabel(
+    f"{400 * (64 + 65):,} numbers became {sum(m.numel() for m in (sums.xx, sums.xz, sums.zz)):,}, "
+    "whatever the number of images",
+    fontsize=11,
+)
 plt.show()
 
 # %% [markdown]
@@ -289,8 +294,10 @@ ax.set(
     ylabel=f"component 2 ({100 * explained[1]:.0f} %)",
 )
 alone, sharing = (s[[j for r in R if (len(r) == 1) == single for j in r]].mean() for single in (True, False))
-ax.set_title(f"Mean importance {alone:.3f} of neurons alone in their group, {sharing:.3f} of the others\n"
-             "circle: M1, diamond: M2, area: importance, +: weighted mean")  # fmt: skip
+ax.set_title(
+    f"Mean importance {alone:.3f} of neurons alone in their group, {sharing:.3f} of the others\n"
+    "circle: M1, diamond: M2, area: importance, +: weighted mean"
+)
 plt.show()
 assert alone > sharing
 

@@ -33,9 +33,21 @@ DEFAULT = {field.name: field.default for field in dataclasses.fields(RunConfig)}
 SCORES = ("accuracy", "loss", "calibration_error", "per_class")
 #: A row of which nothing is known yet.
 EMPTY: dict[str, Any] = dict.fromkeys(
-    ("name", "method", "importance", "options", "seconds", "reason", "key", *SCORES, "operations", "parameters",
-     "difference", "interval")
-)  # fmt: skip
+    (
+        "name",
+        "method",
+        "importance",
+        "options",
+        "seconds",
+        "reason",
+        "key",
+        *SCORES,
+        "operations",
+        "parameters",
+        "difference",
+        "interval",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -200,8 +212,17 @@ def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list
             "or all by leaving it out."
         )
     rows = torch.arange(len(test)) if images is None else balanced(test.labels, images)
-    plain = RunConfig(config.models, config.data, splits=config.splits, arch=config.arch, mean=config.mean,
-                      std=config.std, size=config.size, samples=config.samples, fusion_from=config.fusion_from)  # fmt: skip
+    plain = RunConfig(
+        config.models,
+        config.data,
+        splits=config.splits,
+        arch=config.arch,
+        mean=config.mean,
+        std=config.std,
+        size=config.size,
+        samples=config.samples,
+        fusion_from=config.fusion_from,
+    )
     return test, rows, read_inputs(plain).models
 
 
@@ -214,8 +235,13 @@ def _row(
     records: str | Path | None,
     monitor: Monitor,
 ) -> dict[str, Any]:
-    row = EMPTY | {"name": name, "method": config.method, "importance": _taken(config), "options": config.options,
-                   "key": config.key()}  # fmt: skip
+    row = EMPTY | {
+        "name": name,
+        "method": config.method,
+        "importance": _taken(config),
+        "options": config.options,
+        "key": config.key(),
+    }
     try:
         result = _result(config, Path(records) / config.key() if records else None, monitor)
     except (Cancelled, KeyboardInterrupt):

@@ -97,9 +97,14 @@ class PartialZip(nn.Module):
     ) -> None:
         super().__init__()
         self.spec = {
-            "architecture": "partial-zip", "trunk": spec_of(fused), "tails": [spec_of(parent) for parent in parents],
-            "levels": levels, "combine": combine, "input": list(example.shape[1:]), "leaves": list(leaves),
-        }  # fmt: skip
+            "architecture": "partial-zip",
+            "trunk": spec_of(fused),
+            "tails": [spec_of(parent) for parent in parents],
+            "levels": levels,
+            "combine": combine,
+            "input": list(example.shape[1:]),
+            "leaves": list(leaves),
+        }
         common = _cut(fused, example, levels, leaves)[0]
         self.trunk = nn.Sequential(*(level.module for level in common))
         readers = []

@@ -99,16 +99,32 @@ def fuse(
     chosen = resolve(preset, grouping, fit, settings)
     inputs, labels = as_tensors(data)
     place = devices.pick(device)
-    plan = check(models, inputs, target=target, grouping=grouping, fit=fit, device=place, memory=memory,
-                 boundaries=boundaries, leaves=leaves)  # fmt: skip
+    plan = check(
+        models,
+        inputs,
+        target=target,
+        grouping=grouping,
+        fit=fit,
+        device=place,
+        memory=memory,
+        boundaries=boundaries,
+        leaves=leaves,
+    )
     check_options(plan, toward, head, class_shares, fit)
     inputs = inputs.to(next(plan.model.parameters()).dtype)
-    scores, score_reports = parents_scores(plan, importance, importance_data, (inputs, labels),
-                                           chosen["normalise_scores"], importance_options or {}, place, monitor)  # fmt: skip
+    scores, score_reports = parents_scores(
+        plan,
+        importance,
+        importance_data,
+        (inputs, labels),
+        chosen["normalise_scores"],
+        importance_options or {},
+        place,
+        monitor,
+    )
     products = product_dtype(chosen["ridge"] if fit == "ridge" else None, inputs.dtype, place)
     clock = devices.Stopwatch(place)
-    walk = Walk(plan.parents, plan.fused, inputs, device=place, memory=memory, stopwatch=clock,
-                monitor=monitor)  # fmt: skip
+    walk = Walk(plan.parents, plan.fused, inputs, device=place, memory=memory, stopwatch=clock, monitor=monitor)
     reports: list[LevelReport] = []
     for index, level in enumerate(monitor.each("level", plan.fused)):  # Algorithm 1, line 1: bottom-up
         clock.seconds.clear()
@@ -136,16 +152,37 @@ def fuse(
             fitted = _fit_gradient(level, walk, index, s, A, generator, chosen, weighted_loss, monitor)
         walk.advance(index)  # the fitted level feeds the next one
         widths = tuple(parent[index].width for parent in plan.parents)
-        reports.append(level_report(level, widths, sums.rows, sums.zz, s, groups.labels, A, grouping=groups.report,
-                                    seconds=dict(clock.seconds), **fitted))  # fmt: skip
+        reports.append(
+            level_report(
+                level,
+                widths,
+                sums.rows,
+                sums.zz,
+                s,
+                groups.labels,
+                A,
+                grouping=groups.report,
+                seconds=dict(clock.seconds),
+                **fitted,
+            )
+        )
         if on_level is not None:
             on_level(index, reports[-1], {name: p.detach() for name, p in level.module.state_dict().items()})
     for level in plan.fused:
         level.put_back()
     reestimate(plan.model, (batch.to(place) for batch in inputs.split(walk.batch)))
-    config = {"grouping": str(grouping), "fit": fit, "importance": getattr(importance, "__name__", importance),
-              "toward": toward, "head": head, "preset": preset, "seed": seed, "samples": len(inputs),
-              "device": str(place), **chosen}  # fmt: skip
+    config = {
+        "grouping": str(grouping),
+        "fit": fit,
+        "importance": getattr(importance, "__name__", importance),
+        "toward": toward,
+        "head": head,
+        "preset": preset,
+        "seed": seed,
+        "samples": len(inputs),
+        "device": str(place),
+        **chosen,
+    }
     return FusionResult(plan.model, reports, config, time.perf_counter() - start, score_reports)
 
 
@@ -194,8 +231,17 @@ def parents_scores(
         monitor.emit("phase", name="importance", parent=len(found), parents=len(plan.parents))
         dtype = next(levels[0].module.parameters()).dtype
         with torch.enable_grad():
-            found.append(importance_scores(levels, x.to(device, dtype), y.to(device) if y is not None else None,
-                                           importance, normalise=normalise, monitor=monitor, **options))  # fmt: skip
+            found.append(
+                importance_scores(
+                    levels,
+                    x.to(device, dtype),
+                    y.to(device) if y is not None else None,
+                    importance,
+                    normalise=normalise,
+                    monitor=monitor,
+                    **options,
+                )
+            )
     return [scores.values for scores in found], [scores.report for scores in found]
 
 
@@ -295,8 +341,13 @@ def _fit_gradient(
         for h, t in zip(x.split(walk.batch), T.split(walk.batch), strict=True):
             error += (rows(level.module(h), level.axis) - t.flatten(0, 1)).double().square().sum(0)
     nan = float("nan")
-    return {"approximation_error": (totals @ error).item(), "unavoidable_error": nan, "ridge": nan,
-            "form": "gradient", "curve": curve}  # fmt: skip
+    return {
+        "approximation_error": (totals @ error).item(),
+        "unavoidable_error": nan,
+        "ridge": nan,
+        "form": "gradient",
+        "curve": curve,
+    }
 
 
 def _take_over(level: Level, report: LevelReport, weights: dict[str, Tensor]) -> LevelReport:

@@ -68,8 +68,10 @@ def options_of(method: str) -> dict[str, Option]:
             found[name] = Option(parameter.default, kinds, words, helps.get(name, ""), _range(name))
         elif parameter.kind is parameter.VAR_KEYWORD:
             settings = {setting: value for setting, value in DEFAULTS.items() if setting not in FIELDS}
-            found |= {setting: Option(value, (type(value),), (), helps[setting], _range(setting))
-                      for setting, value in settings.items()}  # fmt: skip
+            found |= {
+                setting: Option(value, (type(value),), (), helps[setting], _range(setting))
+                for setting, value in settings.items()
+            }
     return {name: option for name, option in found.items() if bound.get("fit") != "ridge" or name not in OF_GRADIENT}
 
 

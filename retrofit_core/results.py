@@ -94,10 +94,18 @@ def level_report(
     """
     weights = s.to(zz)
     return LevelReport(
-        name=place.name, kind=place.kind, widths=tuple(widths), width=place.width, rows=rows, scores=s.cpu(),
-        labels=labels.cpu(), gram=zz.float().cpu(), energy=(weights @ zz.diagonal()).item(),
-        grouping_error=grouping_error(zz, weights, A), **facts,
-    )  # fmt: skip
+        name=place.name,
+        kind=place.kind,
+        widths=tuple(widths),
+        width=place.width,
+        rows=rows,
+        scores=s.cpu(),
+        labels=labels.cpu(),
+        gram=zz.float().cpu(),
+        energy=(weights @ zz.diagonal()).item(),
+        grouping_error=grouping_error(zz, weights, A),
+        **facts,
+    )
 
 
 def principal_components(gram: Tensor, components: int = COMPONENTS) -> tuple[Tensor, Tensor]:

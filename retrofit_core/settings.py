@@ -43,8 +43,14 @@ PAPER_GRADIENT: dict[str, Any] = {
     "perturbation": 1.0,
 }
 GRADIENT_OPTIONS = (
-    "learning_rate", "weight_decay", "epochs", "batch_size", "validation", "patience", "perturbation",
-)  # fmt: skip
+    "learning_rate",
+    "weight_decay",
+    "epochs",
+    "batch_size",
+    "validation",
+    "patience",
+    "perturbation",
+)
 
 
 def resolve(preset: str, grouping: Any, fit: str, given: dict[str, Any]) -> dict[str, Any]:

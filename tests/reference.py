@@ -224,8 +224,20 @@ def fuse(
         shape = (len(V), -1, *step[1].shape[2:])
         done = (step[0], (V[:, :-1] if bias else V).reshape(shape), V[:, -1] if bias else None, *step[3:])
         widths = [len(steps[place][1]) for steps in networks]
-        facts.append({"x": rows, "z": z, "own": own, "lambda": lam, "V": V, "J": J, "approximation": approximation,
-                      "grouping": grouping, "groups": groupings[level], "widths": widths})  # fmt: skip
+        facts.append(
+            {
+                "x": rows,
+                "z": z,
+                "own": own,
+                "lambda": lam,
+                "V": V,
+                "J": J,
+                "approximation": approximation,
+                "grouping": grouping,
+                "groups": groupings[level],
+                "widths": widths,
+            }
+        )
         fused.append(done)
         h = apply(done, h)
     return fused, facts

@@ -28,8 +28,18 @@ from tests.properties import as_groups, assert_close, untouched
 
 CPU = torch.device("cpu")
 EVERY = ("uniform", "conductance", "deeplift")
-VIT = {"architecture": "vit", "patch": 2, "resize": 4, "hidden": 8, "depth": 2, "heads": 2, "mlp_width": 8,
-       "channels": 2, "size": 7, "classes": 3}  # fmt: skip
+VIT = {
+    "architecture": "vit",
+    "patch": 2,
+    "resize": 4,
+    "hidden": 8,
+    "depth": 2,
+    "heads": 2,
+    "mlp_width": 8,
+    "channels": 2,
+    "size": 7,
+    "classes": 3,
+}
 VGG = {"architecture": "vgg", "plan": [4, "M", 6, "M"], "channels": 3, "size": 8, "classes": 3}
 
 
@@ -41,18 +51,22 @@ def flat_mlp(sizes=(6, 8, 7, 3), seed=0):
 CASES = {
     "mlp": (lambda: [flat_mlp(seed=k) for k in range(2)], (1, 2, 3), {"grouping": "hungarian"}),
     "mlp, three parents of other widths": (
-        lambda: [flat_mlp((6, width, 7, 3), k) for k, width in enumerate((8, 5, 9))], (1, 2, 3), {"toward": "parents"}),
-    "mlp, one parent compressed": (
-        lambda: [flat_mlp((6, 12, 9, 3))], (1, 2, 3), {"target": flat_mlp((6, 7, 5, 3), 1)}),
+        lambda: [flat_mlp((6, width, 7, 3), k) for k, width in enumerate((8, 5, 9))],
+        (1, 2, 3),
+        {"toward": "parents"},
+    ),
+    "mlp, one parent compressed": (lambda: [flat_mlp((6, 12, 9, 3))], (1, 2, 3), {"target": flat_mlp((6, 7, 5, 3), 1)}),
     "cnn": (lambda: [cnn(seed=k) for k in range(2)], CNN_SHAPE, {"grouping": "kmeans"}),
     "cnn, gradient": (
-        lambda: [cnn((4, width), seed=k) for k, width in enumerate((5, 7))], CNN_SHAPE, {"fit": "gradient", "epochs": 3}),
+        lambda: [cnn((4, width), seed=k) for k, width in enumerate((5, 7))],
+        CNN_SHAPE,
+        {"fit": "gradient", "epochs": 3},
+    ),
     "BatchNorm": (lambda: [batchnorm_cnn(seed=k) for k in range(2)], CNN_SHAPE, {}),
     "vgg": (lambda: [build(VGG, seed=k) for k in range(2)], VGG_SHAPE, {"grouping": "hungarian"}),
-    "residual, gradient": (
-        lambda: [residual(seed=k) for k in range(2)], CNN_SHAPE, {"fit": "gradient", "epochs": 2}),
+    "residual, gradient": (lambda: [residual(seed=k) for k in range(2)], CNN_SHAPE, {"fit": "gradient", "epochs": 2}),
     "vit, gradient": (lambda: [build(VIT, seed=k) for k in range(2)], CNN_SHAPE, {"fit": "gradient", "epochs": 2}),
-}  # fmt: skip
+}
 
 
 class Case:
@@ -78,8 +92,9 @@ class Case:
 
     def plan(self):
         config = self.result.config
-        return check(self.parents, self.x, target=self.result.model, grouping=config["grouping"], fit=config["fit"],
-                     device=CPU)  # fmt: skip
+        return check(
+            self.parents, self.x, target=self.result.model, grouping=config["grouping"], fit=config["fit"], device=CPU
+        )
 
 
 def images(shape, count=50) -> Images:
@@ -254,8 +269,12 @@ def test_agreement_is_the_adjusted_rand_index_over_all_pairs_of_seeds(cases):
     assert pairs == [(a, b) for i, a in enumerate(EVERY) for b in EVERY[i:]]
     for row in level.agreement:
         left, right = level.labels[row["first"]], level.labels[row["second"]]
-        found = [adjusted_rand_score(a.numpy(), b.numpy()) for i, a in enumerate(left) for j, b in enumerate(right)
-                 if row["first"] != row["second"] or i < j]  # fmt: skip
+        found = [
+            adjusted_rand_score(a.numpy(), b.numpy())
+            for i, a in enumerate(left)
+            for j, b in enumerate(right)
+            if row["first"] != row["second"] or i < j
+        ]
         assert (row["mean"], row["least"], row["most"]) == pytest.approx((np.mean(found), min(found), max(found)))
     assert len(agreement({"a": left, "b": right, "c": right})) == 6
 
@@ -494,12 +513,14 @@ BREAKS = {
     "half of the facts": lambda folder: (folder / "analysis.json").write_text('{"levels": ['),
     "other facts": lambda folder: (folder / "analysis.json").write_text('{"levels": [], "colour": 1}'),
     "more levels": lambda folder: (folder / "analysis.json").write_text(
-        json.dumps((facts := json.loads((folder / "analysis.json").read_text())) | {"levels": facts["levels"] * 2})),
+        json.dumps((facts := json.loads((folder / "analysis.json").read_text())) | {"levels": facts["levels"] * 2})
+    ),
     "no arrays": lambda folder: (folder / "analysis.npz").unlink(),
     "half of the arrays": lambda folder: (folder / "analysis.npz").write_bytes(
-        (folder / "analysis.npz").read_bytes()[:500]),
+        (folder / "analysis.npz").read_bytes()[:500]
+    ),
     "pickled arrays": lambda folder: np.savez(folder / "analysis.npz", **{"0/scale": np.array([{}], dtype=object)}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("how", BREAKS)

@@ -160,8 +160,14 @@ def test_a_bare_torchvision_checkpoint_loads(tmp_path):
     usual = torchvision_resnet("resnet18", num_classes=7)
     torch.save(usual.state_dict(), tmp_path / "resnet18.pth")
     ours, metadata = load_model(tmp_path / "resnet18.pth")
-    assert metadata["architecture"] == {**parse("resnet18-imagenet"), "bottleneck": False, "width": 64, "classes": 7,
-                                        "channels": 3, "size": 224}  # fmt: skip
+    assert metadata["architecture"] == {
+        **parse("resnet18-imagenet"),
+        "bottleneck": False,
+        "width": 64,
+        "classes": 7,
+        "channels": 3,
+        "size": 224,
+    }
     x = normal(1, 3, 32, 32).float()
     with torch.no_grad():
         assert torch.equal(ours(x), usual(x))

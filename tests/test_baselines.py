@@ -248,7 +248,7 @@ def test_refusals_come_before_any_work():
         (otfusion, [], {}, "there is no parent to fuse"),
         (averaging, models, {"weighting": "samples"}, "FedAvg weighs parents by their numbers of training samples"),
         (ensembling, models, {"combine": "shares"}, "Pass class_shares=TENSOR"),
-    ]  # fmt: skip
+    ]
     for method, parents, options, message in cases:
         with untouched(*parents), pytest.raises(ValueError, match=message):
             method(parents, x, **options)

@@ -183,8 +183,9 @@ def begun(*words, cwd):
     """A command that hears Ctrl-C also where whoever runs the tests ignores it, as shells do for jobs in the background."""
     hearing = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     program = f"{hearing}; import runpy; runpy.run_module('retrofit_core', run_name='__main__', alter_sys=True)"
-    return subprocess.Popen([sys.executable, "-c", program, *map(str, words)], cwd=cwd, env=environment(),
-                            stderr=subprocess.PIPE, text=True)  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, words)], cwd=cwd, env=environment(), stderr=subprocess.PIPE, text=True
+    )
 
 
 def test_control_c_leaves_no_half_written_file_and_the_record_resumes(parents):
@@ -273,8 +274,24 @@ def test_finetuning_a_parent_teaches_it_the_other_classes(parents):
 def test_the_mnist_pair_as_in_the_issue(shared, tmp_path):
     models = [shared / "models" / f"mnist-mlp-noniid2-{k}.safetensors" for k in (0, 1)]
     splits = shared / "models" / "mnist-mlp-noniid2-splits.json"
-    words = ["fuse", *models, "--data", shared / "data" / "mnist", "--splits", splits, "--method", "kf-linear",
-             "--importance", "conductance", "--samples", 400, "--seed", 0, "--out", "fused.safetensors"]  # fmt: skip
+    words = [
+        "fuse",
+        *models,
+        "--data",
+        shared / "data" / "mnist",
+        "--splits",
+        splits,
+        "--method",
+        "kf-linear",
+        "--importance",
+        "conductance",
+        "--samples",
+        400,
+        "--seed",
+        0,
+        "--out",
+        "fused.safetensors",
+    ]
     retrofit(*words, cwd=tmp_path)
     found = retrofit("evaluate", "fused.safetensors", "--data", shared / "data" / "mnist", "--json", cwd=tmp_path)
     assert json.loads(found.stdout)["accuracy"] >= 94.0

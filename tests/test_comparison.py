@@ -32,8 +32,13 @@ def test_the_numbers_are_those_of_the_runs(base, tmp_path):
     board = compare(configurations(base, "kf-linear,average,ensemble", "uniform,conductance"), images=300)
     assert [row["name"] for row in board.rows if row["method"] is None] != []
     assert {row["name"] for row in board.rows} == {
-        "parent 0", "parent 1", "KF-Linear, uniform", "KF-Linear, conductance", "Average", "Ensemble",
-    }  # fmt: skip
+        "parent 0",
+        "parent 1",
+        "KF-Linear, uniform",
+        "KF-Linear, conductance",
+        "Average",
+        "Ensemble",
+    }
     accuracies = [row["accuracy"] for row in board.rows]
     assert accuracies == sorted(accuracies, reverse=True) and board.samples == 300
     whole = compare(configurations(base, "kf-linear", "conductance"))
@@ -48,8 +53,10 @@ def test_the_numbers_are_those_of_the_runs(base, tmp_path):
 
 
 def test_a_parent_may_be_the_best_and_nobody_is_better_than_it():
-    table = [comparison.EMPTY | {"name": name, "method": method, "accuracy": accuracy}
-             for name, method, accuracy in (("parent 0", None, 75.0), ("Average", "Average", 25.0))]  # fmt: skip
+    table = [
+        comparison.EMPTY | {"name": name, "method": method, "accuracy": accuracy}
+        for name, method, accuracy in (("parent 0", None, 75.0), ("Average", "Average", 25.0))
+    ]
     correct = {"parent 0": torch.tensor([True, True, True, False]), "Average": torch.tensor([True] + [False] * 3)}
     rows = comparison._ranked(table, correct)
     assert [(row["name"], row["difference"]) for row in rows] == [("parent 0", 0), ("Average", -50)]
@@ -101,11 +108,15 @@ def test_all_means_every_method_and_words_choose_options(base):
 
 @pytest.mark.parametrize(
     "methods, importance, sentence",
-    [("kf-lineer", "uniform", "Did you mean 'KF-Linear'"), ("zipit+c=1", "uniform", "ZipIt has no option 'c'"),
-     ("otfusion", "captum", "unknown importance"), ("", "uniform", "'' is no method of a comparison"),
-     ("average,,ensemble", "uniform", "'' is no method"),
-     ("kf-linear+", "uniform", "'kf-linear.' is no method .* options behind")],
-)  # fmt: skip
+    [
+        ("kf-lineer", "uniform", "Did you mean 'KF-Linear'"),
+        ("zipit+c=1", "uniform", "ZipIt has no option 'c'"),
+        ("otfusion", "captum", "unknown importance"),
+        ("", "uniform", "'' is no method of a comparison"),
+        ("average,,ensemble", "uniform", "'' is no method"),
+        ("kf-linear+", "uniform", "'kf-linear.' is no method .* options behind"),
+    ],
+)
 def test_unknown_words_are_refused_before_any_work(base, methods, importance, sentence):
     with pytest.raises(ValueError, match=sentence):
         configurations(base, methods, importance)
@@ -155,9 +166,21 @@ def test_cancelling_ends_it(base):
 
 
 def test_eighty_columns_wrap_long_names_and_cut_no_figure():
-    measured = {"method": None, "importance": None, "options": None, "per_class": [50.0], "calibration_error": 0.25,
-                "loss": 1.5, "difference": -3.0, "interval": (-4.0, -2.0), "seconds": 123.4, "operations": 1.53e8,
-                "parameters": 9, "reason": None, "key": None}  # fmt: skip
+    measured = {
+        "method": None,
+        "importance": None,
+        "options": None,
+        "per_class": [50.0],
+        "calibration_error": 0.25,
+        "loss": 1.5,
+        "difference": -3.0,
+        "interval": (-4.0, -2.0),
+        "seconds": 123.4,
+        "operations": 1.53e8,
+        "parameters": 9,
+        "reason": None,
+        "key": None,
+    }
     name = "Transformer-OTFusion-Weights, conductance, repair"
     board = Leaderboard([measured | {"name": name, "accuracy": 98.76}], ["0"], "digits", 9)
     console = Console(width=80)

@@ -144,9 +144,14 @@ def test_networks_that_nobody_can_rebuild_are_refused_and_read_with_the_module(t
 
 ENSEMBLE = {"architecture": "ensemble", "members": [SPECS["mlp"]], "combine": "softmax"}
 ZIP = {
-    "architecture": "partial-zip", "trunk": SPECS["mlp"], "tails": [SPECS["mlp"]], "levels": 1, "combine": "softmax",
-    "input": [3, 8, 8], "leaves": [],
-}  # fmt: skip
+    "architecture": "partial-zip",
+    "trunk": SPECS["mlp"],
+    "tails": [SPECS["mlp"]],
+    "levels": 1,
+    "combine": "softmax",
+    "input": [3, 8, 8],
+    "leaves": [],
+}
 GIANT = {"architecture": "mlp", "sizes": [192, 1 << 20, 1 << 20, 4]}
 
 
@@ -176,7 +181,7 @@ GIANT = {"architecture": "mlp", "sizes": [192, 1 << 20, 1 << 20, 4]}
         ({**ZIP, "tails": [GIANT]}, "a part of a partial zip would hold 1099719245828 numbers"),
         (ZIP, "does not fit its architecture"),
     ],
-)  # fmt: skip
+)
 def test_specs_that_make_no_network(spec, message, tmp_path):
     path = tmp_path / "model.safetensors"
     tensors = {f"models.0.{name}": value for name, value in build(SPECS["mlp"], seed=0).state_dict().items()}

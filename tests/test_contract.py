@@ -117,7 +117,10 @@ NETWORKS = {
     "resnet": of_spec(RESNET, width=4),
     "vit": of_spec(VIT, mlp_width=7),
     "BatchNorm, no bias": Family(
-        lambda seed: batchnorm_cnn(seed=seed).float(), lambda seed: batchnorm_cnn((5, 4), seed=seed).float(), CNN_SHAPE, 3
+        lambda seed: batchnorm_cnn(seed=seed).float(),
+        lambda seed: batchnorm_cnn((5, 4), seed=seed).float(),
+        CNN_SHAPE,
+        3,
     ),
     "residual": Family(
         lambda seed: residual(seed=seed).float(), lambda seed: residual(6, seed=seed).float(), CNN_SHAPE, 3
@@ -126,7 +129,7 @@ NETWORKS = {
     "torchvision vgg_bn": Family(lambda seed: torchvision_vgg(2 * seed), None),
     "torchvision resnet": Family(torchvision_resnet, lambda seed: torchvision_resnet(seed, (5, 6, 7, 8))),
     "torchvision vit": Family(torchvision_vit, lambda seed: torchvision_vit(seed, 15)),
-}  # fmt: skip
+}
 BLOCKS = ("resnet", "vit", "residual", "torchvision resnet", "torchvision vit")
 VITS = ("vit", "torchvision vit")
 ALL = tuple(NETWORKS)
@@ -151,29 +154,62 @@ SITUATIONS = {
 #: What is refused, in the order of precedence: methods, networks, situations, the reason. Everything else must work.
 REFUSED = [
     (HUNGARIAN, ALL, ("one parent", "three parents"), "hungarian pairs exactly two parents of the fused width; found"),
-    (HUNGARIAN, tuple(name for name in ALL if name not in VITS), ("other widths", "a target"),
-     r"hungarian pairs exactly two parents of the fused width; found widths \("),
-    (SAME_INDEX, tuple(name for name in ALL if name not in VITS), ("other widths", "a target"),
-     "same_index needs equal widths; found widths"),
-    (RIDGE, BLOCKS, tuple(SITUATIONS), r"level '[\w.]+' is not affine in its weights: it holds \d layers with parameters"),
-    (GRADIENT, (*VITS, "torchvision resnet"), ("deeplift",), r"DeepLIFT has no rule for the (function|ReLU) .* in level"
-     "|DeepLIFT has no rule for the ReLU 'layer1.0.relu', which is used twice"),
-    (ALIGNING, BLOCKS, ("deeplift",), "'deeplift' is known at the ends of levels only, and this network has neurons inside"),
+    (
+        HUNGARIAN,
+        tuple(name for name in ALL if name not in VITS),
+        ("other widths", "a target"),
+        r"hungarian pairs exactly two parents of the fused width; found widths \(",
+    ),
+    (
+        SAME_INDEX,
+        tuple(name for name in ALL if name not in VITS),
+        ("other widths", "a target"),
+        "same_index needs equal widths; found widths",
+    ),
+    (
+        RIDGE,
+        BLOCKS,
+        tuple(SITUATIONS),
+        r"level '[\w.]+' is not affine in its weights: it holds \d layers with parameters",
+    ),
+    (
+        GRADIENT,
+        (*VITS, "torchvision resnet"),
+        ("deeplift",),
+        r"DeepLIFT has no rule for the (function|ReLU) .* in level"
+        "|DeepLIFT has no rule for the ReLU 'layer1.0.relu', which is used twice",
+    ),
+    (
+        ALIGNING,
+        BLOCKS,
+        ("deeplift",),
+        "'deeplift' is known at the ends of levels only, and this network has neurons inside",
+    ),
     (ALIGNING, ("torchvision vit",), ("conductance",), "conductance cannot be taken inside an nn.MultiheadAttention"),
     (TRANSFORMER, ALL, ("a target",), "aligns the parents to one of them, and none has the widths of the target"),
     (REBASIN, ALL, ("one parent", "three parents"), "Git Re-Basin pairs exactly two parents; found [13]. Use OTFusion"),
     (REBASIN, ALL, ("other widths", "a target"), "Git Re-Basin pairs parents of equal widths; found widths"),
     (("PLeaS",), ALL, ("one parent", "three parents"), "PLeaS pairs exactly two parents; found [13]. Use ZipIt"),
     (("PLeaS",), ALL, ("other widths",), "PLeaS pairs parents of equal widths and needs from one to two times as many"),
-    (("PLeaS",), ("mlp", "cnn", "vgg", "vgg with BatchNorm", "BatchNorm, no bias"), ("a target",),
-     r"from one to two times as many fused neurons; found widths \(\d, \d\) and fused width \d"),
+    (
+        ("PLeaS",),
+        ("mlp", "cnn", "vgg", "vgg with BatchNorm", "BatchNorm, no bias"),
+        ("a target",),
+        r"from one to two times as many fused neurons; found widths \(\d, \d\) and fused width \d",
+    ),
     (AVERAGING, ALL, ("other widths", "a target"), "weights cannot be averaged: '.*' has the shapes"),
-]  # fmt: skip
+]
 
 
 def reason(name, network, situation):
-    return next((why for methods, networks, situations, why in REFUSED
-                 if name in methods and network in networks and situation in situations), None)  # fmt: skip
+    return next(
+        (
+            why
+            for methods, networks, situations, why in REFUSED
+            if name in methods and network in networks and situation in situations
+        ),
+        None,
+    )
 
 
 def applies(name, network, situation):
@@ -339,10 +375,12 @@ HOSTILE = {
     "NaN in a parent": (lambda models, x: ([models[0], broken(models[1])], x), "parent 1 has NaN or infinity in 'fc1"),
     "two precisions": (lambda models, x: ([models[0], models[1].double()], x), "mix torch.float32 and torch.float64"),
     "half precision": (lambda models, x: ([model.half() for model in models], x), "Convert it with model.float"),
-    "other classes": (lambda models, x: ([models[0], build({**MLP, "sizes": [192, 9, 8, 3]}, seed=1)], x),
-                      "classes|shapes|the parents' outputs"),
+    "other classes": (
+        lambda models, x: ([models[0], build({**MLP, "sizes": [192, 9, 8, 3]}, seed=1)], x),
+        "classes|shapes|the parents' outputs",
+    ),
     "other images": (lambda models, x: (models, x[:, :, :7]), "does not run|shape|does not take"),
-}  # fmt: skip
+}
 
 
 def broken(model):

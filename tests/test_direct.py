@@ -31,7 +31,16 @@ def test_the_direct_form_gives_the_same_network(name, grouping, device):
     # many starts of few neurons: both find the best clustering
     options = {"grouping_options": {"restarts": 200}} if grouping == "kmeans" else {}
     data = (x, torch.zeros(len(x), dtype=torch.long))
-    found = fuse(parents, data, grouping=grouping, ridge=0, importance=lambda levels, x, y: next(pending),
-                 importance_data="fusion", normalise_scores=False, device=device, **options)  # fmt: skip
+    found = fuse(
+        parents,
+        data,
+        grouping=grouping,
+        ridge=0,
+        importance=lambda levels, x, y: next(pending),
+        importance_data="fusion",
+        normalise_scores=False,
+        device=device,
+        **options,
+    )
     expected = direct.fuse_directly(parents, x, scores, grouping=grouping, restarts=200)
     assert_same_function(found.model.cpu(), expected, normal(50, *shape, seed=5), 1e-6)

@@ -125,8 +125,9 @@ def test_the_closed_form_is_least_squares_and_gradients_tend_to_it(goals):
         wanted = sum(m(x) if goals == "logits" else m(x).softmax(1) for m in models) / 2
         expected = h @ torch.linalg.lstsq(h, wanted).solution
         assert_close(result.model(x), expected, 1e-8)
-    long = linear_probe(models, x, goals=goals, epochs=400, patience=None, learning_rate=2e-2, weight_decay=0.0,
-                        batch_size=270)  # fmt: skip
+    long = linear_probe(
+        models, x, goals=goals, epochs=400, patience=None, learning_rate=2e-2, weight_decay=0.0, batch_size=270
+    )
     with torch.no_grad():
         gap, least = ((m(x) - wanted).square().mean() for m in (long.model, result.model))
     assert least <= gap < least + 0.05 * wanted.var()
@@ -175,7 +176,7 @@ def test_refusals_progress_cancelling_and_saving(tmp_path):
         (linear_probe, {"ridge": "strong"}, "ridge must be 'auto'"),
         (linear_probe, {"validation": 1.0}, "validation is 1.0. Use a number above 0 and below 1"),
         (linear_probe, {"patience": -1}, "patience is -1. Use a whole number from 0, or none"),
-    ]  # fmt: skip
+    ]
     for method, options, message in cases:
         with untouched(*models), pytest.raises(ValueError, match=message):
             method(models, x, **options)

@@ -48,7 +48,10 @@ def steady(monkeypatch):
         (pair(training=TrainConfig(arch=(RESNET,))), r"not affine.*KF-Gradient works here\."),
         (pair(target='{"architecture": "cnn", "widths": [20, 6, 6]}'), r"20 fused neurons for 8 parents' neurons"),
         (pair(target="mlp"), "levels"),
-        (pair(training=TrainConfig(arch=("vit-small",)), method="KF-Gradient", importance="deeplift"), "DeepLIFT has no rule"),
+        (
+            pair(training=TrainConfig(arch=("vit-small",)), method="KF-Gradient", importance="deeplift"),
+            "DeepLIFT has no rule",
+        ),
         (pair(samples=5000), r"5000 samples cannot be drawn from \d+ rows"),
         (pair(method="KF-Gradient", samples=5), "needs at least 10"),
         (pair(training=TrainConfig(parts=11)), "10 classes cannot serve 11 parts"),
@@ -59,7 +62,7 @@ def steady(monkeypatch):
         (pair(memory=1000), "budget"),
         (pair(data="nowhere"), "there is no folder nowhere"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_work_is_refused_with_the_way_out(config, message, tmp_path):
     found = estimate(*config, folder=tmp_path)
     assert found.refusal is not None and (found.seconds, found.memory, found.levels) == ((0.0, 0.0), 0, 0)
@@ -88,7 +91,7 @@ THREE, UNEVEN = TrainConfig(arch=(SMALL,), parts=3), TrainConfig(arch=(SMALL, WI
         (pair("KD", importance="conductance"), "has no setting 'importance'"),
         (pair("OTFusion", target='{"architecture": "cnn", "widths": [20, 6, 6]}'), "20 fused neurons for 8"),
     ],
-)  # fmt: skip
+)
 def test_other_methods_refuse_by_their_own_checks(config, message, tmp_path):
     found = estimate(*config, folder=tmp_path)
     assert found.refusal is not None and re.search(message, found.refusal), found.refusal

@@ -200,8 +200,15 @@ def test_compression_really_narrows():
 def test_a_gradient_fit_of_twins_starts_and_stays_at_the_parent(grouping):
     """C25: groups are numbered like parent 0, so that its weights are the start and no epoch is better."""
     parent = cnn()
-    result = fuse([parent, permuted(parent)], normal(40, *CNN_SHAPE), grouping=grouping, fit="gradient", epochs=3,
-                  weight_decay=0.0, device="cpu")  # fmt: skip
+    result = fuse(
+        [parent, permuted(parent)],
+        normal(40, *CNN_SHAPE),
+        grouping=grouping,
+        fit="gradient",
+        epochs=3,
+        weight_decay=0.0,
+        device="cpu",
+    )
     assert_same_function(result.model, parent, normal(20, *CNN_SHAPE, seed=4), 1e-10)
     assert max(level.curve[0]["loss"] for level in result.levels) < 1e-20
 
@@ -229,8 +236,16 @@ def _given(levels, arguments):
 def test_mapped_weights_start_a_gradient_fit_between_widths():
     parent = cnn(activation=nn.LeakyReLU)
     wide = widened(parent, extra=2)
-    result = fuse([wide, parent], normal(40, *CNN_SHAPE), target=parent, fit="gradient", epochs=1, device="cpu",
-                  weight_decay=0.0, learning_rate=1e-12)  # fmt: skip
+    result = fuse(
+        [wide, parent],
+        normal(40, *CNN_SHAPE),
+        target=parent,
+        fit="gradient",
+        epochs=1,
+        device="cpu",
+        weight_decay=0.0,
+        learning_rate=1e-12,
+    )
     assert max(level.curve[0]["loss"] for level in result.levels) < 1e-20
     assert_same_function(result.model, parent, normal(9, *CNN_SHAPE, seed=8), 1e-8)
 
@@ -415,8 +430,16 @@ def test_flags_are_restored_after_a_refusal_and_a_cancellation():
 def test_events_tell_levels_phases_and_epochs():
     events = []
     x, y = normal(30, 6), labels(30, 4)
-    fuse([mlp(), mlp(seed=1)], (x, y), fit="gradient", epochs=2, importance="conductance", importance_data="fusion",
-         monitor=Monitor(events.append), device="cpu")  # fmt: skip
+    fuse(
+        [mlp(), mlp(seed=1)],
+        (x, y),
+        fit="gradient",
+        epochs=2,
+        importance="conductance",
+        importance_data="fusion",
+        monitor=Monitor(events.append),
+        device="cpu",
+    )
     of_levels = [event for event in events if event["kind"] == "level"]
     assert [(event["index"], event["total"], event["name"]) for event in of_levels] == [
         (0, 3, "0"),
@@ -445,9 +468,10 @@ class Interrupting(Monitor):
 
 @pytest.mark.parametrize("stopped_after", [0, 1])
 @pytest.mark.parametrize(
-    "options", [HF, {**KF, "toward": "parents"}, {**KF, "fit": "gradient", "epochs": 2, "perturbation": 0.1}],
+    "options",
+    [HF, {**KF, "toward": "parents"}, {**KF, "fit": "gradient", "epochs": 2, "perturbation": 0.1}],
     ids=["HF", "toward parents", "gradient"],
-)  # fmt: skip
+)
 def test_a_stopped_fusion_goes_on_where_it_was(stopped_after, options):
     parents, x = [batchnorm_cnn(seed=k) for k in range(2)], normal(40, *CNN_SHAPE)
     whole = fuse(parents, x, device="cpu", **options)

@@ -61,8 +61,13 @@ def test_unknown_options_and_values_are_refused(method, options, sentence):
         checked(method, options)
 
 
-values = st.one_of(st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.none(),
-                   st.text(alphabet="abcxyz.=_", min_size=1).filter(lambda text: text[0] in "abc"))  # fmt: skip
+values = st.one_of(
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.none(),
+    st.text(alphabet="abcxyz.=_", min_size=1).filter(lambda text: text[0] in "abc"),
+)
 
 
 @given(st.dictionaries(st.text(alphabet="abc_", min_size=1), values))

@@ -20,9 +20,19 @@ PAIR = (mlp((6, 8, 7, 4)), mlp((6, 8, 7, 4), seed=2))
 
 
 @pytest.mark.parametrize(
-    "method", ["Average", "FedAvg", "OTFusion", "OTFusion-Weights", "Git-Re-Basin", "Git-Re-Basin-Weights", "ZipIt",
-               "RegMean", "PLeaS"]
-)  # fmt: skip
+    "method",
+    [
+        "Average",
+        "FedAvg",
+        "OTFusion",
+        "OTFusion-Weights",
+        "Git-Re-Basin",
+        "Git-Re-Basin-Weights",
+        "ZipIt",
+        "RegMean",
+        "PLeaS",
+    ],
+)
 def test_integer_buffers_are_not_averaged(method):
     """BatchNorm's counter stays parent 0's, whole; its statistics do not."""
     models, x = [batchnorm_cnn(bias=True), batchnorm_cnn(bias=True, seed=2)], normal(30, *CNN_SHAPE)

@@ -35,8 +35,18 @@ def test_config_survives_json_and_decides_the_key():
 
 @pytest.mark.parametrize(
     "facts",
-    [[], None, {"colour": "red"}, {"arch": "cnn"}, {"arch": []}, {"arch": [1]}, {"parts": "2"}, {"twins": 1}, {"seed": None}],
-)  # fmt: skip
+    [
+        [],
+        None,
+        {"colour": "red"},
+        {"arch": "cnn"},
+        {"arch": []},
+        {"arch": [1]},
+        {"parts": "2"},
+        {"twins": 1},
+        {"seed": None},
+    ],
+)
 def test_a_config_of_other_fields_or_kinds_is_refused(facts):
     with pytest.raises(ValueError, match="a training's config"):
         TrainConfig.from_json(facts)
@@ -179,8 +189,9 @@ def test_a_stray_parent_is_no_part_of_a_new_training(tmp_path):
         train_parents(QUICK, tmp_path)
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"schema": 9, "training": {}}', '{"schema": 1}',
-                                     '{"schema": 1, "training": {"colour": 1}}'])  # fmt: skip
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"schema": 9, "training": {}}', '{"schema": 1}', '{"schema": 1, "training": {"colour": 1}}']
+)
 def test_a_damaged_note_is_named(content, tmp_path):
     (tmp_path / parents.NOTE).write_text(content)
     with pytest.raises(ValueError, match=r"training.json cannot be used: .*Remove the folder"):

@@ -160,7 +160,7 @@ def test_refusals_progress_and_cancelling():
         (models, {"apart": 0.5, "target": mlp()}, "apart is 0.5 and there is a target"),
         (models, {"ridge": "strong"}, "ridge must be 'auto'"),
         (models, {"apart": 0.5}, "Pass a target of the wanted widths instead of apart"),
-    ]  # fmt: skip
+    ]
     for parents, options, message in cases:
         with untouched(*parents), pytest.raises(ValueError, match=message):
             pleas(parents, x, **options)

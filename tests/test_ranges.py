@@ -37,10 +37,24 @@ def test_ends_belong_to_a_range_unless_they_are_left_out():
 
 @pytest.mark.parametrize(
     "options",
-    [{"batch_size": 0}, {"validation": 1.0}, {"validation": -0.1}, {"epochs": -1}, {"patience": -1},
-     {"learning_rate": 0.0}, {"weight_decay": -1.0}, {"perturbation": 1.5}, {"epochs": "3"}, {"epochs": 2.5},
-     {"normalise_scores": "no"}, {"seed": -1}, {"seed": 1.5}, {"seed": LARGEST + 1}, {"memory": -1}],
-)  # fmt: skip
+    [
+        {"batch_size": 0},
+        {"validation": 1.0},
+        {"validation": -0.1},
+        {"epochs": -1},
+        {"patience": -1},
+        {"learning_rate": 0.0},
+        {"weight_decay": -1.0},
+        {"perturbation": 1.5},
+        {"epochs": "3"},
+        {"epochs": 2.5},
+        {"normalise_scores": "no"},
+        {"seed": -1},
+        {"seed": 1.5},
+        {"seed": LARGEST + 1},
+        {"memory": -1},
+    ],
+)
 def test_gradient_methods_refuse_before_any_work(options):
     events = []
     name, value = next(iter(options.items()))

@@ -16,8 +16,14 @@ README = Path(__file__).parent.parent / "README.md"
 def test_the_example_runs_as_pasted(tmp_path):
     program = tmp_path / "example.py"
     program.write_text(blocks()[0])
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, cwd=README.parent,
-                          env=_environment(), timeout=300)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        cwd=README.parent,
+        env=_environment(),
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     accuracies = [float(found) for found in re.findall(r"(\d+\.\d) %", done.stdout)]
     assert len(accuracies) == 3

@@ -129,7 +129,7 @@ def test_refusals_progress_and_cancelling():
         (models, {"target": mlp((6, 5, 7, 4))}, "weights cannot be averaged"),
         ([mlp(), mlp((6, 5, 7, 4))], {}, "weights cannot be averaged: '0.weight' has the shapes"),
         ([], {}, "there is no parent to fuse"),
-    ]  # fmt: skip
+    ]
     for parents, options, message in cases:
         with untouched(*parents), pytest.raises(ValueError, match=message):
             regmean(parents, x, **options)

@@ -23,8 +23,12 @@ from tests.networks import digits_parents
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
     """Two untrained digits networks with the splits of a sharded pair."""
-    return runs.RunConfig(**digits_parents(tmp_path_factory.mktemp("parents")), importance="conductance", samples=60,
-                          importance_samples=40)  # fmt: skip
+    return runs.RunConfig(
+        **digits_parents(tmp_path_factory.mktemp("parents")),
+        importance="conductance",
+        samples=60,
+        importance_samples=40,
+    )
 
 
 def weights(model):
@@ -80,8 +84,9 @@ def test_a_stopped_run_resumes_at_its_level_with_the_same_numbers(config, tmp_pa
     assert stopped.state == "cancelled"
     assert len(stopped.levels) == 2
     started = []
-    resumed, _ = runs.execute(config, tmp_path / "run",
-                           Monitor(lambda event: started.append(event) if event.get("name") == "fit" else None))  # fmt: skip
+    resumed, _ = runs.execute(
+        config, tmp_path / "run", Monitor(lambda event: started.append(event) if event.get("name") == "fit" else None)
+    )
     assert len(started) == 2  # levels 2 and 3 only
     assert torch.equal(weights(resumed.model), weights(whole.model))
     assert runs.read_run(tmp_path / "run").state == "done"
@@ -335,8 +340,9 @@ def test_a_fusion_is_kept_whatever_becomes_of_its_analysis(config, tmp_path, how
 
     if how == "refused":
         monkeypatch.setattr(analysis, "analyse", _refuse)
-    result, _ = runs.execute(dataclasses.replace(config, analyse=True), tmp_path / "run",
-                             Monitor(cancel if how == "cancelled" else None))  # fmt: skip
+    result, _ = runs.execute(
+        dataclasses.replace(config, analyse=True), tmp_path / "run", Monitor(cancel if how == "cancelled" else None)
+    )
     run = runs.read_run(tmp_path / "run")
     assert run.state == "done" and run.analysis is None
     assert how in run.status["analysis"]

@@ -15,27 +15,44 @@ from retrofit_core.runs import RunConfig, execute, read_config, read_run
 from retrofit_core.training.parents import TrainConfig, train_parents
 
 ROOT = Path(__file__).parent.parent
-TRAINING = TrainConfig(arch=('{"architecture": "cnn", "widths": [4, 6, 6]}', "cnn"), split="dirichlet", ratio=0.9,
-                       epochs=2, device="cpu")  # fmt: skip
-CONFIG = RunConfig(models=TRAINING.files(), splits=TRAINING.splits(), samples=60, importance="conductance",
-                   importance_samples=20, device="cpu", seed=2, ridge="0.2x", evaluate=True)  # fmt: skip
+TRAINING = TrainConfig(
+    arch=('{"architecture": "cnn", "widths": [4, 6, 6]}', "cnn"), split="dirichlet", ratio=0.9, epochs=2, device="cpu"
+)
+CONFIG = RunConfig(
+    models=TRAINING.files(),
+    splits=TRAINING.splits(),
+    samples=60,
+    importance="conductance",
+    importance_samples=20,
+    device="cpu",
+    seed=2,
+    ridge="0.2x",
+    evaluate=True,
+)
 
 
 @pytest.mark.parametrize(
     "config",
     [
         CONFIG,
-        RunConfig(models=("it's a model.safetensors",), fusion_from="iid", mean=(0.5,), std=(0.25,), size=8, memory=10**9),
-        RunConfig(models=("a.pt", "b.pt"), target='{"architecture": "cnn"}', augment=2, auto_augment="cifar10", ridge=0.5),
+        RunConfig(
+            models=("it's a model.safetensors",), fusion_from="iid", mean=(0.5,), std=(0.25,), size=8, memory=10**9
+        ),
+        RunConfig(
+            models=("a.pt", "b.pt"), target='{"architecture": "cnn"}', augment=2, auto_augment="cifar10", ridge=0.5
+        ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("text", [snippets.python, snippets.notebook_cell])
 def test_python_builds_the_same_config(config, text):
     """Every assignment in the text, evaluated, is the configuration itself."""
     tree = ast.parse(text(config, TRAINING))
     names = {"RunConfig": RunConfig, "TrainConfig": TrainConfig}
-    built = [eval(ast.unparse(node.value), names) for node in tree.body  # noqa: S307 - our own text
-             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("config", "training")]  # fmt: skip
+    built = [
+        eval(ast.unparse(node.value), names)
+        for node in tree.body  # noqa: S307 - our own text
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("config", "training")
+    ]
     assert built == [TRAINING, config]
     assert "TrainConfig" not in text(config)
 
@@ -59,8 +76,12 @@ def test_command_script_and_cell_give_the_same_key_and_numbers(tmp_path, monkeyp
     tool = tmp_path / "bin" / "retrofit"
     tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m retrofit_core "$@"\n')
     tool.chmod(0o755)
-    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{tool.parent}:{os.environ['PATH']}",
-                    "OMP_NUM_THREADS": "1"}  # fmt: skip
+    surroundings = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PATH": f"{tool.parent}:{os.environ['PATH']}",
+        "OMP_NUM_THREADS": "1",
+    }
     words = ["sh", "-ec", snippets.command(CONFIG, TRAINING)]
     done = subprocess.run(
         words, cwd=tmp_path / "command", env=surroundings, capture_output=True, text=True, timeout=300

@@ -117,9 +117,14 @@ def widths(name):
 
 def test_a_residual_stream_is_one_group_through_its_blocks():
     assert widths("resnet") == {
-        "conv1": 4, "layer1.0.conv1": 4, "layer1.1.conv1": 4,
-        "layer2.0.conv1": 8, "layer2.0.conv2": 8, "layer2.1.conv1": 8, "fc": 4,
-    }  # fmt: skip
+        "conv1": 4,
+        "layer1.0.conv1": 4,
+        "layer1.1.conv1": 4,
+        "layer2.0.conv1": 8,
+        "layer2.0.conv2": 8,
+        "layer2.1.conv1": 8,
+        "fc": 4,
+    }
     make, shape = NETWORKS["resnet"]
     stream = neuron_groups(make(), normal(2, *shape))[4]
     made = [place.name for place in stream.places if place.kind == "out"]

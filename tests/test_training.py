@@ -215,12 +215,16 @@ def test_an_image_that_cannot_be_decoded_ends_streaming_with_its_error(digits):
 def test_a_part_of_autoaugment_reaches_the_batches(digits, generator):
     source = Source(digits, torch.arange(500), CPU, 2**30)
     plain, changed = (
-        torch.cat([
-            chunk.inputs for chunk in epoch_of(source, torch.arange(500), 500, augment, torch.Generator().manual_seed(1),
-                                               torch.contiguous_format)
-        ])
+        torch.cat(
+            [
+                chunk.inputs
+                for chunk in epoch_of(
+                    source, torch.arange(500), 500, augment, torch.Generator().manual_seed(1), torch.contiguous_format
+                )
+            ]
+        )
         for augment in (Augmentation(), Augmentation(policy="cifar10"))
-    )  # fmt: skip
+    )
     same = (plain == changed).flatten(1).all(1).double().mean()
     assert 0 < same < 0.8  # AutoContrast and the like leave many digits as they are
 
@@ -427,9 +431,16 @@ def test_every_recipe_is_made_of_arguments_of_train(digits):
 
 @pytest.mark.parametrize(
     ("architecture", "data", "parts", "epochs"),
-    [("vgg", "cifar10", 2, 200), ("vgg", "cifar10", 5, 150), ("vgg", "cifar100", 8, 200), ("vit", "cifar100", 1, 350),
-     ("vit", "tiny-imagenet", 6, 300), ("vgg", "bloodmnist", 2, 100), ("mlp", "mnist", 2, 25)],
-)  # fmt: skip
+    [
+        ("vgg", "cifar10", 2, 200),
+        ("vgg", "cifar10", 5, 150),
+        ("vgg", "cifar100", 8, 200),
+        ("vit", "cifar100", 1, 350),
+        ("vit", "tiny-imagenet", 6, 300),
+        ("vgg", "bloodmnist", 2, 100),
+        ("mlp", "mnist", 2, 25),
+    ],
+)
 def test_the_papers_epochs(architecture, data, parts, epochs):
     settings = recipe("paper", data, architecture=architecture, parts=parts)
     assert settings["epochs"] == epochs
@@ -451,8 +462,14 @@ def test_finetuning_starts_at_the_weights_and_goes_on(digits, tmp_path):
     train(model, digits, epochs=8)
     start, rate = evaluate(model, digits)["accuracy"], []
     before = tensors(model)
-    history = finetune(model, digits, epochs=3, batch=32, state=tmp_path / "s.safetensors",
-                       monitor=Monitor(lambda event: rate.append(event)))  # fmt: skip
+    history = finetune(
+        model,
+        digits,
+        epochs=3,
+        batch=32,
+        state=tmp_path / "s.safetensors",
+        monitor=Monitor(lambda event: rate.append(event)),
+    )
     assert len(history) == 3 and evaluate(model, digits)["accuracy"] > start - 5
     assert not torch.equal(model.classifier.weight, before["classifier.weight"])
     with pytest.raises(ValueError, match="with learning_rate 0.0003, this training has 0.001"):

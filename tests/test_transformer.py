@@ -59,9 +59,14 @@ class Plain:
         cost = torch.cdist(a, b)
         n, m = cost.shape
         plan = ot.sinkhorn(
-            torch.full((n,), 1 / n).double().numpy(), torch.full((m,), 1 / m).double().numpy(),
-            (cost / cost.max()).numpy(), self.reg, method="sinkhorn_log", numItermax=2000, stopThr=1e-9,
-        )  # fmt: skip
+            torch.full((n,), 1 / n).double().numpy(),
+            torch.full((m,), 1 / m).double().numpy(),
+            (cost / cost.max()).numpy(),
+            self.reg,
+            method="sinkhorn_log",
+            numItermax=2000,
+            stopThr=1e-9,
+        )
         return torch.from_numpy(plan) * m
 
     def entries(self, name):
@@ -101,9 +106,7 @@ class Plain:
     def run(self, depth):
         z = self.z1
         self.entries("cls")
-        t = self.join(
-            self.entries("positions"), self.linear("embedding"), self.w1["positions"][0], z["tokens"]
-        )  # fmt: skip
+        t = self.join(self.entries("positions"), self.linear("embedding"), self.w1["positions"][0], z["tokens"])
         for block in (f"blocks.{k}" for k in range(depth)):
             self.norm(f"{block}.norm1", t)
             self.linear(f"{block}.attention.q", t)
@@ -169,9 +172,7 @@ def test_a_shuffled_copy_is_found_again_by_every_policy(name, mode, policy):
     assert_same_function(twin, model, x, 1e-10)
     for joint_qk in (False, True) if policy == "mean" else (False,):
         parents = [model, twin, twin] if joint_qk else [model, twin]
-        fused = transformer_otfusion(
-            parents, x, mode=mode, solver="exact", residual=policy, joint_qk=joint_qk
-        ).model  # fmt: skip
+        fused = transformer_otfusion(parents, x, mode=mode, solver="exact", residual=policy, joint_qk=joint_qk).model
         for key, tensor in tensors(fused).items():
             assert_close(tensor, tensors(model)[key], 1e-10)
 
@@ -282,13 +283,17 @@ def test_scores_are_the_marginals(monkeypatch):
     monkeypatch.setattr(module, "transport", transport)
     options = {"importance": "conductance", "importance_data": "fusion"}
     result = transformer_otfusion(parents, (x, y), **options)
-    names = [level.name for level, own in zip(result.levels, groups_apart(first, x), strict=True)
-             if not own.junction and not own.fixed]  # fmt: skip
+    names = [
+        level.name
+        for level, own in zip(result.levels, groups_apart(first, x), strict=True)
+        if not own.junction and not own.fixed
+    ]
     assert len(seen) == len(names) == 3 + 2 * 6
     for k, parent in enumerate(parents):
         groups = neuron_groups(parent, x)
-        scores = dict(zip([group.name for group in groups], group_scores(parent, groups, x, y, "conductance").values,
-                          strict=True))  # fmt: skip
+        scores = dict(
+            zip([group.name for group in groups], group_scores(parent, groups, x, y, "conductance").values, strict=True)
+        )
         expected = {
             "positions": scores["embedding"],
             "blocks.1.mlp.3": scores["embedding"],

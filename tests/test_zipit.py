@@ -32,9 +32,10 @@ def reference(similarity, origins, width, a, b):
             return {int(origins[k]) for k in groups[i]}
 
         open_pairs = {
-            pair: value for pair, value in sims.items()
+            pair: value
+            for pair, value in sims.items()
             if value > -1e9 and all(budget[k] > 0 for k in parents(pair[0]) & parents(pair[1]))
-        }  # fmt: skip
+        }
         i, j = max(open_pairs or sims, key=lambda pair: (sims[pair], -pair[0], -pair[1]))
         for k in parents(i) & parents(j):
             budget[k] -= 1
@@ -214,7 +215,7 @@ def test_refusals_progress_and_cancelling():
         (models, {"target": mlp((6, 30, 7, 4))}, "level '0': 30 fused neurons for 16 parents' neurons"),
         ([mlp(), mlp((6, 8, 4))], {}, "parent 1"),
         ([], {}, "there is no parent to fuse"),
-    ]  # fmt: skip
+    ]
     for parents, options, message in cases:
         with untouched(*parents), pytest.raises(ValueError, match=message):
             zipit(parents, x, **options)

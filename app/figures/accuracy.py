@@ -36,15 +36,20 @@ def accuracy_bars(networks: Sequence[Network], palette: Palette) -> Picture:
             "color": [palette.accent if is_fused else palette.grey for is_fused in fused],
             "line": {"color": [palette.ink if network.chosen else "rgba(0,0,0,0)" for network in networks], "width": 2},
             # Shape and hatch say again what the colour says.
-            "pattern": {"shape": ["/" if network.role == "reference" else "" for network in networks],
-                        "fillmode": "overlay", "fgcolor": palette.paper, "size": 7, "solidity": 0.25},
+            "pattern": {
+                "shape": ["/" if network.role == "reference" else "" for network in networks],
+                "fillmode": "overlay",
+                "fgcolor": palette.paper,
+                "size": 7,
+                "solidity": 0.25,
+            },
         },
         text=[f" {number(network.accuracy)}" for network in networks],
         textposition="outside",
         textfont={"color": palette.ink, "size": TEXT},
         cliponaxis=False,
         hovertemplate="%{y}: %{x:.2f} %<extra></extra>",
-    )  # fmt: skip
+    )
     figure = go.Figure(bars)
     figure.update_layout(**layout(palette, height=44 + 34 * len(networks)))
     figure.update_xaxes(
@@ -67,21 +72,44 @@ def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Pal
     )
     figure = go.Figure(
         go.Heatmap(
-            z=values, x=columns, y=names, colorscale=[[0, low], [1, high]], zmin=0, zmax=100, xgap=2, ygap=2, showscale=False,
-            hoverongaps=False, hovertemplate="%{y}<br>class %{x}: %{z:.1f} %<extra></extra>",
+            z=values,
+            x=columns,
+            y=names,
+            colorscale=[[0, low], [1, high]],
+            zmin=0,
+            zmax=100,
+            xgap=2,
+            ygap=2,
+            showscale=False,
+            hoverongaps=False,
+            hovertemplate="%{y}<br>class %{x}: %{z:.1f} %<extra></extra>",
         )
-    )  # fmt: skip
+    )
     # Not the heat map's own lettering: that is one grey for light cells and one for dark ones, and hard to read on those between.
     inks = [palette.ink if np.isnan(value) else shade(value / 100, palette)[1] for row in values for value in row]
     figure.add_scatter(
-        x=columns * len(names), y=[name for name in names for _ in columns], text=[word for row in text for word in row],
-        mode="text", textfont={"size": 13, "color": inks}, hoverinfo="skip", showlegend=False, cliponaxis=False,
-    )  # fmt: skip
+        x=columns * len(names),
+        y=[name for name in names for _ in columns],
+        text=[word for row in text for word in row],
+        mode="text",
+        textfont={"size": 13, "color": inks},
+        hoverinfo="skip",
+        showlegend=False,
+        cliponaxis=False,
+    )
     upright = max(map(len, classes)) > 3  # long names stand, so that a narrow column cannot cut them
     top = room(classes) if upright else 30
     figure.update_layout(**layout(palette, height=14 + top + 34 * len(networks)))
-    figure.update_xaxes(side="top", type="category", tickangle=-90 if upright else 0, ticks="", showgrid=False,
-                        zeroline=False, fixedrange=True, tickfont={"size": TEXT, "color": palette.ink})  # fmt: skip
+    figure.update_xaxes(
+        side="top",
+        type="category",
+        tickangle=-90 if upright else 0,
+        ticks="",
+        showgrid=False,
+        zeroline=False,
+        fixedrange=True,
+        tickfont={"size": TEXT, "color": palette.ink},
+    )
     figure.update_yaxes(**rows(palette))
     figure.update_layout(margin={"l": room([network.name for network in networks]), "r": 4, "t": top, "b": 10})
     return Picture(figure, f"Table of accuracy by class. {_weakest(networks, classes)}")

@@ -42,28 +42,59 @@ def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette) -> P
     low, high = (palette.paper, "#BFE0DD") if palette.paper == "#FFFFFF" else ("#232320", "#1F5B58")
     shown = [title(name) for name in names]
     figure = go.Figure(
-        go.Heatmap(z=values, x=shown, y=shown, text=text, texttemplate="%{text}", textfont={"size": TEXT, "color": palette.ink},
-                   colorscale=[[0, low], [1, high]], zmin=0, zmax=1, xgap=3, ygap=3, showscale=False, hoverongaps=False,
-                   hovertemplate="%{y}, %{x}: %{z:.3f}<extra></extra>")
-    )  # fmt: skip
+        go.Heatmap(
+            z=values,
+            x=shown,
+            y=shown,
+            text=text,
+            texttemplate="%{text}",
+            textfont={"size": TEXT, "color": palette.ink},
+            colorscale=[[0, low], [1, high]],
+            zmin=0,
+            zmax=1,
+            xgap=3,
+            ygap=3,
+            showscale=False,
+            hoverongaps=False,
+            hovertemplate="%{y}, %{x}: %{z:.3f}<extra></extra>",
+        )
+    )
     cells = [(j, i, f"{names[min(i, j)]}-{names[max(i, j)]}") for i in range(len(names)) for j in range(len(names))]
     figure.add_scatter(  # a heat map cannot be picked: see-through squares over its cells can
-        x=[shown[j] for j, _, _ in cells], y=[shown[i] for _, i, _ in cells], mode="markers", showlegend=False,
-        customdata=[[pair] for *_, pair in cells], cliponaxis=False,
+        x=[shown[j] for j, _, _ in cells],
+        y=[shown[i] for _, i, _ in cells],
+        mode="markers",
+        showlegend=False,
+        customdata=[[pair] for *_, pair in cells],
+        cliponaxis=False,
         text=[f"{shown[i]}, {shown[j]}: {text[i][j]}<br>click: side by side" for j, i, _ in cells],
         hovertemplate="%{text}<extra></extra>",
         marker={"symbol": "square", "size": 66, "color": "rgba(0,0,0,0)", "line": {"width": 0}},
-        selected={"marker": {"opacity": 0}}, unselected={"marker": {"opacity": 0}},
-    )  # fmt: skip
+        selected={"marker": {"opacity": 0}},
+        unselected={"marker": {"opacity": 0}},
+    )
     figure.update_layout(
         **layout(palette, height=60 + 76 * len(names)),
         clickmode="event+select",
         margin={"l": 4, "r": 4, "t": 28, "b": 4},
     )
-    figure.update_xaxes(side="top", showgrid=False, zeroline=False, ticks="", fixedrange=True,
-                        tickfont={"size": TEXT, "color": palette.ink})  # fmt: skip
-    figure.update_yaxes(autorange="reversed", showgrid=False, zeroline=False, ticks="", fixedrange=True, automargin=True,
-                        tickfont={"size": TEXT, "color": palette.ink})  # fmt: skip
+    figure.update_xaxes(
+        side="top",
+        showgrid=False,
+        zeroline=False,
+        ticks="",
+        fixedrange=True,
+        tickfont={"size": TEXT, "color": palette.ink},
+    )
+    figure.update_yaxes(
+        autorange="reversed",
+        showgrid=False,
+        zeroline=False,
+        ticks="",
+        fixedrange=True,
+        automargin=True,
+        tickfont={"size": TEXT, "color": palette.ink},
+    )
     finding = agreement_words(agreement)
     return Picture(figure, f"Matrix of adjusted Rand indices between {len(names)} groupings. {finding}", finding)
 
@@ -117,14 +148,28 @@ def cluster_sizes(seen: Neurons, palette: Palette) -> Picture:
         ("of one parent", ~mixed, palette.grey, "/"),
     ):
         figure.add_bar(
-            x=names, y=[int(((counts >= low) & (counts <= high) & chosen).sum()) for low, high in bins], name=label,
-            marker={"color": colour, "line": {"color": palette.outline, "width": 1},
-                    "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": palette.outline, "size": 6, "solidity": 0.3}},
+            x=names,
+            y=[int(((counts >= low) & (counts <= high) & chosen).sum()) for low, high in bins],
+            name=label,
+            marker={
+                "color": colour,
+                "line": {"color": palette.outline, "width": 1},
+                "pattern": {
+                    "shape": pattern,
+                    "fillmode": "overlay",
+                    "fgcolor": palette.outline,
+                    "size": 6,
+                    "solidity": 0.3,
+                },
+            },
             hovertemplate="%{x} members: %{y} clusters " + label + "<extra></extra>",
-        )  # fmt: skip
-    figure.update_layout(**layout(palette, height=270), barmode="stack",
-                         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-                         margin={"l": 4, "r": 4, "t": 34, "b": 44})  # fmt: skip
+        )
+    figure.update_layout(
+        **layout(palette, height=270),
+        barmode="stack",
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        margin={"l": 4, "r": 4, "t": 34, "b": 44},
+    )
     figure.update_xaxes(
         title=titled("members of a cluster"),
         type="category",

@@ -9,8 +9,16 @@ LABELLED = 20  # classes up to which every column has its name
 SHORT = 3  # letters that fit below a column
 
 
-def class_card(title: str, subtitle: str, per_class: Sequence[float | None], classes: Sequence[str], palette: Palette,
-               *, fused: bool = False, seen: Sequence[bool] | None = None) -> str:  # fmt: skip
+def class_card(
+    title: str,
+    subtitle: str,
+    per_class: Sequence[float | None],
+    classes: Sequence[str],
+    palette: Palette,
+    *,
+    fused: bool = False,
+    seen: Sequence[bool] | None = None,
+) -> str:
     """One network as HTML: a column per class, as high as its accuracy; classes without training images are hollow."""
     colour = palette.accent if fused else palette.grey
     # Names such as "airplane" stand upright below their column.

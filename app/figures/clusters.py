@@ -79,9 +79,14 @@ def neurons(level: Any, labels: Any = None, scores: Any = None) -> Neurons:
     weights = (level.scores if scores is None else scores).double().numpy()
     found = (level.labels if labels is None else labels).numpy()
     return Neurons(
-        level.name, tuple(level.widths), level.coordinates.numpy()[:, :2], level.explained.numpy()[:2], found,
-        max(level.width, int(found.max()) + 1), weights / max(weights.mean(), 1e-300),
-    )  # fmt: skip
+        level.name,
+        tuple(level.widths),
+        level.coordinates.numpy()[:, :2],
+        level.explained.numpy()[:2],
+        found,
+        max(level.width, int(found.max()) + 1),
+        weights / max(weights.mean(), 1e-300),
+    )
 
 
 def clusters(
@@ -132,11 +137,22 @@ def clusters(
     rows = order[np.argsort(layer[order], kind="stable")]
     traces.append(_marks(rows, inside, shown, sizes, colours, layer, seen, palette, picked))
     if middle is not None:
-        traces.append({
-            "type": "scatter", "x": [float(middle[0])], "y": [float(middle[1])], "mode": "markers", "hoverinfo": "skip",
-            "showlegend": False, "marker": {"symbol": "cross-thin", "size": 16, "color": palette.hues[5],
-                       "line": {"color": palette.hues[5], "width": 2.5}},
-        })  # fmt: skip
+        traces.append(
+            {
+                "type": "scatter",
+                "x": [float(middle[0])],
+                "y": [float(middle[1])],
+                "mode": "markers",
+                "hoverinfo": "skip",
+                "showlegend": False,
+                "marker": {
+                    "symbol": "cross-thin",
+                    "size": 16,
+                    "color": palette.hues[5],
+                    "line": {"color": palette.hues[5], "width": 2.5},
+                },
+            }
+        )
     if len(marked):
         traces.append(_rings(np.asarray(marked, dtype=int), shown, sizes, seen, palette))
     figure = unchecked(traces)
@@ -157,12 +173,22 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
         inside: np.ndarray = np.abs(seen.points[rows] - centre).max(axis=1) <= reach
         shape, colour = SHAPES[parent % len(SHAPES)], palette.parent(parent)
         figure.add_scatter(
-            x=shown[rows, 0].tolist(), y=shown[rows, 1].tolist(), mode="markers", name=f"network {letter(parent)}",
-            customdata=seen.own[rows].tolist(), hovertemplate="neuron %{customdata}<extra>%{fullData.name}</extra>",
-            marker={"symbol": [shape if is_inside else f"{shape}-open" for is_inside in inside.tolist()],
-                    "size": mark_size(len(seen.labels)) * 1.15, "color": colour,
-                    "line": {"color": [palette.outline if is_inside else colour for is_inside in inside.tolist()], "width": 1}},
-        )  # fmt: skip
+            x=shown[rows, 0].tolist(),
+            y=shown[rows, 1].tolist(),
+            mode="markers",
+            name=f"network {letter(parent)}",
+            customdata=seen.own[rows].tolist(),
+            hovertemplate="neuron %{customdata}<extra>%{fullData.name}</extra>",
+            marker={
+                "symbol": [shape if is_inside else f"{shape}-open" for is_inside in inside.tolist()],
+                "size": mark_size(len(seen.labels)) * 1.15,
+                "color": colour,
+                "line": {
+                    "color": [palette.outline if is_inside else colour for is_inside in inside.tolist()],
+                    "width": 1,
+                },
+            },
+        )
     _square(figure, seen, centre, reach, palette, height)
     off = int((np.abs(seen.points - centre) > reach).any(1).sum())
     legend = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "bgcolor": "rgba(0,0,0,0)"}
@@ -182,33 +208,65 @@ def _spokes(points: np.ndarray, middle: np.ndarray, colour: str, width: float = 
     x, y = (
         [end for point in points[:, axis].tolist() for end in (point, float(middle[axis]), None)] for axis in (0, 1)
     )
-    return {"type": "scatter", "x": x, "y": y, "mode": "lines", "hoverinfo": "skip", "showlegend": False, "connectgaps": False,
-            "line": {"color": colour, "width": width}}  # fmt: skip
+    return {
+        "type": "scatter",
+        "x": x,
+        "y": y,
+        "mode": "lines",
+        "hoverinfo": "skip",
+        "showlegend": False,
+        "connectgaps": False,
+        "line": {"color": colour, "width": width},
+    }
 
 
 def _rings(rows: np.ndarray, shown: np.ndarray, sizes: np.ndarray, seen: Neurons, palette: Palette) -> dict[str, Any]:
     names = _names(seen, rows)
     return {
-        "type": "scatter", "x": shown[rows, 0].tolist(), "y": shown[rows, 1].tolist(), "hoverinfo": "skip", "showlegend": False,
-        "cliponaxis": False, "mode": "markers+text" if len(rows) <= 12 else "markers", "text": names,
+        "type": "scatter",
+        "x": shown[rows, 0].tolist(),
+        "y": shown[rows, 1].tolist(),
+        "hoverinfo": "skip",
+        "showlegend": False,
+        "cliponaxis": False,
+        "mode": "markers+text" if len(rows) <= 12 else "markers",
+        "text": names,
         "textposition": "top center",
         "textfont": {"color": palette.accent, "size": TEXT},
-        "marker": {"symbol": "circle-open", "size": (sizes[rows] + 9).tolist(), "color": palette.accent,
-                "line": {"color": palette.accent, "width": 2}},
-    }  # fmt: skip
+        "marker": {
+            "symbol": "circle-open",
+            "size": (sizes[rows] + 9).tolist(),
+            "color": palette.accent,
+            "line": {"color": palette.accent, "width": 2},
+        },
+    }
 
 
 def _square(figure: go.Figure, seen: Neurons, centre: np.ndarray, reach: float, palette: Palette, height: int) -> None:
     figure.update_layout(**layout(palette, height=height))
     figure.update_layout(margin={"l": 28, "r": 8, "t": 8, "b": 34})
-    frame = {"showgrid": False, "zeroline": False, "showticklabels": False, "fixedrange": True, "mirror": True,
-             "showline": True, "linecolor": palette.line, "ticks": "",
-             "constrain": "domain", "constraintoward": "center"}  # fmt: skip
+    frame = {
+        "showgrid": False,
+        "zeroline": False,
+        "showticklabels": False,
+        "fixedrange": True,
+        "mirror": True,
+        "showline": True,
+        "linecolor": palette.line,
+        "ticks": "",
+        "constrain": "domain",
+        "constraintoward": "center",
+    }
     padding = reach * 1.06
-    figure.update_xaxes(range=[centre[0] - padding, centre[0] + padding], **frame,
-                        title=_component_title(1, seen.explained[0]))  # fmt: skip
-    figure.update_yaxes(range=[centre[1] - padding, centre[1] + padding], scaleanchor="x",
-                        title=_component_title(2, seen.explained[1]), **{**frame, "constraintoward": "top"})  # fmt: skip
+    figure.update_xaxes(
+        range=[centre[0] - padding, centre[0] + padding], **frame, title=_component_title(1, seen.explained[0])
+    )
+    figure.update_yaxes(
+        range=[centre[1] - padding, centre[1] + padding],
+        scaleanchor="x",
+        title=_component_title(2, seen.explained[1]),
+        **{**frame, "constraintoward": "top"},
+    )
 
 
 def _cluster_words(seen: Neurons, off: int) -> tuple[str, str]:
@@ -258,8 +316,17 @@ def flow(before: Neurons, after: Neurons) -> str:
     return f"{left.sum()} → {right.sum()}: {stayed} stayed, {left.sum() - stayed} left, {right.sum() - stayed} joined"
 
 
-def _marks(rows: np.ndarray, inside: np.ndarray, shown: np.ndarray, sizes: np.ndarray, colours: np.ndarray,
-           layer: np.ndarray, seen: Neurons, palette: Palette, picked: Sequence[int]) -> dict[str, Any]:  # fmt: skip
+def _marks(
+    rows: np.ndarray,
+    inside: np.ndarray,
+    shown: np.ndarray,
+    sizes: np.ndarray,
+    colours: np.ndarray,
+    layer: np.ndarray,
+    seen: Neurons,
+    palette: Palette,
+    picked: Sequence[int],
+) -> dict[str, Any]:
     """All neurons in one trace: a browser draws it in half the time of one trace per layer."""
     labels, parents, within = seen.labels[rows], seen.parents[rows], inside[rows].tolist()
     shapes, hues = [SHAPES[parent % len(SHAPES)] for parent in parents], colours[rows].tolist()
@@ -268,26 +335,44 @@ def _marks(rows: np.ndarray, inside: np.ndarray, shown: np.ndarray, sizes: np.nd
     faint = (layer[rows] == 0) & inside[rows] & (bright is None)
     x, y = shown[rows].round(_digits(float(np.ptp(shown)))).T.tolist()
     return dict(
-        type="scatter", x=x, y=y, mode="markers", showlegend=False,
+        type="scatter",
+        x=x,
+        y=y,
+        mode="markers",
+        showlegend=False,
         # The neuron's number travels with the mark: positions in a trace mean nothing.
         customdata=[[row] for row in rows.tolist()],
         marker={
             "symbol": [shape if own else f"{shape}-open" for shape, own in zip(shapes, within, strict=True)],
-            "size": [round(size * (1.2 if shape == "cross" else 1), 1)
-                     for size, shape in zip(sizes[rows].tolist(), shapes, strict=True)],
-            "color": hues, "opacity": np.where(faint, palette.alone, 1).tolist(),
-            "line": {"color": [outline if own else hue for outline, hue, own in zip(outlines, hues, within, strict=True)],
-                     "width": [1 if own else 2 for own in within]},
+            "size": [
+                round(size * (1.2 if shape == "cross" else 1), 1)
+                for size, shape in zip(sizes[rows].tolist(), shapes, strict=True)
+            ],
+            "color": hues,
+            "opacity": np.where(faint, palette.alone, 1).tolist(),
+            "line": {
+                "color": [outline if own else hue for outline, hue, own in zip(outlines, hues, within, strict=True)],
+                "width": [1 if own else 2 for own in within],
+            },
         },
         # One text a mark: Plotly copies every list several times, and lists of numbers for a template take it longer.
-        text=[f"neuron {name}{'' if own else ', off-scale'}<br>cluster {cluster}, {members} members<br>"
-              f"importance {weight:.3g} × mean<br>{distance:.3g} from its centroid"
-              for name, own, cluster, members, weight, distance in zip(
-                  _names(seen, rows), within, labels.tolist(), seen.counts[labels].tolist(), seen.weights[rows].tolist(),
-                  seen.distances[rows].tolist(), strict=True)],
-        hoverinfo="text", unselected={"marker": {"opacity": 0.12}},
+        text=[
+            f"neuron {name}{'' if own else ', off-scale'}<br>cluster {cluster}, {members} members<br>"
+            f"importance {weight:.3g} × mean<br>{distance:.3g} from its centroid"
+            for name, own, cluster, members, weight, distance in zip(
+                _names(seen, rows),
+                within,
+                labels.tolist(),
+                seen.counts[labels].tolist(),
+                seen.weights[rows].tolist(),
+                seen.distances[rows].tolist(),
+                strict=True,
+            )
+        ],
+        hoverinfo="text",
+        unselected={"marker": {"opacity": 0.12}},
         **({} if bright is None else {"selectedpoints": bright}),
-    )  # fmt: skip
+    )
 
 
 def _names(seen: Neurons, rows: np.ndarray) -> list[str]:

@@ -38,15 +38,26 @@ def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette, *, log: bool =
         ("validation", "rows set aside", palette.accent, "dash"),
     ):
         figure.add_scatter(
-            x=epochs, y=[max(float(row[key]), 1e-12) for row in curve], name=name, mode="lines",
-            line={"color": colour, "width": 2, "dash": dash}, hovertemplate="epoch %{x}: %{y:.4g}<extra>%{fullData.name}</extra>",
-        )  # fmt: skip
+            x=epochs,
+            y=[max(float(row[key]), 1e-12) for row in curve],
+            name=name,
+            mode="lines",
+            line={"color": colour, "width": 2, "dash": dash},
+            hovertemplate="epoch %{x}: %{y:.4g}<extra>%{fullData.name}</extra>",
+        )
     figure.add_scatter(
-        x=[epochs[best]], y=[max(float(curve[best]["validation"]), 1e-12)], name="kept", mode="markers",
-        marker={"symbol": "circle-open", "size": 13, "color": palette.accent, "line": {"width": 2.5}}, hoverinfo="skip",
-    )  # fmt: skip
-    figure.update_layout(**layout(palette, height=320), margin={"l": 4, "r": 8, "t": 34, "b": 46},
-                         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"})  # fmt: skip
+        x=[epochs[best]],
+        y=[max(float(curve[best]["validation"]), 1e-12)],
+        name="kept",
+        mode="markers",
+        marker={"symbol": "circle-open", "size": 13, "color": palette.accent, "line": {"width": 2.5}},
+        hoverinfo="skip",
+    )
+    figure.update_layout(
+        **layout(palette, height=320),
+        margin={"l": 4, "r": 8, "t": 34, "b": 46},
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+    )
     figure.update_xaxes(title=titled("epoch"), **axis(palette))
     figure.update_yaxes(
         title=titled("loss"),
@@ -93,27 +104,48 @@ def residual_bars(level: Any, palette: Palette) -> Picture:
     unavoidable = min(unavoidable, approximation) if known else 0.0
     parts = [("grouping", 100 * level.grouping_error / energy, palette.grouping, "")]
     if known:
-        parts += [("out of reach for any weights", unavoidable, palette.grey, "x"),
-                  ("left by the ridge", approximation - unavoidable, palette.approximation, "/")]  # fmt: skip
+        parts += [
+            ("out of reach for any weights", unavoidable, palette.grey, "x"),
+            ("left by the ridge", approximation - unavoidable, palette.approximation, "/"),
+        ]
     else:
         parts += [("approximation", approximation, palette.approximation, "/")]
     figure = go.Figure(
         go.Bar(
-            y=[name for name, *_ in parts], x=[value for _, value, *_ in parts], orientation="h", width=0.6,
-            text=[f" {number(value, 2)} %" for _, value, *_ in parts], textposition="outside", cliponaxis=False,
+            y=[name for name, *_ in parts],
+            x=[value for _, value, *_ in parts],
+            orientation="h",
+            width=0.6,
+            text=[f" {number(value, 2)} %" for _, value, *_ in parts],
+            textposition="outside",
+            cliponaxis=False,
             textfont={"color": palette.ink, "size": TEXT},
-            marker={"color": [colour for *_, colour, _ in parts], "line": {"color": palette.outline, "width": 1},
-                    "pattern": {"shape": [shape for *_, shape in parts], "fillmode": "overlay",
-                                "fgcolor": palette.outline, "size": 6, "solidity": 0.3}},
+            marker={
+                "color": [colour for *_, colour, _ in parts],
+                "line": {"color": palette.outline, "width": 1},
+                "pattern": {
+                    "shape": [shape for *_, shape in parts],
+                    "fillmode": "overlay",
+                    "fgcolor": palette.outline,
+                    "size": 6,
+                    "solidity": 0.3,
+                },
+            },
             hovertemplate="%{y}: %{x:.3f} % of the energy<extra></extra>",
         )
-    )  # fmt: skip
+    )
     top = max(value for _, value, *_ in parts)
     figure.update_layout(**layout(palette, height=60 + 52 * len(parts)), margin={"l": 4, "r": 4, "t": 8, "b": 44})
-    figure.update_xaxes(title=titled("% of the neurons' energy"), range=[0, max(top * 1.3, 1e-6)],
-                        **axis(palette))  # fmt: skip
-    figure.update_yaxes(autorange="reversed", automargin=True, showgrid=False, zeroline=False, ticks="", fixedrange=True,
-                        tickfont={"size": TEXT, "color": palette.ink})  # fmt: skip
+    figure.update_xaxes(title=titled("% of the neurons' energy"), range=[0, max(top * 1.3, 1e-6)], **axis(palette))
+    figure.update_yaxes(
+        autorange="reversed",
+        automargin=True,
+        showgrid=False,
+        zeroline=False,
+        ticks="",
+        fixedrange=True,
+        tickfont={"size": TEXT, "color": palette.ink},
+    )
     words = listing([f"{name} {percent(value)}" for name, value, *_ in parts])
     return Picture(figure, f"Bars of what this level loses: {words}.", f"What this level loses: {words}.")
 
@@ -138,22 +170,37 @@ def loss_plane(plane: dict[str, Any], palette: Palette, form: str = "primal") ->
     low = np.log10(max(float(z.min()), 1e-4))
     figure.add_trace(
         go.Contour(
-            x=x, y=y, z=np.log10(np.maximum(z, 1e-4)), customdata=z, colorscale=CIVIDIS, reversescale=False,
-            contours={"showlabels": False}, ncontours=14, line={"width": 0.6, "color": "rgba(255,255,255,.55)"},
+            x=x,
+            y=y,
+            z=np.log10(np.maximum(z, 1e-4)),
+            customdata=z,
+            colorscale=CIVIDIS,
+            reversescale=False,
+            contours={"showlabels": False},
+            ncontours=14,
+            line={"width": 0.6, "color": "rgba(255,255,255,.55)"},
             colorbar=_colour_key(low, float(np.log10(max(float(z.max()), 1e-4))), palette),
             hovertemplate="loss %{customdata:.3g} % of the energy<extra></extra>",
         )
-    )  # fmt: skip
+    )
     names = [_who(mark["name"]) for mark in marks]
     figure.add_scatter(
-        x=xs, y=ys, mode="markers+text", showlegend=False, cliponaxis=False,
+        x=xs,
+        y=ys,
+        mode="markers+text",
+        showlegend=False,
+        cliponaxis=False,
         text=[f"<b>{name}</b> {_loss(mark['loss'])}" for name, mark in zip(names, marks, strict=True)],
         textposition=["bottom center" if index == 0 else "top center" for index in range(len(marks))],
         textfont={"color": "#FFFFFF", "size": TEXT, "shadow": "0 0 3px #000, 0 0 3px #000, 0 0 5px #000"},
-        marker={"symbol": ["star", *SHAPES[: len(marks) - 1]], "size": [16, *[12] * (len(marks) - 1)],
-                "color": "#FFFFFF", "line": {"color": "#000000", "width": 1.5}},
+        marker={
+            "symbol": ["star", *SHAPES[: len(marks) - 1]],
+            "size": [16, *[12] * (len(marks) - 1)],
+            "color": "#FFFFFF",
+            "line": {"color": "#000000", "width": 1.5},
+        },
         hovertemplate="%{text}<extra></extra>",
-    )  # fmt: skip
+    )
     figure.update_layout(**layout(palette, height=340), margin={"l": 4, "r": 4, "t": 8, "b": 46})
     titles = [_who(title).replace("towards ", "fused → ") for title in [*plane.get("axes", []), "", ""][:2]]
     bare = {**axis(palette), "showgrid": False, "zeroline": False, "showticklabels": False, "ticks": ""}
@@ -188,5 +235,10 @@ def _loss(share: float) -> str:
 
 def _colour_key(low: float, high: float, palette: Palette) -> dict[str, Any]:
     powers = [power for power in range(int(np.floor(low)), int(np.ceil(high)) + 1) if low - 0.3 <= power <= high + 0.3]
-    return {"tickvals": powers, "ticktext": [f"{10.0**power:g} %" for power in powers], "thickness": 12, "outlinewidth": 0,
-            "tickfont": {"size": TEXT, "color": palette.muted}}  # fmt: skip
+    return {
+        "tickvals": powers,
+        "ticktext": [f"{10.0**power:g} %" for power in powers],
+        "thickness": 12,
+        "outlinewidth": 0,
+        "tickfont": {"size": TEXT, "color": palette.muted},
+    }

@@ -17,9 +17,15 @@ NAMED = 5
 AXES, RADIUS, DIGIT, LINE = (255, 270), 5.5, 8, 13
 #: Where a number may stand around its mark, as Plotly names it, in order of preference: right and up are 1.
 AROUND = {
-    "top center": (0, 1), "middle right": (1, 0), "middle left": (-1, 0), "bottom center": (0, -1),
-    "top right": (1, 1), "top left": (-1, 1), "bottom right": (1, -1), "bottom left": (-1, -1),
-}  # fmt: skip
+    "top center": (0, 1),
+    "middle right": (1, 0),
+    "middle left": (-1, 0),
+    "bottom center": (0, -1),
+    "top right": (1, 1),
+    "top left": (-1, 1),
+    "bottom right": (1, -1),
+    "bottom left": (-1, -1),
+}
 
 
 def knowledge_strip(table: Any, accuracy: Sequence[float], palette: Palette, chosen: int | None = None) -> Picture:
@@ -37,41 +43,77 @@ def knowledge_strip(table: Any, accuracy: Sequence[float], palette: Palette, cho
     total = _bars(figure, names, table, palette)
     top = max(float(total.max()), 1e-9)
     figure.add_scatter(
-        x=names, y=total, mode="text", text=[number(value) for value in total] if len(names) <= MANY else None,
-        textposition="top center", textfont={"color": palette.ink, "size": TEXT}, showlegend=False, hoverinfo="skip",
+        x=names,
+        y=total,
+        mode="text",
+        text=[number(value) for value in total] if len(names) <= MANY else None,
+        textposition="top center",
+        textfont={"color": palette.ink, "size": TEXT},
+        showlegend=False,
+        hoverinfo="skip",
         cliponaxis=False,
-    )  # fmt: skip
+    )
     if len(accuracy) == len(names) + 1:
         after = list(accuracy[1:])
         drops = np.diff(np.asarray(accuracy))
         worst = int(drops.argmin())
         labelled = {0, worst, len(after) - 1} if len(after) > MANY else set(range(len(after)))
         figure.add_scatter(
-            x=names, y=after, yaxis="y2", mode="lines+markers+text", name="accuracy",
+            x=names,
+            y=after,
+            yaxis="y2",
+            mode="lines+markers+text",
+            name="accuracy",
             text=[number(value) if index in labelled else "" for index, value in enumerate(after)],
-            textposition="bottom center", textfont={"color": palette.ink, "size": TEXT}, cliponaxis=False,
-            line={"color": palette.ink, "width": 2}, marker={"size": 8, "color": palette.ink},
+            textposition="bottom center",
+            textfont={"color": palette.ink, "size": TEXT},
+            cliponaxis=False,
+            line={"color": palette.ink, "width": 2},
+            marker={"size": 8, "color": palette.ink},
             customdata=table[["level"]],
             hovertemplate="level %{x}, %{customdata[0]}<br>accuracy if fusion stopped here: %{y:.1f} %<extra></extra>",
-        )  # fmt: skip
+        )
         figure.add_hline(y=accuracy[0], yref="y2", line={"color": palette.muted, "width": 1, "dash": "dot"})
         figure.add_annotation(
-            x=1, xref="paper", y=accuracy[0], yref="y2", text=f"ensemble {number(accuracy[0])}", showarrow=False,
-            xanchor="right", yanchor="bottom", yshift=0, font={"color": palette.muted, "size": TEXT},
-        )  # fmt: skip
+            x=1,
+            xref="paper",
+            y=accuracy[0],
+            yref="y2",
+            text=f"ensemble {number(accuracy[0])}",
+            showarrow=False,
+            xanchor="right",
+            yanchor="bottom",
+            yshift=0,
+            font={"color": palette.muted, "size": TEXT},
+        )
     chosen_name = [] if chosen is None else [chosen]
     for index in chosen_name:
-        figure.add_shape(type="rect", xref="x", yref="paper", x0=index - 0.44, x1=index + 0.44, y0=0, y1=1,
-                         line={"color": palette.accent, "width": 2}, fillcolor="rgba(0,0,0,0)")  # fmt: skip
+        figure.add_shape(
+            type="rect",
+            xref="x",
+            yref="paper",
+            x0=index - 0.44,
+            x1=index + 0.44,
+            y0=0,
+            y1=1,
+            line={"color": palette.accent, "width": 2},
+            fillcolor="rgba(0,0,0,0)",
+        )
     # Wide, tall, see-through squares: a click anywhere in a level's column counts.
     for height in (0.12, 0.5, 0.9):
         figure.add_scatter(
-            x=names, y=[top * height] * len(names), mode="markers", showlegend=False, cliponaxis=False,
-            customdata=[[index] for index in range(len(names))], text=_tips(table, accuracy),
+            x=names,
+            y=[top * height] * len(names),
+            mode="markers",
+            showlegend=False,
+            cliponaxis=False,
+            customdata=[[index] for index in range(len(names))],
+            text=_tips(table, accuracy),
             hovertemplate="%{text}<br>click: open this level<extra></extra>",
             marker={"symbol": "square", "size": 34, "color": "rgba(0,0,0,0)", "line": {"width": 0}},
-            selected={"marker": {"opacity": 0}}, unselected={"marker": {"opacity": 0}},
-        )  # fmt: skip
+            selected={"marker": {"opacity": 0}},
+            unselected={"marker": {"opacity": 0}},
+        )
     figure.update_layout(**layout(palette, height=206 if several else 190), barmode="stack", legend=_legend(palette))
     figure.update_layout(margin={"l": 4, "r": 4, "t": 26, "b": 42 if several else 26}, clickmode="event+select")
     figure.update_xaxes(type="category", **axis(palette), showgrid=False, tickangle=0)
@@ -84,14 +126,26 @@ def knowledge_strip(table: Any, accuracy: Sequence[float], palette: Palette, cho
         shown = sorted({*every, chosen})
         figure.update_xaxes(tickvals=[names[index] for index in shown], ticktext=[told[index] for index in shown])
     lower = 0.56 if len(accuracy) == len(names) + 1 else 1.0
-    figure.update_yaxes(range=[0, top * 1.25], domain=[0, lower], ticksuffix=" %", automargin=True, nticks=4,
-                        **axis(palette))  # fmt: skip
+    figure.update_yaxes(
+        range=[0, top * 1.25], domain=[0, lower], ticksuffix=" %", automargin=True, nticks=4, **axis(palette)
+    )
     if lower < 1:
         low, high = min(accuracy), max(accuracy)
         room = max(high - low, 1.0)
-        figure.update_layout(yaxis2={"domain": [0.62, 1], "range": [low - 0.75 * room, high + 0.3 * room], "nticks": 3,
-                                     "anchor": "x", "automargin": True, "ticksuffix": " %", **axis(palette),
-                                     "showgrid": False, "showticklabels": False, "zeroline": False})  # fmt: skip
+        figure.update_layout(
+            yaxis2={
+                "domain": [0.62, 1],
+                "range": [low - 0.75 * room, high + 0.3 * room],
+                "nticks": 3,
+                "anchor": "x",
+                "automargin": True,
+                "ticksuffix": " %",
+                **axis(palette),
+                "showgrid": False,
+                "showticklabels": False,
+                "zeroline": False,
+            }
+        )
     finding = _strip_words(table, accuracy)
     errors = "grouping and approximation error" if fitted(table) else "grouping error"
     alt = f"Bars of {errors} over {len(names)} levels" + (
@@ -131,8 +185,11 @@ def _strip_words(table: Any, accuracy: Sequence[float]) -> str:
         return f"No level costs accuracy. {worst_level(table)}"
     row = table.iloc[level]
     total = row["grouping share"] + row["approximation share"]
-    cause = "grouping: too few clusters" if row["grouping share"] > total / 2 else \
-        "approximation: the fitted level does not reach its targets"  # fmt: skip
+    cause = (
+        "grouping: too few clusters"
+        if row["grouping share"] > total / 2
+        else "approximation: the fitted level does not reach its targets"
+    )
     part = max(row["grouping share"], row["approximation share"]) / max(total, 1e-300)
     whole = accuracy[-1] - accuracy[0]
     regained = f" (all levels: {number(whole)})" if whole > drop else ""
@@ -169,21 +226,38 @@ def errors_scatter(table: Any, palette: Palette, chosen: int | None = None) -> P
     top = max(float(max(x.max(), y.max())) * 1.18, 1e-6)
     places = number_places(x.to_numpy() / top, y.to_numpy() / top)
     figure = go.Figure()
-    figure.add_scatter(x=[0, top], y=[0, top], mode="lines", hoverinfo="skip", showlegend=False,
-                       line={"color": palette.muted, "width": 1, "dash": "dot"})  # fmt: skip
     figure.add_scatter(
-        x=x, y=y, mode="markers+text", text=[str(index + 1) if place else "" for index, place in enumerate(places)],
+        x=[0, top],
+        y=[0, top],
+        mode="lines",
+        hoverinfo="skip",
+        showlegend=False,
+        line={"color": palette.muted, "width": 1, "dash": "dot"},
+    )
+    figure.add_scatter(
+        x=x,
+        y=y,
+        mode="markers+text",
+        text=[str(index + 1) if place else "" for index, place in enumerate(places)],
         textposition=[place or "top center" for place in places],
-        textfont={"color": palette.ink, "size": TEXT}, showlegend=False, cliponaxis=False, customdata=table[["level"]],
-        marker={"size": 11, "color": [palette.accent if index == chosen else palette.grey for index in range(len(table))],
-                "line": {"color": palette.ink, "width": [2 if index == chosen else 1 for index in range(len(table))]}},
+        textfont={"color": palette.ink, "size": TEXT},
+        showlegend=False,
+        cliponaxis=False,
+        customdata=table[["level"]],
+        marker={
+            "size": 11,
+            "color": [palette.accent if index == chosen else palette.grey for index in range(len(table))],
+            "line": {"color": palette.ink, "width": [2 if index == chosen else 1 for index in range(len(table))]},
+        },
         hovertemplate="%{customdata[0]}<br>grouping %{x:.2f} %<br>approximation %{y:.2f} %<extra></extra>",
-    )  # fmt: skip
+    )
     figure.update_layout(**layout(palette, height=330), margin={"l": 4, "r": 12, "t": 12, "b": 44})
-    figure.update_xaxes(title=titled("grouping error, % of energy"), range=[-0.02 * top, top],
-                        rangemode="tozero", **axis(palette))  # fmt: skip
-    figure.update_yaxes(title=titled("approximation error, %"), range=[-0.02 * top, top],
-                        automargin=True, **axis(palette))  # fmt: skip
+    figure.update_xaxes(
+        title=titled("grouping error, % of energy"), range=[-0.02 * top, top], rangemode="tozero", **axis(palette)
+    )
+    figure.update_yaxes(
+        title=titled("approximation error, %"), range=[-0.02 * top, top], automargin=True, **axis(palette)
+    )
     below = int((x >= y).sum())
     finding = f"In {below} of {len(table)} levels grouping loses more than approximation (right of the dotted line)."
     if None in places:
@@ -235,14 +309,33 @@ def _bars(figure: go.Figure, names: Sequence[str], table: Any, palette: Palette)
     )
     for column, label, colour, pattern in parts if fitted(table) else parts[:1]:
         figure.add_bar(
-            x=names, y=100 * table[column], name=label, width=0.62, customdata=table[["level"]],
-            marker={"color": colour, "line": {"color": palette.outline, "width": 1},
-                    "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": palette.outline, "size": 6, "solidity": 0.3}},
+            x=names,
+            y=100 * table[column],
+            name=label,
+            width=0.62,
+            customdata=table[["level"]],
+            marker={
+                "color": colour,
+                "line": {"color": palette.outline, "width": 1},
+                "pattern": {
+                    "shape": pattern,
+                    "fillmode": "overlay",
+                    "fgcolor": palette.outline,
+                    "size": 6,
+                    "solidity": 0.3,
+                },
+            },
             hovertemplate="level %{x}, %{customdata[0]}<br>" + label + ": %{y:.2f} %<extra></extra>",
-        )  # fmt: skip
+        )
     return 100 * (table["grouping share"] + table["approximation share"])
 
 
 def _legend(palette: Palette) -> dict[str, Any]:
-    return {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal",
-            "font": {"size": TEXT, "color": palette.ink}}  # fmt: skip
+    return {
+        "orientation": "h",
+        "x": 0,
+        "y": 1.02,
+        "yanchor": "bottom",
+        "traceorder": "normal",
+        "font": {"size": TEXT, "color": palette.ink},
+    }

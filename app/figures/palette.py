@@ -11,9 +11,13 @@ SHAPES = ("circle", "diamond", "square", "triangle-up", "pentagon", "cross")
 GLYPHS = ("●", "◆", "■", "▲", "⬟", "✚")
 #: Handed to every st.plotly_chart: nothing is sent anywhere, pictures are saved as SVG.
 CONFIG: dict[str, Any] = {
-    "displaylogo": False, "showSendToCloud": False, "plotlyServerURL": "", "displayModeBar": False, "scrollZoom": False,
+    "displaylogo": False,
+    "showSendToCloud": False,
+    "plotlyServerURL": "",
+    "displayModeBar": False,
+    "scrollZoom": False,
     "toImageButtonOptions": {"format": "svg"},
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -46,13 +50,27 @@ class Palette:
 
 
 LIGHT = Palette(
-    "#FFFFFF", "#111111", "#595955", "#0B6E6E", "#D9D9D4", "#8A8A85", "#3A3A38",
-    ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"), 0.55,
-)  # fmt: skip
+    "#FFFFFF",
+    "#111111",
+    "#595955",
+    "#0B6E6E",
+    "#D9D9D4",
+    "#8A8A85",
+    "#3A3A38",
+    ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"),
+    0.55,
+)
 DARK = Palette(
-    "#161614", "#F2F2F0", "#A9A9A4", "#4FC3BF", "#3A3A37", "#6F6F6C", "#0B0B0A",
-    ("#4BA3E3", "#F0B429", "#2CC295", "#E79BC4", "#8CD3FF", "#FF8A4C"), 1.0,
-)  # fmt: skip
+    "#161614",
+    "#F2F2F0",
+    "#A9A9A4",
+    "#4FC3BF",
+    "#3A3A37",
+    "#6F6F6C",
+    "#0B0B0A",
+    ("#4BA3E3", "#F0B429", "#2CC295", "#E79BC4", "#8CD3FF", "#FF8A4C"),
+    1.0,
+)
 
 
 def scale(palette: Palette) -> tuple[str, str]:

@@ -30,11 +30,21 @@ def sign(figure: go.Figure, lines: Sequence[str], palette: Palette) -> None:
     """Note at a figure's foot where it comes from, in lines that fit below one 300 px wide; its size grows by them."""
     layout = figure.layout
     figure.update_layout(
-        title={"text": "<br>".join(lines), "font": {"size": 10, "color": palette.muted}, "automargin": False,
-               "x": 0, "xref": "container", "xanchor": "left", "y": 0, "yref": "container", "yanchor": "bottom",
-               "pad": {"l": 4, "b": 17}},  # Plotly puts the first line there, and the second below
-        height=layout.height + SIGNATURE, margin_b=layout.margin.b + SIGNATURE,
-    )  # fmt: skip
+        title={
+            "text": "<br>".join(lines),
+            "font": {"size": 10, "color": palette.muted},
+            "automargin": False,
+            "x": 0,
+            "xref": "container",
+            "xanchor": "left",
+            "y": 0,
+            "yref": "container",
+            "yanchor": "bottom",
+            "pad": {"l": 4, "b": 17},
+        },  # Plotly puts the first line there, and the second below
+        height=layout.height + SIGNATURE,
+        margin_b=layout.margin.b + SIGNATURE,
+    )
 
 
 def enlarged(picture: Picture, height: int) -> Picture:
@@ -83,17 +93,33 @@ def layout(palette: Palette, height: int) -> dict[str, Any]:
     # A figure's data never change under the same revision. Said so, a browser draws it once: Streamlit hands every new
     # figure to Plotly twice, and Plotly takes other lists for other data. (Arrays of numpy it takes for such anyway.)
     return {
-        "template": "none", "height": height, "paper_bgcolor": palette.paper, "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": FONT, "size": TEXT, "color": palette.ink}, "dragmode": False,
-        "datarevision": 1, "hovermode": "closest",
-        "hoverlabel": {"bgcolor": palette.paper, "font": {"color": palette.ink, "size": TEXT}, "bordercolor": palette.muted},
-    }  # fmt: skip
+        "template": "none",
+        "height": height,
+        "paper_bgcolor": palette.paper,
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": FONT, "size": TEXT, "color": palette.ink},
+        "dragmode": False,
+        "datarevision": 1,
+        "hovermode": "closest",
+        "hoverlabel": {
+            "bgcolor": palette.paper,
+            "font": {"color": palette.ink, "size": TEXT},
+            "bordercolor": palette.muted,
+        },
+    }
 
 
 def rows(palette: Palette) -> dict[str, Any]:
     """The vertical axis of a figure with one row per network."""
-    return {"autorange": "reversed", "showgrid": False, "zeroline": False, "ticks": "", "ticklabelstandoff": 4,
-            "fixedrange": True, "tickfont": {"size": TEXT, "color": palette.ink}}  # fmt: skip
+    return {
+        "autorange": "reversed",
+        "showgrid": False,
+        "zeroline": False,
+        "ticks": "",
+        "ticklabelstandoff": 4,
+        "fixedrange": True,
+        "tickfont": {"size": TEXT, "color": palette.ink},
+    }
 
 
 def room(names: Sequence[str]) -> int:
@@ -102,8 +128,13 @@ def room(names: Sequence[str]) -> int:
 
 
 def axis(palette: Palette) -> dict[str, Any]:
-    return {"gridcolor": palette.line, "zerolinecolor": palette.line, "linecolor": palette.line, "fixedrange": True,
-            "tickfont": {"size": TEXT, "color": palette.muted}}  # fmt: skip
+    return {
+        "gridcolor": palette.line,
+        "zerolinecolor": palette.line,
+        "linecolor": palette.line,
+        "fixedrange": True,
+        "tickfont": {"size": TEXT, "color": palette.muted},
+    }
 
 
 def titled(text: str) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from .picture import Picture, axis, layout, letter, listing, number, percent, ti
 FAINT = 0.01
 
 
-def _by_parent(values: np.ndarray, parents: np.ndarray, edges: np.ndarray, names: Sequence[str], palette: Palette,
-               axis_title: str) -> go.Figure:  # fmt: skip
+def _by_parent(
+    values: np.ndarray, parents: np.ndarray, edges: np.ndarray, names: Sequence[str], palette: Palette, axis_title: str
+) -> go.Figure:
     """Neurons per bin, bars of the parents side by side; the first bin holds everything below it."""
     figure = go.Figure()
     hatches = ("", "/", "x", "-", ".", "+")
@@ -22,15 +23,29 @@ def _by_parent(values: np.ndarray, parents: np.ndarray, edges: np.ndarray, names
         own = values[parents == parent]
         bins = np.clip(np.searchsorted(edges, own, side="right") - 1, 0, len(edges) - 2)
         figure.add_bar(
-            x=list(names), y=np.bincount(bins, minlength=len(edges) - 1), name=f"network {letter(parent)}",
-            marker={"color": palette.parent(parent), "line": {"color": palette.outline, "width": 1},
-                    "pattern": {"shape": hatches[parent % len(hatches)], "fillmode": "overlay",
-                                "fgcolor": palette.outline, "size": 6, "solidity": 0.3}},
+            x=list(names),
+            y=np.bincount(bins, minlength=len(edges) - 1),
+            name=f"network {letter(parent)}",
+            marker={
+                "color": palette.parent(parent),
+                "line": {"color": palette.outline, "width": 1},
+                "pattern": {
+                    "shape": hatches[parent % len(hatches)],
+                    "fillmode": "overlay",
+                    "fgcolor": palette.outline,
+                    "size": 6,
+                    "solidity": 0.3,
+                },
+            },
             hovertemplate="%{x}: %{y} neurons<extra>%{fullData.name}</extra>",
-        )  # fmt: skip
-    figure.update_layout(**layout(palette, height=280), barmode="group", bargap=0.12,
-                         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-                         margin={"l": 4, "r": 4, "t": 34, "b": 48})  # fmt: skip
+        )
+    figure.update_layout(
+        **layout(palette, height=280),
+        barmode="group",
+        bargap=0.12,
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        margin={"l": 4, "r": 4, "t": 34, "b": 48},
+    )
     figure.update_xaxes(
         title=titled(axis_title),
         type="category",
@@ -118,11 +133,22 @@ def fit_scatter(targets: np.ndarray, outputs: np.ndarray, name: str, palette: Pa
     low, high = float(min(targets.min(), outputs.min())), float(max(targets.max(), outputs.max()))
     pad = max(high - low, 1e-9) * 0.06
     figure = go.Figure()
-    figure.add_scatter(x=[low - pad, high + pad], y=[low - pad, high + pad], mode="lines", hoverinfo="skip", showlegend=False,
-                       line={"color": palette.muted, "width": 1, "dash": "dot"})  # fmt: skip
-    figure.add_scatter(x=targets, y=outputs, mode="markers", showlegend=False,
-                       marker={"size": 7, "color": palette.accent, "line": {"color": palette.outline, "width": 1}},
-                       hovertemplate="target %{x:.3g}<br>output %{y:.3g}<extra></extra>")  # fmt: skip
+    figure.add_scatter(
+        x=[low - pad, high + pad],
+        y=[low - pad, high + pad],
+        mode="lines",
+        hoverinfo="skip",
+        showlegend=False,
+        line={"color": palette.muted, "width": 1, "dash": "dot"},
+    )
+    figure.add_scatter(
+        x=targets,
+        y=outputs,
+        mode="markers",
+        showlegend=False,
+        marker={"size": 7, "color": palette.accent, "line": {"color": palette.outline, "width": 1}},
+        hovertemplate="target %{x:.3g}<br>output %{y:.3g}<extra></extra>",
+    )
     figure.update_layout(**layout(palette, height=320), margin={"l": 4, "r": 8, "t": 10, "b": 46})
     span = [low - pad, high + pad]
     figure.update_xaxes(
@@ -130,8 +156,7 @@ def fit_scatter(targets: np.ndarray, outputs: np.ndarray, name: str, palette: Pa
         range=span,
         **axis(palette),
     )
-    figure.update_yaxes(title=titled("output of the fused neuron"), range=span, automargin=True,
-                        **axis(palette))  # fmt: skip
+    figure.update_yaxes(title=titled("output of the fused neuron"), range=span, automargin=True, **axis(palette))
     r2 = explained(targets, outputs)
     said = "its target never changes, so there is no R²" if r2 is None else f"R² {number(r2, 2)}"
     finding = f"{name}, target against output on {len(targets)} sampled rows: {said}; the dotted line is a perfect fit."
@@ -147,8 +172,13 @@ def explained(targets: np.ndarray, outputs: np.ndarray) -> float | None:
 def members_words(seen: Neurons, cluster: int) -> str:
     """Who is in a cluster."""
     rows = np.flatnonzero(seen.labels == cluster)
-    shares = listing([f"{int((seen.parents[rows] == parent).sum())} of network {letter(parent)}"
-                      for parent in range(len(seen.widths)) if (seen.parents[rows] == parent).any()])  # fmt: skip
+    shares = listing(
+        [
+            f"{int((seen.parents[rows] == parent).sum())} of network {letter(parent)}"
+            for parent in range(len(seen.widths))
+            if (seen.parents[rows] == parent).any()
+        ]
+    )
     if not len(rows):
         return f"Cluster {cluster} is empty."
     return f"Cluster {cluster} has {len(rows)} member{'s' if len(rows) > 1 else ''}: {shares}."

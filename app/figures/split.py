@@ -22,16 +22,27 @@ def split_strip(
     """
     most = max((value for row in counts for value in row), default=0) or 1
     numbered = len(classes) <= NUMBERED
-    head = _row([_cell("columnheader", "", "")] + [
-        _cell("columnheader", escape(name) if numbered else "", "head", name) for name in [*classes, "all"]
-    ])  # fmt: skip
+    head = _row(
+        [_cell("columnheader", "", "")]
+        + [_cell("columnheader", escape(name) if numbered else "", "head", name) for name in [*classes, "all"]]
+    )
     rows = [
-        _row([_cell("rowheader", escape(network), "name")]
-             + [_cell("cell", _number(value) if numbered else "", "", f"{network}, class {name}: {value}",
-                      _fill(value / most, palette)) for name, value in zip(classes, row, strict=True)]
-             + [_cell("cell", _number(sum(row)), "sum")])
+        _row(
+            [_cell("rowheader", escape(network), "name")]
+            + [
+                _cell(
+                    "cell",
+                    _number(value) if numbered else "",
+                    "",
+                    f"{network}, class {name}: {value}",
+                    _fill(value / most, palette),
+                )
+                for name, value in zip(classes, row, strict=True)
+            ]
+            + [_cell("cell", _number(sum(row)), "sum")]
+        )
         for network, row in zip(networks, counts, strict=True)
-    ]  # fmt: skip
+    ]
     across, down = len(classes) + 2, len(networks) + 1
     unit = "minmax(0,1fr)"
     style = (

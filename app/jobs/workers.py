@@ -189,9 +189,13 @@ def _spawn(place: Path, base: Path, work: str = "fuse") -> None:
         return
     with file, (place / "worker.log").open("w") as log:
         child = subprocess.Popen(
-            worker_command(place, work), cwd=base, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+            worker_command(place, work),
+            cwd=base,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
             start_new_session=True,  # survives the server, and Ctrl-C in its terminal
-        )  # fmt: skip
+        )
         CHILDREN[child.pid] = child
         json.dump({"pid": child.pid, "birth": birth_of(child.pid), "started": time.time(), "work": work}, file)
 

@@ -14,9 +14,12 @@ from .view import View
 def targets(view: View) -> None:
     """What each group's fused neuron is asked to do, and what the parents keep by that."""
     aligned = view.report.form == "aligned"
-    made = "The fused neuron's weights are the mean of its group's; nothing is fitted to the mean of its answers" if aligned \
-        else "Each group's target is the importance-weighted mean of what its members answer: that is what the fused neuron " \
-             "should answer to the same samples"  # fmt: skip
+    made = (
+        "The fused neuron's weights are the mean of its group's; nothing is fitted to the mean of its answers"
+        if aligned
+        else "Each group's target is the importance-weighted mean of what its members answer: that is what the fused neuron "
+        "should answer to the same samples"
+    )
     view.say(f"{made}. A parent's neuron keeps what this one answer tells about its own, R² = 1 being everything.")
     if view.own is None:
         show.why("What neurons keep, and the targets, are part of the analysis, which this run does not have.")
@@ -38,10 +41,16 @@ def detail(view: View) -> None:
         view.chart("fit", f"{heading} Fused neuron {neuron}", lambda: rows_table, neuron=neuron)
         return
     st.selectbox(
-        "One fused neuron in detail", [str(neuron) for neuron in ranked], key="neuron", on_change=state.changed, args=("neuron",),
-        format_func=lambda neuron: f"{neuron} · {own.counts[int(neuron)]} member{'' if own.counts[int(neuron)] == 1 else 's'}",
+        "One fused neuron in detail",
+        [str(neuron) for neuron in ranked],
+        key="neuron",
+        on_change=state.changed,
+        args=("neuron",),
+        format_func=lambda neuron: (
+            f"{neuron} · {own.counts[int(neuron)]} member{'' if own.counts[int(neuron)] == 1 else 's'}"
+        ),
         help="Each cluster of the run becomes one neuron of the fused network. The largest come first.",
-    )  # fmt: skip
+    )
     rows = np.flatnonzero(own.labels == neuron)
     known = level_data.names(own)
     named = ", ".join(known[row] for row in rows[: level_data.MEMBERS]) + (
@@ -55,8 +64,10 @@ def fit(view: View) -> None:
     """How the weights were found, and what is left."""
     report = view.report
     if report.form == "aligned":
-        st.markdown("Nothing is fitted by this method: the parents' weights are averaged group by group, so there are no "
-                    "targets and no approximation error.")  # fmt: skip
+        st.markdown(
+            "Nothing is fitted by this method: the parents' weights are averaged group by group, so there are no "
+            "targets and no approximation error."
+        )
         return
     share = percent(100 * report.approximation_error / (report.energy or 1))
     how = (
@@ -71,11 +82,19 @@ def fit(view: View) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         if report.curve:
-            view.chart("curve", "**How did the fit go?**", lambda: pd.DataFrame(report.curve),
-                       log=bool(st.session_state.setdefault("log", True)))  # fmt: skip
+            view.chart(
+                "curve",
+                "**How did the fit go?**",
+                lambda: pd.DataFrame(report.curve),
+                log=bool(st.session_state.setdefault("log", True)),
+            )
             if not view.lecture:
-                st.toggle("Logarithmic loss", key="log", persist_state="session",
-                          help="Equal steps are equal factors: small losses can be told apart.")  # fmt: skip
+                st.toggle(
+                    "Logarithmic loss",
+                    key="log",
+                    persist_state="session",
+                    help="Equal steps are equal factors: small losses can be told apart.",
+                )
         else:
             view.chart(
                 "residual",
@@ -107,5 +126,7 @@ def plane(view: View) -> None:
         show.why(f"No picture: {view.own.plane.get('why', 'it was not computed for this level.')}")
     else:
         view.chart("plane", heading, lambda: pd.DataFrame(view.own.plane["marks"]))
-        view.note("★ the fitted weights, ● ◆ each parent's own weights mapped onto the fused inputs. "
-                  "Dark is low loss; the scale is logarithmic, and exact on this plane.")  # fmt: skip
+        view.note(
+            "★ the fitted weights, ● ◆ each parent's own weights mapped onto the fused inputs. "
+            "Dark is low loss; the scale is logarithmic, and exact on this plane."
+        )

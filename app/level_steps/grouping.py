@@ -57,33 +57,54 @@ def controls(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         if pairs:
             st.selectbox(
-                "Side by side", ["", *pairs], key="pair", on_change=state.changed, args=("pair",), width=220,
+                "Side by side",
+                ["", *pairs],
+                key="pair",
+                on_change=state.changed,
+                args=("pair",),
+                width=220,
                 format_func=lambda pair: panels.pair_words(pair) if pair else "all scores",
                 help="All scores, or any two groupings in larger pictures. Two seeds of one score show what chance alone does.",
-            )  # fmt: skip
+            )
         if len(view.scores) > 1:
             st.selectbox(
-                "Score", view.scores, key="score", on_change=state.changed, args=("score",), format_func=title, width=140,
+                "Score",
+                view.scores,
+                key="score",
+                on_change=state.changed,
+                args=("score",),
+                format_func=title,
+                width=140,
                 help="Whose grouping the tables and the histogram below follow. The pictures show all of them.",
-            )  # fmt: skip
+            )
         seeds = len(view.own.labels[st.session_state.score]) if view.own is not None else 1
         if seeds > 1:
             st.selectbox(
-                "Seed", [str(seed) for seed in range(seeds)], key="seed", on_change=state.changed, args=("seed",), width=120,
+                "Seed",
+                [str(seed) for seed in range(seeds)],
+                key="seed",
+                on_change=state.changed,
+                args=("seed",),
+                width=120,
                 format_func=lambda seed: "the run's" if seed == "0" else f"other {seed}",
                 help="The same neurons grouped again with another start: what changes now is chance, not the score.",
-            )  # fmt: skip
+            )
         st.segmented_control(
-            "Pick neurons by", list(PICKING), key="picking", persist_state="session", required=True,
+            "Pick neurons by",
+            list(PICKING),
+            key="picking",
+            persist_state="session",
+            required=True,
             help="Lasso or box: draw around neurons. Click: one at a time, and a finger scrolls the page as usual. The picked "
             "ones stay bright under every score and at every level; the table below lists them.",
-        )  # fmt: skip
+        )
         st.session_state.whole = bool(st.session_state.outliers)
         st.toggle(
-            "Show outliers", key="whole",
+            "Show outliers",
+            key="whole",
             on_change=lambda: state.change(outliers="1" if st.session_state.whole else ""),
             help="Widen the frame until every neuron is inside. Otherwise those outside stand open on its border.",
-        )  # fmt: skip
+        )
 
 
 def squares(view: View) -> None:
@@ -126,11 +147,21 @@ def square(
     mode = PICKING[st.session_state.picking or "click"]
     options: dict[str, Any] = {"score": score, "seed": seed} if view.own is not None else {}
     view.chart(
-        key, heading, partial(view.neurons, score, seed), kind="clusters", below=words, picked=tuple(picked),
-        marked=tuple(marked), height=height, whole=bool(st.session_state.outliers), followed=tuple(panels.followed(view)),
-        drag={"lasso": "lasso", "box": "select"}.get(mode), on_select=pick,
-        selection_mode=("points",) if mode == "points" else ("points", mode), **options,
-    )  # fmt: skip
+        key,
+        heading,
+        partial(view.neurons, score, seed),
+        kind="clusters",
+        below=words,
+        picked=tuple(picked),
+        marked=tuple(marked),
+        height=height,
+        whole=bool(st.session_state.outliers),
+        followed=tuple(panels.followed(view)),
+        drag={"lasso": "lasso", "box": "select"}.get(mode),
+        on_select=pick,
+        selection_mode=("points",) if mode == "points" else ("points", mode),
+        **options,
+    )
 
 
 def agreement_of(view: View, first: tuple[str, int], second: tuple[str, int]) -> float | None:

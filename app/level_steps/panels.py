@@ -23,10 +23,16 @@ PANELS = {
 def panel(view: View) -> None:
     """The chosen closer look."""
     st.segmented_control(
-        "A closer look", list(PANELS), key="panel", on_change=state.changed, args=("panel",), required=True,
-        format_func=PANELS.__getitem__, help="How alike the groupings are, how large the groups, where the members of one "
+        "A closer look",
+        list(PANELS),
+        key="panel",
+        on_change=state.changed,
+        args=("panel",),
+        required=True,
+        format_func=PANELS.__getitem__,
+        help="How alike the groupings are, how large the groups, where the members of one "
         "cluster go under the other scores, or every neuron as a row.",
-    )  # fmt: skip
+    )
     if st.session_state.panel == "scores":
         agreement(view)
     elif st.session_state.panel == "sizes":
@@ -85,8 +91,13 @@ def agreement(view: View) -> None:
 
     left, right = st.columns([3, 2], gap="large")
     with left:
-        view.chart("agreement", "**Do the scores group differently?**", lambda: pd.DataFrame(view.own.agreement),
-                   on_select=side_by_side, selection_mode="points")  # fmt: skip
+        view.chart(
+            "agreement",
+            "**Do the scores group differently?**",
+            lambda: pd.DataFrame(view.own.agreement),
+            on_select=side_by_side,
+            selection_mode="points",
+        )
     with right:
         st.markdown(
             "**How to read it.** The adjusted Rand index (ARI) says how alike two groupings are: 1 the same groups, 0 no more "
@@ -120,11 +131,15 @@ def one_cluster(view: View) -> None:
     st.selectbox(
         f"A cluster of {title(st.session_state.score)}",
         [str(cluster) for cluster in ranked.tolist() if found.counts[cluster]],
-        key="cluster", on_change=state.changed, args=("cluster",), width=260,
-        format_func=lambda cluster: f"{cluster} · {found.counts[int(cluster)]} member"
-        + ("" if found.counts[int(cluster)] == 1 else "s"),
+        key="cluster",
+        on_change=state.changed,
+        args=("cluster",),
+        width=260,
+        format_func=lambda cluster: (
+            f"{cluster} · {found.counts[int(cluster)]} member" + ("" if found.counts[int(cluster)] == 1 else "s")
+        ),
         help="The largest come first. A click on a neuron in a picture (Pick neurons by: click) chooses its cluster, too.",
-    )  # fmt: skip
+    )
     rows = followed(view)
     st.markdown(
         f"{figures.members_words(found, int(st.session_state.cluster))} Lines join them in every picture above."
@@ -136,16 +151,22 @@ def one_cluster(view: View) -> None:
         st.markdown("**Where they are under the other scores**", width="stretch")
         show.data("members", lambda: members_table(view, rows), view.entry)
     st.dataframe(
-        flow_table(view, rows), hide_index=True, alt="Where the members of the cluster are under the other scores.",
+        flow_table(view, rows),
+        hide_index=True,
+        alt="Where the members of the cluster are under the other scores.",
         column_config={
             "under": st.column_config.TextColumn("under", help="The score that groups the same neurons."),
-            "most go to": st.column_config.NumberColumn("most go to", help="The cluster that holds most of them there."),
+            "most go to": st.column_config.NumberColumn(
+                "most go to", help="The cluster that holds most of them there."
+            ),
             "stayed": st.column_config.NumberColumn("stayed", help="Members that are together in that cluster."),
             "left": st.column_config.NumberColumn("left", help="Members that are elsewhere."),
             "joined": st.column_config.NumberColumn("joined", help="Other neurons in that cluster."),
-            "spread over": st.column_config.NumberColumn("spread over", help="Clusters among which the members are there."),
+            "spread over": st.column_config.NumberColumn(
+                "spread over", help="Clusters among which the members are there."
+            ),
         },
-    )  # fmt: skip
+    )
 
 
 def flow_table(view: View, rows: list[int]) -> pd.DataFrame:
@@ -156,8 +177,16 @@ def flow_table(view: View, rows: list[int]) -> pd.DataFrame:
             there = view.grouping(score)
             went = figures.destinations(there, rows)
             most, stayed = went[0]
-            lines.append({"under": title(score), "most go to": most, "stayed": stayed, "left": len(rows) - stayed,
-                          "joined": int(there.counts[most]) - stayed, "spread over": len(went)})  # fmt: skip
+            lines.append(
+                {
+                    "under": title(score),
+                    "most go to": most,
+                    "stayed": stayed,
+                    "left": len(rows) - stayed,
+                    "joined": int(there.counts[most]) - stayed,
+                    "spread over": len(went),
+                }
+            )
     return pd.DataFrame(lines)
 
 
@@ -199,8 +228,14 @@ def show_picked(view: View) -> None:
         st.markdown(
             f"**{len(picked)} neurons picked**: {', '.join(parents)}; mean importance {figures.number(mean, 2)} × mean"
         )
-        st.button("Clear pick", key="clear", on_click=state.change, kwargs={"pick": "", "mark": ""}, icon=":material/close:",
-                  help="Show all neurons as bright again, and take the rings away.")  # fmt: skip
+        st.button(
+            "Clear pick",
+            key="clear",
+            on_click=state.change,
+            kwargs={"pick": "", "mark": ""},
+            icon=":material/close:",
+            help="Show all neurons as bright again, and take the rings away.",
+        )
     view.note("At another level the same numbers stay picked; those are other neurons.")
     neuron_rows(view, view.neurons().iloc[picked], f"picked-{len(picked)}")
 
@@ -216,17 +251,31 @@ def neuron_rows(view: View, shown: pd.DataFrame, what: str) -> None:
 
     column = st.column_config.NumberColumn
     st.dataframe(
-        shown, key=key, hide_index=True, height=min(36 * len(shown) + 40, 220), on_select=mark, selection_mode="multi-row",
+        shown,
+        key=key,
+        hide_index=True,
+        height=min(36 * len(shown) + 40, 220),
+        on_select=mark,
+        selection_mode="multi-row",
         alt=f"Neurons of level {view.report.name} with cluster and importance under {title(st.session_state.score)}.",
         column_config={
-            "neuron": st.column_config.TextColumn("neuron", pinned=True, help="Network and number: A3 is neuron 3 of network A."),
+            "neuron": st.column_config.TextColumn(
+                "neuron", pinned=True, help="Network and number: A3 is neuron 3 of network A."
+            ),
             "importance × mean": column(format="%.2f", help="Importance in multiples of the level's mean."),
             "distance": column(format="%.3g", help="To the cluster's centroid, in the plane of the picture."),
-            "kept R²": column(format="%.2f", help="Share of the neuron's variance that its fused neuron explains, in this run."),
+            "kept R²": column(
+                format="%.2f", help="Share of the neuron's variance that its fused neuron explains, in this run."
+            ),
         },
-    )  # fmt: skip
+    )
     st.download_button(
-        "CSV of these rows", lambda: show.csv(shown, view.entry), on_click="ignore", icon=":material/download:",
-        file_name=f"{view.entry.name}-{view.report.name}-{st.session_state.score}-neurons.csv", mime="text/csv",
-        key=f"csv-{key}", help="Exactly the rows of this table.",
-    )  # fmt: skip
+        "CSV of these rows",
+        lambda: show.csv(shown, view.entry),
+        on_click="ignore",
+        icon=":material/download:",
+        file_name=f"{view.entry.name}-{view.report.name}-{st.session_state.score}-neurons.csv",
+        mime="text/csv",
+        key=f"csv-{key}",
+        help="Exactly the rows of this table.",
+    )

@@ -52,8 +52,13 @@ def body(entry: jobs.Entry, palette: Palette) -> None:
     known = level_data.overview(entry)
     names = list(known.table["level"])
     default = names[default_level(known)]
-    state.sync([level_field(names, default), option("step", STEPS, "grouping", "step"),
-                option("lecture", ["", "1"], "", "lecture mode (1)")])  # fmt: skip
+    state.sync(
+        [
+            level_field(names, default),
+            option("step", STEPS, "grouping", "step"),
+            option("lecture", ["", "1"], "", "lecture mode (1)"),
+        ]
+    )
     index = names.index(st.session_state.level)
     if st.session_state.lecture:
         st.html(LECTURE)
@@ -118,9 +123,18 @@ def strip(
             # Bars, line and the marks over them all stand at "3" or "3 · name".
             state.change(level=names[int(str(points[0]["x"]).split()[0]) - 1])
 
-    show.chart("strip", lambda colours: level_data.picture(entry, "strip", colours, index, **large), palette,
-               lambda: overview_table(known), entry, heading=heading, below="", bare=lecture, on_select=go,
-               selection_mode="points")  # fmt: skip
+    show.chart(
+        "strip",
+        lambda colours: level_data.picture(entry, "strip", colours, index, **large),
+        palette,
+        lambda: overview_table(known),
+        entry,
+        heading=heading,
+        below="",
+        bare=lecture,
+        on_select=go,
+        selection_mode="points",
+    )
 
 
 def overview_table(known: Overview) -> Any:
@@ -140,13 +154,21 @@ def shortcuts() -> None:
     with st.sidebar:
         # In a lecture the sidebar is hidden, and this button's key still works: it leads out again.
         st.button(
-            "Lecture mode", key="go-lecture", icon=":material/present_to_all:", width="stretch", on_click=toggle_lecture,
+            "Lecture mode",
+            key="go-lecture",
+            icon=":material/present_to_all:",
+            width="stretch",
+            on_click=toggle_lecture,
             shortcut="L" if st.session_state.shortcuts else None,
             help="For a projector: larger type, only the strip, the stepper and the pictures of one step. Key L leads in and "
             "out. The address says so, too: such a link opens exactly there.",
-        )  # fmt: skip
-        st.toggle("Keyboard shortcuts", key="shortcuts", persist_state="session",
-                  help="J and K: next and previous level. Home and End: first and last. Switch off if in your way.")  # fmt: skip
+        )
+        st.toggle(
+            "Keyboard shortcuts",
+            key="shortcuts",
+            persist_state="session",
+            help="J and K: next and previous level. Home and End: first and last. Switch off if in your way.",
+        )
 
 
 def toggle_lecture() -> None:
@@ -171,27 +193,47 @@ def stepper(known: Overview, names: Sequence[str], index: int, lecture: bool = F
     ):
         for to in MOVES[1:3] if lecture else MOVES:
             st.button(
-                to.capitalize(), icon=ICONS[to], key=f"go-{to}", on_click=move, args=(to,), disabled=target(to, index) == index,
+                to.capitalize(),
+                icon=ICONS[to],
+                key=f"go-{to}",
+                on_click=move,
+                args=(to,),
+                disabled=target(to, index) == index,
                 shortcut=KEYS[to] if st.session_state.shortcuts else None,
                 help=f"Go to the {to} level" + (f" (key {KEYS[to]})." if st.session_state.shortcuts else "."),
-            )  # fmt: skip
+            )
         st.selectbox(
-            "Level", names, key="level", on_change=state.changed, args=("level",), width=170 if not lecture else 210,
+            "Level",
+            names,
+            key="level",
+            on_change=state.changed,
+            args=("level",),
+            width=170 if not lecture else 210,
             label_visibility="collapsed" if lecture else "visible",
             format_func=lambda name: f"{names.index(name) + 1} of {len(names)} · {name}",
             help="From the input up. Each level is one layer with the functions without weights before it.",
-        )  # fmt: skip
+        )
         st.segmented_control(
-            "Step", STEPS, key="step", on_change=state.changed, args=("step",), required=True,
+            "Step",
+            STEPS,
+            key="step",
+            on_change=state.changed,
+            args=("step",),
+            required=True,
             format_func=lambda name: f"{STEPS.index(name) + 1} {name}",
             label_visibility="collapsed" if lecture else "visible",
             help="What happens inside a level, in order: neurons respond, get an importance, are grouped, each group gets a "
             "target, and the fused neuron is fitted to it.",
-        )  # fmt: skip
+        )
         if lecture:
             keys = " · L" if st.session_state.shortcuts else ""
-            st.button(f"Leave{keys}", key="go-page", icon=":material/close:", on_click=toggle_lecture,
-                      help="Back to the whole page.")  # fmt: skip
+            st.button(
+                f"Leave{keys}",
+                key="go-page",
+                icon=":material/close:",
+                on_click=toggle_lecture,
+                help="Back to the whole page.",
+            )
     row = known.table.iloc[index]
     facts = [
         f"{row['kind']}, {row['widths'].replace(' ', chr(160))} → **{row['fused']}** neurons",
@@ -232,15 +274,17 @@ def level(entry: jobs.Entry, palette: Palette, index: int, lecture: bool = False
         last=entry.state == "done" and index == len(run.levels) - 1,
         lecture=lecture,
     )
-    state.sync([
-        option("score", scores, first, "importance score of this run"),
-        option("seed", seeds, "0", "seed of the grouping"),
-        option("neuron", fused, str(densest or 0), "fused neuron of this level"),
-        option("panel", list(PANELS), "scores", "closer look"),
-        option("pair", ["", *pairs(view)], "", "pair of scores"),
-        option("outliers", ["", "1"], "", "frame with outliers (1)"),
-        *pick_fields(len(report.widths)),
-    ])  # fmt: skip
+    state.sync(
+        [
+            option("score", scores, first, "importance score of this run"),
+            option("seed", seeds, "0", "seed of the grouping"),
+            option("neuron", fused, str(densest or 0), "fused neuron of this level"),
+            option("panel", list(PANELS), "scores", "closer look"),
+            option("pair", ["", *pairs(view)], "", "pair of scores"),
+            option("outliers", ["", "1"], "", "frame with outliers (1)"),
+            *pick_fields(len(report.widths)),
+        ]
+    )
     clusters = [str(cluster) for cluster, count in enumerate(view.grouping().counts.tolist()) if count]
     largest = view.grouping().densest
     state.sync([option("cluster", clusters, clusters[0] if largest is None else str(largest), "cluster of this level")])
@@ -265,18 +309,28 @@ def everything(entry: jobs.Entry, known: Overview, palette: Palette, index: int)
         right = st.container()  # one kind of error alone: the strip shows it
     else:
         with left:
-            show.chart("errors", lambda colours: level_data.picture(entry, "errors", colours, index), palette,
-                       lambda: overview_table(known), entry, heading="**All levels: which of the two errors?**")  # fmt: skip
+            show.chart(
+                "errors",
+                lambda colours: level_data.picture(entry, "errors", colours, index),
+                palette,
+                lambda: overview_table(known),
+                entry,
+                heading="**All levels: which of the two errors?**",
+            )
     with right:
         st.markdown("**Take it with you**")
         st.markdown("A link to exactly this view:")
         st.code(state.link(), language=None, wrap_lines=True)
         st.download_button(
-            "Report of all levels (CSV)", lambda: show.csv(level_data.report(known), entry), f"{entry.name}-levels.csv",
-            "text/csv", on_click="ignore", icon=":material/download:",
+            "Report of all levels (CSV)",
+            lambda: show.csv(level_data.report(known), entry),
+            f"{entry.name}-levels.csv",
+            "text/csv",
+            on_click="ignore",
+            icon=":material/download:",
             help="Widths, errors (and their shares of the importance-weighted energy), ridge, form of fit, accuracy after it, "
             "and seconds of every level.",
-        )  # fmt: skip
+        )
         copies.of_run(entry)
 
 

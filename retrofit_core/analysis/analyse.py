@@ -71,13 +71,23 @@ def analyse(
     inputs, labels = as_tensors(data)
     place = devices.pick(device)
     clock = devices.Stopwatch(place)
-    plan = check(models, inputs, target=result.model, grouping=config["grouping"], fit=config["fit"], device=place,
-                 memory=memory, boundaries=boundaries, leaves=leaves)  # fmt: skip
+    plan = check(
+        models,
+        inputs,
+        target=result.model,
+        grouping=config["grouping"],
+        fit=config["fit"],
+        device=place,
+        memory=memory,
+        boundaries=boundaries,
+        leaves=leaves,
+    )
     _check_levels(plan, reports, len(inputs))
     inputs = inputs.to(next(plan.model.parameters()).dtype)
     with clock.phase("importance"):
-        scores, missing = _all_scores(plan, reports, config, importance_data, (inputs, labels), importance_options or {},
-                                      place, monitor)  # fmt: skip
+        scores, missing = _all_scores(
+            plan, reports, config, importance_data, (inputs, labels), importance_options or {}, place, monitor
+        )
     inner = _named(monitor, "analysis: levels")
     walk = Walk(plan.parents, plan.fused, inputs, device=place, memory=memory, stopwatch=clock, monitor=inner)
     levels = []
@@ -93,8 +103,9 @@ def analyse(
         monitor.emit("phase", name="analysis: accuracy by level")
         rows = _test_rows(test, config["seed"])
         with clock.phase("accuracy"):
-            accuracy = accuracy_by_level(models, result.model, plan, reports, test, rows,
-                                         _named(monitor, "analysis: accuracy by level"))  # fmt: skip
+            accuracy = accuracy_by_level(
+                models, result.model, plan, reports, test, rows, _named(monitor, "analysis: accuracy by level")
+            )
         samples = len(rows)
     return Analysis(levels, accuracy, samples, missing, time.perf_counter() - start, clock.seconds)
 
@@ -151,8 +162,16 @@ def _all_scores(
             continue
         monitor.emit("phase", name=f"analysis: {name}")
         try:
-            parents, _ = parents_scores(plan, name, importance_data, fusion_data, config["normalise_scores"], options,
-                                        device, _named(monitor, f"analysis: {name}"))  # fmt: skip
+            parents, _ = parents_scores(
+                plan,
+                name,
+                importance_data,
+                fusion_data,
+                config["normalise_scores"],
+                options,
+                device,
+                _named(monitor, f"analysis: {name}"),
+            )
         except ValueError as error:
             missing[name] = str(error)
             continue
@@ -188,8 +207,9 @@ def _level(
             plane = loss_plane(sums, own, labels, _weights(level), parents)
     with clock.phase("rows"):
         kept, targets, outputs = _compare(walk, index, labels, A, config["seed"])
-    return LevelAnalysis(level.name, {name: s.cpu() for name, s in scores.items()}, groups, agreements, kept, targets,
-                         outputs, plane)  # fmt: skip
+    return LevelAnalysis(
+        level.name, {name: s.cpu() for name, s in scores.items()}, groups, agreements, kept, targets, outputs, plane
+    )
 
 
 def _mapped(plan: Plan, walk: Walk, index: int, reports: list[LevelReport]) -> tuple[Tensor | None, str]:

@@ -52,6 +52,7 @@ def agreement(labels: dict[str, Tensor]) -> list[dict[str, Any]]:
         left, right = labels[first], labels[second]
         pairs = combinations(left, 2) if first == second else product(left, right)
         found = [adjusted_rand(a, b) for a, b in pairs] or [1.0]
-        rows.append({"first": first, "second": second, "mean": sum(found) / len(found), "least": min(found),
-                     "most": max(found)})  # fmt: skip
+        rows.append(
+            {"first": first, "second": second, "mean": sum(found) / len(found), "least": min(found), "most": max(found)}
+        )
     return rows

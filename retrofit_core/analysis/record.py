@@ -74,9 +74,13 @@ class Analysis:
             for level in self.levels
         ]
         facts = {
-            "levels": levels, "accuracy": self.accuracy, "samples": self.samples, "missing": self.missing,
-            "seconds": self.seconds, "breakdown": self.breakdown,
-        }  # fmt: skip
+            "levels": levels,
+            "accuracy": self.accuracy,
+            "samples": self.samples,
+            "missing": self.missing,
+            "seconds": self.seconds,
+            "breakdown": self.breakdown,
+        }
         write_atomically(folder / "analysis.json", json.dumps(facts, indent=1).encode())
 
     @classmethod

@@ -106,10 +106,30 @@ def prepare(
         monitor.emit("phase", name="importance", parent=index, parents=len(parents))
         x = x.to(place, inputs.dtype)
         with torch.enable_grad():
-            found.append(group_scores(model, own, x, y.to(place) if y is not None else None, importance,
-                                      monitor=monitor, leaves=leaves, **(importance_options or {})))  # fmt: skip
-    return Aligning(parents, fused, groups, targets, inputs, [scores.values for scores in found],
-                    [scores.report for scores in found], monitor, start, fold_norms)  # fmt: skip
+            found.append(
+                group_scores(
+                    model,
+                    own,
+                    x,
+                    y.to(place) if y is not None else None,
+                    importance,
+                    monitor=monitor,
+                    leaves=leaves,
+                    **(importance_options or {}),
+                )
+            )
+    return Aligning(
+        parents,
+        fused,
+        groups,
+        targets,
+        inputs,
+        [scores.values for scores in found],
+        [scores.report for scores in found],
+        monitor,
+        start,
+        fold_norms,
+    )
 
 
 def without_norms(model: nn.Module, leaves: Sequence[str] = ()) -> nn.Module:
@@ -239,5 +259,18 @@ def report(
     """A level report of a group whose parents' neurons were assigned to fused ones."""
     s, zz = scores.double(), sums.zz[: len(scores), : len(scores)]
     A = averaging_matrix(labels.to(zz.device), s.to(zz.device), group.width)
-    return level_report(group, widths, sums.rows, zz, s, labels, A, approximation_error=NAN, unavoidable_error=NAN,
-                        ridge=NAN, form="aligned", grouping=facts, seconds=seconds)  # fmt: skip
+    return level_report(
+        group,
+        widths,
+        sums.rows,
+        zz,
+        s,
+        labels,
+        A,
+        approximation_error=NAN,
+        unavoidable_error=NAN,
+        ridge=NAN,
+        form="aligned",
+        grouping=facts,
+        seconds=seconds,
+    )

@@ -81,8 +81,12 @@ def averaging(
         )
     place = _checked(models, data, device, monitor)
     fused = average(models, sample_counts if weighting == "samples" else None).to(place).eval()
-    config = {"method": "average", "weighting": weighting, "device": str(place),
-              "sample_counts": list(sample_counts) if weighting == "samples" and sample_counts is not None else None}  # fmt: skip
+    config = {
+        "method": "average",
+        "weighting": weighting,
+        "device": str(place),
+        "sample_counts": list(sample_counts) if weighting == "samples" and sample_counts is not None else None,
+    }
     return FusionResult(fused, [], config, time.perf_counter() - start)
 
 

@@ -73,8 +73,17 @@ def distillation(
     """
     begin, monitor, place = time.perf_counter(), monitor or Monitor(), devices.pick(device)
     check_words(loss=(loss, Loss), teachers=(teachers, Teachers), start=(start, Start))
-    check_ranges(epochs=epochs, batch_size=batch_size, validation=validation, learning_rate=learning_rate,
-                 weight_decay=weight_decay, patience=patience, budget=budget, temperature=temperature, seed=seed)  # fmt: skip
+    check_ranges(
+        epochs=epochs,
+        batch_size=batch_size,
+        validation=validation,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        patience=patience,
+        budget=budget,
+        temperature=temperature,
+        seed=seed,
+    )
     inputs = as_tensors(data)[0]
     check_inputs(models, inputs, target=target, least=2, who="KD")
     check_outputs(models, inputs)
@@ -90,16 +99,45 @@ def distillation(
         )
     goals = logits.mean(0) if loss == "mse" else _soft(logits, temperature, teachers)
     distance = F.mse_loss if loss == "mse" else (lambda z, p: kl(z, p, temperature))
-    curve = descend(student, inputs, goals, distance, learning_rate=learning_rate, weight_decay=weight_decay, epochs=epochs,
-                    batch_size=batch_size, validation=validation, patience=patience, budget=budget, seed=seed,
-                    monitor=monitor)  # fmt: skip
-    config = {"method": "KD", "loss": loss, "teachers": teachers if loss == "kl" else "logits",
-              "temperature": temperature if loss == "kl" else None, "optimiser": "AdamW",
-              "learning_rate": learning_rate, "weight_decay": weight_decay, "epochs": epochs, "epochs_run": len(curve) - 1,
-              "batch_size": batch_size, "validation": validation, "patience": patience, "budget": budget,
-              "student": {"start": start, "architecture": getattr(student, "spec", type(student).__name__),
-                          "parameters": sum(p.numel() for p in student.parameters())},
-              "samples": len(inputs), "seed": seed, "device": str(place), "curve": curve}  # fmt: skip
+    curve = descend(
+        student,
+        inputs,
+        goals,
+        distance,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        epochs=epochs,
+        batch_size=batch_size,
+        validation=validation,
+        patience=patience,
+        budget=budget,
+        seed=seed,
+        monitor=monitor,
+    )
+    config = {
+        "method": "KD",
+        "loss": loss,
+        "teachers": teachers if loss == "kl" else "logits",
+        "temperature": temperature if loss == "kl" else None,
+        "optimiser": "AdamW",
+        "learning_rate": learning_rate,
+        "weight_decay": weight_decay,
+        "epochs": epochs,
+        "epochs_run": len(curve) - 1,
+        "batch_size": batch_size,
+        "validation": validation,
+        "patience": patience,
+        "budget": budget,
+        "student": {
+            "start": start,
+            "architecture": getattr(student, "spec", type(student).__name__),
+            "parameters": sum(p.numel() for p in student.parameters()),
+        },
+        "samples": len(inputs),
+        "seed": seed,
+        "device": str(place),
+        "curve": curve,
+    }
     return FusionResult(student, [], config, time.perf_counter() - begin)
 
 

@@ -63,8 +63,15 @@ def linear_probe(
     """
     start, monitor, place = time.perf_counter(), monitor or Monitor(), devices.pick(device)
     check_words(goals=(goals, Goals), fit=(fit, Fit))
-    check_ranges(epochs=epochs, batch_size=batch_size, validation=validation, learning_rate=learning_rate,
-                 weight_decay=weight_decay, patience=patience, seed=seed)  # fmt: skip
+    check_ranges(
+        epochs=epochs,
+        batch_size=batch_size,
+        validation=validation,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        patience=patience,
+        seed=seed,
+    )
     ridge_strength(ridge, 1.0, "parents")  # refuses a wrong one before any work
     inputs = as_tensors(data)[0]
     check_inputs(models, inputs, target=None, least=2, who="LP")
@@ -82,13 +89,41 @@ def linear_probe(
     if fit == "ridge":
         _solve_head(head, x, wanted, ridge)
     else:
-        curve = descend(head, x, wanted, F.mse_loss, learning_rate=learning_rate, weight_decay=weight_decay, epochs=epochs,
-                        batch_size=batch_size, validation=validation, patience=patience, seed=seed, monitor=monitor)  # fmt: skip
-    training = {"optimiser": "AdamW", "learning_rate": learning_rate, "weight_decay": weight_decay, "epochs": epochs,
-                "epochs_run": len(curve) - 1, "batch_size": batch_size, "validation": validation, "patience": patience,
-                "curve": curve}  # fmt: skip
-    config = {"method": "LP", "goals": goals, "fit": fit, "head": name, "samples": len(inputs), "seed": seed,
-              "device": str(place), **(training if fit == "gradient" else {"ridge": ridge})}  # fmt: skip
+        curve = descend(
+            head,
+            x,
+            wanted,
+            F.mse_loss,
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            epochs=epochs,
+            batch_size=batch_size,
+            validation=validation,
+            patience=patience,
+            seed=seed,
+            monitor=monitor,
+        )
+    training = {
+        "optimiser": "AdamW",
+        "learning_rate": learning_rate,
+        "weight_decay": weight_decay,
+        "epochs": epochs,
+        "epochs_run": len(curve) - 1,
+        "batch_size": batch_size,
+        "validation": validation,
+        "patience": patience,
+        "curve": curve,
+    }
+    config = {
+        "method": "LP",
+        "goals": goals,
+        "fit": fit,
+        "head": name,
+        "samples": len(inputs),
+        "seed": seed,
+        "device": str(place),
+        **(training if fit == "gradient" else {"ridge": ridge}),
+    }
     return FusionResult(fused, [], config, time.perf_counter() - start)
 
 

@@ -95,9 +95,19 @@ def otfusion(
     """
     check_words(mode=(mode, Mode), solver=(solver, Solver), normalise=(normalise, Normalise))
     strength(regularisation, torch.ones(1))  # refuses a wrong one before any work
-    plan = prepare(models, data, "OTFusion", target=target, importance=importance, importance_data=importance_data,
-                   importance_options=importance_options, device=device, monitor=monitor, leaves=leaves,
-                   fold_norms=fold_norms)  # fmt: skip
+    plan = prepare(
+        models,
+        data,
+        "OTFusion",
+        target=target,
+        importance=importance,
+        importance_data=importance_data,
+        importance_options=importance_options,
+        device=device,
+        monitor=monitor,
+        leaves=leaves,
+        fold_norms=fold_norms,
+    )
     check_widths(plan)
     clock = Stopwatch(of(plan.fused))
     with clock.phase("forward"):
@@ -108,18 +118,35 @@ def otfusion(
         return sums[index].zz if mode == "activations" else weight_gram(plan, states, index, maps, unit_rows=unit_rows)
 
     reports, maps = align(
-        plan, sums, gram, clock, solver=solver, regularisation=regularisation, squared=squared, normalise=normalise,
-        match_classes=match_classes, seed=seed,
-    )  # fmt: skip
+        plan,
+        sums,
+        gram,
+        clock,
+        solver=solver,
+        regularisation=regularisation,
+        squared=squared,
+        normalise=normalise,
+        match_classes=match_classes,
+        seed=seed,
+    )
     plan.write(mapped_states(plan, states, maps))
     shares = [{name: T / len(maps) for name, (T, _) in own.items()} for own in maps]
     corrected = plan.repaired(shares, leaves) if repair else None
     return plan.result(
-        reports, method="OTFusion", repair=corrected, mode=mode, solver=solver, normalise=normalise, seed=seed,
-        regularisation=regularisation if solver == "sinkhorn" else None, unit_rows=unit_rows, squared=squared,
-        match_classes=match_classes, fold_norms=fold_norms,
+        reports,
+        method="OTFusion",
+        repair=corrected,
+        mode=mode,
+        solver=solver,
+        normalise=normalise,
+        seed=seed,
+        regularisation=regularisation if solver == "sinkhorn" else None,
+        unit_rows=unit_rows,
+        squared=squared,
+        match_classes=match_classes,
+        fold_norms=fold_norms,
         importance=getattr(importance, "__name__", importance),
-    )  # fmt: skip
+    )
 
 
 def align(

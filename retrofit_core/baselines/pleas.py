@@ -73,8 +73,18 @@ def pleas(
     if apart and target is not None:
         raise ValueError(f"PLeaS: apart is {apart} and there is a target, whose widths say it too. Use one of both.")
     ridge_strength(ridge, 1.0, "parents")  # refuses a wrong one before any work
-    plan = prepare(models, data, "PLeaS", target=target, importance="uniform", importance_data=None,
-                   importance_options=None, device=device, monitor=monitor, leaves=leaves)  # fmt: skip
+    plan = prepare(
+        models,
+        data,
+        "PLeaS",
+        target=target,
+        importance="uniform",
+        importance_data=None,
+        importance_options=None,
+        device=device,
+        monitor=monitor,
+        leaves=leaves,
+    )
     _check_widths(plan)
     if apart:
         plan = _wider(plan, apart, leaves)
@@ -95,8 +105,15 @@ def pleas(
         clock.seconds.clear()
     write_combined(plan, labels)
     fitted = fit_layers(plan, labels, ridge)
-    facts = {"method": "PLeaS", "apart": apart, "ridge": ridge, "layers": fitted, "reset_norms": reset_norms,
-             "repair": corrected(plan, labels, None, reset_norms, repair, leaves), "seed": seed}  # fmt: skip
+    facts = {
+        "method": "PLeaS",
+        "apart": apart,
+        "ridge": ridge,
+        "layers": fitted,
+        "reset_norms": reset_norms,
+        "repair": corrected(plan, labels, None, reset_norms, repair, leaves),
+        "seed": seed,
+    }
     return plan.result(reports, **facts)
 
 

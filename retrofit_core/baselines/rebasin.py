@@ -65,8 +65,18 @@ def rebasin(
             f"Git Re-Basin pairs exactly two parents; found {len(models)}. Use OTFusion, KF-Linear or KF-Gradient: "
             "each takes any number."
         )
-    plan = prepare(models, data, "Git Re-Basin", target=target, importance=importance, importance_data=importance_data,
-                   importance_options=importance_options, device=device, monitor=monitor, leaves=leaves)  # fmt: skip
+    plan = prepare(
+        models,
+        data,
+        "Git Re-Basin",
+        target=target,
+        importance=importance,
+        importance_data=importance_data,
+        importance_options=importance_options,
+        device=device,
+        monitor=monitor,
+        leaves=leaves,
+    )
     _check_widths(plan)
     clock = Stopwatch(of(plan.fused))
     with clock.phase("forward"):
@@ -94,14 +104,30 @@ def rebasin(
             for own, share, members in zip(maps, shares, (torch.arange(group.width), order), strict=True):
                 own[group.name] = torch.diag(share)[members.argsort().to(share.device)]  # (own neurons, fused ones)
             labels = torch.cat([torch.arange(group.width), order.argsort()])
-        reports.append(report(group, (group.width, group.width), sums[index], torch.cat([s0, s1]), labels,
-                              {"algorithm": "linear_sum_assignment", **facts}, dict(clock.seconds)))  # fmt: skip
+        reports.append(
+            report(
+                group,
+                (group.width, group.width),
+                sums[index],
+                torch.cat([s0, s1]),
+                labels,
+                {"algorithm": "linear_sum_assignment", **facts},
+                dict(clock.seconds),
+            )
+        )
         clock.seconds.clear()
     states[1] = _reordered(states[1], plan.targets, orders)
     plan.write(states, weights)
     corrected = plan.repaired(maps, leaves) if repair else None
-    return plan.result(reports, method="Git Re-Basin", repair=corrected, mode=mode, similarity=similarity, seed=seed,
-                       importance=getattr(importance, "__name__", importance))  # fmt: skip
+    return plan.result(
+        reports,
+        method="Git Re-Basin",
+        repair=corrected,
+        mode=mode,
+        similarity=similarity,
+        seed=seed,
+        importance=getattr(importance, "__name__", importance),
+    )
 
 
 def _check_widths(plan: Aligning) -> None:

@@ -77,13 +77,24 @@ def regmean(
         if all(one is not None for one in found):
             weights = [parent.get_submodule(name).get_parameter("weight").flatten(1).T.double() for parent in parents]
             sums = [one.moments() for one in found if one is not None]
-            W = solution([one.xx for one in sums if one.xx is not None], weights, ratio, VANISHING[layer.weight.dtype],
-                         rows=[one.rows for one in sums])  # fmt: skip
+            W = solution(
+                [one.xx for one in sums if one.xx is not None],
+                weights,
+                ratio,
+                VANISHING[layer.weight.dtype],
+                rows=[one.rows for one in sums],
+            )
             layer.weight.copy_(W.T.view_as(layer.weight))
             solved.append(name)
-    config = {"method": "RegMean", "ratio": ratio, "layers": solved, "samples": [len(x) for x in sets],
-              "own_data": not (importance_data is None or isinstance(importance_data, str)), "seed": seed,
-              "device": str(place)}  # fmt: skip
+    config = {
+        "method": "RegMean",
+        "ratio": ratio,
+        "layers": solved,
+        "samples": [len(x) for x in sets],
+        "own_data": not (importance_data is None or isinstance(importance_data, str)),
+        "seed": seed,
+        "device": str(place),
+    }
     return FusionResult(fused, [], config, time.perf_counter() - start)
 
 

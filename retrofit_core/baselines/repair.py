@@ -142,10 +142,15 @@ def mapped_goals(
 
     def joined(part: int) -> dict[str, Tensor]:
         each = [
-            mapped({f"{name}.weight": one[name][part] for name in layers}, shapes, makers(own), makers(targets),
-                   {name: (T, T) for name, T in shares.items()})
+            mapped(
+                {f"{name}.weight": one[name][part] for name in layers},
+                shapes,
+                makers(own),
+                makers(targets),
+                {name: (T, T) for name, T in shares.items()},
+            )
             for one, own, shares in zip(found, groups, maps, strict=True)
-        ]  # fmt: skip
+        ]
         return {name: torch.stack([one[f"{name}.weight"] for one in each]).sum(0) for name in layers}
 
     means, deviations = joined(0), joined(1)

@@ -93,9 +93,18 @@ def transformer_otfusion(
     check_ranges(window=window)
     regularisation = STRENGTHS[mode] if regularisation is None else regularisation
     strength(regularisation, torch.ones(1))  # refuses a wrong one before any work
-    plan = prepare(models, data, "Transformer OTFusion", target=target, importance=importance,
-                   importance_data=importance_data, importance_options=importance_options, device=device,
-                   monitor=monitor, leaves=leaves)  # fmt: skip
+    plan = prepare(
+        models,
+        data,
+        "Transformer OTFusion",
+        target=target,
+        importance=importance,
+        importance_data=importance_data,
+        importance_options=importance_options,
+        device=device,
+        monitor=monitor,
+        leaves=leaves,
+    )
     anchor = anchor_of(plan)
     if anchor is None:
         raise ValueError(
@@ -131,10 +140,20 @@ def transformer_otfusion(
     plan.write([mean_of([own, aligned[anchor]]) for own in others] or aligned)
     corrected = plan.repaired(_repair_maps(maps, anchor), leaves) if repair else None
     return plan.result(
-        reports, method="Transformer OTFusion", repair=corrected, mode=mode, solver=solver, residual=residual, seed=seed,
-        regularisation=regularisation if solver == "sinkhorn" else None, joint_qk=joint_qk, window=window,
-        standardise=standardise, unit_rows=unit_rows, importance=getattr(importance, "__name__", importance),
-    )  # fmt: skip
+        reports,
+        method="Transformer OTFusion",
+        repair=corrected,
+        mode=mode,
+        solver=solver,
+        residual=residual,
+        seed=seed,
+        regularisation=regularisation if solver == "sinkhorn" else None,
+        joint_qk=joint_qk,
+        window=window,
+        standardise=standardise,
+        unit_rows=unit_rows,
+        importance=getattr(importance, "__name__", importance),
+    )
 
 
 def _apart(plan: Aligning, joint_qk: bool, leaves: Sequence[str]) -> Aligning:

@@ -75,8 +75,18 @@ def zipit(
         ValueError: unknown options, networks that differ in more than widths, or an operation without a rule.
     """
     _check_options(a, b, stop_at, combine)
-    plan = prepare(models, data, "ZipIt!", target=target, importance="uniform", importance_data=None,
-                   importance_options=None, device=device, monitor=monitor, leaves=leaves)  # fmt: skip
+    plan = prepare(
+        models,
+        data,
+        "ZipIt!",
+        target=target,
+        importance="uniform",
+        importance_data=None,
+        importance_options=None,
+        device=device,
+        monitor=monitor,
+        leaves=leaves,
+    )
     check_widths(plan)
     cut = None if stop_at is None else _cut(plan.fused, plan.inputs, stop_at, leaves)
     chosen = [group for group in plan.targets if cut is None or cut.holds(group)]
@@ -99,8 +109,16 @@ def zipit(
         clock.seconds.clear()
     write_combined(plan, labels)
     found = corrected(plan, labels, cut, reset_norms, repair, leaves)
-    facts = {"method": "ZipIt!", "a": a, "b": b, "stop_at": stop_at, "combine": combine if cut else None,
-             "reset_norms": reset_norms, "repair": found, "seed": seed}  # fmt: skip
+    facts = {
+        "method": "ZipIt!",
+        "a": a,
+        "b": b,
+        "stop_at": stop_at,
+        "combine": combine if cut else None,
+        "reset_norms": reset_norms,
+        "repair": found,
+        "seed": seed,
+    }
     result = plan.result(reports, **facts)
     if cut is None:
         return result
@@ -268,10 +286,19 @@ def write_combined(plan: Aligning, labels: Mapping[str, Tensor]) -> None:
     ready = {place.name for group in plan.targets if group.name in labels for place in group.places}
     ready -= {place.name for group in plan.targets if group.name not in labels for place in group.places}
     states = [
-        mapped({name: value.double() if value.is_floating_point() else value for name, value in tensors(parent).items()
-                if name in ready or name not in made}, shapes, _only(groups, ready), _only(plan.targets, ready), maps)
+        mapped(
+            {
+                name: value.double() if value.is_floating_point() else value
+                for name, value in tensors(parent).items()
+                if name in ready or name not in made
+            },
+            shapes,
+            _only(groups, ready),
+            _only(plan.targets, ready),
+            maps,
+        )
         for parent, groups, maps in zip(plan.parents, plan.groups, _maps(plan, labels), strict=True)
-    ]  # fmt: skip
+    ]
     for name, value in own.items():
         if name not in states[0] or not value.is_floating_point():
             continue
@@ -355,8 +382,9 @@ def _with_own_tails(
             entry.append(where[group, int(labels[plan.targets[group].name][start + neuron]), number])
         entries.append(torch.tensor(entry, device=example.device))
     parents = [copy.deepcopy(parent) for parent in plan.parents]
-    return PartialZip(plan.fused, parents, entries, levels=cut.count, combine=combine, example=example,
-                      leaves=leaves).eval()  # fmt: skip
+    return PartialZip(
+        plan.fused, parents, entries, levels=cut.count, combine=combine, example=example, leaves=leaves
+    ).eval()
 
 
 def _counted(neurons: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:

@@ -83,8 +83,13 @@ def evaluate_command(
     with progress(as_json) as monitor:
         for path in models:
             model, metadata = load_model(path, arch)
-            images = load(data, split, floats(mean) or metadata.get("mean"), floats(std) or metadata.get("std"),
-                          size or metadata.get("size"))  # fmt: skip
+            images = load(
+                data,
+                split,
+                floats(mean) or metadata.get("mean"),
+                floats(std) or metadata.get("std"),
+                size or metadata.get("size"),
+            )
             networks.append(model.to(place))
             found[str(path)] = evaluate(model, images, monitor=monitor)
         if together:
@@ -108,7 +113,7 @@ def levels_command(
     boundaries: Annotated[str, typer.Option(help=f"{CUTS}.")] = "preactivations",
     arch: Arch = None,
     as_json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """Show how a network is cut into levels.
 
     Example: `retrofit levels vgg11.safetensors --boundaries activations`
@@ -130,8 +135,13 @@ def levels_command(
 
 def _describe(level: Level) -> dict[str, Any]:
     kind = level.kind if level.affine is not None else f"not affine: {level.why_not_affine}"
-    return {"level": level.name, "kind": kind, "neurons": level.width, "rows per sample": level.positions,
-            "parameters": level.parameters}  # fmt: skip
+    return {
+        "level": level.name,
+        "kind": kind,
+        "neurons": level.width,
+        "rows per sample": level.positions,
+        "parameters": level.parameters,
+    }
 
 
 def _example(spec: dict[str, Any]) -> torch.Tensor:

@@ -49,14 +49,18 @@ WIDE = 10_000  # characters: more than any table
 Parents = Annotated[list[Path] | None, typer.Argument(help="Parents; the first one gives the architecture.")]
 ImportanceData = Annotated[
     str | None,
-    typer.Option(help="own: each parent's training rows (needs --splits); fusion: the fusion samples. Default: own where "
-                 "there are splits."),
-]  # fmt: skip
+    typer.Option(
+        help="own: each parent's training rows (needs --splits); fusion: the fusion samples. Default: own where "
+        "there are splits."
+    ),
+]
 FusionFrom = Annotated[
     str | None,
-    typer.Option(help="parent0: parent 0's training rows (the paper; needs --splits); iid: all rows. Default: parent0 "
-                 "where there are splits."),
-]  # fmt: skip
+    typer.Option(
+        help="parent0: parent 0's training rows (the paper; needs --splits); iid: all rows. Default: parent0 "
+        "where there are splits."
+    ),
+]
 Splits = Annotated[Path | None, typer.Option(help="JSON file that tells which rows each parent was trained on.")]
 Samples = Annotated[int, typer.Option(min=1, help="Fusion samples, balanced over the classes.")]
 ImportanceSamples = Annotated[int, typer.Option(min=1, help="Samples per parent for the importance.")]
@@ -120,17 +124,27 @@ def fuse_command(
     splits: Splits = None,
     samples: Samples = 400,
     augment: Annotated[int, typer.Option(min=0, help="Add so many augmented copies of each fusion sample.")] = 0,
-    auto_augment: Annotated[str | None, typer.Option(help=f"AutoAugment policy of these copies: {', '.join(POLICIES)}. "
-                                                     "Default: moved and mirrored only.")] = None,
+    auto_augment: Annotated[
+        str | None,
+        typer.Option(
+            help=f"AutoAugment policy of these copies: {', '.join(POLICIES)}. Default: moved and mirrored only."
+        ),
+    ] = None,
     importance_samples: ImportanceSamples = 400,
     seed: Seed = 0,
     preset: Preset = "default",
     ridge: Ridge = "auto",
     toward: Toward = "zero",
-    head: Annotated[str, typer.Option(help="Targets of the class head: scores (weighted by importance), mean, or shares "
-                                      "(of the training rows per class; needs --splits).")] = "scores",
-    boundaries: Annotated[str, typer.Option(help=f"Where levels end: auto (pre-activations; for Gradient blocks), {CUTS}.")
-                          ] = "auto",
+    head: Annotated[
+        str,
+        typer.Option(
+            help="Targets of the class head: scores (weighted by importance), mean, or shares "
+            "(of the training rows per class; needs --splits)."
+        ),
+    ] = "scores",
+    boundaries: Annotated[
+        str, typer.Option(help=f"Where levels end: auto (pre-activations; for Gradient blocks), {CUTS}.")
+    ] = "auto",
     memory: Memory = None,
     target: Target = None,
     arch: Arch = None,
@@ -139,16 +153,29 @@ def fuse_command(
     size: Size = None,
     device: Device = "auto",
     out_file: Annotated[Path | None, typer.Option("--out", help="Fused checkpoint (.safetensors).")] = None,
-    record: Annotated[Path | None, typer.Option(help="Also write a run record into this folder; the workbench shows it.")] = None,
-    option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, repeatable: what this method alone can be told; "
-                                                     "`retrofit methods NAME` lists it.")] = None,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this record folder; takes its settings.")] = None,
-    evaluate_: Annotated[bool, typer.Option("--evaluate", help="Measure parents, ensemble, average and fused network on "
-                                            "the test split.")] = False,
-    analyse: Annotated[bool, typer.Option("--analyse", help="Also compute what the workbench's pictures of the levels need "
-                                          "(with --record).")] = False,
+    record: Annotated[
+        Path | None, typer.Option(help="Also write a run record into this folder; the workbench shows it.")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=VALUE, repeatable: what this method alone can be told; `retrofit methods NAME` lists it."
+        ),
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with the run in this record folder; takes its settings.")
+    ] = None,
+    evaluate_: Annotated[
+        bool, typer.Option("--evaluate", help="Measure parents, ensemble, average and fused network on the test split.")
+    ] = False,
+    analyse: Annotated[
+        bool,
+        typer.Option(
+            "--analyse", help="Also compute what the workbench's pictures of the levels need (with --record)."
+        ),
+    ] = False,
     as_json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """Fuse parents into one network.
 
     Example: `retrofit fuse a.safetensors b.safetensors --data cifar10 --splits splits.json --method kf-linear
@@ -161,15 +188,34 @@ def fuse_command(
         raise ValueError("name at least one checkpoint, or a record folder with --resume.")
     else:
         config = RunConfig(
-            models=tuple(map(str, models)), data=data, method=method, importance=importance,
-            importance_data=importance_data, fusion_from=fusion_from, splits=str(splits) if splits else None,
-            samples=samples, importance_samples=importance_samples, seed=seed, preset=preset,
-            ridge=_strength(ridge), toward=toward, head=head,
-            boundaries=boundaries, memory=size_in_bytes(memory), target=target, arch=arch,
-            mean=floats(mean), std=floats(std), size=size, augment=augment,
-            auto_augment=auto_augment, device=device, evaluate=evaluate_, analyse=analyse,
+            models=tuple(map(str, models)),
+            data=data,
+            method=method,
+            importance=importance,
+            importance_data=importance_data,
+            fusion_from=fusion_from,
+            splits=str(splits) if splits else None,
+            samples=samples,
+            importance_samples=importance_samples,
+            seed=seed,
+            preset=preset,
+            ridge=_strength(ridge),
+            toward=toward,
+            head=head,
+            boundaries=boundaries,
+            memory=size_in_bytes(memory),
+            target=target,
+            arch=arch,
+            mean=floats(mean),
+            std=floats(std),
+            size=size,
+            augment=augment,
+            auto_augment=auto_augment,
+            device=device,
+            evaluate=evaluate_,
+            analyse=analyse,
             options=checked(method, read_options(option or [])),
-        )  # fmt: skip
+        )
     folder = record or resume
     check_output(out_file, folder)
     with advised(_going_on(folder, out_file)), progress(as_json) as monitor:
@@ -180,12 +226,18 @@ def fuse_command(
     networks = metrics.get("networks", {})
     if as_json:
         frame = result.to_frame()
-        return print_json({
-            "out": str(out_file) if out_file else None, "record": str(folder) if folder else None,
-            "seconds": result.seconds, "config": config.to_json(), "levels": json.loads(frame.to_json(orient="records") or "[]"),
-            "importance": result.importance, "networks": networks,
-            **({"accuracy": networks["fused"]["accuracy"]} if networks else {}),
-        })  # fmt: skip
+        return print_json(
+            {
+                "out": str(out_file) if out_file else None,
+                "record": str(folder) if folder else None,
+                "seconds": result.seconds,
+                "config": config.to_json(),
+                "levels": json.loads(frame.to_json(orient="records") or "[]"),
+                "importance": result.importance,
+                "networks": networks,
+                **({"accuracy": networks["fused"]["accuracy"]} if networks else {}),
+            }
+        )
     if result.levels:
         out.print(_levels_table(result.levels, title(config)))
     for index, report in enumerate(result.importance):
@@ -229,8 +281,12 @@ def _going_on(folder: Path | None, out_file: Path | None) -> str:
 def compare_command(
     models: Parents = None,
     data: Data = "digits",
-    methods: Annotated[str, typer.Option(help="all, or names separated by commas, each with options behind plus signs: "
-                                         "all,zipit+repair=true.")] = "all",
+    methods: Annotated[
+        str,
+        typer.Option(
+            help="all, or names separated by commas, each with options behind plus signs: all,zipit+repair=true."
+        ),
+    ] = "all",
     importance: Annotated[str, typer.Option(help=f"Names separated by commas: {', '.join(IMPORTANCE)}.")] = "uniform",
     importance_data: ImportanceData = None,
     fusion_from: FusionFrom = None,
@@ -248,13 +304,21 @@ def compare_command(
     std: Std = None,
     size: Size = None,
     device: Device = "auto",
-    images: Annotated[int | None, typer.Option(min=1, help="Test images, balanced over the classes. Default: all.")] = None,
-    records: Annotated[Path | None, typer.Option(help="Keep each run's record in this folder; a finished one is not run "
-                                                 "again, so an interrupted comparison goes on.")] = None,
-    out_folder: Annotated[Path | None, typer.Option("--out", help="Write leaderboard.csv and leaderboard.json into this "
-                                                    "folder.")] = None,
+    images: Annotated[
+        int | None, typer.Option(min=1, help="Test images, balanced over the classes. Default: all.")
+    ] = None,
+    records: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep each run's record in this folder; a finished one is not run "
+            "again, so an interrupted comparison goes on."
+        ),
+    ] = None,
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", help="Write leaderboard.csv and leaderboard.json into this folder.")
+    ] = None,
     as_json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """Run many methods on the same parents and rank what comes out, with intervals and costs.
 
     A method that does not apply is a row with its reason.
@@ -265,11 +329,25 @@ def compare_command(
     if not models:
         raise ValueError("name at least one checkpoint.")
     base = RunConfig(
-        models=tuple(map(str, models)), data=data, importance_data=importance_data, fusion_from=fusion_from,
-        splits=str(splits) if splits else None, samples=samples, importance_samples=importance_samples, seed=seed,
-        preset=preset, ridge=_strength(ridge), toward=toward, memory=size_in_bytes(memory), target=target, arch=arch,
-        mean=floats(mean), std=floats(std), size=size, device=device,
-    )  # fmt: skip
+        models=tuple(map(str, models)),
+        data=data,
+        importance_data=importance_data,
+        fusion_from=fusion_from,
+        splits=str(splits) if splits else None,
+        samples=samples,
+        importance_samples=importance_samples,
+        seed=seed,
+        preset=preset,
+        ridge=_strength(ridge),
+        toward=toward,
+        memory=size_in_bytes(memory),
+        target=target,
+        arch=arch,
+        mean=floats(mean),
+        std=floats(std),
+        size=size,
+        device=device,
+    )
     configs = configurations(base, methods, importance)
     for folder, flag in ((out_folder, "--out"), (records, "--records")):
         if folder is not None:
@@ -307,8 +385,17 @@ def _print_board(board: Leaderboard, out_folder: Path | None) -> None:
 
 def leaderboard_table(board: Leaderboard) -> Table:
     """What all networks reach and cost, best first."""
-    table = new_table("network", "acc. %", "to best", "loss", "ECE", "sec.", "M ops",
-                      title=f"{board.samples} test images of {board.data}", figures=True)  # fmt: skip
+    table = new_table(
+        "network",
+        "acc. %",
+        "to best",
+        "loss",
+        "ECE",
+        "sec.",
+        "M ops",
+        title=f"{board.samples} test images of {board.data}",
+        figures=True,
+    )
     table.caption = (
         "to best: points of accuracy to the first row, 95 % interval (paired bootstrap over images); ECE: expected "
         "calibration error; sec.: of the fusion; M ops: million multiply-adds for an image"
@@ -318,10 +405,14 @@ def leaderboard_table(board: Leaderboard) -> Table:
             table.add_row(row["name"], *["-"] * 6)
             continue
         table.add_row(
-            row["name"], f"{row['accuracy']:.2f}", _interval(row["interval"]), f"{row['loss']:.2f}",
-            f"{row['calibration_error']:.2f}", "" if row["seconds"] is None else f"{row['seconds']:.1f}",
+            row["name"],
+            f"{row['accuracy']:.2f}",
+            _interval(row["interval"]),
+            f"{row['loss']:.2f}",
+            f"{row['calibration_error']:.2f}",
+            "" if row["seconds"] is None else f"{row['seconds']:.1f}",
             f"{row['operations'] / 1e6:.3g}",
-        )  # fmt: skip
+        )
     return table
 
 
@@ -360,11 +451,20 @@ def analyse_command(
         for record in records:
             found[str(record)] = analyse_record(record, monitor)
     if as_json:
-        return print_json({"records": {
-            name: {"levels": [level.name for level in analysis.levels], "accuracy": analysis.accuracy,
-                   "samples": analysis.samples, "missing": analysis.missing, "seconds": analysis.seconds}
-            for name, analysis in found.items()
-        }})  # fmt: skip
+        return print_json(
+            {
+                "records": {
+                    name: {
+                        "levels": [level.name for level in analysis.levels],
+                        "accuracy": analysis.accuracy,
+                        "samples": analysis.samples,
+                        "missing": analysis.missing,
+                        "seconds": analysis.seconds,
+                    }
+                    for name, analysis in found.items()
+                }
+            }
+        )
     for name, analysis in found.items():
         out.print(_analysis_table(analysis, name))
         for what, why in analysis.missing.items():
@@ -391,8 +491,13 @@ def _levels_table(levels: Sequence[Any], title: str) -> Table:
     for level in levels:
         energy = level.energy or 1.0
         table.add_row(
-            level.name, level.kind, "+".join(map(str, level.widths)), str(level.width),
-            f"{100 * level.grouping_error / energy:.2f}", f"{100 * level.approximation_error / energy:.2f}", level.form,
+            level.name,
+            level.kind,
+            "+".join(map(str, level.widths)),
+            str(level.width),
+            f"{100 * level.grouping_error / energy:.2f}",
+            f"{100 * level.approximation_error / energy:.2f}",
+            level.form,
             f"{sum(level.seconds.values()):.2f}",
-        )  # fmt: skip
+        )
     return table

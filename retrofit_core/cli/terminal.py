@@ -66,8 +66,13 @@ def advised(advice: str) -> Iterator[None]:
 
 
 Checkpoints = Annotated[list[Path], typer.Argument(help="Checkpoints (.safetensors, or .pt with tensors only).")]
-Data = Annotated[str, typer.Option(help='Folder of a data set (a folder of images a class, parquet, IDX, CIFAR or MedMNIST '
-                                   'files), or "digits", which is built in.')]  # fmt: skip
+Data = Annotated[
+    str,
+    typer.Option(
+        help="Folder of a data set (a folder of images a class, parquet, IDX, CIFAR or MedMNIST "
+        'files), or "digits", which is built in.'
+    ),
+]
 Mean = Annotated[str | None, typer.Option(help='Channel means for a data set nobody knows, e.g. "0.5 0.5 0.5".')]
 Std = Annotated[str | None, typer.Option(help="Channel standard deviations, as --mean.")]
 Size = Annotated[

@@ -51,16 +51,32 @@ Resume = Annotated[bool, typer.Option("--resume", help="Go on where the same com
 @command("train")
 def train_command(
     data: Data = "digits",
-    arch: Annotated[list[str] | None, typer.Option(help="cnn (default), mlp, a preset such as vgg11-half, or a JSON spec; "
-                                                   "once for all parents, or once for each.")] = None,
+    arch: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="cnn (default), mlp, a preset such as vgg11-half, or a JSON spec; "
+            "once for all parents, or once for each."
+        ),
+    ] = None,
     split: Annotated[str, typer.Option(help=f"Who gets which rows: {', '.join(SPLITS)}.")] = "sharded",
     parts: Annotated[int, typer.Option(min=1, help="Number of parents.")] = 2,
     ratio: Annotated[float, typer.Option(help="Of a dirichlet split: how unequal, from 0 (very) to 1.")] = RATIO,
-    twins: Annotated[bool, typer.Option("--twins", help="Train parent 0 only; the others are copies of it with shuffled "
-                                        "neurons (needs --split full).")] = False,
+    twins: Annotated[
+        bool,
+        typer.Option(
+            "--twins",
+            help="Train parent 0 only; the others are copies of it with shuffled neurons (needs --split full).",
+        ),
+    ] = False,
     only: Annotated[int | None, typer.Option(min=0, help="Train this parent alone (from 0); others elsewhere.")] = None,
-    recipe_: Annotated[str, typer.Option("--recipe", help=f"{', '.join(RECIPES)}; small has no augmentation, paper has "
-                                         "the paper's epochs for the number of parts.")] = "small",
+    recipe_: Annotated[
+        str,
+        typer.Option(
+            "--recipe",
+            help=f"{', '.join(RECIPES)}; small has no augmentation, paper has "
+            "the paper's epochs for the number of parts.",
+        ),
+    ] = "small",
     epochs: Epochs = None,
     batch: Batch = None,
     learning_rate: Rate = None,
@@ -75,16 +91,29 @@ def train_command(
     size: Size = None,
     device: Device = "auto",
     as_json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """Train parents on the parts of a split, ready to be fused.
 
     Example: `retrofit train --data digits --split sharded --parts 2 --out parents`
     """
     config = TrainConfig(
-        data=data, arch=tuple(arch or ("cnn",)), split=split, parts=parts, ratio=ratio, twins=twins, recipe=recipe_,
-        epochs=epochs, batch=batch, learning_rate=learning_rate, precision=precision, seed=seed, mean=floats(mean),
-        std=floats(std), size=size, device=device,
-    )  # fmt: skip
+        data=data,
+        arch=tuple(arch or ("cnn",)),
+        split=split,
+        parts=parts,
+        ratio=ratio,
+        twins=twins,
+        recipe=recipe_,
+        epochs=epochs,
+        batch=batch,
+        learning_rate=learning_rate,
+        precision=precision,
+        seed=seed,
+        mean=floats(mean),
+        std=floats(std),
+        size=size,
+        device=device,
+    )
     check_folder(out_folder, "--out")
     with _bar(as_json) as monitor, _told():
         found = train_parents(config, out_folder, only=only, resume=resume, monitor=monitor)
@@ -95,8 +124,11 @@ def train_command(
     for row in found:
         table.add_row(Path(row["model"]).name, f"{row['accuracy']:.2f}", " ".join(map(str, row["class_counts"])))
     out.print(table)
-    out.print(f"Next: retrofit fuse {' '.join(config.files(out_folder))} --data {data} --splits {splits} "
-              "--importance conductance --out fused.safetensors", soft_wrap=True)  # fmt: skip
+    out.print(
+        f"Next: retrofit fuse {' '.join(config.files(out_folder))} --data {data} --splits {splits} "
+        "--importance conductance --out fused.safetensors",
+        soft_wrap=True,
+    )
     return None
 
 
@@ -163,8 +195,14 @@ def _told() -> Iterator[None]:
 @contextmanager
 def _bar(quiet: bool) -> Iterator[Monitor]:
     """A bar on standard error: who is trained, epoch, loss, accuracy on held-out images, time left."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"), TimeElapsedColumn(),
-               TextColumn("left"), TimeRemainingColumn())  # fmt: skip
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[detail]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
         yield Monitor(_shower(bar))
 

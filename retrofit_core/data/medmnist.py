@@ -77,8 +77,10 @@ def _choose(files: Sequence[Path], fit: Fit | None) -> Path:
         return files[0]
     sizes = {int(path.stem.rpartition("_")[2]) if path.stem != _name(path) else 28: path for path in files}
     if fit is None or fit.crop not in sizes:
-        raise ValueError(f"{files[0].parent} holds several sizes of {_name(files[0])}: choose one with --size "
-                         f"({', '.join(map(str, sorted(sizes)))}).")  # fmt: skip
+        raise ValueError(
+            f"{files[0].parent} holds several sizes of {_name(files[0])}: choose one with --size "
+            f"({', '.join(map(str, sorted(sizes)))})."
+        )
     return sizes[fit.crop]
 
 

@@ -44,8 +44,15 @@ class Rehearsed:
     """Of each neuron group that it aligns, those of the parents; empty for methods that align nothing"""
 
 
-def rehearse(config: RunConfig, models: list[nn.Module], target: nn.Module | None, data: Images, images: int,
-             counts: list[int] | None, shares: Tensor | None) -> Rehearsed:  # fmt: skip
+def rehearse(
+    config: RunConfig,
+    models: list[nn.Module],
+    target: nn.Module | None,
+    data: Images,
+    images: int,
+    counts: list[int] | None,
+    shares: Tensor | None,
+) -> Rehearsed:
     """Call the method on networks without weights, up to where its work begins.
 
     Raises:
@@ -55,11 +62,21 @@ def rehearse(config: RunConfig, models: list[nn.Module], target: nn.Module | Non
     check_outputs([*models, *([target] if target is not None else [])], inputs)  # most methods see this late
     few = [(inputs[:2], torch.zeros(2, dtype=torch.long))] * len(models)
     given = {
-        "importance": config.importance, "importance_data": few, "target": target, "toward": config.toward,
-        "boundaries": config.boundaries, "memory": config.memory or devices.MEMORY, "head": config.head,
-        "class_shares": shares, "sample_counts": counts, "preset": config.preset, "seed": config.seed, "device": "cpu",
-        "monitor": Monitor(_begin), **({} if config.ridge == "auto" else {"ridge": config.ridge}),
-    }  # fmt: skip
+        "importance": config.importance,
+        "importance_data": few,
+        "target": target,
+        "toward": config.toward,
+        "boundaries": config.boundaries,
+        "memory": config.memory or devices.MEMORY,
+        "head": config.head,
+        "class_shares": shares,
+        "sample_counts": counts,
+        "preset": config.preset,
+        "seed": config.seed,
+        "device": "cpu",
+        "monitor": Monitor(_begin),
+        **({} if config.ridge == "auto" else {"ridge": config.ridge}),
+    }
     method = find(METHODS, config.method, "method")
     with contextlib.suppress(_Begun):
         method(models, inputs, **suited(config.method, given, UNASKED), **(config.options or {}))
@@ -140,8 +157,10 @@ def outputs(model: nn.Module, shape: Sequence[int]) -> list[int]:
     """Numbers that each module without parts of its own hands on for an image."""
     found: list[int] = [0]
     leaves = [module for module in model.modules() if not list(module.children())]
-    hooks = [leaf.register_forward_hook(lambda _, __, out: found.append(out.numel()) if isinstance(out, Tensor) else None)
-             for leaf in leaves]  # fmt: skip
+    hooks = [
+        leaf.register_forward_hook(lambda _, __, out: found.append(out.numel()) if isinstance(out, Tensor) else None)
+        for leaf in leaves
+    ]
     with torch.no_grad():
         model(torch.zeros(1, *shape))
     for hook in hooks:

@@ -46,8 +46,15 @@ def plan_fusion(
         keywords = keywords_of(method)
         resolve(config.preset, keywords["grouping"], keywords["fit"], given_settings(config))
         place, memory = torch.device("cpu"), config.memory or devices.MEMORY
-        found = check(models, inputs, target=target, device=place, memory=memory,
-                      boundaries=read_boundaries(config.boundaries), **keywords)  # fmt: skip
+        found = check(
+            models,
+            inputs,
+            target=target,
+            device=place,
+            memory=memory,
+            boundaries=read_boundaries(config.boundaries),
+            **keywords,
+        )
         shares = torch.ones(len(models), found.fused[-1].width) if config.head == "shares" else None
         check_options(found, config.toward, config.head, shares, keywords["fit"])
         return found

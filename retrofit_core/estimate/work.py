@@ -97,9 +97,14 @@ def _paces(networks: Sequence[nn.Module], place: torch.device) -> list[Pace]:
 
 
 def _retrofitting(
-    config: RunConfig, models: list[nn.Module], target: nn.Module | None, data: Images, images: int,
-    missing: Sequence[int], place: torch.device,
-) -> tuple[Work, list[Pace]]:  # fmt: skip
+    config: RunConfig,
+    models: list[nn.Module],
+    target: nn.Module | None,
+    data: Images,
+    images: int,
+    missing: Sequence[int],
+    place: torch.device,
+) -> tuple[Work, list[Pace]]:
     """A method that goes level by level, and the paces of all networks."""
     found = plan_fusion(config, models, target, data, images)
     paces = _paces([*models, found.model], place)
@@ -111,9 +116,15 @@ def _retrofitting(
 
 
 def _other(
-    config: RunConfig, models: list[nn.Module], target: nn.Module | None, data: Images, images: int,
-    missing: Sequence[int], place: torch.device, rows: Sequence[Tensor] | None,
-) -> tuple[Work, list[Pace]]:  # fmt: skip
+    config: RunConfig,
+    models: list[nn.Module],
+    target: nn.Module | None,
+    data: Images,
+    images: int,
+    missing: Sequence[int],
+    place: torch.device,
+    rows: Sequence[Tensor] | None,
+) -> tuple[Work, list[Pace]]:
     """Any other method, as far as its work can be counted, and the paces of all networks."""
     shares = class_shares(data, list(rows) if rows else None) if asks_for_shares(config) else None
     found = others.rehearse(

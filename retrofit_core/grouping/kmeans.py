@@ -52,8 +52,13 @@ def kmeans(
         raise ValueError("kmeans needs restarts >= 1 where parent 0 has fewer neurons than the fused level.")
     labels, costs, iterations = lloyd(gram, scores, torch.cat(starts), distances)
     best = int(costs.argmin())
-    report = {"algorithm": "kmeans", "restarts": len(costs), "best_start": best, "iterations": iterations,
-              "costs": costs.tolist()}  # fmt: skip
+    report = {
+        "algorithm": "kmeans",
+        "restarts": len(costs),
+        "best_start": best,
+        "iterations": iterations,
+        "costs": costs.tolist(),
+    }
     return Grouping(labels[best], width, costs[best].item(), report)
 
 

@@ -36,9 +36,15 @@ def conductance(
         dtype: torch.bfloat16 runs the passes in mixed precision; sums stay float64.
     """
     return conductance_at(
-        partial(_boundaries, levels), [level.axis for level in levels], x, y, steps=steps, monitor=monitor, dtype=dtype,
+        partial(_boundaries, levels),
+        [level.axis for level in levels],
+        x,
+        y,
+        steps=steps,
+        monitor=monitor,
+        dtype=dtype,
         batch=samples_per_batch(levels, copies=8),
-    )  # fmt: skip
+    )
 
 
 def conductance_at(

@@ -13,13 +13,45 @@ from .base import Scores, absolute_sum, gaps, samples_per_batch
 
 #: Modules that are linear in evaluation mode, so that a plain gradient is the right rule.
 LINEAR_MODULES = (
-    nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Flatten, nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d,
-    nn.AvgPool1d, nn.AvgPool2d, nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.BatchNorm1d, nn.BatchNorm2d,
-)  # fmt: skip
+    nn.Linear,
+    nn.Conv1d,
+    nn.Conv2d,
+    nn.Conv3d,
+    nn.Flatten,
+    nn.Identity,
+    nn.Dropout,
+    nn.Dropout1d,
+    nn.Dropout2d,
+    nn.AvgPool1d,
+    nn.AvgPool2d,
+    nn.AdaptiveAvgPool1d,
+    nn.AdaptiveAvgPool2d,
+    nn.BatchNorm1d,
+    nn.BatchNorm2d,
+)
 LINEAR_FUNCTIONS = {
-    "add", "sub", "flatten", "reshape", "view", "permute", "transpose", "getitem", "getattr", "size", "mean", "cat",
-    "sum", "contiguous", "squeeze", "unsqueeze", "expand", "avg_pool2d", "adaptive_avg_pool2d", "linear", "conv2d",
-}  # fmt: skip
+    "add",
+    "sub",
+    "flatten",
+    "reshape",
+    "view",
+    "permute",
+    "transpose",
+    "getitem",
+    "getattr",
+    "size",
+    "mean",
+    "cat",
+    "sum",
+    "contiguous",
+    "squeeze",
+    "unsqueeze",
+    "expand",
+    "avg_pool2d",
+    "adaptive_avg_pool2d",
+    "linear",
+    "conv2d",
+}
 
 
 def deeplift(

@@ -10,9 +10,19 @@ from torch import fx, nn
 AFFINE = (nn.Linear, nn.Conv2d)
 TRANSPARENT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Identity)
 ACTIVATIONS = (
-    nn.ReLU, nn.GELU, nn.SiLU, nn.Hardswish, nn.LeakyReLU, nn.ELU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ReLU6,
-    nn.PReLU, nn.Mish,
-)  # fmt: skip
+    nn.ReLU,
+    nn.GELU,
+    nn.SiLU,
+    nn.Hardswish,
+    nn.LeakyReLU,
+    nn.ELU,
+    nn.Tanh,
+    nn.Sigmoid,
+    nn.Softplus,
+    nn.ReLU6,
+    nn.PReLU,
+    nn.Mish,
+)
 ACTIVATION_FUNCTIONS = {
     "relu",
     "relu_",

@@ -25,9 +25,15 @@ from .recorder import Recorder
 
 #: What a run does not ask for, so that a method need not know of it.
 UNASKED = {
-    "importance": "uniform", "target": None, "toward": "zero", "boundaries": "auto", "memory": MEMORY, "head": "scores",
-    "preset": "default", "ridge": "auto",
-}  # fmt: skip
+    "importance": "uniform",
+    "target": None,
+    "toward": "zero",
+    "boundaries": "auto",
+    "memory": MEMORY,
+    "head": "scores",
+    "preset": "default",
+    "ridge": "auto",
+}
 
 
 def execute(
@@ -136,12 +142,15 @@ def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analys
     """
     run = read_run(folder)
     if run.state != "done":
-        raise ValueError(f"{folder}: the run is {run.state}, and only finished runs can be analysed. Finish it first: "
-                         f"retrofit fuse --resume {folder}")  # fmt: skip
+        raise ValueError(
+            f"{folder}: the run is {run.state}, and only finished runs can be analysed. Finish it first: "
+            f"retrofit fuse --resume {folder}"
+        )
     with noted(run.folder, monitor or Monitor()) as watcher:
         inputs = read_inputs(dataclasses.replace(run.config, analyse=True))
-        found = _analyse(run.config, inputs, FusionResult.load(folder), _test_images(run.config, required=False),
-                         watcher)  # fmt: skip
+        found = _analyse(
+            run.config, inputs, FusionResult.load(folder), _test_images(run.config, required=False), watcher
+        )
         seal_analysis(run.folder, run.status, found)
     return found
 

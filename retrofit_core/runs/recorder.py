@@ -30,9 +30,15 @@ class Recorder:
         self.monitor = Monitor(self._event, self._cancelled)
         now = time.time()
         self.status: dict[str, Any] = {
-            "schema": SCHEMA, "state": "running", "pid": os.getpid(), "started": now,
-            "stage": "reading", "stage_started": now, "stages": {}, "version": library_version(),
-        }  # fmt: skip
+            "schema": SCHEMA,
+            "state": "running",
+            "pid": os.getpid(),
+            "started": now,
+            "stage": "reading",
+            "stage_started": now,
+            "stages": {},
+            "version": library_version(),
+        }
         self._written = 0.0
         create(folder, config)
         # A file `cancel` that is here already is honoured: the user may be quicker than a worker's start. It goes away

@@ -53,9 +53,13 @@ def reordered(model: nn.Module, groups: Sequence[Group], orders: Mapping[str, Te
 
 @torch.no_grad()
 def mapped(
-    source: Mapping[str, Tensor], shapes: Mapping[str, Tensor], groups: Sequence[Group], targets: Sequence[Group],
-    maps: Maps, skip: tuple[str, int] | None = None,
-) -> dict[str, Tensor]:  # fmt: skip
+    source: Mapping[str, Tensor],
+    shapes: Mapping[str, Tensor],
+    groups: Sequence[Group],
+    targets: Sequence[Group],
+    maps: Maps,
+    skip: tuple[str, int] | None = None,
+) -> dict[str, Tensor]:
     """The source's tensors as a network of the target's shapes would hold them.
 
     With maps (T, U) of a group, W becomes T' W U along its rows and columns: T makes each target neuron from source

@@ -19,26 +19,94 @@ from .ids import FIXED, Ids
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 ELEMENTWISE = (
-    *ACTIVATIONS, *TRANSPARENT, nn.Dropout3d, nn.AlphaDropout, nn.Hardtanh, nn.Hardsigmoid, nn.SELU, nn.CELU,
-    nn.LogSigmoid, nn.Softsign, nn.Softmax, nn.LogSoftmax,
-)  # fmt: skip
+    *ACTIVATIONS,
+    *TRANSPARENT,
+    nn.Dropout3d,
+    nn.AlphaDropout,
+    nn.Hardtanh,
+    nn.Hardsigmoid,
+    nn.SELU,
+    nn.CELU,
+    nn.LogSigmoid,
+    nn.Softsign,
+    nn.Softmax,
+    nn.LogSoftmax,
+)
 #: Modules that mix positions and treat every channel alike.
 POSITIONS = (
-    nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d, nn.AdaptiveAvgPool1d,
-    nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d, nn.Upsample, nn.ZeroPad2d,
-)  # fmt: skip
+    nn.MaxPool1d,
+    nn.MaxPool2d,
+    nn.MaxPool3d,
+    nn.AvgPool1d,
+    nn.AvgPool2d,
+    nn.AvgPool3d,
+    nn.AdaptiveAvgPool1d,
+    nn.AdaptiveAvgPool2d,
+    nn.AdaptiveAvgPool3d,
+    nn.AdaptiveMaxPool1d,
+    nn.AdaptiveMaxPool2d,
+    nn.Upsample,
+    nn.ZeroPad2d,
+)
 RESHAPING = (nn.Flatten, nn.Unflatten)
 #: What only moves entries about and so can be run on numbers instead.
 MOVES = {
-    "flatten", "reshape", "view", "unflatten", "permute", "transpose", "movedim", "moveaxis", "swapaxes", "swapdims",
-    "squeeze", "unsqueeze", "expand", "expand_as", "contiguous", "chunk", "split", "unbind", "getitem", "cat", "concat",
-    "stack", "roll", "repeat", "t", "flip", "select", "narrow", "clone", "detach",
-}  # fmt: skip
+    "flatten",
+    "reshape",
+    "view",
+    "unflatten",
+    "permute",
+    "transpose",
+    "movedim",
+    "moveaxis",
+    "swapaxes",
+    "swapdims",
+    "squeeze",
+    "unsqueeze",
+    "expand",
+    "expand_as",
+    "contiguous",
+    "chunk",
+    "split",
+    "unbind",
+    "getitem",
+    "cat",
+    "concat",
+    "stack",
+    "roll",
+    "repeat",
+    "t",
+    "flip",
+    "select",
+    "narrow",
+    "clone",
+    "detach",
+}
 ENTRYWISE = ACTIVATION_FUNCTIONS | {
-    "dropout", "dropout1d", "dropout2d", "stochastic_depth", "softmax", "log_softmax", "relu6", "hardtanh",
-    "hardsigmoid", "mish", "exp", "log", "sqrt", "rsqrt", "abs", "neg", "pow", "square", "clamp", "float", "double", "to",
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "stochastic_depth",
+    "softmax",
+    "log_softmax",
+    "relu6",
+    "hardtanh",
+    "hardsigmoid",
+    "mish",
+    "exp",
+    "log",
+    "sqrt",
+    "rsqrt",
+    "abs",
+    "neg",
+    "pow",
+    "square",
+    "clamp",
+    "float",
+    "double",
+    "to",
     "type_as",
-}  # fmt: skip
+}
 BINARY = {"add", "sub", "mul", "truediv", "div", "maximum", "minimum", "multiply", "subtract"}
 POOLING = {"max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "adaptive_max_pool2d", "interpolate", "boolean_dispatch"}
 
@@ -109,19 +177,31 @@ class Rules:
 
     def _module_rule(self, module: nn.Module) -> Callable[[fx.Node], Any] | None:
         table: list[tuple[Any, Callable[[fx.Node], Any]]] = [
-            (nn.Linear, self._linear), (CONVOLUTIONS, self._convolution), (_NormBase, self._channel_norm),
-            (nn.GroupNorm, self._group_norm), (nn.LayerNorm, self._layer_norm), (nn.PReLU, self._prelu),
-            (nn.MultiheadAttention, self._attention), (ELEMENTWISE, self._same), (POSITIONS, self._positions),
+            (nn.Linear, self._linear),
+            (CONVOLUTIONS, self._convolution),
+            (_NormBase, self._channel_norm),
+            (nn.GroupNorm, self._group_norm),
+            (nn.LayerNorm, self._layer_norm),
+            (nn.PReLU, self._prelu),
+            (nn.MultiheadAttention, self._attention),
+            (ELEMENTWISE, self._same),
+            (POSITIONS, self._positions),
             (RESHAPING, self._move),
-        ]  # fmt: skip
+        ]
         return next((rule for kinds, rule in table if isinstance(module, kinds)), None)
 
     def _function_rule(self, name: str) -> Callable[[fx.Node], Any] | None:
         table: list[tuple[set[str], Callable[[fx.Node], Any]]] = [
-            (MOVES, self._move), (ENTRYWISE, self._same), (BINARY, self._binary), (POOLING, self._positions),
-            ({"mean", "sum"}, self._mean), ({"matmul", "bmm"}, self._matmul), ({"linear"}, self._linear),
-            ({"layer_norm"}, self._layer_norm), ({"scaled_dot_product_attention"}, self._dot_product),
-        ]  # fmt: skip
+            (MOVES, self._move),
+            (ENTRYWISE, self._same),
+            (BINARY, self._binary),
+            (POOLING, self._positions),
+            ({"mean", "sum"}, self._mean),
+            ({"matmul", "bmm"}, self._matmul),
+            ({"linear"}, self._linear),
+            ({"layer_norm"}, self._layer_norm),
+            ({"scaled_dot_product_attention"}, self._dot_product),
+        ]
         return next((rule for names, rule in table if name in names), None)
 
     # --- what operations do -------------------------------------------------------------------------------------------

@@ -43,9 +43,14 @@ class Watched(fx.Interpreter):
     """A network that hands out the values at the points of its groups."""
 
     def __init__(
-        self, model: nn.Module, groups: Sequence[Group], *, after: bool = False, window: int | None = None,
+        self,
+        model: nn.Module,
+        groups: Sequence[Group],
+        *,
+        after: bool = False,
+        window: int | None = None,
         leaves: Sequence[str] = (),
-    ):  # fmt: skip
+    ):
         graph, modules, _ = trace(model.eval(), leaves, fold=False)
         super().__init__(fx.GraphModule(modules, graph))
         self.graph, self.after, self.window = graph, after, window
@@ -102,9 +107,15 @@ def central(tokens: Tensor, window: int) -> Tensor:
 
 @torch.no_grad()
 def group_sums(
-    models: Sequence[nn.Module], groups: Sequence[Sequence[Group]], inputs: Tensor, *, after: bool = False,
-    window: int | None = None, monitor: Monitor | None = None, leaves: Sequence[str] = (),
-) -> list[Sums]:  # fmt: skip
+    models: Sequence[nn.Module],
+    groups: Sequence[Sequence[Group]],
+    inputs: Tensor,
+    *,
+    after: bool = False,
+    window: int | None = None,
+    monitor: Monitor | None = None,
+    leaves: Sequence[str] = (),
+) -> list[Sums]:
     """Sums over all samples and positions, one for each group.
 
     Args:

@@ -31,11 +31,15 @@ def settings_of(name: str, images: Images, architecture: str, parts: int, given:
 def facts_of(images: Images, rows: Tensor, recipe: dict[str, Any], size: int | None, **files: str) -> dict[str, Any]:
     """What a checkpoint tells of its training; the list of rows itself is in the splits file."""
     return {
-        "classes": list(images.classes), "mean": list(images.mean), "std": list(images.std), "data": images.name,
+        "classes": list(images.classes),
+        "mean": list(images.mean),
+        "std": list(images.std),
+        "data": images.name,
         "class_counts": torch.bincount(images.labels[rows], minlength=len(images.classes)).tolist(),
-        "recipe": recipe, "rows": {"count": len(rows), "digest": digest({"rows": rows}), **files},
+        "recipe": recipe,
+        "rows": {"count": len(rows), "digest": digest({"rows": rows}), **files},
         **({"size": size} if size else {}),
-    }  # fmt: skip
+    }
 
 
 def trained(

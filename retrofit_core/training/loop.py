@@ -106,13 +106,29 @@ def train(
     monitor, place = monitor or Monitor(), devices.pick(device) if device else devices.of(model)
     augment, dtype = Augmentation(crop, flip, policy, cutmix), devices.autocast_dtype(precision, place)
     settings = {
-        "data": f"{images.name} {images.split}", "mean": list(images.mean), "std": list(images.std),
-        "training_rows": states.digest({"rows": rows}), "initial_weights": states.digest(model.state_dict()),
-        "epochs": epochs, "batch": batch, "optimizer": _name(optimizer), "learning_rate": learning_rate,
-        "weight_decay": weight_decay, "schedule": _name(schedule), "warmup": warmup, "floor": floor,
-        "label_smoothing": label_smoothing, "clip": clip, "crop": crop, "flip": flip, "policy": policy,
-        "cutmix": cutmix, "holdout": holdout, "precision": str(dtype).removeprefix("torch."), "seed": seed,
-    }  # fmt: skip
+        "data": f"{images.name} {images.split}",
+        "mean": list(images.mean),
+        "std": list(images.std),
+        "training_rows": states.digest({"rows": rows}),
+        "initial_weights": states.digest(model.state_dict()),
+        "epochs": epochs,
+        "batch": batch,
+        "optimizer": _name(optimizer),
+        "learning_rate": learning_rate,
+        "weight_decay": weight_decay,
+        "schedule": _name(schedule),
+        "warmup": warmup,
+        "floor": floor,
+        "label_smoothing": label_smoothing,
+        "clip": clip,
+        "crop": crop,
+        "flip": flip,
+        "policy": policy,
+        "cutmix": cutmix,
+        "holdout": holdout,
+        "precision": str(dtype).removeprefix("torch."),
+        "seed": seed,
+    }
     draw = torch.Generator().manual_seed(seed)
     kept_out = _held_out(images.labels[rows], holdout, draw)
     fit_places, check_places = (~kept_out).nonzero().flatten(), kept_out.nonzero().flatten()

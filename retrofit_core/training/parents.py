@@ -223,16 +223,24 @@ def _parent(
 ) -> tuple[nn.Module, dict[str, Any]]:
     """One parent, trained or permuted, and the facts in its checkpoint."""
     settings, rows, spec = planned.settings[index], planned.rows[index], planned.specs[index]
-    told = {"name": config.recipe, **settings, "seed": config.seed, "split": config.split, "part": index,
-            "parts": config.parts, **({"ratio": config.ratio} if config.ratio != RATIO else {}),
-            **({"twin_of": files[0].name} if config.twins and index else {})}  # fmt: skip
+    told = {
+        "name": config.recipe,
+        **settings,
+        "seed": config.seed,
+        "split": config.split,
+        "part": index,
+        "parts": config.parts,
+        **({"ratio": config.ratio} if config.ratio != RATIO else {}),
+        **({"twin_of": files[0].name} if config.twins and index else {}),
+    }
     facts = facts_of(planned.images, rows, told, config.size, file="splits.json")
     seed = (config.seed * 1000 + index) % 2**63
     if config.twins and index:
         first, metadata = load_model(files[0])
         model = shuffled(first, planned.images.inputs([0]), torch.Generator().manual_seed(seed))
-        save_model(model, files[index], architecture=spec, **facts,
-                   validation_accuracy=metadata.get("validation_accuracy"))  # fmt: skip
+        save_model(
+            model, files[index], architecture=spec, **facts, validation_accuracy=metadata.get("validation_accuracy")
+        )
         return model, facts
     run = {**settings, "seed": seed, "device": config.device, "monitor": monitor}
     model = build(spec, seed=seed)
@@ -251,8 +259,14 @@ def _write_notes(config: TrainConfig, folder: Path, planned: Planned, files: lis
     splits = folder / "splits.json"
     described = f"{config.split}, {config.parts} parts, seed {config.seed}"
     described += f", ratio {config.ratio}" if config.ratio != RATIO else ""
-    write_splits(splits, planned.rows, planned.images.labels, model_files=files, split=described,
-                 training_set=f"{planned.images.name} train")  # fmt: skip
+    write_splits(
+        splits,
+        planned.rows,
+        planned.images.labels,
+        model_files=files,
+        split=described,
+        training_set=f"{planned.images.name} train",
+    )
     if not (keep and (folder / NOTE).exists()):
         write_training(config, folder)
 

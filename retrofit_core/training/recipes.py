@@ -7,9 +7,17 @@ from retrofit_core.registry import find
 #: Luenam et al. 2026 state "lr 1e-3"; the rest is read off the authors' earlier code. DEPARTURES: there the first epoch
 #: had the rate 0, smoothing gave 0.1 to the wrong classes only (torch's gives 0.09), the epoch was chosen on test images.
 BASE: dict[str, Any] = {
-    "epochs": 200, "batch": 128, "optimizer": "adam", "learning_rate": 1e-3, "weight_decay": 5e-5, "schedule": "cosine",
-    "warmup": 5.0, "floor": 1e-5, "label_smoothing": 0.1, "precision": "auto",
-}  # fmt: skip
+    "epochs": 200,
+    "batch": 128,
+    "optimizer": "adam",
+    "learning_rate": 1e-3,
+    "weight_decay": 5e-5,
+    "schedule": "cosine",
+    "warmup": 5.0,
+    "floor": 1e-5,
+    "label_smoothing": 0.1,
+    "precision": "auto",
+}
 RECIPES: dict[str, dict[str, Any]] = {
     # The defaults of `train`: digits, MNIST and other small tasks, without augmentation.
     "small": {},
@@ -18,12 +26,20 @@ RECIPES: dict[str, dict[str, Any]] = {
     "paper": BASE,
     # Goyal et al. 2017, 90 epochs. DEPARTURE: shifts by an eighth instead of random resized crops.
     "imagenet": {
-        "epochs": 90, "batch": 256, "optimizer": "sgd", "learning_rate": 0.1, "weight_decay": 1e-4,
-        "schedule": "cosine", "warmup": 5.0, "floor": 0.0, "label_smoothing": 0.1, "precision": "auto",
+        "epochs": 90,
+        "batch": 256,
+        "optimizer": "sgd",
+        "learning_rate": 0.1,
+        "weight_decay": 1e-4,
+        "schedule": "cosine",
+        "warmup": 5.0,
+        "floor": 0.0,
+        "label_smoothing": 0.1,
+        "precision": "auto",
     },
     # The paper's fine-tuning: lr 3e-4, 200 epochs, warm restarts; the floor is the earlier code's.
     "finetune": {**BASE, "learning_rate": 3e-4, "schedule": "restarts", "warmup": 0.0, "floor": 1e-6},
-}  # fmt: skip
+}
 
 #: Epochs by architecture and data set, then by the number of parts of the split (the paper's base models).
 PAPER_EPOCHS: dict[tuple[str, str], dict[int, int]] = {

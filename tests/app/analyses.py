@@ -27,21 +27,42 @@ def invented(run: Run, *, seeds: int = 3, plane: bool = True, without: str = "")
         scores["uniform"] = torch.ones(m)
         scores[run.config.importance] = report.scores
         agreement = [
-            {"first": first, "second": second, "mean": 0.8 if first == second else 0.4, "least": 0.7 if first == second else 0.3,
-             "most": 0.9 if first == second else 0.5}
-            for i, first in enumerate(SCORES) for second in SCORES[i:]
-        ]  # fmt: skip
+            {
+                "first": first,
+                "second": second,
+                "mean": 0.8 if first == second else 0.4,
+                "least": 0.7 if first == second else 0.3,
+                "most": 0.9 if first == second else 0.5,
+            }
+            for i, first in enumerate(SCORES)
+            for second in SCORES[i:]
+        ]
         agreement = [row for row in agreement if without not in (row["first"], row["second"])]
         labels, scores = ({name: held for name, held in found.items() if name != without} for found in (labels, scores))
-        marks = [{"name": "fused", "x": 0.0, "y": 0.0, "loss": 0.01}, {"name": "parent 0", "x": 1.0, "y": 0.0, "loss": 0.11},
-                 {"name": "parent 1", "x": 0.5, "y": 1.0, "loss": 0.135}]  # fmt: skip
-        surface = {"quadratic": [0.01, 0, 0, 0.1, 0, 0.1], "marks": marks, 
-                   "axes": ["towards parent 0", "towards parent 1, across"], "unit": "share of energy"}  # fmt: skip
+        marks = [
+            {"name": "fused", "x": 0.0, "y": 0.0, "loss": 0.01},
+            {"name": "parent 0", "x": 1.0, "y": 0.0, "loss": 0.11},
+            {"name": "parent 1", "x": 0.5, "y": 1.0, "loss": 0.135},
+        ]
+        surface = {
+            "quadratic": [0.01, 0, 0, 0.1, 0, 0.1],
+            "marks": marks,
+            "axes": ["towards parent 0", "towards parent 1, across"],
+            "unit": "share of energy",
+        }
         targets = torch.tensor(generator.normal(size=(16, d)), dtype=torch.float32)
         levels.append(
-            LevelAnalysis(report.name, scores, labels, agreement, torch.tensor(generator.random(m)), targets, targets * 0.9,
-                          surface if plane else {"why": "no plane for this level."})
-        )  # fmt: skip
+            LevelAnalysis(
+                report.name,
+                scores,
+                labels,
+                agreement,
+                torch.tensor(generator.random(m)),
+                targets,
+                targets * 0.9,
+                surface if plane else {"why": "no plane for this level."},
+            )
+        )
     accuracy = [95.0, *(94.0 - 7.5 * (index >= 1) for index in range(len(levels)))]
     return Analysis(levels, accuracy, 100, {}, 1.0)
 

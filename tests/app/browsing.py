@@ -67,7 +67,7 @@ def shown(page: Any, level: str) -> None:
                 || one.closest('[data-testid=stPlotlyChart]').querySelector('.main-svg .points path'));
         }""",
         arg=level,
-    )  # fmt: skip
+    )
     at_rest(page)
 
 

@@ -59,9 +59,18 @@ def test_other_hosts_and_origins_are_refused(address):
 
     def upgrade(host: str, origin: str) -> int:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        connection.request("GET", "/_stcore/stream", headers={
-            "Host": host, "Origin": origin, "Connection": "Upgrade", "Upgrade": "websocket",
-            "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Version": "13"})  # fmt: skip
+        connection.request(
+            "GET",
+            "/_stcore/stream",
+            headers={
+                "Host": host,
+                "Origin": origin,
+                "Connection": "Upgrade",
+                "Upgrade": "websocket",
+                "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+                "Sec-WebSocket-Version": "13",
+            },
+        )
         status = connection.getresponse().status
         connection.close()
         return status

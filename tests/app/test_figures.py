@@ -25,9 +25,22 @@ def level(points: np.ndarray, labels: list[int], scores: list[float] | None = No
     """A report whose Gram matrix is that of the points."""
     x = torch.tensor(points)
     return LevelReport(
-        "features.0", "Linear", tuple(widths), max(labels) + 1, 10, torch.tensor(scores or [1.0] * len(labels)),
-        torch.tensor(labels), x @ x.T, 1.0, 0.1, 0.05, 0.0, 1.0, "primal", {},
-    )  # fmt: skip
+        "features.0",
+        "Linear",
+        tuple(widths),
+        max(labels) + 1,
+        10,
+        torch.tensor(scores or [1.0] * len(labels)),
+        torch.tensor(labels),
+        x @ x.T,
+        1.0,
+        0.1,
+        0.05,
+        0.0,
+        1.0,
+        "primal",
+        {},
+    )
 
 
 @pytest.fixture
@@ -94,8 +107,12 @@ def test_cluster_picture_shows_each_neuron_once_with_its_number(points):
         for row, symbol in zip(trace.customdata, trace.marker.symbol, strict=True)
     }
     assert symbols[0].startswith("circle") and symbols[4].startswith("diamond")  # shape is the parent
-    ink = [int(row[0]) for trace in marks for row, colour in zip(trace.customdata, trace.marker.color, strict=True)
-           if colour == LIGHT.ink]  # fmt: skip
+    ink = [
+        int(row[0])
+        for trace in marks
+        for row, colour in zip(trace.customdata, trace.marker.color, strict=True)
+        if colour == LIGHT.ink
+    ]
     assert sorted(ink) == [0, 1, 2] == sorted(int(row[0]) for row in marks[-1].customdata[-3:])  # on top
     assert "densest 3" in picture.caption and "1 alone" in picture.caption
     assert "4 + 4 neurons in 4 clusters" in picture.alt
@@ -108,8 +125,11 @@ def test_a_cluster_picture_is_drawn_once_by_the_browser(points):
 
 
 def test_a_picture_grows_for_a_projector(shipped):
-    for picture in (figures.knowledge_strip(frame(shipped.levels), [], LIGHT), figures.clusters(shipped.levels[0], DARK),
-                    figures.residual_bars(shipped.levels[0], LIGHT)):  # fmt: skip
+    for picture in (
+        figures.knowledge_strip(frame(shipped.levels), [], LIGHT),
+        figures.clusters(shipped.levels[0], DARK),
+        figures.residual_bars(shipped.levels[0], LIGHT),
+    ):
         large = figures.enlarged(picture, 250)
         sizes = [int(size) for size in re.findall(r'font":\{[^{}]*"size":(\d+)', large.figure.to_json())]
         assert min(sizes) >= 16 and large.figure.layout.height == 250 and large.alt == picture.alt
@@ -120,8 +140,13 @@ def test_outliers_stand_open_on_the_border_and_are_counted():
     points = np.random.default_rng(0).normal(size=(40, 2))
     points[0] = [500, 0]
     picture = figures.clusters(level(points, list(range(20)) * 2, widths=(20, 20)), LIGHT)
-    opened = [row for trace in picture.figure.data if trace.customdata is not None
-              for row, symbol in zip(trace.customdata, trace.marker.symbol, strict=True) if symbol.endswith("-open")]  # fmt: skip
+    opened = [
+        row
+        for trace in picture.figure.data
+        if trace.customdata is not None
+        for row, symbol in zip(trace.customdata, trace.marker.symbol, strict=True)
+        if symbol.endswith("-open")
+    ]
     assert 0 in [int(row[0]) for row in opened]
     assert f"{len(opened)} off-scale" in picture.caption
     low, high = picture.figure.layout.xaxis.range
@@ -130,8 +155,12 @@ def test_outliers_stand_open_on_the_border_and_are_counted():
 
 def test_area_is_importance(points):
     picture = figures.clusters(level(points, [0, 0, 1, 1, 2, 2, 3, 3], [1.0, 4.0] * 4), LIGHT)
-    sizes = {int(row[0]): size for trace in picture.figure.data if trace.customdata is not None
-             for row, size in zip(trace.customdata, trace.marker.size, strict=True)}  # fmt: skip
+    sizes = {
+        int(row[0]): size
+        for trace in picture.figure.data
+        if trace.customdata is not None
+        for row, size in zip(trace.customdata, trace.marker.size, strict=True)
+    }
     assert sizes[1] / sizes[0] == pytest.approx(2.0, rel=0.02)  # tenths of a pixel
 
 
@@ -177,10 +206,16 @@ def test_text_and_marks_have_contrast(palette):
 #: How colours look without one kind of cone: Machado, Oliveira and Fernandes (2009), table 1, severity 1.0, on linear RGB.
 CONES = {
     "all": np.eye(3),
-    "protan": np.array([[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]),
-    "deutan": np.array([[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]),
-    "tritan": np.array([[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]),
-}  # fmt: skip
+    "protan": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "deutan": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+    "tritan": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
+    ),
+}
 
 
 def lab(colour: str, seen: np.ndarray) -> np.ndarray:
@@ -220,8 +255,15 @@ def test_figures_name_no_other_host(shipped, palette):
 def seen(labels: list[int], weights: list[float] | None = None) -> figures.Neurons:
     points = np.random.default_rng(1).normal(size=(len(labels), 2))
     half = len(labels) // 2
-    return figures.Neurons("x", (half, len(labels) - half), points, np.array([0.5, 0.25]), np.array(labels),
-                           max(labels) + 1, np.array(weights or [1.0] * len(labels)))  # fmt: skip
+    return figures.Neurons(
+        "x",
+        (half, len(labels) - half),
+        points,
+        np.array([0.5, 0.25]),
+        np.array(labels),
+        max(labels) + 1,
+        np.array(weights or [1.0] * len(labels)),
+    )
 
 
 def test_flow_counts_who_stayed_left_and_joined():
@@ -239,8 +281,12 @@ def test_distances_are_to_the_weighted_centroid():
 
 def test_picked_neurons_stay_bright_and_marked_ones_get_a_ring():
     picture = figures.clusters(seen([0, 0, 1, 2]), LIGHT, picked=[0, 3], marked=[3])
-    bright = [int(trace.customdata[point][0]) for trace in picture.figure.data if trace.customdata is not None
-              for point in trace.selectedpoints]  # fmt: skip
+    bright = [
+        int(trace.customdata[point][0])
+        for trace in picture.figure.data
+        if trace.customdata is not None
+        for point in trace.selectedpoints
+    ]
     assert sorted(bright) == [0, 3]
     assert picture.figure.data[-1].text == ("B1",) and picture.figure.data[-1].marker.color == LIGHT.accent
 
@@ -249,17 +295,23 @@ def test_the_strip_names_the_biggest_drop_and_carries_levels_for_clicks(shipped)
     table = frame(shipped.levels)
     picture = figures.knowledge_strip(table, [90.0, 89.0, 80.5, 81.0, 81.0], LIGHT, chosen=0)
     assert f"Level 2 ({table['level'][1]}) costs most: \N{MINUS SIGN}8.5 points" in picture.caption
-    clicks = [trace for trace in picture.figure.data if trace.type == "scatter" and trace.customdata is not None
-              and trace.marker.color == "rgba(0,0,0,0)"]  # fmt: skip
+    clicks = [
+        trace
+        for trace in picture.figure.data
+        if trace.type == "scatter" and trace.customdata is not None and trace.marker.color == "rgba(0,0,0,0)"
+    ]
     assert [[int(row[0]) for row in trace.customdata] for trace in clicks] == [[0, 1, 2, 3]] * len(clicks)
     assert "loses most" in figures.knowledge_strip(table, [], LIGHT).caption  # accuracy was not measured
 
 
 @pytest.mark.parametrize(
     ("between", "floor", "says"),
-    [(0.5, (0.55, 0.45, 0.7), "Not distinguishable"), (0.2, (0.55, 0.45, 0.7), "do group differently"),
-     (0.2, (1.0, 1.0, 1.0), "no randomness")],
-)  # fmt: skip
+    [
+        (0.5, (0.55, 0.45, 0.7), "Not distinguishable"),
+        (0.2, (0.55, 0.45, 0.7), "do group differently"),
+        (0.2, (1.0, 1.0, 1.0), "no randomness"),
+    ],
+)
 def test_agreement_is_read_against_the_floor(between, floor, says):
     mean, least, most = floor
     rows = [
@@ -336,8 +388,9 @@ def test_numbers_in_the_errors_scatter_never_lie_on_each_other_or_on_marks():
     for shares in tables:
         places = number_places(*shares.T)
         marks = shares * AXES
-        boxes = {index: number_box(*marks[index], len(str(index + 1)), place)
-                 for index, place in enumerate(places) if place}  # fmt: skip
+        boxes = {
+            index: number_box(*marks[index], len(str(index + 1)), place) for index, place in enumerate(places) if place
+        }
         for index, (left, bottom, right, top) in boxes.items():
             assert left >= 0 and bottom >= -8 and right <= AXES[0]
             for other, (across, up) in enumerate(marks):
@@ -345,8 +398,9 @@ def test_numbers_in_the_errors_scatter_never_lie_on_each_other_or_on_marks():
                 assert other == index or not inside
             assert not any(
                 left < found[2] and found[0] < right and bottom < found[3] and found[1] < top
-                for other, found in boxes.items() if other != index
-            )  # fmt: skip
+                for other, found in boxes.items()
+                if other != index
+            )
     assert None not in number_places(np.array([0.5, 0.52]), np.array([0.5, 0.5]))  # close ones stand left and right
     assert number_places(np.full(9, 0.3), np.full(9, 0.3)).count(None) >= 1  # on one spot: no room for all
 
@@ -371,8 +425,10 @@ def test_followed_neurons_are_joined_by_lines():
 
 
 def test_cells_of_the_matrix_can_be_picked():
-    rows = [{"first": a, "second": b, "mean": 0.5, "least": 0.4, "most": 0.6}
-            for a, b in (("uniform", "uniform"), ("uniform", "deeplift"), ("deeplift", "deeplift"))]  # fmt: skip
+    rows = [
+        {"first": a, "second": b, "mean": 0.5, "least": 0.4, "most": 0.6}
+        for a, b in (("uniform", "uniform"), ("uniform", "deeplift"), ("deeplift", "deeplift"))
+    ]
     marks = figures.agreement_matrix(rows, LIGHT).figure.data[1]
     found = {(x, y): pair for x, y, (pair,) in zip(marks.x, marks.y, marks.customdata, strict=True)}
     assert found["Uniform", "DeepLIFT"] == found["DeepLIFT", "Uniform"] == "uniform-deeplift"
@@ -403,6 +459,8 @@ def test_a_drop_that_later_levels_make_good_is_told_with_the_whole(shipped):
 
 
 def test_scores_that_group_alike_are_not_said_to_differ():
-    rows = [{"first": one, "second": other, "mean": 1.0, "least": 1.0, "most": 1.0}
-            for one, other in (("uniform", "uniform"), ("uniform", "deeplift"), ("deeplift", "deeplift"))]  # fmt: skip
+    rows = [
+        {"first": one, "second": other, "mean": 1.0, "least": 1.0, "most": 1.0}
+        for one, other in (("uniform", "uniform"), ("uniform", "deeplift"), ("deeplift", "deeplift"))
+    ]
     assert figures.agreement_words(rows) == "All scores give the same groups here."

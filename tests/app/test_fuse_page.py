@@ -122,7 +122,7 @@ def test_every_method_can_be_chosen_and_says_what_it_does():
         ({"method": "KD", "options": "epochs=many"}, ["options=epochs=many", "a whole number"]),
         ({"method": "KD", "options": "nonsense"}, ["options=nonsense", "NAME=VALUE"]),
     ],
-)  # fmt: skip
+)
 def test_options_that_mean_nothing_are_named_and_left_out(address, says):
     page = open_page(**address)
     assert all(part in errors(page) for part in says) and not page.error
@@ -140,8 +140,9 @@ def test_a_number_outside_its_limits_becomes_the_nearest_and_that_is_said(value,
     page = open_page(preset="sharded")
     page.number_input(key="new-samples").set_value(value).run()
     assert page.query_params["samples"] == str(kept) and page.number_input(key="new-samples").value == kept
-    assert [str(kept if value == kept else f"{value:,} became {kept:,}") in found.value for found in page.toast] \
-        == [True] * (value != kept)  # fmt: skip
+    assert [str(kept if value == kept else f"{value:,} became {kept:,}") in found.value for found in page.toast] == [
+        True
+    ] * (value != kept)
 
 
 def test_an_option_out_of_range_is_left_as_it_was_with_the_reason():
@@ -179,8 +180,13 @@ def test_parameters_that_a_page_does_not_have_are_named(page_name, address):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["OTFusion", "ZipIt", "RegMean", "KD", "Ensemble", "Average"])
 def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method, runs_folder, monkeypatch):
-    config = dataclasses.replace(bundle.config(method), importance="uniform", samples=50, analyse=False,
-                                 options={"epochs": 2} if method == "KD" else None)  # fmt: skip
+    config = dataclasses.replace(
+        bundle.config(method),
+        importance="uniform",
+        samples=50,
+        analyse=False,
+        options={"epochs": 2} if method == "KD" else None,
+    )
     monkeypatch.chdir(jobs.BUNDLED)
     result, metrics = runs.execute(config, runs_folder / "mine")
     page = open_page(run="mine")
@@ -263,7 +269,7 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
         ({"preset": "sharded", "data": "../nowhere"}, ["no folder"]),
     ],
     ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "",
-)  # fmt: skip
+)
 def test_what_cannot_work_is_refused_before_the_start(address, says):
     page = open_page(**address)
     found = next(error.value for error in page.error if error.value.startswith("This cannot be started"))
@@ -363,8 +369,10 @@ def test_uploads_are_checked_and_kept_by_content(runs_folder):
     assert page.query_params["files"].startswith("uploads/")
     stored = list(runs_folder.rglob("*.safetensors"))
     assert [path.parent.name for path in stored] == ["uploads"] and stored[0].read_bytes() == content
-    good, torn = (("a.safetensors", content, "application/octet-stream"),
-                  ("net.safetensors", content[:-4], "application/octet-stream"))  # fmt: skip
+    good, torn = (
+        ("a.safetensors", content, "application/octet-stream"),
+        ("net.safetensors", content[:-4], "application/octet-stream"),
+    )
     other = ("odd.safetensors", save({"a": torch.zeros(2)}), "application/octet-stream")
     page.file_uploader[0].set_value([good, torn, other]).run()
     assert "net.safetensors is not taken: it is incomplete" in errors(page)
@@ -376,8 +384,10 @@ def test_uploads_are_checked_and_kept_by_content(runs_folder):
 
 def test_an_upload_that_is_taken_back_leaves_the_fusion_and_the_disk(runs_folder):
     page = open_page(preset="own")
-    files = [(f"{index}.safetensors", (jobs.BUNDLED / name).read_bytes(), "application/octet-stream")
-             for index, name in enumerate(bundle.PARENTS)]  # fmt: skip
+    files = [
+        (f"{index}.safetensors", (jobs.BUNDLED / name).read_bytes(), "application/octet-stream")
+        for index, name in enumerate(bundle.PARENTS)
+    ]
     page.file_uploader[0].set_value(files).run()
     first, second = page.query_params["files"].split("|")
     page.file_uploader[0].set_value(files[1:]).run()
@@ -414,7 +424,7 @@ def stopped(runs_folder, **status):
         ({"state": "running", "level": 1, "levels": 4}, "killed"),
     ],
     ids=["failed", "cancelled", "killed"],
-)  # fmt: skip
+)
 def test_a_run_that_ended_early_says_why_and_can_go_on(runs_folder, sleeper, status, says):
     page = open_page(run=stopped(runs_folder, **status))
     assert says in " ".join(element.value for element in [*page.error, *page.warning])
@@ -434,8 +444,11 @@ def test_the_picker_survives_the_end_of_its_run(runs_folder, shipped, monkeypatc
     assert "cancelled" in before and before not in page.selectbox(key="run").options
     # A browser still sends the line of before.
     sent = Selectbox._widget_state.fget
-    monkeypatch.setattr(Selectbox, "_widget_state", property(
-        lambda self: WidgetState(id=self.id, string_value=before) if self.key == "run" else sent(self)))  # fmt: skip
+    monkeypatch.setattr(
+        Selectbox,
+        "_widget_state",
+        property(lambda self: WidgetState(id=self.id, string_value=before) if self.key == "run" else sent(self)),
+    )
     page.run()
     assert not page.exception and not page.error
     assert page.title[0].value == "Two half-blind networks, one that sees it all" and page.query_params["run"] == "mine"

@@ -162,9 +162,7 @@ def training():
 
 @pytest.fixture
 def wanted(training):
-    return runs.RunConfig(
-        models=training.files(), splits=training.splits(), samples=60, device="cpu", evaluate=True
-    )  # fmt: skip
+    return runs.RunConfig(models=training.files(), splits=training.splits(), samples=60, device="cpu", evaluate=True)
 
 
 def wait(folder, until):
@@ -228,15 +226,23 @@ def test_class_counts_of_trained_parents(runs_folder, wanted, training):
     [
         ({"stage": "reading"}, "reading", 0.0),
         ({"stage": "training"}, "training", 0.0),
-        ({"stage": "training", "parent": 1, "parents": 2, "epoch": 6, "epochs": 10, "step": 5, "steps": 10}, "training", 0.775),
-        ({"stage": "training", "parent": 1, "parents": 2, "epoch": 10, "epochs": 10, "step": 9, "steps": 9}, "training", 1.0),
+        (
+            {"stage": "training", "parent": 1, "parents": 2, "epoch": 6, "epochs": 10, "step": 5, "steps": 10},
+            "training",
+            0.775,
+        ),
+        (
+            {"stage": "training", "parent": 1, "parents": 2, "epoch": 10, "epochs": 10, "step": 9, "steps": 9},
+            "training",
+            1.0,
+        ),
         ({"stage": "fusion", "parent": 0, "parents": 2, "step": 0, "steps": 4}, "fusion", 0.0),
         ({"stage": "fusion", "level": 2, "levels": 4}, "fusion", 0.5),
         ({"stage": "fusion", "level": 3, "levels": 4, "epoch": 50, "epochs": 100}, "fusion", 0.875),
         ({"stage": "measuring", "step": 3, "steps": 6}, "measuring", 0.5),
         ({"level": 1, "levels": 4}, "fusion", 0.25),  # a record of the command line of an earlier version
     ],
-)  # fmt: skip
+)
 def test_phase_and_progress_come_from_the_status(runs_folder, config, fields, phase, progress):
     runs.create(runs_folder / "x", config)
     write_status(runs_folder / "x", state="running", pid=os.getpid(), **fields)
@@ -247,8 +253,16 @@ def test_phase_and_progress_come_from_the_status(runs_folder, config, fields, ph
 def test_the_time_left_counts_from_where_a_resumed_training_began(runs_folder, config):
     runs.create(runs_folder / "x", config)
     here = {"parent": 0, "parents": 1, "epochs": 100, "step": 10, "steps": 10}
-    write_status(runs_folder / "x", state="running", pid=os.getpid(), stage="training", stage_started=time.time() - 20,
-                 first={**here, "epoch": 50}, **here, epoch=60)  # fmt: skip
+    write_status(
+        runs_folder / "x",
+        state="running",
+        pid=os.getpid(),
+        stage="training",
+        stage_started=time.time() - 20,
+        first={**here, "epoch": 50},
+        **here,
+        epoch=60,
+    )
     assert jobs.read_entry(runs_folder / "x").left == pytest.approx(
         80, abs=2
     )  # ten epochs took 20 seconds, 40 are left

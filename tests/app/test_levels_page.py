@@ -182,8 +182,11 @@ def test_every_closer_look_can_be_shown(record, panel):
 def test_two_groupings_stand_side_by_side_with_their_index(record):
     page = open_page(run="analysed", level="features.0", pair="uniform-conductance")
     assert clean(page) and page.selectbox(key="pair").value == "uniform-conductance"
-    headings = [text for text in (element.value for element in page.markdown)
-                if text.startswith(("**Uniform**", "**Conductance**"))]  # fmt: skip
+    headings = [
+        text
+        for text in (element.value for element in page.markdown)
+        if text.startswith(("**Uniform**", "**Conductance**"))
+    ]
     labels = state.record(jobs.read_entry(record)).analysis.levels[0].labels
     index = adjusted_rand_score(labels["uniform"][0], labels["conductance"][0])
     assert len(headings) == 2 and f"ARI {figures.number(index, 2)}" in headings[1]

@@ -14,14 +14,20 @@ from retrofit_core.methods import METHODS, RETROFITTING, settings_of
 from retrofit_core.training.recipes import RECIPES
 
 VALUES = {
-    "networks": st.sampled_from(list(presets.NETWORKS)), "arch": st.sampled_from(presets.ARCHITECTURES),
-    "parents": st.integers(1, 12), "widths": st.lists(st.sampled_from(list(presets.SCALES)), max_size=4).map(tuple),
-    "split": st.sampled_from(list(presets.SPLITS)), "ratio": st.integers(1, 100).map(lambda n: n / 100),
-    "samples": st.integers(10, 9999), "method": st.sampled_from(presets.METHODS), "fusion_seed": st.integers(0, 9999),
+    "networks": st.sampled_from(list(presets.NETWORKS)),
+    "arch": st.sampled_from(presets.ARCHITECTURES),
+    "parents": st.integers(1, 12),
+    "widths": st.lists(st.sampled_from(list(presets.SCALES)), max_size=4).map(tuple),
+    "split": st.sampled_from(list(presets.SPLITS)),
+    "ratio": st.integers(1, 100).map(lambda n: n / 100),
+    "samples": st.integers(10, 9999),
+    "method": st.sampled_from(presets.METHODS),
+    "fusion_seed": st.integers(0, 9999),
     "files": st.lists(st.sampled_from(["a.safetensors", "b c.safetensors"]), max_size=2, unique=True).map(tuple),
     "options": st.lists(st.sampled_from(["solver=sinkhorn", "repair=true"]), max_size=2, unique=True).map(tuple),
-    "mean": st.lists(st.sampled_from([0.5, 0.25, -1.0]), max_size=3).map(tuple), "data": st.sampled_from(["digits", "../a"]),
-}  # fmt: skip
+    "mean": st.lists(st.sampled_from([0.5, 0.25, -1.0]), max_size=3).map(tuple),
+    "data": st.sampled_from(["digits", "../a"]),
+}
 
 
 @given(st.sampled_from(list(PRESETS)), st.builds(Picks, **VALUES))

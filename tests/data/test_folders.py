@@ -33,8 +33,15 @@ def put(folder, **images):
 
 
 def animals(folder, split="train"):
-    return put(folder, **{f"{split}__cat__b_dot_png": 1, f"{split}__cat__a_dot_png": 2, f"{split}__dog__c_dot_PNG": 3,
-                          f"{split}__ant__deep__d_dot_png": 4})  # fmt: skip
+    return put(
+        folder,
+        **{
+            f"{split}__cat__b_dot_png": 1,
+            f"{split}__cat__a_dot_png": 2,
+            f"{split}__dog__c_dot_PNG": 3,
+            f"{split}__ant__deep__d_dot_png": 4,
+        },
+    )
 
 
 def test_rows_classes_and_pixels_are_those_of_torchvision(tmp_path):

@@ -27,8 +27,17 @@ def affine_problem(n=60):
 def test_never_beats_least_squares_and_comes_to_it():
     """C23."""
     level, x, targets = affine_problem()
-    curve = gradient(level, x, targets, generator=generator(), learning_rate=0.03, weight_decay=0.0, epochs=150,
-                     patience=150, validation=0.1)  # fmt: skip
+    curve = gradient(
+        level,
+        x,
+        targets,
+        generator=generator(),
+        learning_rate=0.03,
+        weight_decay=0.0,
+        epochs=150,
+        patience=150,
+        validation=0.1,
+    )
     ones = torch.cat([x, torch.ones(60, 1).double()], 1)
     best = (ones @ torch.linalg.lstsq(ones, targets[:, 0]).solution - targets[:, 0]).square().mean().item()
     found = (level.module(x) - targets[:, 0]).square().mean().item()
@@ -103,8 +112,15 @@ def test_weights_weigh_the_outputs():
         level, x, _ = affine_problem()
         torch.nn.init.zeros_(level.affine.weight)
         targets = torch.cat([x[:, :1] * 3, x[:, 1:2] * 3, torch.zeros(60, 1).double()], 1)[:, None]
-        gradient(level, x, targets, generator=generator(), epochs=5, learning_rate=0.02,
-                 weights=torch.tensor([*weights, 1.0]).double())  # fmt: skip
+        gradient(
+            level,
+            x,
+            targets,
+            generator=generator(),
+            epochs=5,
+            learning_rate=0.02,
+            weights=torch.tensor([*weights, 1.0]).double(),
+        )
         losses.append((level.module(x) - targets[:, 0]).square().mean(0).tolist())
     plain, _, targets = affine_problem()
     curve = gradient(plain, normal(60, 6), targets, generator=generator(), epochs=0, weights=torch.ones(3).double() * 7)
