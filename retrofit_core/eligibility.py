@@ -1,7 +1,7 @@
 """What may be fused with what, and how: decided before any work, one sentence per refusal."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -9,20 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .device import MEMORY
-from .fit import FITS
-from .grouping import GROUPINGS
+from .grouping import Grouper, SameIndex
 from .levels import Level, merged, partition
-from .registry import find
 from .training_flags import evaluating
-from .walk import check_memory
-
-MIN_SAMPLES = {"ridge": 2, "gradient": 10}
-
 
 @dataclass(frozen=True)
-class Plan:
-    """Everything a fusion works on, checked."""
+class Levels:
+    """Parents and fused network, cut into levels that belong together."""
 
     parents: list[list[Level]]
     """The levels of each parent, on the device"""
@@ -30,54 +23,62 @@ class Plan:
     """The network that becomes the fused one: a copy of the target or of parent 0"""
     fused: list[Level]
     """Its levels"""
-    grouping: Callable[..., Any]
-    fit: str
+
+    @property
+    def networks(self) -> list[list[Level]]:
+        """The parents' levels and, last, the fused network's."""
+        return [*self.parents, self.fused]
+
+    def widths(self, index: int) -> tuple[int, ...]:
+        """The parents' neurons at a level."""
+        return tuple(levels[index].width for levels in self.parents)
 
 
-def check(
+def cut_into_levels(
     models: Sequence[nn.Module],
     inputs: Tensor,
     *,
     target: nn.Module | None,
-    grouping: str | Callable[..., Any],
-    fit: str,
     device: torch.device,
-    memory: int = MEMORY,
-    boundaries: str | int | Sequence[str] = "auto",
-    **partition_options: Any,
-) -> Plan:
-    """Partition parents and target and refuse what cannot work, naming the level and the way out.
+    boundaries: str | int | Sequence[str],
+    leaves: Sequence[str] = (),
+) -> Levels:
+    """Partition parents and target, and refuse networks whose levels do not belong together.
 
     Networks of different depth are aligned: between two changes of the number of positions (the stages of a
     convolutional network) the deeper ones join neighbouring levels until all have equally many.
 
     Args:
-        boundaries: see `partition`; "auto" is "preactivations" for the ridge and "blocks" for gradient fits.
-
+        boundaries, leaves: see `partition`.
     Raises:
-        ValueError: in every case that the paper's methods do not cover; see the sentences below.
+        ValueError: names the level and the way out.
     """
-    chosen = find(GROUPINGS, grouping, "grouping")
-    find(FITS, str(fit), "fit")
-    check_inputs(models, inputs, target=target, least=MIN_SAMPLES[fit], who=f"fit={fit!r}")
-    if isinstance(boundaries, str) and boundaries == "auto":
-        boundaries = "blocks" if fit == "gradient" else "preactivations"
-    partition_options["boundaries"] = boundaries
     example = inputs[:2].to(device)
     parents = [
-        _levels(on_device(model, device), example, f"parent {index}", partition_options)
+        _levels(on_device(model, device), example, f"parent {index}", boundaries, leaves)
         for index, model in enumerate(models)
     ]
     model = copy.deepcopy(target if target is not None else models[0]).to(device)
-    fused = _levels(model, example, "the target", partition_options)
+    fused = _levels(model, example, "the target", boundaries, leaves)
     *parents, fused = _aligned([*parents, fused])
     _check_shapes(parents, fused)
-    _check_grouping(parents, fused, chosen)
     _check_folds(fused)
-    if fit == "ridge":
-        _check_affine(fused, boundaries)
-    check_memory([*parents, fused], len(inputs), memory, fit)
-    return Plan(parents, model, fused, chosen, fit)
+    return Levels(parents, model, fused)
+
+
+def check_groupings(levels: Levels, grouping: Any) -> None:
+    """Ask a grouping whether it can group the neurons of every level.
+
+    Raises:
+        ValueError: names the level, the reason and the way out.
+    """
+    if not isinstance(grouping, Grouper):
+        return  # somebody's own function
+    for index, level in enumerate(levels.fused):
+        try:
+            (SameIndex() if level.head else grouping).check(levels.widths(index), level.width)
+        except ValueError as error:
+            raise ValueError(f"level {level.name!r}: {error}") from error
 
 
 def check_inputs(
@@ -183,10 +184,12 @@ def on_device(model: nn.Module, device: torch.device) -> nn.Module:
     return model if here else copy.deepcopy(model).to(device)
 
 
-def _levels(model: nn.Module, example: Tensor, who: str, options: dict[str, Any]) -> list[Level]:
+def _levels(
+    model: nn.Module, example: Tensor, who: str, boundaries: str | int | Sequence[str], leaves: Sequence[str]
+) -> list[Level]:
     dtype = next(model.parameters()).dtype
     try:
-        return partition(model, example.to(dtype), **options)
+        return partition(model, example.to(dtype), boundaries, leaves=leaves)
     except ValueError as error:
         raise ValueError(f"{who}: {error}") from error
 
@@ -236,33 +239,6 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
             raise ValueError(
                 f"level {level.name!r}: {level.width} fused neurons for {sum(widths)} parents' neurons; some would "
                 f"stand for nothing. Use a target of at most {sum(widths)} there."
-            )
-
-
-def _check_grouping(parents: list[list[Level]], fused: list[Level], grouping: Callable[..., Any]) -> None:
-    for index, level in enumerate(fused):
-        widths = tuple(levels[index].width for levels in parents)
-        if grouping is GROUPINGS["same_index"] and set(widths) != {level.width}:
-            raise ValueError(
-                f"level {level.name!r}: same_index needs equal widths; found widths {widths} and fused width "
-                f"{level.width}. Use grouping='kmeans'."
-            )
-        if grouping is not GROUPINGS["hungarian"]:
-            continue
-        if len(widths) != 2 or set(widths) != {level.width}:
-            raise ValueError(
-                f"level {level.name!r}: hungarian pairs exactly two parents of the fused width; found widths {widths} "
-                f"and fused width {level.width}. Use grouping='kmeans' (KF-Linear, KF-Gradient)."
-            )
-
-
-def _check_affine(fused: list[Level], boundaries: str | int | Sequence[str]) -> None:
-    otherwise = "" if boundaries == "preactivations" else ", or cut the model with boundaries='preactivations'"
-    for level in fused:
-        if level.affine is None:
-            raise ValueError(
-                f"level {level.name!r} is not affine in its weights: {level.why_not_affine}. Use fit='gradient' "
-                f"(HF-Gradient, KF-Gradient){otherwise}."
             )
 
 

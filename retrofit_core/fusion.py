@@ -2,188 +2,245 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from . import device as devices
 from .batchnorm import reestimate
-from .eligibility import Plan, check
-from .fit import gradient, mapped_weights, ridge
-from .fit.mapping import is_channel_major
-from .fit.ridge import write_weights
-from .grouping import Grouping, ordered, ordered_like, same_index
-from .importance import check_data, importance_scores
-from .levels import Level, rows
-from .moments import (
-    Moments,
-    Rows,
-    Solution,
-    approximation_error,
-    product_dtype,
-    solve,
-    unavoidable_error,
-)
-from .monitor import Monitor
-from .ranges import check_ranges
+from .eligibility import Levels, check_groupings, check_inputs, cut_into_levels
+from .fit import FITS, Fit, Fitting, Groups, Ridge
+from .grouping import GROUPINGS, Grouper, Grouping, KMeans, SameIndex, check_grouping, ordered, ordered_like
+from .importance import Importance, as_importance, importance_name
+from .importance.parents import parents_scores
+from .levels import Level
+from .registry import made, name_of
 from .results import FusionResult, LevelReport, level_report
-from .settings import GRADIENT_OPTIONS, resolve
-from .training_flags import keeps_training_flags
-from .walk import Walk, as_tensors, parents_data
-
-HEADS = ("scores", "mean", "shares")
-OnLevel = Callable[[int, LevelReport, dict[str, Tensor]], None]
+from .runtime import Runtime
+from .settings import Value, setting
+from .task import Takes, Task, carry_out
+from .walk import Walk, check_memory
 
 
-@keeps_training_flags
-@torch.no_grad()
 def fuse(
     models: Sequence[nn.Module],
     data: Any,
     *,
-    grouping: str | Callable[..., Grouping] = "kmeans",
-    fit: str = "ridge",
-    importance: str | Callable[..., Any] = "uniform",
-    importance_data: Any = None,
-    importance_options: dict[str, Any] | None = None,
+    grouping: str | Grouper | Callable[..., Grouping] = "kmeans",
+    fit: str | Fit = "ridge",
+    importance: str | Importance | Callable[..., Any] = "uniform",
     target: nn.Module | None = None,
-    boundaries: str | int | Sequence[str] = "auto",
-    toward: str = "zero",
-    head: str = "scores",
+    head: Literal["scores", "mean", "shares"] = "scores",
     class_shares: Tensor | None = None,
-    weighted_loss: bool = False,
-    grouping_options: dict[str, Any] | None = None,
-    preset: str = "default",
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    memory: int = devices.MEMORY,
+    levels: str | int | Sequence[str] = "auto",
     leaves: Sequence[str] = (),
-    monitor: Monitor | None = None,
-    finished: Sequence[tuple[LevelReport, dict[str, Tensor]]] = (),
-    on_level: OnLevel | None = None,
-    **settings: Any,
+    seed: int = 0,
+    runtime: Runtime | None = None,
 ) -> FusionResult:
     """Fuse trained networks into one by retrofitting (Luenam et al., Algorithm 1). The parents are left as they are.
 
     Args:
         models: the parents; parent 0 gives the architecture unless there is a target.
         data: fusion data: a tensor (B, ...), (inputs, labels), a DataLoader or a Dataset, normalised as in training.
-        grouping: a name in GROUPINGS or a function.
-        fit: "ridge" (closed form) or "gradient".
-        importance: a name in IMPORTANCE or a function; importance_data is "fusion" or one (inputs, labels) per parent.
-        target: network of the fused architecture (widths); its weights do not matter to the linear methods.
-        boundaries, leaves: see `partition`; "auto" cuts at pre-activations for the ridge, at blocks for gradient fits.
-            Networks of unequal depth are aligned: see `eligibility.check`.
-        toward: "zero" or "parents": where the ridge pulls the weights.
-        head: targets of the class head: "scores" (Algorithm 1), "mean", or "shares" with class_shares (n, classes).
-        weighted_loss: score-weighted MSE in gradient fits.
-        preset: "default", or "paper" for the paper's hyper-parameters.
+        grouping: a value such as KMeans(restarts=10), a name in GROUPINGS, or a function of your own.
+        fit: Ridge(...), Gradient(...), or a name in FITS.
+        importance: a value such as Conductance(data, steps=50), a name in IMPORTANCE, or a function of your own.
+        target: network of the fused architecture (widths); its weights do not matter to the closed form.
+        head: see `Retrofit`.
+        class_shares: (n, classes) each parent's share of each class, for head="shares".
+        levels, leaves: where levels end and what is taken whole, see `partition`; "auto" cuts at pre-activations for the
+            ridge, at blocks for gradient fits. Networks of unequal depth are aligned: see `cut_into_levels`.
         seed: decides k-means starts, batches and perturbation; the same seed gives the same weights.
-        device: "auto" (CUDA if present), "cpu", "cuda:1", ...
-        memory: bytes for a level's sums and for kept boundary tensors, which are recomputed where they do not fit.
-        monitor: gets events and may cancel between steps.
-        finished: levels of an earlier, interrupted run, with which to go on.
-        on_level: called after each level with its index, report and weights.
-        **settings: ridge, normalise_scores, learning_rate, weight_decay, epochs, batch_size, validation, patience,
-            perturbation (`settings.DEFAULTS`).
+        runtime: device, memory, monitor, journal.
     Raises:
         ValueError: what is asked cannot be done; raised before any work.
+        Cancelled: the monitor asked for it.
     """
-    start = time.perf_counter()
-    monitor = monitor or Monitor()
-    # names are found in any case; below they are compared
-    grouping, importance = (n.lower() if isinstance(n, str) else n for n in (grouping, importance))
-    fit = fit.lower()
-    check_ranges(seed=seed, memory=memory)
-    chosen = resolve(preset, grouping, fit, settings)
-    inputs, labels = as_tensors(data)
-    place = devices.pick(device)
-    plan = check(
-        models,
-        inputs,
-        target=target,
-        grouping=grouping,
-        fit=fit,
-        device=place,
-        memory=memory,
-        boundaries=boundaries,
-        leaves=leaves,
+    retrofit = Retrofit(
+        grouping=made(GROUPINGS, grouping, "grouping"),
+        fit=made(FITS, fit, "fit"),
+        head=head,
+        boundaries=levels,
+        leaves=tuple(leaves),
     )
-    check_options(plan, toward, head, class_shares, fit)
-    inputs = inputs.to(next(plan.model.parameters()).dtype)
-    scores, score_reports = parents_scores(
-        plan,
-        importance,
-        importance_data,
-        (inputs, labels),
-        chosen["normalise_scores"],
-        importance_options or {},
-        place,
-        monitor,
+    given = {"target": target, "class_shares": class_shares, "seed": seed, "runtime": runtime or Runtime()}
+    return carry_out(retrofit, Task.of(models, data, importance=as_importance(importance), **given))
+
+
+@dataclass(frozen=True, eq=False)
+class FusionPlan:
+    """Everything a fusion works on, checked."""
+
+    task: Task
+    levels: Levels
+
+    def level_widths(self) -> list[tuple[int, ...]]:
+        """The parents' neurons at each level."""
+        return [self.levels.widths(index) for index in range(len(self.levels.fused))]
+
+
+@dataclass(frozen=True)
+class Retrofit(Value):
+    """Level by level: group the parents' neurons, take each group's mean, and fit the fused level to it."""
+
+    takes: ClassVar[Takes] = Takes(target=True, importance=True, class_shares=True, memory=True, levels=True)
+    parts: ClassVar[dict[str, dict[str, type]]] = {"grouping": GROUPINGS, "fit": FITS}
+
+    grouping: Grouper | Callable[..., Grouping] = field(default_factory=KMeans)
+    fit: Fit = field(default_factory=Ridge)
+    head: Literal["scores", "mean", "shares"] = setting(
+        "scores",
+        "targets of the class head: scores (weighted by importance, Algorithm 1), mean, or shares (of the training samples)",
     )
-    products = product_dtype(chosen["ridge"] if fit == "ridge" else None, inputs.dtype, place)
-    clock = devices.Stopwatch(place)
-    walk = Walk(plan.parents, plan.fused, inputs, device=place, memory=memory, stopwatch=clock, monitor=monitor)
-    reports: list[LevelReport] = []
-    for index, level in enumerate(monitor.each("level", plan.fused)):  # Algorithm 1, line 1: bottom-up
-        clock.seconds.clear()
-        generator = level_generator(seed, index)
-        if index < len(finished):
-            reports.append(_take_over(level, *finished[index]))
-            walk.advance(index)
-            continue
-        sums = walk.moments(index, inputs=fit == "ridge", dtype=products)  # line 2: z of the parents, x of the fused
-        s = torch.cat([parent[index] for parent in scores])  # line 3
-        s = _head_scores(s, head, class_shares) if level.head else s
-        monitor.emit("phase", name="grouping", level=level.name)
-        with clock.phase("solve"):
-            W0 = parents_weights(plan, walk, index, reports) if toward == "parents" else None
-            solution = solve(sums, chosen["ridge"], toward=W0) if fit == "ridge" else None
-        with clock.phase("group"):  # line 4: R_1 ... R_d; class k stays class k at the head
-            gram = solution.gram if solution else sums.zz
-            groups = _group(plan, walk, index, gram, sums.zz, s, generator, grouping_options or {})
-            A = groups.averaging(s)  # lines 5-7: T = z A
-        monitor.emit("phase", name="fit", level=level.name)
-        if solution is not None:  # lines 8-9: the weights of the level
-            fitted = _fit_ridge(level, sums, solution, s, A, clock)
-        else:
-            _start_at_parents(plan, walk, index, reports, A)
-            fitted = _fit_gradient(level, walk, index, s, A, generator, chosen, weighted_loss, monitor)
-        walk.advance(index)  # the fitted level feeds the next one
-        widths = tuple(parent[index].width for parent in plan.parents)
-        reports.append(
-            level_report(
-                level,
-                widths,
-                sums.rows,
-                sums.zz,
-                s,
-                groups.labels,
-                A,
-                grouping=groups.report,
-                seconds=dict(clock.seconds),
-                **fitted,
-            )
+    boundaries: str | int | Sequence[str] = field(default="auto")
+    leaves: tuple[str, ...] = setting((), "submodules to take whole, for parts that torch.fx cannot trace")
+
+    def plan(self, task: Task) -> FusionPlan:
+        """Cut parents and fused network into levels and refuse what cannot be fused; see `Algorithm`."""
+        check_inputs(
+            task.parents,
+            task.inputs,
+            target=task.target,
+            least=self.fit.least_samples,
+            who=f"fit={name_of(FITS, self.fit)!r}",
         )
-        if on_level is not None:
-            on_level(index, reports[-1], {name: p.detach() for name, p in level.module.state_dict().items()})
-    for level in plan.fused:
-        level.put_back()
-    reestimate(plan.model, (batch.to(place) for batch in inputs.split(walk.batch)))
-    config = {
-        "grouping": str(grouping),
-        "fit": fit,
-        "importance": getattr(importance, "__name__", importance),
-        "toward": toward,
-        "head": head,
-        "preset": preset,
-        "seed": seed,
-        "samples": len(inputs),
-        "device": str(place),
-        **chosen,
-    }
-    return FusionResult(plan.model, reports, config, time.perf_counter() - start, score_reports)
+        automatic = isinstance(self.boundaries, str) and self.boundaries == "auto"
+        levels = cut_into_levels(
+            task.parents,
+            task.inputs,
+            target=task.target,
+            device=task.device,
+            boundaries=self.fit.levels if automatic else self.boundaries,
+            leaves=self.leaves,
+        )
+        check_groupings(levels, self.grouping)
+        self.fit.check(levels.fused, levels.parents)
+        for parent in levels.parents:
+            task.importance.check(parent)
+        self._check_shares(task, levels)
+        task.parents_data()
+        check_memory(levels.networks, len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
+        return FusionPlan(task, levels)
+
+    def _check_shares(self, task: Task, levels: Levels) -> None:
+        wanted = (len(levels.parents), levels.fused[-1].width)
+        if self.head != "shares" and task.class_shares is not None:
+            raise ValueError(f"class_shares do nothing with head={self.head!r}. Use head='shares', or leave them out.")
+        if self.head == "shares" and (task.class_shares is None or tuple(task.class_shares.shape) != wanted):
+            raise ValueError(f"head='shares' needs class_shares of shape {wanted}: each parent's share of each class.")
+
+    @torch.no_grad()
+    def run(self, plan: FusionPlan) -> FusionResult:
+        """Algorithm 1."""
+        start = time.perf_counter()
+        task, levels, runtime = plan.task, plan.levels, plan.task.runtime
+        monitor, journal, device = runtime.monitor, runtime.journal, task.device
+        inputs = task.inputs.to(task.dtype)
+        scores = parents_scores(levels.parents, task.importance, task.parents_data(), device, monitor)
+        products = self.fit.products(inputs.dtype, device)
+        clock = devices.Stopwatch(device)
+        walk = Walk(
+            levels.parents,
+            levels.fused,
+            inputs,
+            device=device,
+            memory=runtime.memory,
+            stopwatch=clock,
+            monitor=monitor,
+        )
+        finished = list(journal.finished) if journal else []
+        reports: list[LevelReport] = []
+        for index, level in enumerate(monitor.each("level", levels.fused)):  # Algorithm 1, line 1: bottom-up
+            clock.seconds.clear()
+            if index < len(finished):
+                reports.append(_take_over(level, *finished[index]))
+                walk.advance(index)
+                continue
+            sums = walk.moments(index, inputs=self.fit.needs_inputs, dtype=products)  # line 2: z of the parents
+            s = self._scores(level, torch.cat([parent.values[index] for parent in scores]), task)  # line 3
+            monitor.emit("phase", name="grouping", level=level.name)
+            generator = level_generator(task.seed, index)
+            prepared = self.fit.prepare(_fitting(plan, walk, index, reports, generator, clock), sums)
+            with clock.phase("group"):  # line 4: R_1 ... R_d
+                groups = self._group(plan, walk, index, prepared.gram, sums.zz, s, generator)
+                A = groups.averaging(s)  # lines 5-7: T = z A
+            monitor.emit("phase", name="fit", level=level.name)
+            fitted = prepared.fit(A, s)  # lines 8-9: the weights of the level
+            walk.advance(index)  # the fitted level feeds the next one
+            reports.append(
+                level_report(
+                    level,
+                    levels.widths(index),
+                    sums.rows,
+                    sums.zz,
+                    s,
+                    groups.labels,
+                    A,
+                    grouping=groups.report,
+                    seconds=dict(clock.seconds),
+                    **fitted,
+                )
+            )
+            if journal is not None:
+                journal.add(index, reports[-1], {name: p.detach() for name, p in level.module.state_dict().items()})
+        for level in levels.fused:
+            level.put_back()
+        reestimate(levels.model, (batch.to(device) for batch in inputs.split(walk.batch)))
+        seconds = time.perf_counter() - start
+        return FusionResult(levels.model, reports, self.config(task), seconds, [parent.report for parent in scores])
+
+    def config(self, task: Task) -> dict[str, Any]:
+        """Everything that decided the fused network, beside parents and data; as flat as the settings of a method."""
+        parts: dict[str, Any] = {"grouping": self.grouping, "fit": self.fit, "importance": task.importance}
+        names = {
+            "grouping": name_of(GROUPINGS, self.grouping),
+            "fit": name_of(FITS, self.fit),
+            "importance": importance_name(task.importance),
+        }
+        settings = [part.to_json() for part in parts.values() if isinstance(part, Value)]
+        return {
+            **names,
+            **self.to_json(),
+            **{name: value for part in settings for name, value in part.items()},
+            "boundaries": self.boundaries,
+            "target": _spec(task.target),
+            "class_shares": task.class_shares.tolist() if task.class_shares is not None else None,
+            "seed": task.seed,
+            "samples": len(task.inputs),
+            "device": str(task.device),
+            "memory": task.runtime.memory,
+        }
+
+    def _scores(self, level: Level, s: Tensor, task: Task) -> Tensor:
+        """(m,) what weighs the neurons of a level."""
+        if not level.head or self.head == "scores":
+            return s
+        if task.class_shares is not None:
+            return task.class_shares.to(s).flatten()
+        return torch.full_like(s, s.mean().item())
+
+    def _group(
+        self,
+        plan: FusionPlan,
+        walk: Walk,
+        index: int,
+        gram: Tensor,
+        zz: Tensor,
+        s: Tensor,
+        generator: torch.Generator,
+    ) -> Grouping:
+        level, widths = plan.levels.fused[index], plan.levels.widths(index)
+        if level.head:  # class k stays class k
+            return SameIndex()(gram, s, widths, level.width)
+        groups = self.grouping(gram, s, widths, level.width, generator=generator)
+        if not isinstance(self.grouping, Grouper):
+            groups = check_grouping(groups, len(s), level.width)
+        if level.residual:  # the skip adds the neurons before the level, in their order
+            return ordered(groups, zz, s, *walk.stream(index))
+        # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good.
+        return ordered_like(groups, zz, s, torch.arange(widths[0], device=zz.device))
 
 
 def level_generator(seed: int, index: int) -> torch.Generator:
@@ -191,165 +248,33 @@ def level_generator(seed: int, index: int) -> torch.Generator:
     return torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63)
 
 
-def check_options(plan: Plan, toward: str, head: str, class_shares: Tensor | None, fit: str) -> None:
-    if toward not in ("zero", "parents"):
-        raise ValueError(f"unknown toward {toward!r}. Known: zero, parents.")
-    if toward == "parents" and fit != "ridge":
-        raise ValueError("toward='parents' is a choice of the ridge. Use fit='ridge', or leave it at 'zero'.")
-    for level, *others in zip(plan.fused, *plan.parents, strict=True):
-        if toward == "parents" and any(other.affine is None for other in others):
-            why = next(other.why_not_affine for other in others if other.affine is None)
-            raise ValueError(
-                f"level {level.name!r}: toward='parents' needs affine levels in every parent, but in one {why}. "
-                "Use toward='zero'."
-            )
-    if head not in HEADS:
-        raise ValueError(f"unknown head {head!r}. Known: {', '.join(HEADS)}.")
-    wanted = (len(plan.parents), plan.fused[-1].width)
-    if head == "shares" and (class_shares is None or tuple(class_shares.shape) != wanted):
-        raise ValueError(f"head='shares' needs class_shares of shape {wanted}: each parent's share of each class.")
-
-
-def parents_scores(
-    plan: Plan,
-    importance: str | Callable[..., Any],
-    importance_data: Any,
-    fusion_data: tuple[Tensor, Tensor | None],
-    normalise: bool,
-    options: dict[str, Any],
-    device: torch.device,
-    monitor: Monitor,
-) -> tuple[list[list[Tensor]], list[dict[str, Any]]]:
-    """scores[parent][level] and what the method tells about itself."""
-    check_data(importance, importance_data)
-    pairs = parents_data(importance_data, fusion_data, len(plan.parents))
-    found = []
-    for levels, (x, y) in zip(plan.parents, pairs, strict=True):
-        classes = levels[-1].width
-        if y is not None and len(y) and not 0 <= int(y.min()) <= int(y.max()) < classes:
-            raise ValueError(f"labels run from {int(y.min())} to {int(y.max())}; the parents have {classes} classes.")
-        monitor.emit("phase", name="importance", parent=len(found), parents=len(plan.parents))
-        dtype = next(levels[0].module.parameters()).dtype
-        with torch.enable_grad():
-            found.append(
-                importance_scores(
-                    levels,
-                    x.to(device, dtype),
-                    y.to(device) if y is not None else None,
-                    importance,
-                    normalise=normalise,
-                    monitor=monitor,
-                    **options,
-                )
-            )
-    return [scores.values for scores in found], [scores.report for scores in found]
-
-
-def _group(
-    plan: Plan,
+def _fitting(
+    plan: FusionPlan,
     walk: Walk,
     index: int,
-    gram: Tensor,
-    zz: Tensor,
-    s: Tensor,
+    reports: list[LevelReport],
     generator: torch.Generator,
-    options: dict[str, Any],
-) -> Grouping:
-    level = plan.fused[index]
-    widths = tuple(parent[index].width for parent in plan.parents)
-    if level.head:
-        return same_index(gram, s, widths, level.width)
-    groups = plan.grouping(gram, s, widths, level.width, generator=generator, **options)
-    if level.residual:  # the skip adds the neurons before the level, in their order
-        return ordered(groups, zz, s, *walk.stream(index))
-    # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good.
-    return ordered_like(groups, zz, s, torch.arange(widths[0], device=zz.device))
-
-
-def _head_scores(s: Tensor, head: str, class_shares: Tensor | None) -> Tensor:
-    if head == "mean":
-        return torch.full_like(s, s.mean().item())
-    return class_shares.to(s).flatten() if head == "shares" and class_shares is not None else s
-
-
-def parents_weights(plan: Plan, walk: Walk, index: int, reports: list[LevelReport]) -> Tensor:
-    """W0 (p, m) of the ridge towards the parents, and of gradient fits where widths differ."""
-    level = plan.fused[index]
+    clock: devices.Stopwatch,
+) -> Fitting:
     before = reports[-1] if reports else None
-    if before is not None and not is_channel_major(level, walk.boundary(index)):
-        raise ValueError(
-            f"level {level.name!r} does not read its inputs channel by channel, so the parents' weights cannot be "
-            "mapped onto the fused inputs. Use toward='zero'."
-        )
-    parents = [parent[index] for parent in plan.parents]
-    labels = before.labels.to(walk.device) if before else None
-    return mapped_weights(level, parents, labels, before.widths if before else (), before.width if before else 0)
-
-
-def _start_at_parents(plan: Plan, walk: Walk, index: int, reports: list[LevelReport], A: Tensor) -> None:
-    """Start a gradient fit at parent 0's weights, or at the mapped mean of the parents' where shapes differ.
-
-    In levels of several layers those start at parent 0's weights that it has too, of the same name and shape; the
-    others keep the target's.
-    """
-    level, own = plan.fused[index], plan.fused[index].state()
-    known = {name: value for parent in plan.parents[0] for name, value in parent.state().items()}
-    known = {name: known[name] for name, value in own.items() if name in known and known[name].shape == value.shape}
-    affine = level.affine is not None and all(levels[index].affine is not None for levels in plan.parents)
-    if len(known) < len(own) and affine:
-        write_weights(level, parents_weights(plan, walk, index, reports) @ A)
-        return
-    for name, value in known.items():
-        own[name].copy_(value)
-
-
-def _fit_ridge(
-    level: Level, sums: Moments | Rows, solution: Solution, s: Tensor, A: Tensor, clock: devices.Stopwatch
-) -> dict[str, Any]:
-    """Closed form; returns what the report says of the fit."""
-    with clock.phase("solve"):
-        V = ridge(level, solution, A)
-    with clock.phase("report"):
-        return {
-            "approximation_error": approximation_error(sums, s, A, V, solution),
-            "unavoidable_error": unavoidable_error(sums, s),
-            "ridge": solution.strength,
-            "form": "dual" if isinstance(sums, Rows) else "primal",
-        }
-
-
-def _fit_gradient(
-    level: Level,
-    walk: Walk,
-    index: int,
-    s: Tensor,
-    A: Tensor,
-    generator: torch.Generator,
-    chosen: dict[str, Any],
-    weighted_loss: bool,
-    monitor: Monitor,
-) -> dict[str, Any]:
-    """Gradient descent from the level's weights; returns what the report says of the fit."""
-    x, T = walk.inputs_and_targets(index, A)
-    totals = (A != 0).to(s).T @ s  # S_k
-    with walk.stopwatch.phase("fit"), torch.enable_grad():
-        options = {name: chosen[name] for name in GRADIENT_OPTIONS}
-        weights = totals if weighted_loss else None
-        curve = gradient(level, x, T, generator=generator, weights=weights, monitor=monitor, **options)
-    with walk.stopwatch.phase("report"):
-        error = torch.zeros_like(totals)
-        for h, t in zip(x.split(walk.batch), T.split(walk.batch), strict=True):
-            error += (rows(level.module(h), level.axis) - t.flatten(0, 1)).double().square().sum(0)
-    nan = float("nan")
-    return {
-        "approximation_error": (totals @ error).item(),
-        "unavoidable_error": nan,
-        "ridge": nan,
-        "form": "gradient",
-        "curve": curve,
-    }
+    return Fitting(
+        level=plan.levels.fused[index],
+        parents=[parent[index] for parent in plan.levels.parents],
+        previous=Groups(before.labels.to(walk.device), before.widths, before.width) if before else None,
+        walk=walk,
+        index=index,
+        first_parent_state={name: t for level in plan.levels.parents[0] for name, t in level.state().items()},
+        generator=generator,
+        monitor=plan.task.runtime.monitor,
+        clock=clock,
+    )
 
 
 def _take_over(level: Level, report: LevelReport, weights: dict[str, Tensor]) -> LevelReport:
     level.module.load_state_dict({name: value.to(devices.of(level.module)) for name, value in weights.items()})
     return report
+
+
+def _spec(target: nn.Module | None) -> Any:
+    """The architecture of a target: its spec if it is one of ours, else the name of its class."""
+    return None if target is None else getattr(target, "spec", type(target).__name__)

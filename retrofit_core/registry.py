@@ -1,11 +1,12 @@
 """Looking a name up in one of the tables (METHODS, GROUPINGS, IMPORTANCE, ...), with an error that helps."""
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any
 
 
-def find(table: Mapping[str, Any], name: str | Callable[..., Any], what: str) -> Any:
+def find(table: Mapping[str, Any], name: Any, what: str) -> Any:
     """The table's entry for `name`; a function passes through, so that a user's own needs no registration.
 
     Raises:
@@ -14,19 +15,50 @@ def find(table: Mapping[str, Any], name: str | Callable[..., Any], what: str) ->
     return name if callable(name) else table[known_name(table, name, what)]
 
 
-def known_name(table: Mapping[str, Any], name: str, what: str) -> str:
-    """The name as the table writes it: `kf-linear` is as good as `KF-Linear` on a command line.
+def known_name(table: Mapping[str, Any], name: Any, what: str) -> str:
+    """The name as the table writes it: `kf-linear` is as good as `KF-Linear`.
 
     Raises:
         ValueError: as `find`.
     """
-    lower = {known.lower(): known for known in table}
-    if str(name).lower() in lower:
-        return lower[str(name).lower()]
-    near = get_close_matches(str(name).lower(), lower, n=1)
-    nearest = lower[near[0]] if near else None
-    hint = f" Did you mean {nearest!r}?" if nearest else ""
+    written = {_plain(known): known for known in table}
+    if isinstance(name, str) and _plain(name) in written:
+        return written[_plain(name)]
+    near = get_close_matches(_plain(str(name)), written, n=1)
+    hint = f" Did you mean {written[near[0]]!r}?" if near else ""
     raise ValueError(f"unknown {what} {name!r}. Known: {', '.join(table)}.{hint}")
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def made(table: Mapping[str, type], value: Any, what: str, **options: Any) -> Any:
+    """The object that a name, a class of the table, or an object of one stands for; a function passes through.
+
+    Args:
+        options: fields of the object, where a name or a class is given.
+    Raises:
+        ValueError: an unknown name, something else, or a field that the class does not have or take.
+    """
+    if isinstance(value, str):
+        value = find(table, value, what)
+    if inspect.isclass(value):
+        fields = getattr(value, "__dataclass_fields__", {})
+        for option in options:
+            if option not in fields:
+                known_name(fields, option, f"{what} setting of {value.__name__}:")
+        return value(**options)
+    if not (callable(value) or isinstance(value, tuple(table.values()))):
+        names = ", ".join(cls.__name__ for cls in table.values())
+        raise ValueError(f"{what} is {value!r}. Pass one of {names}, a name ({', '.join(table)}), or a function.")
+    return value
+
+
+def name_of(table: Mapping[str, type], value: Any) -> str:
+    """The table's name for an object of one of its classes; of a function its own name."""
+    names = [name for name, known in table.items() if type(value) is known]
+    return names[0] if names else getattr(value, "__name__", type(value).__name__)
 
 
 def check_words(**options: tuple[str, Any]) -> None:
@@ -37,6 +69,8 @@ def check_words(**options: tuple[str, Any]) -> None:
     Raises:
         ValueError: names the option and lists the known words.
     """
+    from typing import get_args
+
     for name, (value, words) in options.items():
         if value not in get_args(words):
             raise ValueError(f"unknown {name} {value!r}. Known: {', '.join(get_args(words))}.")

@@ -1,76 +1,201 @@
-"""Defaults and the paper's hyper-parameter tables; docs/defaults.md says where and why they differ."""
+"""Values: frozen objects that describe a fusion, their fields documented, ranged and checked where they stand.
 
-from typing import Any
+    @dataclass(frozen=True)
+    class KMeans(Value):
+        restarts: int = setting(10, "k-means++ starts; the lowest cost wins", Range(0, whole=True))
 
-from .moments import ridge_strength
-from .ranges import check_ranges
+Python, command line, form, records and estimate read the fields of these classes; none keeps a list of its own.
+"""
 
-#: Ours (docs/method.md), for every method.
-DEFAULTS: dict[str, Any] = {
-    "ridge": "auto",
-    "normalise_scores": True,
-    "learning_rate": 1e-3,
-    "weight_decay": 1e-4,
-    "epochs": 100,
-    "batch_size": 32,
-    "validation": 0.1,
-    "patience": 15,
-    "perturbation": 0.0,
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from math import inf
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+PLAIN = (bool, int, float, str, NoneType)
+KIND_NAMES = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a word",
+    NoneType: "none",
+    tuple: "names separated by commas",
 }
-HELP: dict[str, str] = {
-    "normalise_scores": "importance scores of each level and parent sum to 1",
-    "learning_rate": "of AdamW",
-    "weight_decay": "of AdamW",
-    "epochs": "passes over the fusion data, at most",
-    "batch_size": "samples in a step",
-    "validation": "share of the samples held out to choose the best epoch",
-    "patience": "epochs without improvement before it stops",
-    "perturbation": "0: start at parent 0's weights; 1: start afresh",
-}
-#: App. F.1, the paragraph on linear variants: lambda in units of a sum over rows; scores and outputs not normalised.
-PAPER_LINEAR: dict[str, dict[str, Any]] = {
-    "hungarian": {"ridge": 1e-3, "normalise_scores": False},
-    "kmeans": {"ridge": 10.0, "normalise_scores": False},
-}
-#: App. F.1, the table "Hyperparameters used for HF-Gradient and KF-Gradient".
-PAPER_GRADIENT: dict[str, Any] = {
-    "normalise_scores": False,
-    "learning_rate": 1e-3,
-    "weight_decay": 1e-4,
-    "epochs": 100,
-    "batch_size": 32,
-    "validation": 0.1,
-    "perturbation": 1.0,
-}
-GRADIENT_OPTIONS = (
-    "learning_rate",
-    "weight_decay",
-    "epochs",
-    "batch_size",
-    "validation",
-    "patience",
-    "perturbation",
-)
 
 
-def resolve(preset: str, grouping: Any, fit: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a run: the given ones, else the preset's, else ours.
+@dataclass(frozen=True)
+class Range:
+    """Numbers between two ends, which belong to it unless they are left out."""
+
+    low: float
+    high: float = inf
+    whole: bool = False
+    without_low: bool = False
+    without_high: bool = False
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value, of any type, is one of these numbers; true, false, NaN and infinity are none."""
+        if isinstance(value, bool) or not isinstance(value, Integral if self.whole else Real):
+            return False
+        number: Any = value  # comparing is all that is asked of it
+        above = self.low < number if self.without_low else self.low <= number
+        below = number < self.high if self.without_high or self.high == inf else number <= self.high
+        return bool(above and below)
+
+    def __str__(self) -> str:
+        low = f"{'above' if self.without_low else 'from'} {self.low}"
+        high = "" if self.high == inf else f" {'and below' if self.without_high else 'to'} {self.high}"
+        return f"{'a whole number' if self.whole else 'a number'} {low}{high}"
+
+
+#: torch.Generator takes more, but not every seed that is derived from one; numpy takes no negative ones.
+SEED = Range(0, 2**63 - 1, whole=True)
+FRACTION = Range(0, 1)
+COUNT = Range(0, whole=True)
+AT_LEAST_ONE = Range(1, whole=True)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One field of a value, as everybody sees it who offers, stores or explains it."""
+
+    name: str
+    default: Any
+    kinds: tuple[type, ...]
+    """Some of bool, int, float, str, NoneType, tuple (of words); empty for fields that only Python can fill"""
+    words: tuple[str, ...]
+    """The words that it knows; empty where any word does, or none"""
+    help: str
+    range: Range | None = None
+    """The numbers among its values"""
+    check: Callable[[Any], str] | None = None
+    """value -> what it takes instead, in words; "" for a good value. For what kinds, words and a range cannot say"""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it can be written as text, so that a command line or a form can offer it."""
+        return bool(self.kinds or self.words)
+
+    def takes(self, value: Any) -> bool:
+        """Whether a value has one of the kinds and is in range; a whole number is a number, true is none."""
+        if self.check is not None:
+            return not self.check(value)
+        if not self.is_plain:
+            return True
+        if isinstance(value, str) and str not in self.kinds:
+            return value in self.words
+        if isinstance(value, (tuple, list)):
+            return tuple in self.kinds and all(isinstance(word, str) for word in value)
+        if value is None or isinstance(value, (bool, str)):
+            return type(value) in self.kinds
+        if isinstance(value, Integral):
+            return bool({int, float} & set(self.kinds)) and (self.range is None or self.range.holds(value))
+        return isinstance(value, Real) and float in self.kinds and (self.range is None or self.range.holds(value))
+
+    @property
+    def description(self) -> str:
+        """What it takes, in words."""
+        if self.check is not None:
+            return self.check(object())
+        numbers = {int, float} if self.range else set()
+        kinds = [KIND_NAMES[kind] for kind in self.kinds if kind not in numbers]
+        return ", ".join([*self.words, *([str(self.range)] if self.range else []), *kinds])
+
+
+def setting(
+    default: Any, help: str, range: Range | None = None, *, check: Callable[[Any], str] | None = None, **options: Any
+) -> Any:
+    """A field of a value: its default, a sentence, and the numbers or contents that it takes.
+
+    Args:
+        check: see `Setting.check`.
+        options: handed to `dataclasses.field`.
+    """
+    return dataclasses.field(default=default, metadata={"help": help, "range": range, "check": check}, **options)
+
+
+@dataclass(frozen=True)
+class Value:
+    """Base of everything that describes a fusion: a frozen dataclass which refuses wrong contents when it is made."""
+
+    def __post_init__(self) -> None:
+        """Check every field.
+
+        Raises:
+            ValueError: names the field, what it holds and what it takes.
+        """
+        for name, entry in settings_of(type(self)).items():
+            value = getattr(self, name)
+            if not entry.takes(value):
+                raise ValueError(f"{name} is {value!r}. Use {entry.description}.")
+            object.__setattr__(self, name, _plain(value))
+
+    @classmethod
+    def describe(cls) -> str:
+        """The first sentence of the class: what it is, for tables and help texts."""
+        return (cls.__doc__ or "").strip().splitlines()[0]
+
+    def to_json(self) -> dict[str, Any]:
+        """Every plain field with its value."""
+        return {name: getattr(self, name) for name, entry in settings_of(type(self)).items() if entry.is_plain}
+
+
+@cache
+def settings_of(value: type[Value]) -> dict[str, Setting]:
+    """The settings of a class of values, in the order of its fields."""
+    hints = get_type_hints(value)
+    settings = {}
+    for entry in dataclasses.fields(value):
+        if "help" not in entry.metadata:  # a field that holds other values or data
+            continue
+        kinds, words = _kinds(hints[entry.name])
+        facts = entry.metadata
+        settings[entry.name] = Setting(
+            entry.name, entry.default, kinds, words, facts["help"], facts["range"], facts["check"]
+        )
+    return settings
+
+
+def check_setting(setting: Setting, value: Any) -> None:
+    """Refuse a value outside of an object, as a keyword that decides nothing else.
 
     Raises:
-        ValueError: unknown preset or setting, or a value that a setting does not take.
+        ValueError: as `Value`.
     """
-    if preset not in ("default", "paper"):
-        raise ValueError(f"unknown preset {preset!r}. Known: default, paper.")
-    unknown = set(given) - set(DEFAULTS)
-    if unknown:
-        raise ValueError(f"unknown settings {sorted(unknown)}. Known: {', '.join(DEFAULTS)}.")
-    paper: dict[str, Any] = {}
-    if preset == "paper":
-        paper = PAPER_GRADIENT if fit == "gradient" else PAPER_LINEAR.get(grouping, PAPER_LINEAR["kmeans"])
-    chosen = {**DEFAULTS, **paper, **{name: value for name, value in given.items() if value is not None}}
-    # Wrong values are refused before any work.
-    ridge_strength(chosen["ridge"], 1.0, "zero")
-    check_ranges(**{name: chosen[name] for name in GRADIENT_OPTIONS})
-    if not isinstance(chosen["normalise_scores"], bool):
-        raise ValueError(f"normalise_scores is {chosen['normalise_scores']!r}. Use True or False.")
-    return chosen
+    if not setting.takes(value):
+        raise ValueError(f"{setting.name} is {value!r}. Use {setting.description}.")
+
+
+SEED_SETTING = Setting("seed", 0, (int,), (), "same seed, same numbers", SEED)
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse what is no seed.
+
+    Raises:
+        ValueError: as `Value`.
+    """
+    check_setting(SEED_SETTING, seed)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of numpy as Python's own, so that they can be written; lists as tuples."""
+    if isinstance(value, list):
+        return tuple(value)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def _kinds(hint: Any) -> tuple[tuple[type, ...], tuple[str, ...]]:
+    """The plain types and the words of an annotation; none where anything else may be given as well."""
+    if get_origin(hint) is Literal:
+        return (), get_args(hint)
+    if get_origin(hint) is tuple:
+        return ((tuple,), ()) if get_args(hint)[0] is str else ((), ())
+    parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return (tuple(parts), ()) if set(parts) <= set(PLAIN) else ((), ())

@@ -1,9 +1,25 @@
-"""Fits: how a level's weights are brought to its targets (paper sec. 4.2.2)."""
+"""Fits: how a level's weights are brought to its targets (paper sec. 4.2.2).
 
-from .gradient import gradient
-from .mapping import mapped_weights
-from .ridge import ridge
+A fit is a class of `Fit` whose fields are its options, and one line in FITS.
+"""
 
-FITS = {"ridge": ridge, "gradient": gradient}
+from .base import Fit, Fitting, Prepared
+from .gradient import Gradient, gradient
+from .mapping import Groups, is_channel_major, mapped_weights
+from .ridge import Ridge, write_weights
 
-__all__ = ["FITS", "gradient", "mapped_weights", "ridge"]
+FITS: dict[str, type[Fit]] = {"ridge": Ridge, "gradient": Gradient}
+
+__all__ = [
+    "FITS",
+    "Fit",
+    "Fitting",
+    "Gradient",
+    "Groups",
+    "Prepared",
+    "Ridge",
+    "gradient",
+    "is_channel_major",
+    "mapped_weights",
+    "write_weights",
+]

@@ -1,13 +1,19 @@
 """The gradient fit for any differentiable level (paper sec. 4.2.2 b and App. F.1)."""
 
 import copy
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from ..levels import Level, rows
+from ..moments import Moments, Rows
 from ..monitor import Monitor
+from ..settings import AT_LEAST_ONE, COUNT, FRACTION, Range, setting
+from .base import Fit, Fitting, Prepared
+from .ridge import write_weights
 
 
 def gradient(
@@ -107,3 +113,81 @@ def perturb(module: nn.Module, amount: float, generator: torch.Generator) -> Non
                 part.reset_parameters()  # type: ignore[operator]
     for parameter, new in zip(module.parameters(), fresh.parameters(), strict=True):
         parameter.lerp_(new, amount)
+
+
+@dataclass(frozen=True)
+class Gradient(Fit):
+    """Gradient descent (AdamW) on the squared distance to the targets; for levels of any kind.
+
+    It starts at parent 0's weights, or at the mapped mean of the parents' where shapes differ.
+    """
+
+    least_samples: ClassVar[int] = 10
+    levels: ClassVar[str] = "blocks"
+
+    learning_rate: float = setting(1e-3, "of AdamW", Range(0, without_low=True))
+    weight_decay: float = setting(1e-4, "of AdamW", Range(0))
+    epochs: int = setting(100, "passes over the fusion data, at most", COUNT)
+    batch_size: int = setting(32, "samples in a step", AT_LEAST_ONE)
+    validation: float = setting(
+        0.1, "share of the samples held out to choose the best epoch", Range(0, 1, without_low=True, without_high=True)
+    )
+    patience: int | None = setting(15, "epochs without improvement before it stops; none: never", COUNT)
+    perturbation: float = setting(0.0, "0: start at parent 0's weights; 1: start afresh", FRACTION)
+    weighted_loss: bool = setting(False, "errors of a neuron weighted by its importance")
+
+    def prepare(self, fitting: Fitting, sums: Moments | Rows) -> Prepared:
+        """Neurons are grouped by their raw outputs."""
+        return Prepared(sums.zz, partial(self._fit, fitting))
+
+    def _fit(self, fitting: Fitting, A: Tensor, s: Tensor) -> dict[str, Any]:
+        level, walk = fitting.level, fitting.walk
+        _start_at_parents(fitting, A)
+        x, T = walk.inputs_and_targets(fitting.index, A)
+        totals = (A != 0).to(s).T @ s  # S_k
+        with fitting.clock.phase("fit"), torch.enable_grad():
+            curve = gradient(
+                level,
+                x,
+                T,
+                generator=fitting.generator,
+                learning_rate=self.learning_rate,
+                weight_decay=self.weight_decay,
+                epochs=self.epochs,
+                batch_size=self.batch_size,
+                validation=self.validation,
+                patience=self.patience,
+                perturbation=self.perturbation,
+                weights=totals if self.weighted_loss else None,
+                monitor=fitting.monitor,
+            )
+        with fitting.clock.phase("report"):
+            error = torch.zeros_like(totals)
+            for h, t in zip(x.split(walk.batch), T.split(walk.batch), strict=True):
+                error += (rows(level.module(h), level.axis) - t.flatten(0, 1)).double().square().sum(0)
+        nan = float("nan")
+        return {
+            "approximation_error": (totals @ error).item(),
+            "unavoidable_error": nan,
+            "ridge": nan,
+            "form": "gradient",
+            "curve": curve,
+        }
+
+
+@torch.no_grad()
+def _start_at_parents(fitting: Fitting, A: Tensor) -> None:
+    """Start at parent 0's weights, or at the mapped mean of the parents' where shapes differ.
+
+    In levels of several layers those start at parent 0's weights that it has too, of the same name and shape; the
+    others keep the target's.
+    """
+    level, tensors = fitting.level, fitting.level.state()
+    first = fitting.first_parent_state
+    shared = {name: first[name] for name in tensors if name in first and first[name].shape == tensors[name].shape}
+    affine = level.affine is not None and all(parent.affine is not None for parent in fitting.parents)
+    if len(shared) < len(tensors) and affine:
+        write_weights(level, fitting.parents_weights() @ A)
+        return
+    for name, value in shared.items():
+        tensors[name].copy_(value)

@@ -1,6 +1,7 @@
 """The parents' own weights on the fused network's inputs: W0 of the ridge towards the parents (docs/method.md)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -8,18 +9,26 @@ from torch import Tensor
 from ..levels import Level
 
 
-def mapped_weights(
-    fused: Level, parents: Sequence[Level], previous: Tensor | None, previous_widths: Sequence[int], previous_width: int
-) -> Tensor:
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """How the parents' neurons of a level were grouped."""
+
+    labels: Tensor
+    """(m,) group of each neuron"""
+    widths: Sequence[int]
+    """Neurons of each parent"""
+    width: int
+    """Number of groups"""
+
+
+def mapped_weights(fused: Level, parents: Sequence[Level], previous: Groups | None) -> Tensor:
     """W0 (p, m): each parent neuron's weights, its inputs replaced by the fused neurons that stand for them.
 
     Weights of several neurons in one group sum onto it; fused neurons without a member of that parent get 0;
     convolutions map per kernel position; the bias is the parent's.
 
     Args:
-        previous: (m',) labels of the grouping before this level, None at the first level (own weights stay).
-        previous_widths: the parents' widths there.
-        previous_width: the fused width there.
+        previous: the groups of the level before, None at the first level (the parents' weights stay as they are).
     Raises:
         ValueError: a parent's inputs do not correspond to the fused ones position by position.
     """
@@ -27,15 +36,15 @@ def mapped_weights(
     bias = fused.affine.bias is not None
     p = fused.affine.weight[0].numel()
     columns = []
-    labels = previous.split(list(previous_widths)) if previous is not None else [None] * len(parents)
+    labels = previous.labels.split(list(previous.widths)) if previous is not None else [None] * len(parents)
     for k, (parent, groups) in enumerate(zip(parents, labels, strict=True)):
         assert parent.affine is not None
         own = parent.affine.weight.detach().flatten(1).T.double()  # (inputs of the parent, its neurons)
-        if groups is None:
+        if groups is None or previous is None:
             mapped = own
         else:
             each = own.shape[0] // len(groups)  # kernel or spatial positions per channel; inputs are channel-major
-            mapped = own.new_zeros(previous_width, each, own.shape[1])
+            mapped = own.new_zeros(previous.width, each, own.shape[1])
             mapped.index_add_(0, groups, own.reshape(len(groups), each, -1))
             mapped = mapped.flatten(0, 1)
         if mapped.shape[0] != p:

@@ -1,28 +1,93 @@
 """The closed form for affine levels (paper sec. 4.2.2 a)."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Literal
+
 import torch
 from torch import Tensor
 
 from ..levels import Level
-from ..moments import Solution
+from ..moments import (
+    Moments,
+    Rows,
+    Solution,
+    approximation_error,
+    product_dtype,
+    ridge_strength,
+    solve,
+    unavoidable_error,
+)
+from ..settings import setting
+from .base import Fit, Fitting, Prepared
 
 
-@torch.no_grad()
-def ridge(level: Level, solution: Solution, A: Tensor) -> Tensor:
-    """Write the weights that fit the targets z A best into an affine level.
+def _why_no_ridge(value: Any) -> str:
+    """What a ridge may be, for anything else."""
+    try:
+        ridge_strength(value, 1.0, "zero")
+    except (ValueError, TypeError):
+        return "'auto', a number from 0, or a multiple of the mean input energy such as '0.1x'"
+    return ""
+
+
+@dataclass(frozen=True)
+class Ridge(Fit):
+    """Least squares in closed form, with a ridge; for levels that are affine in their weights.
 
     Minimises sum_k S_k |x v_k - T_k|^2 + lambda x the penalty of docs/method.md; equals numpy.linalg.lstsq on the
     targets at lambda = 0 and full rank. The scores decide the targets only: per output they cancel.
-
-    Args:
-        A: (m, d) averaging matrix of the grouping; columns sum to 1.
-    Returns:
-        V (p, d), the bias in its last row.
     """
-    assert level.affine is not None
-    V = solution.weights(A)
-    write_weights(level, V)
-    return V
+
+    needs_affine: ClassVar[bool] = True
+    needs_inputs: ClassVar[bool] = True
+
+    ridge: float | str = setting(
+        "auto",
+        "auto, a multiple of the mean input energy such as 0.1x, or lambda on sums as in the paper",
+        check=_why_no_ridge,
+    )
+    toward: Literal["zero", "parents"] = setting("zero", "where the ridge pulls: zero, or parents (their own weights)")
+
+    def check(self, fused: Sequence[Level], parents: Sequence[Sequence[Level]]) -> None:
+        """Refuse levels that are not affine; towards the parents, also theirs."""
+        for level, *others in zip(fused, *parents, strict=True):
+            if level.affine is None:
+                raise ValueError(
+                    f"level {level.name!r} is not affine in its weights: {level.why_not_affine}. Use fit='gradient' "
+                    "(HF-Gradient, KF-Gradient), or cut the model with boundaries='preactivations'."
+                )
+            reasons = [other.why_not_affine for other in others if other.affine is None]
+            if self.toward == "parents" and reasons:
+                raise ValueError(
+                    f"level {level.name!r}: toward='parents' needs affine levels in every parent, but in one {reasons[0]}. "
+                    "Use toward='zero'."
+                )
+
+    def products(self, weights: torch.dtype, device: torch.device) -> torch.dtype:
+        """float32 where the ridge outweighs their rounding; see `product_dtype`."""
+        return product_dtype(self.ridge, weights, device)
+
+    def prepare(self, fitting: Fitting, sums: Moments | Rows) -> Prepared:
+        """Solve for every parent neuron; grouping happens in the solution's Gram matrix."""
+        with fitting.clock.phase("solve"):
+            W0 = fitting.parents_weights() if self.toward == "parents" else None
+            solution = solve(sums, self.ridge, toward=W0)
+        return Prepared(solution.gram, partial(_fit, fitting, sums, solution))
+
+
+def _fit(fitting: Fitting, sums: Moments | Rows, solution: Solution, A: Tensor, s: Tensor) -> dict[str, Any]:
+    with fitting.clock.phase("solve"):
+        V = solution.weights(A)
+        write_weights(fitting.level, V)
+    with fitting.clock.phase("report"):
+        return {
+            "approximation_error": approximation_error(sums, s, A, V, solution),
+            "unavoidable_error": unavoidable_error(sums, s),
+            "ridge": solution.strength,
+            "form": "dual" if isinstance(sums, Rows) else "primal",
+        }
 
 
 @torch.no_grad()

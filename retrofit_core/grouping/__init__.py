@@ -1,35 +1,38 @@
 """Grouping: which of the parents' neurons each fused neuron stands for (paper sec. 4.2.1), in Gram space.
 
 Legend: m neurons of all parents side by side, G (m, m) their inner products, s (m,) scores, d groups, R_k group k.
-Every grouping is a function `(gram, scores, widths, width, *, generator, **options) -> Grouping` and one line below.
+A grouping is a class of `Grouper` whose fields are its options, and one line in GROUPINGS. A user's own is passed as a
+function `(gram, scores, widths, width, *, generator) -> Grouping`.
 """
 
-from .base import Grouping, averaging_matrix, pairwise_costs
+from .base import Grouper, Grouping, averaging_matrix, check_grouping, pairwise_costs
 from .compare import adjusted_rand, adjusted_rand_matrix
-from .hungarian import hungarian
-from .kmeans import kmeans
-from .local_search import local_search
+from .hungarian import Hungarian
+from .kmeans import KMeans
+from .local_search import LocalSearch
 from .order import ordered, ordered_like
-from .same_index import same_index
+from .same_index import SameIndex
 
-GROUPINGS = {
-    "hungarian": hungarian,
-    "kmeans": kmeans,
-    "local_search": local_search,
-    "same_index": same_index,
+GROUPINGS: dict[str, type[Grouper]] = {
+    "hungarian": Hungarian,
+    "kmeans": KMeans,
+    "local_search": LocalSearch,
+    "same_index": SameIndex,
 }
 
 __all__ = [
     "GROUPINGS",
+    "Grouper",
     "Grouping",
+    "Hungarian",
+    "KMeans",
+    "LocalSearch",
+    "SameIndex",
     "adjusted_rand",
     "adjusted_rand_matrix",
     "averaging_matrix",
-    "hungarian",
-    "kmeans",
-    "local_search",
+    "check_grouping",
     "ordered",
     "ordered_like",
     "pairwise_costs",
-    "same_index",
 ]

@@ -1,10 +1,12 @@
 """What a grouping is, and the costs that all of them minimise."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+
+from ..settings import Value
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,16 +20,85 @@ class Grouping:
     cost: float
     """The minimised cost, sum_j s_j |phi_j - centroid|^2"""
     report: dict[str, Any] = field(default_factory=dict)
-    """What the algorithm tells about itself (restarts, iterations, swaps)"""
+    """What the algorithm says about itself (restarts, iterations, swaps)"""
 
     def averaging(self, scores: Tensor) -> Tensor:
         """A (m, d): column k holds s_j / S_k over group k, so that the targets are T = Z A. Columns sum to one."""
         return averaging_matrix(self.labels, scores, self.width)
 
 
+@dataclass(frozen=True)
+class Grouper(Value):
+    """Base of what finds a grouping. A new one is a class with `__call__`, and one line in GROUPINGS; its fields are its
+    options."""
+
+    is_random: ClassVar[bool] = False
+    """Whether another seed can give another grouping"""
+
+    def check(self, widths: tuple[int, ...], width: int) -> None:
+        """Refuse, before any work, parents' widths and a fused width that cannot be grouped.
+
+        Raises:
+            ValueError: the reason and the way out, without the level's name.
+        """
+
+    def seconds(self, m: int, width: int) -> float:
+        """About how long m neurons in `width` groups take on one core."""
+        return 0.0
+
+    def __call__(
+        self,
+        gram: Tensor,
+        scores: Tensor,
+        widths: tuple[int, ...],
+        width: int,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Grouping:
+        """Group m neurons.
+
+        Args:
+            gram: (m, m) inner products of the neurons.
+            scores: (m,) weights, not negative.
+            widths: neurons of each parent, summing to m.
+            width: d, the number of groups.
+            generator: the source of randomness.
+        """
+        raise NotImplementedError
+
+
+def check_grouping(grouping: Grouping, m: int, width: int) -> Grouping:
+    """A grouping as somebody's own function returned it, if it is one.
+
+    Raises:
+        ValueError: labels of another shape, type or range, another number of groups, or an empty group.
+    """
+    labels = grouping.labels if isinstance(grouping, Grouping) else None
+    if labels is None or labels.shape != (m,) or labels.dtype.is_floating_point or grouping.width != width:
+        raise ValueError(f"the grouping must return Grouping(labels, width={width}, cost) with {m} whole-number labels.")
+    counts = torch.bincount(labels.long().clamp(0, width - 1), minlength=width)
+    if not 0 <= int(labels.min()) <= int(labels.max()) < width:
+        raise ValueError(f"the grouping's labels run from {int(labels.min())} to {int(labels.max())}; use 0 to {width - 1}.")
+    if not counts.all():
+        empty = int((counts == 0).sum())
+        raise ValueError(f"{empty} of the grouping's {width} groups are empty; each fused neuron must stand for some neuron.")
+    return Grouping(labels.long(), width, grouping.cost, grouping.report)
+
+
+def group_sums(values: Tensor, labels: Tensor, width: int) -> Tensor:
+    """(..., width) sums of values (..., m) over groups labels (..., m), the same at every call.
+
+    On a GPU scattered additions come in any order, so a product with the memberships takes their place.
+    """
+    if not values.is_cuda:
+        return values.new_zeros(*labels.shape[:-1], width).scatter_add_(-1, labels, values.expand_as(labels))
+    members = labels[..., None, :] == torch.arange(width, device=labels.device)[:, None]
+    return (members.to(values) @ values.expand_as(labels)[..., None])[..., 0]
+
+
 def averaging_matrix(labels: Tensor, scores: Tensor, width: int) -> Tensor:
     """Importance-weighted means of the groups; a group whose scores are all zero gets its plain mean."""
-    totals = scores.new_zeros(width).index_add_(0, labels, scores)
+    totals = group_sums(scores, labels, width)
     counts = torch.bincount(labels, minlength=width)
     weights = torch.where(totals[labels] > 0, scores / totals[labels].clamp_min(1e-300), 1.0 / counts[labels])
     A = scores.new_zeros(len(labels), width)

@@ -1,33 +1,53 @@
 """One-to-one matching of two parents (paper sec. 4.2.1 a; Kuhn 1955)."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from .base import Grouping, pairwise_costs
+from .base import Grouper, Grouping, pairwise_costs
 
 
-def hungarian(
-    gram: Tensor, scores: Tensor, widths: tuple[int, ...], width: int, *, generator: torch.Generator | None = None
-) -> Grouping:
-    """Pair each neuron of parent 0 with one of parent 1 at the least total cost; group k holds parent 0's neuron k.
+@dataclass(frozen=True)
+class Hungarian(Grouper):
+    """Each neuron of parent 0 paired with one of parent 1 at the least total cost (Theorem 2a).
 
-    Optimal for the representation cost of the level under one-to-one matching (Theorem 2a): the cost is squared,
-    projected and weighted. Equals `scipy.optimize.linear_sum_assignment` on `pairwise_costs`.
-
-    Raises:
-        ValueError: not two parents of the fused width.
+    Optimal for the representation cost of the level under one-to-one matching: the cost is squared, projected and
+    weighted. Equals `scipy.optimize.linear_sum_assignment` on `pairwise_costs`. Group k holds parent 0's neuron k.
     """
-    if len(widths) != 2 or set(widths) != {width}:
-        raise ValueError(
-            f"hungarian pairs exactly two parents of the fused width; found widths {widths} and fused width {width}. "
-            "Use grouping='kmeans'."
-        )
-    costs = pairwise_costs(gram, scores, width)
-    left, right = linear_sum_assignment(costs.cpu().numpy())
-    labels = torch.arange(2 * width)
-    labels[width + torch.from_numpy(right)] = torch.from_numpy(left)
-    report: dict[str, Any] = {"algorithm": "linear_sum_assignment"}
-    return Grouping(labels.to(gram.device), width, costs.cpu().numpy()[left, right].sum().item(), report)
+
+    def check(self, widths: tuple[int, ...], width: int) -> None:
+        """Refuse other than two parents of the fused width."""
+        if len(widths) != 2 or set(widths) != {width}:
+            raise ValueError(
+                f"hungarian pairs exactly two parents of the fused width; found widths {widths} and fused width {width}. "
+                "Use grouping='kmeans' (KF-Linear, KF-Gradient)."
+            )
+
+    def seconds(self, m: int, width: int) -> float:
+        """Cubic in the width."""
+        return 1e-3 + 1e-9 * width**3
+
+    def __call__(
+        self,
+        gram: Tensor,
+        scores: Tensor,
+        widths: tuple[int, ...],
+        width: int,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Grouping:
+        """Pair the neurons; see `Grouper`.
+
+        Raises:
+            ValueError: not two parents of the fused width.
+        """
+        self.check(widths, width)
+        costs = pairwise_costs(gram, scores, width)
+        left, right = linear_sum_assignment(costs.cpu().numpy())
+        labels = torch.arange(2 * width)
+        labels[width + torch.from_numpy(right)] = torch.from_numpy(left)
+        report: dict[str, Any] = {"algorithm": "linear_sum_assignment"}
+        return Grouping(labels.to(gram.device), width, costs.cpu().numpy()[left, right].sum().item(), report)

@@ -5,61 +5,77 @@ one-hot, so one Lloyd step costs O(m^2) a restart: a row-wise sum of G over grou
 """
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from .base import Grouping, squared_distances
+from ..settings import COUNT, setting
+from .base import Grouper, Grouping, group_sums, squared_distances
 
-RESTARTS = 10
 ITERATIONS = 300
+#: For the estimate: iterations of Lloyd that are usual, and element operations a second.
+USUAL_ITERATIONS, ELEMENTS_A_SECOND = 15, 1e9
 
 
-def kmeans(
-    gram: Tensor,
-    scores: Tensor,
-    widths: tuple[int, ...],
-    width: int,
-    *,
-    generator: torch.Generator | None = None,
-    restarts: int = RESTARTS,
-    first_parent: bool = True,
-) -> Grouping:
-    """Greedy weighted k-means++ with restarts, Lloyd to convergence; the lowest cost wins.
+@dataclass(frozen=True)
+class KMeans(Grouper):
+    """Weighted k-means: neurons that do alike in one group, whichever parent they come from.
 
-    Equals scikit-learn's KMeans(init="k-means++", n_init=restarts) with sample weights on points of this Gram matrix.
-
-    Args:
-        gram: (m, m) inner products of the neurons.
-        scores: (m,) weights, not negative.
-        widths: neurons of each parent, summing to m.
-        width: number of groups.
-        restarts: number of k-means++ starts.
-        first_parent: also start once at parent 0's neurons, where it has enough of them.
-    Raises:
-        ValueError: more groups than neurons.
+    Greedy k-means++ with restarts, Lloyd to convergence; the lowest cost wins. Equals scikit-learn's
+    KMeans(init="k-means++", n_init=restarts) with sample weights on points of this Gram matrix.
     """
-    if width > len(scores):
-        raise ValueError(
-            f"{width} fused neurons for {len(scores)} parents' neurons: groups would stay empty. "
-            f"Use a fused width of at most {len(scores)}."
-        )
-    distances = squared_distances(gram)
-    starts = [seed_centres(distances, scores, width, restarts, generator)] if restarts else []
-    if first_parent and widths[0] >= width:
-        starts.append(torch.arange(width, device=gram.device)[None])
-    if not starts:
-        raise ValueError("kmeans needs restarts >= 1 where parent 0 has fewer neurons than the fused level.")
-    labels, costs, iterations = lloyd(gram, scores, torch.cat(starts), distances)
-    best = int(costs.argmin())
-    report = {
-        "algorithm": "kmeans",
-        "restarts": len(costs),
-        "best_start": best,
-        "iterations": iterations,
-        "costs": costs.tolist(),
-    }
-    return Grouping(labels[best], width, costs[best].item(), report)
+
+    is_random: ClassVar[bool] = True
+
+    restarts: int = setting(10, "starts of k-means (greedy k-means++); the lowest cost wins", COUNT)
+    first_parent: bool = setting(True, "also start once at parent 0's neurons, where it has enough of them")
+
+    def check(self, widths: tuple[int, ...], width: int) -> None:
+        """Refuse more groups than neurons, and a search that has no start."""
+        if width > sum(widths):
+            raise ValueError(
+                f"{width} fused neurons for {sum(widths)} parents' neurons: groups would stay empty. "
+                f"Use a fused width of at most {sum(widths)}."
+            )
+        if not self.restarts and not (self.first_parent and widths[0] >= width):
+            raise ValueError("kmeans needs restarts >= 1 where parent 0 has fewer neurons than the fused level.")
+
+    def seconds(self, m: int, width: int) -> float:
+        """Seeding, and the iterations that are usual."""
+        seeding = self.restarts * width * (2 + math.log(width)) * m
+        return width * 1e-4 + (3 * seeding + (self.restarts + 1) * USUAL_ITERATIONS * m * m) / ELEMENTS_A_SECOND
+
+    def __call__(
+        self,
+        gram: Tensor,
+        scores: Tensor,
+        widths: tuple[int, ...],
+        width: int,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Grouping:
+        """Cluster the neurons; see `Grouper`.
+
+        Raises:
+            ValueError: more groups than neurons, or no start.
+        """
+        self.check(widths, width)
+        distances = squared_distances(gram)
+        starts = [seed_centres(distances, scores, width, self.restarts, generator)] if self.restarts else []
+        if self.first_parent and widths[0] >= width:
+            starts.append(torch.arange(width, device=gram.device)[None])
+        labels, costs, iterations = lloyd(gram, scores, torch.cat(starts), distances)
+        best = int(costs.argmin())
+        report = {
+            "algorithm": "kmeans",
+            "restarts": len(costs),
+            "best_start": best,
+            "iterations": iterations,
+            "costs": costs.tolist(),
+        }
+        return Grouping(labels[best], width, costs[best].item(), report)
 
 
 def seed_centres(
@@ -142,15 +158,19 @@ def distances_to_centroids(gram: Tensor, scores: Tensor, labels: Tensor, width: 
         (restarts, d, m) and (restarts, m).
     """
     restarts, m = labels.shape
-    totals = gram.new_zeros(restarts, width).scatter_add_(1, labels, scores.expand(restarts, -1))
-    counts = gram.new_zeros(restarts, width).scatter_add_(1, labels, torch.ones_like(scores).expand(restarts, -1))
+    totals = group_sums(scores, labels, width)
+    counts = group_sums(torch.ones_like(scores), labels, width)
     mine, size = totals.gather(1, labels), counts.gather(1, labels)
     shares = torch.where(mine > 0, scores / mine.clamp_min(1e-300), 1 / size)
-    products = gram.new_zeros(restarts, width, m)  # A'G
-    for r in range(restarts):
-        products[r].index_add_(0, labels[r], gram * shares[r, :, None])
+    if gram.is_cuda:  # scattered additions come in any order there
+        members = labels[:, None] == torch.arange(width, device=labels.device)[:, None]
+        products = (members * shares[:, None]) @ gram
+    else:
+        products = gram.new_zeros(restarts, width, m)  # A'G
+        for r in range(restarts):
+            products[r].index_add_(0, labels[r], gram * shares[r, :, None])
     own = products.gather(1, labels[:, None])[:, 0]
-    norms = gram.new_zeros(restarts, width).scatter_add_(1, labels, shares * own)
+    norms = group_sums(shares * own, labels, width)
     own = (gram.diagonal() - 2 * own + norms.gather(1, labels)).clamp_min_(0)
     return products.mul_(-2).add_(norms[:, :, None]).add_(gram.diagonal()), own
 

@@ -1,44 +1,56 @@
 """Local search by single swaps of centres (Kanungo et al. 2002), after Lloyd."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
+from ..settings import COUNT, setting
 from .base import Grouping, squared_distances
-from .kmeans import RESTARTS, distances_to_centroids, kmeans, lloyd
-
-MAX_SWAPS = 200
+from .kmeans import ELEMENTS_A_SECOND, KMeans, distances_to_centroids, lloyd
 
 
-def local_search(
-    gram: Tensor,
-    scores: Tensor,
-    widths: tuple[int, ...],
-    width: int,
-    *,
-    generator: torch.Generator | None = None,
-    restarts: int = RESTARTS,
-    max_swaps: int = MAX_SWAPS,
-) -> Grouping:
+@dataclass(frozen=True)
+class LocalSearch(KMeans):
     """k-means, then swaps of one centre for one neuron while the cost falls, then Lloyd again.
 
     Centres of the swaps are neurons. The result is never worse than its k-means start. The 9 + epsilon of Theorem 2b
     needs swaps of several centres at once over a candidate set of points that are not neurons; this search makes
     single swaps over the neurons, so that bound is not claimed for it.
-
-    Raises:
-        ValueError: as `kmeans`.
     """
-    start = kmeans(gram, scores, widths, width, generator=generator, restarts=restarts)
-    distances = squared_distances(gram)
-    centres = _nearest_neurons(gram, scores, start.labels, width)
-    swaps = 0
-    while swaps < max_swaps and _best_swap(distances, scores, centres):
-        swaps += 1
-    labels, costs, _ = lloyd(gram, scores, centres[None], distances)
-    report = {"algorithm": "local_search", "swaps": swaps, "start_cost": start.cost}
-    if costs[0].item() < start.cost:
-        return Grouping(labels[0], width, costs[0].item(), report)
-    return Grouping(start.labels, width, start.cost, report)
+
+    max_swaps: int = setting(200, "swaps at most", COUNT)
+
+    def seconds(self, m: int, width: int) -> float:
+        """k-means, and a few dozen swaps over all pairs."""
+        return super().seconds(m, width) + min(self.max_swaps, width) * 3 * m * m / ELEMENTS_A_SECOND
+
+    def __call__(
+        self,
+        gram: Tensor,
+        scores: Tensor,
+        widths: tuple[int, ...],
+        width: int,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Grouping:
+        """Cluster the neurons; see `Grouper`.
+
+        Raises:
+            ValueError: as `KMeans`.
+        """
+        start = super().__call__(gram, scores, widths, width, generator=generator)
+        distances = squared_distances(gram)
+        centres = _nearest_neurons(gram, scores, start.labels, width)
+        swaps = 0
+        while swaps < self.max_swaps and _best_swap(distances, scores, centres):
+            swaps += 1
+        labels, costs, _ = lloyd(gram, scores, centres[None], distances)
+        report = {"algorithm": "local_search", "swaps": swaps, "start_cost": start.cost}
+        if costs[0].item() < start.cost:
+            return Grouping(labels[0], width, costs[0].item(), report)
+        return Grouping(start.labels, width, start.cost, report)
 
 
 def _nearest_neurons(gram: Tensor, scores: Tensor, labels: Tensor, width: int) -> Tensor:
@@ -66,7 +78,10 @@ def _best_swap(distances: Tensor, scores: Tensor, centres: Tensor) -> bool:
     gain = (distances - near).clamp_max(0) @ scores  # (candidates,)
     # beyond `gain`, a neuron of the removed centre pays min(second, to candidate) - min(near, to candidate)
     extra = scores * (torch.minimum(second, distances) - torch.minimum(near, distances))  # (candidates, m)
-    change = gain[:, None] + torch.zeros_like(distances[:, : len(centres)]).index_add_(1, own, extra)
+    if extra.is_cuda:  # scattered additions come in any order there
+        change = gain[:, None] + extra @ one_hot(own, len(centres)).to(extra)
+    else:
+        change = gain[:, None] + torch.zeros_like(distances[:, : len(centres)]).index_add_(1, own, extra)
     best = int(change.argmin())
     candidate, removed = divmod(best, len(centres))
     total = (scores * near).sum()

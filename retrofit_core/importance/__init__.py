@@ -1,7 +1,7 @@
 """Importance: how much each neuron matters to its parent's decisions (paper sec. 2.2 and App. F).
 
-A score is a function `(levels, x, y, **options) -> Scores`, or a list of one (width,) tensor per level; a user's own
-is passed in place of a name.
+A score is a class of `Importance` whose fields are its options, and one line in IMPORTANCE. A user's own is passed as a
+function `(levels, x, y) -> list of one (width,) tensor per level`, alone or as `Custom(data, function=...)`.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,47 +12,60 @@ from torch import Tensor, nn
 
 from ..levels import Level, partition
 from ..monitor import Monitor
-from ..registry import find
-from .base import EPSILON, Scores
-from .conductance import conductance
-from .deeplift import deeplift
-from .uniform import uniform
+from ..registry import made, name_of
+from .base import EPSILON, Importance, Scores
+from .conductance import Conductance
+from .custom import Custom
+from .deeplift import DeepLift
+from .uniform import Uniform
 
-IMPORTANCE = {"uniform": uniform, "conductance": conductance, "deeplift": deeplift}
+IMPORTANCE: dict[str, type[Importance]] = {"uniform": Uniform, "conductance": Conductance, "deeplift": DeepLift}
 
 __all__ = [
     "EPSILON",
     "IMPORTANCE",
+    "Conductance",
+    "Custom",
+    "DeepLift",
+    "Importance",
     "Scores",
-    "check_data",
+    "Uniform",
+    "as_importance",
     "check_labels",
-    "conductance",
-    "deeplift",
+    "checked_scores",
+    "importance_name",
     "importance_scores",
-    "uniform",
 ]
 
 
-def check_data(method: str | Callable[..., Any], data: Any) -> None:
-    """Refuse scores that need data where none are given.
+def as_importance(importance: str | Importance | Callable[..., Any], **options: Any) -> Importance:
+    """The value that a name, a class or a function stands for.
+
+    Args:
+        options: its fields, where it is not a value already.
+    Raises:
+        ValueError: an unknown name, or a field that the score does not have or take.
+    """
+    table = {**IMPORTANCE, "custom": Custom}
+    if callable(importance) and not isinstance(importance, type):
+        return Custom(function=importance, **options)
+    return made(table if isinstance(importance, Custom) else IMPORTANCE, importance, "importance", **options)
+
+
+def importance_name(importance: Importance) -> str:
+    """The name under which tables, records and messages know a score."""
+    return name_of(IMPORTANCE, importance)
+
+
+def check_labels(y: Tensor | None, importance: Importance) -> Tensor | None:
+    """The labels as int64, unless they name no classes.
 
     Raises:
-        ValueError: unknown method, or no data.
+        ValueError: no labels where the score needs them, or other than whole numbers.
     """
-    if find(IMPORTANCE, method, "importance") is not uniform and data is None:
-        raise ValueError(
-            f"importance {method!r} needs data. Pass importance_data=[(inputs, labels), ...], one pair per parent "
-            "(the paper: its own training data), or importance_data='fusion' to use the fusion data."
-        )
-
-
-def check_labels(y: Tensor | None, score: str | Callable[..., Any]) -> Tensor:
-    """The labels, unless they name no classes.
-
-    Raises:
-        ValueError: no labels, or other than whole numbers.
-    """
-    name = getattr(score, "__name__", score)
+    name = importance_name(importance)
+    if not importance.needs_labels:
+        return y
     if y is None:
         raise ValueError(
             f"importance {name!r} needs labels. Pass (inputs, labels) as importance data or use importance='uniform'."
@@ -61,16 +74,15 @@ def check_labels(y: Tensor | None, score: str | Callable[..., Any]) -> Tensor:
         raise ValueError(
             f"importance {name!r}: the labels are {y.dtype}, and classes are whole numbers. Pass labels.long()."
         )
-    return y
+    return y.long()
 
 
 def importance_scores(
     model: nn.Module | Sequence[Level],
     x: Tensor,
     y: Tensor | None,
-    method: str | Callable[..., Any] = "conductance",
+    importance: str | Importance | Callable[..., Any] = "conductance",
     *,
-    normalise: bool = True,
     monitor: Monitor | None = None,
     **options: Any,
 ) -> Scores:
@@ -80,34 +92,43 @@ def importance_scores(
         model: a module, or its levels.
         x: (B, ...) inputs on the model's device.
         y: (B,) labels; attributions explain the logit of the true class.
-        method: a name in IMPORTANCE or a function `(levels, x, y, **options)`.
-        normalise: False keeps the raw scores (a parent with larger logits then weighs more).
+        importance: a value, a name in IMPORTANCE, or a function `(levels, x, y)`.
+        options: fields of the value, where only its name is given; `normalise_scores=False` keeps the raw scores (a
+            parent with larger logits then weighs more).
     Raises:
-        ValueError: unknown method, missing labels, or scores that are negative, not finite or of the wrong shape.
+        ValueError: unknown name, missing labels, or scores that are negative, not finite or of the wrong shape.
     """
+    value = as_importance(importance, **options)
     levels = partition(model, x[:2]) if isinstance(model, nn.Module) else list(model)
-    score = find(IMPORTANCE, method, "importance")
-    if score is uniform:
-        found = uniform(levels)
-    else:
-        y = check_labels(y, score)
-        extra = {"monitor": monitor} if score in IMPORTANCE.values() else {}
-        found = score(levels, x, y, **extra, **options)
-    found = found if isinstance(found, Scores) else Scores(list(found))
-    _check(found.values, levels, score)
-    values = [value.to(x.device, torch.float64) + EPSILON for value in found.values]
-    return Scores([value / value.sum() for value in values] if normalise else values, found.report)
+    value.check(levels)
+    y = check_labels(y, value)
+    with torch.enable_grad():
+        scores = value.scores(levels, x, y, monitor=monitor or Monitor())
+    scores = scores if isinstance(scores, Scores) else Scores([torch.as_tensor(score) for score in scores])
+    widths = [(level.name, level.width) for level in levels]
+    return checked_scores(scores, value, widths, x.device)
 
 
-def _check(values: list[Tensor], levels: Sequence[Level], score: Callable[..., Any]) -> None:
-    name = getattr(score, "__name__", str(score))
-    if len(values) != len(levels):
-        raise ValueError(f"importance {name!r} returned {len(values)} tensors for {len(levels)} levels.")
-    for value, level in zip(values, levels, strict=True):
-        if value.shape != (level.width,):
+def checked_scores(
+    scores: Scores, importance: Importance, widths: Sequence[tuple[str, int]], device: torch.device
+) -> Scores:
+    """Raw scores as float64, + 1e-8, and normalised where that is wanted.
+
+    Args:
+        widths: (name, neurons) of each level or neuron group.
+    Raises:
+        ValueError: another number of levels or neurons; negative or non-finite scores.
+    """
+    name = importance_name(importance)
+    if len(scores.values) != len(widths):
+        raise ValueError(f"importance {name!r} returned {len(scores.values)} tensors for {len(widths)} levels.")
+    for value, (level, width) in zip(scores.values, widths, strict=True):
+        if value.shape != (width,):
             raise ValueError(
-                f"importance {name!r} returned shape {tuple(value.shape)} for level {level.name!r}; "
-                f"it has {level.width} neurons."
+                f"importance {name!r} returned shape {tuple(value.shape)} for level {level!r}; it has {width} neurons."
             )
         if not torch.isfinite(value).all() or (value < 0).any():
-            raise ValueError(f"importance {name!r} returned negative or non-finite scores for level {level.name!r}.")
+            raise ValueError(f"importance {name!r} returned negative or non-finite scores for level {level!r}.")
+    values = [value.detach().to(device, torch.float64) + EPSILON for value in scores.values]
+    normalised = [value / value.sum() for value in values] if importance.normalise_scores else values
+    return Scores(normalised, scores.report)

@@ -1,13 +1,15 @@
 """What an importance score is: one number per neuron, level and parent."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from ..levels import Level
+from ..monitor import Monitor
+from ..settings import Value, setting
 
 #: Added to every score, so that a class which a parent never saw keeps a vanishing weight, not none (docs/method.md).
 EPSILON = 1e-8
@@ -23,6 +25,64 @@ class Scores:
     """One (width,) tensor per level, not negative"""
     report: dict[str, Any] = field(default_factory=dict)
     """For attributions: `completeness_gap` per level, |sum of attributions - (f_y(x) - f_y(0))| relative to the latter"""
+
+
+@dataclass(frozen=True, eq=False)
+class Importance(Value):
+    """Base of the importance scores: what they are computed on, what they need, what they cost.
+
+    A new score is a class with `scores`, and one line in IMPORTANCE; its fields are its options.
+    """
+
+    needs_data: ClassVar[bool] = True
+    needs_labels: ClassVar[bool] = True
+    """Whether it explains decisions for the true classes"""
+    scores_anywhere: ClassVar[bool] = False
+    """Whether it has `scores_at`, for neurons inside blocks, where no level ends"""
+
+    data: Any = field(default=None)
+    """What the scores are computed on: one (inputs, labels) per parent (the paper: its own training data), or "fusion" for
+    the fusion data"""
+    normalise_scores: bool = setting(True, "importance scores of each level and parent sum to 1")
+
+    def check(self, levels: Sequence[Level]) -> None:
+        """Refuse, before any work, a network that the score does not cover.
+
+        Raises:
+            ValueError: says what is not covered, and the way out.
+        """
+
+    def passes(self, levels: int) -> float:
+        """Passes forward and backward that a sample takes through a network of so many levels: the cost."""
+        return 0.0
+
+    def scores(
+        self, levels: Sequence[Level], x: Tensor, y: Tensor | None, *, monitor: Monitor
+    ) -> Scores | Sequence[Tensor]:
+        """One (width,) tensor per level, not negative.
+
+        Args:
+            x: (B, ...) inputs on the levels' device.
+            y: (B,) int64 labels, where the score needs labels.
+        """
+        raise NotImplementedError
+
+    def scores_at(
+        self,
+        run: Callable[..., list[Tensor]],
+        axes: Sequence[int],
+        x: Tensor,
+        y: Tensor,
+        *,
+        monitor: Monitor,
+    ) -> Scores:
+        """The same wherever a network can be watched, where `scores_anywhere`.
+
+        Args:
+            run: (inputs, with_gradients=) -> the tensors that are scored, the last one being the outputs.
+            axes: the neuron axis of each.
+        """
+        raise NotImplementedError
 
 
 def samples_per_batch(levels: Sequence[Level], copies: int, bytes_per_number: int = 4) -> int:
@@ -42,6 +102,6 @@ def gaps(signed: Sequence[float], change: float) -> list[float]:
     return [abs(total - change) / max(abs(change), 1e-12) for total in signed]
 
 
-def chosen(outputs: Tensor, y: Tensor) -> Tensor:
+def true_logits(outputs: Tensor, y: Tensor) -> Tensor:
     """f_y(x): each sample's logit of its own label."""
     return outputs.gather(1, y[:, None].to(torch.int64))[:, 0]

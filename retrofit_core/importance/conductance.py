@@ -1,7 +1,9 @@
 """Conductance of every neuron at every level, in one pass per interpolation point (Dhamdhere et al. 2018)."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -9,42 +11,53 @@ from torch import Tensor
 
 from ..levels import Level
 from ..monitor import Monitor
-from .base import Scores, absolute_sum, chosen, gaps, samples_per_batch
+from ..settings import AT_LEAST_ONE, setting
+from .base import Importance, Scores, absolute_sum, gaps, samples_per_batch, true_logits
 
 Run = Callable[..., list[Tensor]]
 
 
-def conductance(
-    levels: Sequence[Level],
-    x: Tensor,
-    y: Tensor,
-    *,
-    steps: int = 10,
-    monitor: Monitor | None = None,
-    dtype: torch.dtype | None = None,
-) -> Scores:
-    """Sum over samples and positions of |conductance| at each level's output, divided by the number of samples.
+@dataclass(frozen=True, eq=False)
+class Conductance(Importance):
+    """What flows through a neuron to the logit of the true class (Dhamdhere et al. 2018).
 
     With boundary tensors h(a) at inputs a x and gradients g(a) = d f_y / d h, the attribution of a neuron is
     sum_i (h(a_i+1) - h(a_i)) g(a_i) over Gauss-Legendre points a_1 ... a_(steps+1): Captum's LayerConductance, which
-    makes two passes per level where one backward pass per point gives the gradients at all levels.
-
-    Args:
-        x: (B, ...) inputs; the baseline is zero, the mean image in normalised input space.
-        y: (B,) labels.
-        steps: number of intervals.
-        dtype: torch.bfloat16 runs the passes in mixed precision; sums stay float64.
+    makes two passes per level where one backward pass per point gives the gradients at all levels. The score is the sum
+    over positions of its absolute value, averaged over samples. The baseline is zero, the mean image in normalised input
+    space.
     """
-    return conductance_at(
-        partial(_boundaries, levels),
-        [level.axis for level in levels],
-        x,
-        y,
-        steps=steps,
-        monitor=monitor,
-        dtype=dtype,
-        batch=samples_per_batch(levels, copies=8),
-    )
+
+    scores_anywhere: ClassVar[bool] = True
+
+    steps: int = setting(10, "intervals of the path from the zero image to the sample", AT_LEAST_ONE)
+    mixed_precision: bool = setting(False, "passes in bfloat16, sums in float64")
+
+    def passes(self, levels: int) -> float:
+        """One pass for each of the points, whatever the number of levels."""
+        return self.steps + 1
+
+    def scores(self, levels: Sequence[Level], x: Tensor, y: Tensor | None, *, monitor: Monitor | None = None) -> Scores:
+        """Conductance at each level's output."""
+        assert y is not None
+        return conductance_at(
+            partial(_boundaries, levels),
+            [level.axis for level in levels],
+            x,
+            y,
+            steps=self.steps,
+            monitor=monitor,
+            mixed_precision=self.mixed_precision,
+            batch=samples_per_batch(levels, copies=8),
+        )
+
+    def scores_at(
+        self, run: Run, axes: Sequence[int], x: Tensor, y: Tensor, *, monitor: Monitor | None = None
+    ) -> Scores:
+        """Conductance at the tensors that `run` returns."""
+        return conductance_at(
+            run, axes, x, y, steps=self.steps, monitor=monitor, mixed_precision=self.mixed_precision
+        )
 
 
 def conductance_at(
@@ -56,14 +69,16 @@ def conductance_at(
     steps: int = 10,
     batch: int = 64,
     monitor: Monitor | None = None,
-    dtype: torch.dtype | None = None,
+    mixed_precision: bool = False,
 ) -> Scores:
-    """`conductance` wherever a network can be watched.
+    """Conductance wherever a network can be watched.
 
     Args:
         run: (inputs, with_gradients=) -> the tensors at these places, the last one being the outputs.
         axes: the neuron axis of each.
+        steps: number of intervals.
         batch: samples in one pass.
+        mixed_precision: passes in bfloat16; sums stay float64.
     """
     points = (np.polynomial.legendre.leggauss(steps + 1)[0] + 1) / 2
     sums: list[Tensor | float] = [0.0] * len(axes)
@@ -74,7 +89,7 @@ def conductance_at(
         monitor.check()
         monitor.emit("step", index=number, total=len(starts), name="conductance")
         inputs, labels = x[start : start + batch], y[start : start + batch]
-        with torch.autocast(x.device.type, dtype=dtype or torch.bfloat16, enabled=dtype is not None):
+        with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=mixed_precision):
             for index, attribution in enumerate(_attributions(run, inputs, labels, points)):
                 sums[index] = sums[index] + absolute_sum(attribution, axes[index])
                 signed[index] += attribution.sum(dtype=torch.float64).item()
@@ -95,7 +110,7 @@ def _attributions(run: Run, x: Tensor, y: Tensor, points: np.ndarray) -> list[Te
             steps = [(h.detach() - h0) * g for h, h0, g in zip(boundaries, before, gradients, strict=True)]
             totals = [total + step for total, step in zip(totals, steps, strict=True)] if totals else steps
         if not last:
-            gradients = torch.autograd.grad(chosen(boundaries[-1], y).sum(), boundaries)
+            gradients = torch.autograd.grad(true_logits(boundaries[-1], y).sum(), boundaries)
         before = [h.detach() for h in boundaries]
     return totals
 
@@ -104,16 +119,16 @@ def _boundaries(levels: Sequence[Level], x: Tensor, *, with_gradients: bool) -> 
     """The output of every level. The first is a leaf: nothing before it needs a backward pass."""
     with torch.no_grad():
         h = levels[0].module(x)
-    found = [h.requires_grad_(with_gradients)]
+    boundaries = [h.requires_grad_(with_gradients)]
     with torch.set_grad_enabled(with_gradients):
         for level in levels[1:]:
-            found.append(level.module(found[-1]))
-    return found
+            boundaries.append(level.module(boundaries[-1]))
+    return boundaries
 
 
 @torch.no_grad()
 def _change(run: Run, x: Tensor, y: Tensor) -> float:
     """Sum over samples of f_y(x) - f_y(0)."""
-    after = chosen(run(x, with_gradients=False)[-1], y)
+    after = true_logits(run(x, with_gradients=False)[-1], y)
     zero = run(torch.zeros_like(x[:1]), with_gradients=False)[-1]
     return (after - zero[0, y]).sum(dtype=torch.float64).item()

@@ -1,15 +1,18 @@
 """DeepLIFT through Captum (Shrikumar et al. 2017; Kokhlikyan et al. 2020), on models that its rules cover."""
 
+import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, fx, nn
 
 from ..levels import Level
 from ..monitor import Monitor
-from .base import Scores, absolute_sum, gaps, samples_per_batch
+from ..settings import setting
+from .base import Importance, Scores, absolute_sum, gaps, samples_per_batch, true_logits
 
 #: Modules that are linear in evaluation mode, so that a plain gradient is the right rule.
 LINEAR_MODULES = (
@@ -54,46 +57,54 @@ LINEAR_FUNCTIONS = {
 }
 
 
-def deeplift(
-    levels: Sequence[Level], x: Tensor, y: Tensor, *, monitor: Monitor | None = None, fallback: str | None = None
-) -> Scores:
-    """Sum over samples and positions of |DeepLIFT| (rescale rule, zero baseline) at each level's output, per sample.
+@dataclass(frozen=True, eq=False)
+class DeepLift(Importance):
+    """DeepLIFT of a neuron for the logit of the true class (Shrikumar et al. 2017), on models that Captum's rules cover.
 
-    Args:
-        x: (B, ...) inputs.
-        y: (B,) labels.
-        fallback: "gradient" uses the plain gradient where Captum has no rule. The report's `completeness_gap` says how
-            far the attributions of each level are then from adding up (a few per cent with max pooling, 29 % measured
-            on a GELU network).
-    Raises:
-        ValueError: the rules do not cover the model and no fallback was asked for.
+    Rescale rule, zero baseline; the score is the sum over positions of |attribution|, averaged over samples. With
+    `fallback="gradient"` the report's `completeness_gap` says how far the attributions of each level are from adding up
+    (a few per cent with max pooling, 29 % measured on a GELU network).
     """
-    missing = check_rules(levels, fallback)
-    monitor = monitor or Monitor()
-    network = nn.Sequential(*(level.module for level in levels))
-    sums = [torch.zeros(level.width, dtype=torch.float64, device=x.device) for level in levels]
-    signed = [0.0] * len(levels)
-    batch = samples_per_batch(levels, copies=16)
-    starts = list(range(0, len(x), batch))
-    for number, start in enumerate(starts):
-        monitor.check()
-        monitor.emit("step", index=number, total=len(starts), name="deeplift")
-        here = slice(start, start + batch)
-        for index, attribution in enumerate(_attributions(network, x[here], y[here])):
-            sums[index] += absolute_sum(attribution, levels[index].axis)
-            signed[index] += attribution.sum(dtype=torch.float64).item()
-    with torch.no_grad():
-        zero = network(torch.zeros_like(x[:1]))[0]
-        change = sum(
-            (network(x[i : i + batch]).gather(1, y[i : i + batch, None])[:, 0] - zero[y[i : i + batch]]).sum().item()
-            for i in starts
-        )
-    report = {"samples": len(x), "completeness_gap": gaps(signed, change), "without_rule": missing}
-    return Scores([total / len(x) for total in sums], report)
+
+    fallback: Literal["gradient"] | None = setting(
+        None, "gradient: the plain gradient where Captum has no rule; null: such networks are refused"
+    )
+
+    def check(self, levels: Sequence[Level]) -> None:
+        """Refuse a network that the rules do not cover, unless the fallback serves."""
+        check_rules(levels, self.fallback)
+
+    def passes(self, levels: int) -> float:
+        """Two for each level."""
+        return 2.0 * levels
+
+    def scores(self, levels: Sequence[Level], x: Tensor, y: Tensor | None, *, monitor: Monitor | None = None) -> Scores:
+        """DeepLIFT at each level's output."""
+        assert y is not None
+        missing = check_rules(levels, self.fallback)
+        monitor = monitor or Monitor()
+        network = nn.Sequential(*(level.module for level in levels))
+        sums = [torch.zeros(level.width, dtype=torch.float64, device=x.device) for level in levels]
+        signed = [0.0] * len(levels)
+        change = 0.0
+        size = samples_per_batch(levels, copies=16)
+        with torch.no_grad():
+            zero = network(torch.zeros_like(x[:1]))
+        for number, (inputs, labels) in enumerate(zip(x.split(size), y.split(size), strict=True)):
+            monitor.check()
+            monitor.emit("step", index=number, total=math.ceil(len(x) / size), name="deeplift")
+            for index, attribution in enumerate(_attributions(network, inputs, labels)):
+                sums[index] += absolute_sum(attribution, levels[index].axis)
+                signed[index] += attribution.sum(dtype=torch.float64).item()
+            with torch.no_grad():
+                outputs = network(inputs)
+                change += (true_logits(outputs, labels) - true_logits(zero.expand_as(outputs), labels)).sum().item()
+        report = {"samples": len(x), "completeness_gap": gaps(signed, change), "without_rule": missing}
+        return Scores([total / len(x) for total in sums], report)
 
 
 def check_rules(levels: Sequence[Level], fallback: str | None = None) -> list[str]:
-    """The places that the rules do not cover, if the fallback serves them.
+    """The operations that the rules do not cover, in words, if the fallback serves them.
 
     Raises:
         ValueError: there are some, and there is no fallback.
@@ -101,9 +112,9 @@ def check_rules(levels: Sequence[Level], fallback: str | None = None) -> list[st
     missing = uncovered(levels)
     if missing and fallback != "gradient":
         raise ValueError(
-            f"DeepLIFT has no rule for {missing[0]} ({len(missing)} such place{'s' if len(missing) > 1 else ''}). "
+            f"DeepLIFT has no rule for {missing[0]} ({len(missing)} such operation{'s' if len(missing) > 1 else ''}). "
             "Use modules of torch.nn, each once; or importance='conductance'; or the plain gradient there with "
-            "importance_options={'fallback': 'gradient'}."
+            "fallback='gradient'."
         )
     return missing
 
@@ -114,7 +125,7 @@ def _attributions(network: nn.Sequential, x: Tensor, y: Tensor) -> list[Tensor]:
     Captum attributes to one layer a pass. On the way to the first level's output its backward pass comes by those of all
     others, so one pass gives them all.
     """
-    from captum.attr import LayerDeepLift  # here: Captum takes a second to import, and only this score needs it
+    from captum.attr import LayerDeepLift  # takes a second, and only this score needs it
 
     outputs: list[Tensor] = []
     gradients: dict[int, Tensor] = {}
@@ -131,25 +142,27 @@ def _attributions(network: nn.Sequential, x: Tensor, y: Tensor) -> list[Tensor]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # Captum announces the hooks that it sets and removes
-            found = LayerDeepLift(network, network[0]).attribute(x, torch.zeros_like(x), target=y)
+            attributed = LayerDeepLift(network, network[0]).attribute(x, torch.zeros_like(x), target=y)
     finally:
         for hook in hooks:
             hook.remove()
-    first = (found[0] if isinstance(found, tuple) else found).detach()
+    first = (attributed[0] if isinstance(attributed, tuple) else attributed).detach()
     halves = [(output.chunk(2), gradients[index].chunk(2)[0]) for index, output in enumerate(outputs)]
     return [first, *((at_input - at_zero) * gradient for (at_input, at_zero), gradient in halves)]
 
 
 def uncovered(levels: Sequence[Level]) -> list[str]:
-    """The places of a model where DeepLIFT's rules do not hold, in words; empty if they cover it."""
+    """The operations of a model for which DeepLIFT has no rule, in words; empty if it covers all."""
     from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR
 
     missing, seen = [], set()
-    for level in levels:
-        graph: fx.Graph = level.module.graph  # type: ignore[assignment]
-        for node in graph.nodes:
+    parts = [
+        (level, part) for level in levels for part in level.module.modules() if isinstance(part, fx.GraphModule)
+    ]  # a level that joins several has several
+    for level, part in parts:
+        for node in part.graph.nodes:
             if node.op == "call_module":
-                module = level.module.get_submodule(str(node.target))
+                module = part.get_submodule(str(node.target))
                 if not isinstance(module, (*LINEAR_MODULES, *SUPPORTED_NON_LINEAR)):
                     missing.append(f"the {type(module).__name__} {node.target!r}")
                 elif id(module) in seen and not isinstance(module, LINEAR_MODULES):

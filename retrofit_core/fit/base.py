@@ -1,0 +1,89 @@
+"""What a fit is: how a level's weights are brought to its targets."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ..device import Stopwatch
+from ..levels import Level
+from ..monitor import Monitor
+from ..settings import Value
+from ..walk import Walk
+from .mapping import Groups, is_channel_major, mapped_weights
+
+
+@dataclass(frozen=True, eq=False)
+class Fitting:
+    """A level that is about to be fitted, and what stands around it."""
+
+    level: Level
+    """The fused network's"""
+    parents: Sequence[Level]
+    """The parents' levels of the same index"""
+    previous: Groups | None
+    """The groups of the level before; None at the first one"""
+    walk: Walk
+    index: int
+    first_parent_state: dict[str, Tensor]
+    """All tensors of parent 0's levels, under their names in the model"""
+    generator: torch.Generator
+    monitor: Monitor
+    clock: Stopwatch
+
+    def parents_weights(self) -> Tensor:
+        """W0 (p, m): the parents' own weights on the fused network's inputs.
+
+        Raises:
+            ValueError: the level does not read its inputs neuron by neuron, or a parent has other inputs.
+        """
+        if self.previous is not None and not is_channel_major(self.level, self.walk.boundary(self.index)):
+            raise ValueError(
+                f"level {self.level.name!r} does not read its inputs channel by channel, so the parents' weights cannot be "
+                "mapped onto the fused inputs. Use toward='zero'."
+            )
+        return mapped_weights(self.level, self.parents, self.previous)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A level whose neurons can be grouped now."""
+
+    gram: Tensor
+    """(m, m) inner products by which neurons are grouped"""
+    fit: Callable[[Tensor, Tensor], dict[str, Any]]
+    """(A, s) -> facts for the level's report; writes the weights that fit the targets z A into the level"""
+
+
+@dataclass(frozen=True)
+class Fit(Value):
+    """Base of the fits. A new one is a class with `prepare`, and one line in FITS; its fields are its options."""
+
+    needs_affine: ClassVar[bool] = False
+    """Whether every level must be affine in its weights"""
+    needs_inputs: ClassVar[bool] = False
+    """Whether it works on sums over the fused network's inputs, and not on their outputs alone"""
+    least_samples: ClassVar[int] = 2
+    levels: ClassVar[str] = "preactivations"
+    """Where levels end by default; see `partition`"""
+
+    def check(self, fused: Sequence[Level], parents: Sequence[Sequence[Level]]) -> None:
+        """Refuse, before any work, levels that it cannot fit.
+
+        Raises:
+            ValueError: names the level, the reason and the way out.
+        """
+
+    def products(self, weights: torch.dtype, device: torch.device) -> torch.dtype:
+        """Precision of the products whose sums it works on, for networks with such weights."""
+        return weights
+
+    def prepare(self, fitting: Fitting, sums: Any) -> Prepared:
+        """Get ready to group a level's neurons, and to fit it then.
+
+        Args:
+            sums: `Moments` or `Rows` of the level.
+        """
+        raise NotImplementedError

@@ -1,0 +1,41 @@
+"""Where and how a fusion runs: device, memory, progress, journal. Nothing here is meant to change its numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+
+from . import device as devices
+from .monitor import Monitor
+from .settings import Range, Value, setting
+
+
+class Journal(Protocol):
+    """Keeps the levels of a fusion as they are finished, so that an interrupted one goes on after the last of them."""
+
+    @property
+    def finished(self) -> Sequence[tuple[Any, dict[str, torch.Tensor]]]:
+        """(LevelReport, weights) of the levels that an earlier, interrupted run finished; bottom-up."""
+        ...
+
+    def add(self, index: int, report: Any, weights: dict[str, torch.Tensor]) -> None:
+        """Keep a level that was just finished: its index, LevelReport and weights."""
+        ...
+
+
+@dataclass(frozen=True)
+class Runtime(Value):
+    """Device, memory, monitor and journal of a fusion."""
+
+    device: str | torch.device | None = field(default="auto")
+    """"auto" (CUDA if present), "cpu", "cuda:1", ..."""
+    memory: int = setting(
+        devices.MEMORY,
+        "bytes for a level's sums and for kept boundary tensors, which are recomputed where they do not fit",
+        Range(1, whole=True),
+    )
+    monitor: Monitor = field(default_factory=Monitor)
+    """Gets events, and may cancel between steps"""
+    journal: Journal | None = field(default=None)
+    """Keeps finished levels, and hands over those of an interrupted run"""

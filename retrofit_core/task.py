@@ -1,0 +1,131 @@
+"""What is to be fused, and what a method takes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from . import device as devices
+from .eligibility import check_models
+from .importance import Importance, Uniform
+from .results import FusionResult
+from .runtime import Runtime
+from .settings import check_seed
+from .training_flags import evaluating
+from .walk import as_tensors, parents_data
+
+
+@dataclass(frozen=True)
+class Takes:
+    """What a method can be given, beside parents, data, seed and runtime; declared by its value."""
+
+    parents: tuple[int, int | None] = (1, None)
+    """Least and greatest number; None: any"""
+    equal_widths: bool = False
+    """Whether all parents must have the same shapes"""
+    target: bool = False
+    """Whether the fused network may have widths of its own"""
+    importance: bool = False
+    """Whether neurons are weighed by importance"""
+    parents_data: bool = False
+    """Whether it looks at each parent's own data, scores aside"""
+    class_shares: bool = False
+    sample_counts: bool = False
+    memory: bool = False
+    levels: bool = False
+    """Whether it goes level by level: errors, journal, analysis"""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Parents, fusion data and everything that is given beside them; checked as far as every method checks it."""
+
+    parents: Sequence[nn.Module]
+    inputs: Tensor
+    """(B, ...) fusion data"""
+    labels: Tensor | None = None
+    """(B,)"""
+    target: nn.Module | None = None
+    """Network of the fused architecture; None: as parent 0"""
+    importance: Importance = field(default_factory=Uniform)
+    class_shares: Tensor | None = None
+    """(n, classes) each parent's share of each class's training samples"""
+    sample_counts: Sequence[int] | None = None
+    """Each parent's number of training samples"""
+    seed: int = 0
+    runtime: Runtime = field(default_factory=Runtime)
+
+    @classmethod
+    def of(cls, parents: Any, data: Any, **given: Any) -> "Task":
+        """A task on data of any form that `as_tensors` takes.
+
+        Raises:
+            ValueError: no list of networks, no data, a seed out of range, or an unknown device.
+        """
+        check_models(parents)
+        inputs, labels = as_tensors(data)
+        task = cls(list(parents), _normal(inputs), None if labels is None else _normal(labels), **given)
+        check_seed(task.seed)
+        devices.pick(task.runtime.device)
+        if task.importance.needs_data and task.importance.data is None:
+            raise ValueError(
+                f"importance {type(task.importance).__name__} needs data. Pass importance_data=[(inputs, labels), ...], one "
+                "pair per parent (the paper: its own training data), or importance_data='fusion' to use the fusion data."
+            )
+        return task
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""
+        return devices.pick(self.runtime.device)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the parents' weights."""
+        return next(self.parents[0].parameters()).dtype
+
+    def parents_data(self) -> list[tuple[Tensor, Tensor | None]]:
+        """(inputs, labels) of each parent: its own data where they were given, else the fusion data.
+
+        Raises:
+            ValueError: another number of sets than parents.
+        """
+        return parents_data(self.importance.data, (self.inputs, self.labels), len(self.parents))
+
+
+def _normal(tensor: Tensor) -> Tensor:
+    """A tensor that gradients can flow through, also where it was made in inference mode."""
+    with torch.inference_mode(False):
+        return tensor.clone() if tensor.is_inference() else tensor
+
+
+class Algorithm(Protocol):
+    """What every method is: a frozen value whose fields are its options."""
+
+    takes: ClassVar[Takes]
+
+    def plan(self, task: Task) -> Any:
+        """Check everything and cut, pair, load; nothing is computed.
+
+        Raises:
+            ValueError: what is asked cannot be done.
+        """
+        ...
+
+    def run(self, plan: Any) -> FusionResult:
+        """Do what was planned."""
+        ...
+
+
+def carry_out(algorithm: Any, task: Task) -> FusionResult:
+    """Plan and run, the parents in evaluation mode and left as they were.
+
+    Raises:
+        ValueError: from the plan, before any work.
+        Cancelled: somebody asked for it.
+    """
+    with torch.inference_mode(False), evaluating(*task.parents):
+        return algorithm.run(algorithm.plan(task))
+
