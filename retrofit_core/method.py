@@ -8,7 +8,7 @@ from typing import Any
 
 from .importance import IMPORTANCE, Importance, as_importance
 from .presets import preset_settings
-from .registry import find, known_name, made
+from .registry import find, known_name, made, name_of
 from .results import FusionResult
 from .runtime import Runtime
 from .settings import SEED_SETTING, Setting, Value, settings_of
@@ -182,8 +182,8 @@ class Method:
         preset = given.get("preset", "default")
         if not self.parts:
             return {}
-        grouping, fit = (given.get(part, self.fixed[part]) for part in ("grouping", "fit"))
-        return preset_settings(preset, grouping, fit)
+        parts = {part: name_of(table, given.get(part, self.fixed[part])) for part, table in self.parts.items()}
+        return preset_settings(preset, **parts)
 
     def _task(self, given: Mapping[str, Any]) -> dict[str, Any]:
         runtime = {name: given[name] for name in (*RUNTIME, "memory") if given.get(name) is not None}

@@ -57,3 +57,7 @@ METHODS = Methods(
 def methods_with(keyword: str) -> list[str]:
     """Names of the methods that have a keyword, whatever their parts."""
     return [name for name, method in METHODS.items() if keyword in {**method.settings(), **method.keywords()}]
+
+
+#: The paper's own, which go level by level; the others are what it compares with.
+RETROFITTING = tuple(name for name, method in METHODS.items() if method.takes.levels)

@@ -11,9 +11,9 @@ from torch import nn
 from retrofit_core import walk
 from retrofit_core.architectures import build
 from retrofit_core.batchnorm import BATCHNORMS, reestimate
-from retrofit_core.fusion import fuse
 from retrofit_core.grouping import Grouping, ordered
 from retrofit_core.levels import merged, partition
+from tests.flat import fuse
 from tests.networks import CNN_SHAPE, VGG_SHAPE, cnn, mlp, normal, widened
 from tests.properties import assert_close, assert_reproduces, assert_same_function, untouched
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core.fusion import fuse
+from tests.flat import fuse
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, labels, mlp, normal, residual
 from tests.properties import untouched
 from tests.test_levels import Around, Tied, Turned

@@ -1,5 +1,6 @@
 """What decides a run, and which choices are known."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -12,7 +13,7 @@ from ..grouping import GROUPINGS
 from ..importance import IMPORTANCE
 from ..levels import BOUNDARIES
 from ..methods import METHODS, methods_with
-from ..registry import find
+from ..registry import find, known_name
 from ..runtime import Runtime
 from ..settings import check_seed, settings_of
 from .options import checked, written
@@ -73,6 +74,14 @@ class RunConfig:
     """Also compute what the workbench's pictures of the levels need, into the record"""
     options: dict[str, Any] | None = dataclasses.field(default=None, hash=False)
     """What the method alone can be told (`options_of`), where that differs from its defaults; None for nothing"""
+
+    def __post_init__(self) -> None:
+        """Names as their tables write them, so that equal runs are equal; unknown ones are left to `check_choices`."""
+        tables = {"method": METHODS, "importance": IMPORTANCE, "grouping": GROUPINGS}
+        for name, table in tables.items():
+            with contextlib.suppress(ValueError):
+                if (value := getattr(self, name)) is not None:
+                    object.__setattr__(self, name, known_name(table, value, name))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types. LATER fields are left out at their defaults, so that older records stay equal to new ones."""
