@@ -19,6 +19,7 @@ LAYERS = {
     "training_flags": 0,
     "levels": 1,
     "batchnorm": 1,
+    "descent": 1,
     "moments": 1,
     "lags": 1,
     "data": 1,
