@@ -14,6 +14,7 @@ CORE = Path(__file__).parents[1] / "retrofit_core"
 LAYERS = {
     "registry": 0,
     "ranges": 0,
+    "labels": 0,
     "monitor": 0,
     "device": 0,
     "training_flags": 0,

@@ -533,7 +533,9 @@ def test_finetuning_starts_at_the_weights_and_goes_on(digits, tmp_path):
     assert not torch.equal(model.classifier.weight, before["classifier.weight"])
     with pytest.raises(ValueError, match="with learning_rate 0.0003, this training has 0.001"):
         model.load_state_dict(before)
-        finetune(model, digits, epochs=3, batch=32, augment="none", learning_rate=1e-3, state=tmp_path / "s.safetensors")
+        finetune(
+            model, digits, epochs=3, batch=32, augment="none", learning_rate=1e-3, state=tmp_path / "s.safetensors"
+        )
 
 
 @pytest.mark.parametrize(

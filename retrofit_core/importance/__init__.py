@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..labels import as_labels
 from ..levels import Level, partition
 from ..monitor import Monitor
 from ..registry import find
@@ -47,7 +48,7 @@ def check_data(method: str | Callable[..., Any], data: Any) -> None:
 
 
 def check_labels(y: Tensor | None, score: str | Callable[..., Any]) -> Tensor:
-    """The labels, unless they name no classes.
+    """The labels as int64, unless they name no classes.
 
     Raises:
         ValueError: no labels, or other than whole numbers.
@@ -61,7 +62,7 @@ def check_labels(y: Tensor | None, score: str | Callable[..., Any]) -> Tensor:
         raise ValueError(
             f"importance {name!r}: the labels are {y.dtype}, and classes are whole numbers. Pass labels.long()."
         )
-    return y
+    return as_labels(y)
 
 
 def importance_scores(

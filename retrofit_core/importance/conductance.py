@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..labels import as_labels
 from ..levels import Level
 from ..monitor import Monitor
 from .base import Scores, absolute_sum, chosen, gaps, samples_per_batch
@@ -65,6 +66,7 @@ def conductance_at(
         axes: the neuron axis of each.
         batch: samples in one pass.
     """
+    y = as_labels(y)
     points = (np.polynomial.legendre.leggauss(steps + 1)[0] + 1) / 2
     sums: list[Tensor | float] = [0.0] * len(axes)
     signed, change = np.zeros(len(axes)), 0.0

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from ..labels import as_labels
 from ..levels import Level
 from ..monitor import Monitor
 from .base import Scores, absolute_sum, gaps, samples_per_batch
@@ -68,7 +69,7 @@ def deeplift(
     Raises:
         ValueError: the rules do not cover the model and no fallback was asked for.
     """
-    missing = check_rules(levels, fallback)
+    y, missing = as_labels(y), check_rules(levels, fallback)
     monitor = monitor or Monitor()
     network = nn.Sequential(*(level.module for level in levels))
     sums = [torch.zeros(level.width, dtype=torch.float64, device=x.device) for level in levels]
