@@ -14,7 +14,7 @@ from .eligibility import Levels, check_groupings, check_inputs, cut_into_levels
 from .fit import FITS, Fit, Fitting, Groups, Ridge
 from .grouping import GROUPINGS, Grouper, Grouping, KMeans, SameIndex, check_grouping, ordered, ordered_like
 from .importance import Importance, as_importance, importance_name
-from .importance.parents import parents_scores
+from .importance.parents import check_parents_data, parents_scores
 from .levels import Level
 from .registry import made, name_of
 from .results import FusionResult, LevelReport, level_report
@@ -125,7 +125,7 @@ class Retrofit(Value):
         for parent in levels.parents:
             task.importance.check(parent)
         self._check_shares(task, levels)
-        task.parents_data()
+        check_parents_data(task.importance, task.parents_data(), levels.fused[-1].width)
         check_memory(levels.networks, len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
         return FusionPlan(task, levels)
 

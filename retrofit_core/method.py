@@ -174,7 +174,16 @@ class Method:
 
     def _check_keywords(self, keywords: Mapping[str, Any]) -> None:
         known = self.keywords(keywords)
+        tables = {**self.parts, **({"importance": IMPORTANCE} if self.takes.importance else {})}
         for keyword in keywords:
+            owners = [
+                f"{part}={name!r}"
+                for part, table in tables.items()
+                for name, cls in table.items()
+                if keyword in settings_of(cls)
+            ]
+            if keyword not in known and owners:
+                raise ValueError(f"{keyword} is a setting of {' and '.join(owners)}, which is not chosen. Leave it out.")
             if keyword not in known:
                 known_name(known, keyword, f"keyword of {self.name}:")
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from . import device as devices
 from .eligibility import check_models
-from .importance import Importance, Uniform
+from .importance import Importance, Uniform, importance_name
 from .results import FusionResult
 from .runtime import Runtime
 from .settings import check_seed
@@ -71,7 +71,7 @@ class Task:
         devices.pick(task.runtime.device)
         if task.importance.needs_data and task.importance.data is None:
             raise ValueError(
-                f"importance {type(task.importance).__name__} needs data. Pass importance_data=[(inputs, labels), ...], one "
+                f"importance {importance_name(task.importance)!r} needs data. Pass importance_data=[(inputs, labels), ...], one "
                 "pair per parent (the paper: its own training data), or importance_data='fusion' to use the fusion data."
             )
         return task
