@@ -183,7 +183,9 @@ class Method:
                 if keyword in settings_of(cls)
             ]
             if keyword not in known and owners:
-                raise ValueError(f"{keyword} is a setting of {' and '.join(owners)}, which is not chosen. Leave it out.")
+                raise ValueError(
+                    f"{keyword} is a setting of {' and '.join(owners)}, which is not chosen. Leave it out."
+                )
             if keyword not in known:
                 known_name(known, keyword, f"keyword of {self.name}:")
 

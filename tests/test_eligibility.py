@@ -173,7 +173,12 @@ REFUSALS = {
     "unknown fit": ([mlp(), mlp()], X, {"fit": "lasso"}, "unknown fit 'lasso'. Known: ridge, gradient"),
     "unknown importance": ([mlp(), mlp()], X, {"importance": "shapley"}, "unknown importance 'shapley'"),
     "unknown preset": ([mlp(), mlp()], X, {"preset": "best"}, "unknown preset 'best'. Known: default, paper"),
-    "unknown setting": ([mlp(), mlp()], X, {"learning_rat": 1}, r"unknown keyword of fuse: 'learning_rat'. Known: .*ridge"),
+    "unknown setting": (
+        [mlp(), mlp()],
+        X,
+        {"learning_rat": 1},
+        r"unknown keyword of fuse: 'learning_rat'. Known: .*ridge",
+    ),
     "unknown direction": ([mlp(), mlp()], X, {"toward": "mean"}, "toward is 'mean'. Use zero, parents"),
     "unknown head": ([mlp(), mlp()], X, {"head": "max"}, "head is 'max'. Use scores, mean, shares"),
     "unknown device": ([mlp(), mlp()], X, {"device": "abacus"}, "device 'abacus' is not available here"),

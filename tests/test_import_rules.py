@@ -12,6 +12,7 @@ import retrofit_core
 CORE = Path(__file__).parents[1] / "retrofit_core"
 #: A file imports only files with a lower number, or of its own folder.
 LAYERS = {
+    "files": 0,
     "registry": 0,
     "ranges": 0,
     "labels": 0,
