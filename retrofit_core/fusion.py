@@ -276,7 +276,7 @@ def parents_weights(plan: Plan, walk: Walk, index: int, reports: list[LevelRepor
     """W0 (p, m) of the ridge towards the parents, and of gradient fits where widths differ."""
     level = plan.fused[index]
     before = reports[-1] if reports else None
-    if before is not None and not is_channel_major(level, walk.boundary(index)):
+    if before is not None and not is_channel_major(level, walk.boundary(index), plan.fused[index - 1].axis):
         raise ValueError(
             f"level {level.name!r} does not read its inputs channel by channel, so the parents' weights cannot be "
             "mapped onto the fused inputs. Use toward='zero'."

@@ -221,7 +221,7 @@ def _mapped(plan: Plan, walk: Walk, index: int, reports: list[LevelReport]) -> t
     if any(other.affine is None for other in others):
         reason = next(other.why_not_affine for other in others if other.affine is None)
         return None, f"a parent's level is not affine in its weights: {reason}."
-    if index and not is_channel_major(level, walk.boundary(index)):
+    if index and not is_channel_major(level, walk.boundary(index), plan.fused[index - 1].axis):
         return None, "the level does not read its inputs neuron by neuron, so parents' weights have no place on them."
     try:
         return parents_weights(plan, walk, index, reports[:index]), ""
