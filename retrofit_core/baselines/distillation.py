@@ -13,6 +13,7 @@ from .. import device as devices
 from ..architectures import ARCHITECTURES, build
 from ..batchnorm import BATCHNORMS
 from ..eligibility import check_inputs, check_outputs, on_device
+from ..levels.tracing import check_output
 from ..monitor import Monitor
 from ..ranges import check_ranges
 from ..registry import check_words
@@ -85,13 +86,15 @@ def distillation(
         seed=seed,
     )
     inputs = as_tensors(data)[0]
-    check_inputs(models, inputs, target=target, least=2, who="KD")
+    written = [target if target is not None else models[0]] if models else []
+    check_inputs(models, inputs, target=target, least=2, who="KD", written=written)
     check_outputs(models, inputs)
     student = _student(models, target, start, seed).to(place)
     inputs = inputs.to(place, next(student.parameters()).dtype)
     with torch.no_grad():
         logits = logits_of(models, inputs, place, monitor)  # (n, B, classes)
         outputs = student.eval()(inputs[:1])
+    check_output("the student", outputs)
     if outputs.shape[1:] != logits.shape[2:]:
         raise ValueError(
             f"KD: the parents' outputs have the shape {tuple(logits.shape[2:])} for a sample and the student's "
