@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from .grouping import Grouper, SameIndex
 from .levels import Level, merged, partition
+from .levels.tracing import check_output
+from .levels.weights import refuse_computed_weights
 from .training_flags import evaluating
 
 
@@ -83,20 +85,31 @@ def check_groupings(levels: Levels, grouping: Any) -> None:
 
 
 def check_inputs(
-    models: Sequence[nn.Module], inputs: Tensor, *, target: nn.Module | None, least: int, who: str
+    models: Sequence[nn.Module],
+    inputs: Tensor,
+    *,
+    target: nn.Module | None,
+    least: int,
+    who: str,
+    written: Sequence[nn.Module] | None = None,
 ) -> None:
     """What every method asks of parents and fusion data, whatever it does with them.
 
     Args:
         least: number of samples that `who` needs.
+        written: the networks whose weights are written, averaged or mapped, the others only run; default: all of them.
     Raises:
-        ValueError: no parents; NaN, no or mixed floating-point weights; too few, integer or infinite samples.
+        ValueError: no parents; NaN, no or mixed floating-point weights, or computed ones; too few, integer or infinite
+            samples.
     """
     check_models(models)
     _check_data(inputs, least, who)
     everyone = [*models, *([target] if target is not None else [])]
     for index, model in enumerate(everyone):
-        _check_weights(model, f"parent {index}" if index < len(models) else "the target")
+        name = f"parent {index}" if index < len(models) else "the target"
+        _check_weights(model, name)
+        if written is None or any(model is other for other in written):
+            refuse_computed_weights(model, name)
     _check_precision(everyone)
 
 
@@ -128,12 +141,14 @@ def check_outputs(models: Sequence[nn.Module], inputs: Tensor) -> None:
         own = next(model.parameters())
         try:
             with torch.no_grad(), evaluating(model):
-                shapes.append(tuple(model(inputs[:1].to(own.device, own.dtype)).shape[1:]))
+                output = model(inputs[:1].to(own.device, own.dtype))
         except Exception as error:  # whatever the network's own code raises
             raise ValueError(
                 f"parent {index} does not run on an input of shape {tuple(inputs[:1].shape)}: "
                 f"{str(error).splitlines()[0]}. Pass data of the shape that it was trained on."
             ) from error
+        check_output(f"parent {index}", output)
+        shapes.append(tuple(output.shape[1:]))
     if len(set(shapes)) > 1:
         raise ValueError(
             f"the networks have {' and '.join('x'.join(map(str, shape)) for shape in shapes)} classes; class c is fused with "

@@ -204,11 +204,14 @@ class Retrofit(Value):
         Args:
             reports: of the levels before.
         """
-        before = reports[-1] if reports else None
+        previous = None
+        if reports:
+            before, axis = reports[-1], plan.levels.fused[index - 1].axis
+            previous = Groups(before.labels.to(walk.device), before.widths, before.width, axis)
         return Fitting(
             level=plan.levels.fused[index],
             parents=[parent[index] for parent in plan.levels.parents],
-            previous=Groups(before.labels.to(walk.device), before.widths, before.width) if before else None,
+            previous=previous,
             walk=walk,
             index=index,
             first_parent_state={name: t for level in plan.levels.parents[0] for name, t in level.state().items()},

@@ -106,6 +106,29 @@ def test_imports_go_down(path):
             assert allowed, f"{own} (layer {LAYERS[own]}) imports {part} (layer {LAYERS[part]})"
 
 
+def files_imported_by(path: Path) -> Iterator[Path]:
+    """Files of the core that a file imports, anywhere in it; names that a package hands on count for the package's file."""
+    folder = path.relative_to(CORE).parent.parts
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ImportFrom) or not node.level:
+            continue
+        base = CORE.joinpath(*folder[: len(folder) - node.level + 1], *(node.module or "").split("."))
+        for target in ([base] if node.module else []) + [base / alias.name for alias in node.names]:
+            candidates = (target.with_suffix(".py"), target / "__init__.py")
+            yield from (file for file in candidates if file in FILES and file != CORE / "__init__.py")
+
+
+def test_no_two_files_need_each_other():
+    """Imports inside functions count too; a package's own files do not import through it."""
+    needs = {path: set(files_imported_by(path)) - {path} for path in FILES}
+    while ready := [path for path, needed in needs.items() if not needed]:
+        for path in ready:
+            del needs[path]
+        for needed in needs.values():
+            needed.difference_update(ready)
+    assert not needs, sorted(str(path.relative_to(CORE)) for path in needs)
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CORE)))
 def test_only_the_command_line_prints(path):
     if name_of(path) in ("cli", "__main__"):

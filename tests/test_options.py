@@ -7,10 +7,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrofit_core.options import checked, options_of, read_options, written
 
 from retrofit_core.cli import main
 from retrofit_core.methods import METHODS, RETROFITTING, SENTENCES
-from retrofit_core.options import checked, options_of, read_options, written
 from retrofit_core.runs import RunConfig
 from retrofit_core.snippets import python
 

@@ -89,9 +89,9 @@ def prepare(
     check_inputs(models, inputs, target=target, least=1, who=who)
     fused = copy.deepcopy(target if target is not None else models[0]).to(place).eval()
     parents = [on_device(model, place).eval() for model in models]
-    parents = [without_norms(parent, leaves) for parent in parents] if fold_norms else parents
     inputs = inputs.to(next(fused.parameters()).dtype)
     example = inputs[:1].to(place)
+    parents = [without_norms(parent, leaves, example) for parent in parents] if fold_norms else parents
     monitor.check()
     monitor.emit("phase", name="groups")
     groups = [_groups(model, example, leaves, f"parent {index}") for index, model in enumerate(parents)]
@@ -132,10 +132,10 @@ def prepare(
     )
 
 
-def without_norms(model: nn.Module, leaves: Sequence[str] = ()) -> nn.Module:
+def without_norms(model: nn.Module, leaves: Sequence[str] = (), example: Tensor | None = None) -> nn.Module:
     """A copy that computes the same: each BatchNorm behind a layer is folded into it and does nothing any more."""
     twin = copy.deepcopy(model).eval()
-    for layer, affine, norm in trace(twin, leaves)[2].values():
+    for layer, affine, norm in trace(twin, leaves, example=example)[2].values():
         put_back(layer, affine, norm)
     return twin
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from .. import device as devices
 from ..eligibility import check_inputs, check_outputs
 from ..evaluation import ensemble
+from ..levels.weights import refuse_computed_weights
 from ..monitor import Monitor
 from ..registry import check_words
 from ..results import FusionResult
@@ -26,10 +27,13 @@ def average(models: Sequence[nn.Module], weights: Sequence[float] | None = None)
     Args:
         weights: of the parents, scaled to sum one; default: equal.
     Raises:
-        ValueError: no models, different keys or shapes, or weights that make no mean.
+        ValueError: no models, different keys or shapes, computed weights (a mean of their parts is no mean of them), or
+            weights that make no mean.
     """
     if not models:
         raise ValueError("there is nothing to average. Pass a list of at least one model.")
+    for index, model in enumerate(models):
+        refuse_computed_weights(model, f"parent {index}")
     fused = copy.deepcopy(models[0])
     states = [model.state_dict() for model in models]
     shares = _shares(weights, len(models))
@@ -46,10 +50,10 @@ def average(models: Sequence[nn.Module], weights: Sequence[float] | None = None)
 def _shares(weights: Sequence[float] | None, n: int) -> Tensor | None:
     if weights is None:
         return None
-    found = torch.as_tensor(weights, dtype=torch.float64)
-    if found.shape != (n,) or not torch.isfinite(found).all() or (found < 0).any() or found.sum() <= 0:
-        raise ValueError(f"{n} parents need as many weights, none negative and not all zero. Found {found.tolist()}.")
-    return found / found.sum()
+    shares = torch.as_tensor(weights, dtype=torch.float64)
+    if shares.shape != (n,) or not torch.isfinite(shares).all() or (shares < 0).any() or shares.sum() <= 0:
+        raise ValueError(f"{n} parents need as many weights, none negative and not all zero. Found {shares.tolist()}.")
+    return shares / shares.sum()
 
 
 def averaging(
@@ -79,12 +83,12 @@ def averaging(
             "FedAvg weighs parents by their numbers of training samples, which only a splits file tells. Pass "
             "sample_counts=[...] (--splits), or use Average."
         )
-    place = _checked(models, data, device, monitor)
-    fused = average(models, sample_counts if weighting == "samples" else None).to(place).eval()
+    target_device = _checked(models, data, device, monitor, written=None)
+    fused = average(models, sample_counts if weighting == "samples" else None).to(target_device).eval()
     config = {
         "method": "average",
         "weighting": weighting,
-        "device": str(place),
+        "device": str(target_device),
         "sample_counts": list(sample_counts) if weighting == "samples" and sample_counts is not None else None,
     }
     return FusionResult(fused, [], config, time.perf_counter() - start)
@@ -116,19 +120,28 @@ def ensembling(
             "Ensemble-Shares weighs classes by the parents' shares of their training rows, which only a splits file tells. "
             "Pass class_shares=TENSOR of shape (parents, classes) (--splits), or use Ensemble."
         )
-    place = _checked(models, data, device, monitor)
-    members = [copy.deepcopy(model).to(place).eval() for model in models]
-    fused = ensemble(members, combine, class_shares if combine == "shares" else None).to(place).eval()
-    config = {"method": "ensemble", "combine": combine, "device": str(place)}
+    target_device = _checked(models, data, device, monitor, written=())
+    members = [copy.deepcopy(model).to(target_device).eval() for model in models]
+    fused = ensemble(members, combine, class_shares if combine == "shares" else None).to(target_device).eval()
+    config = {"method": "ensemble", "combine": combine, "device": str(target_device)}
     return FusionResult(fused, [], config, time.perf_counter() - start)
 
 
 def _checked(
-    models: Sequence[nn.Module], data: Any, device: str | torch.device | None, monitor: Monitor | None
+    models: Sequence[nn.Module],
+    data: Any,
+    device: str | torch.device | None,
+    monitor: Monitor | None,
+    *,
+    written: Sequence[nn.Module] | None,
 ) -> torch.device:
-    """What every method refuses; one cancellation check, for this takes no time."""
+    """The device, once everything that every method refuses is refused; one cancellation check, for this takes no time.
+
+    Args:
+        written: see `check_inputs`.
+    """
     inputs = as_tensors(data)[0]
-    check_inputs(models, inputs, target=None, least=1, who="averaging")
+    check_inputs(models, inputs, target=None, least=1, who="averaging", written=written)
     check_outputs(models, inputs)
     (monitor or Monitor()).check()
     return devices.pick(device)

@@ -14,6 +14,7 @@ from ..architectures import ARCHITECTURES, build
 from ..batchnorm import BATCHNORMS
 from ..descent import descend
 from ..eligibility import check_inputs, check_outputs, on_device
+from ..levels.tracing import check_output
 from ..monitor import Monitor
 from ..ranges import check_ranges
 from ..registry import check_words
@@ -86,13 +87,15 @@ def distillation(
         seed=seed,
     )
     inputs = as_tensors(data)[0]
-    check_inputs(models, inputs, target=target, least=2, who="KD")
+    written = [target if target is not None else models[0]] if models else []
+    check_inputs(models, inputs, target=target, least=2, who="KD", written=written)
     check_outputs(models, inputs)
     student = _student(models, target, start, seed).to(chosen_device)
     inputs = inputs.to(chosen_device, next(student.parameters()).dtype)
     with torch.no_grad():
         logits = logits_of(models, inputs, chosen_device, monitor)  # (n, B, classes)
         outputs = student.eval()(inputs[:1])
+    check_output("the student", outputs)
     if outputs.shape[1:] != logits.shape[2:]:
         raise ValueError(
             f"KD: the parents' outputs have the shape {tuple(logits.shape[2:])} for a sample and the student's "

@@ -74,7 +74,7 @@ def linear_probe(
     )
     ridge_strength(ridge, 1.0, "parents")  # refuses a wrong one before any work
     inputs = as_tensors(data)[0]
-    check_inputs(models, inputs, target=None, least=2, who="LP")
+    check_inputs(models, inputs, target=None, least=2, who="LP", written=models[:1])
     check_outputs(models, inputs)
     fused = copy.deepcopy(models[0]).to(chosen_device).eval()
     inputs = inputs.to(chosen_device, next(fused.parameters()).dtype)

@@ -19,7 +19,7 @@ from ..results import FusionResult
 from ..training_flags import keeps_training_flags
 from ..walk import as_tensors, parents_data
 from .averaging import average
-from .layersums import BATCH, LayerSums, affine_layers, inputs_of
+from .layersums import BATCH, LayerSums, affine_layers, inputs_of, refuse_shared_layers
 
 #: Strength, relative to the mean of the Gram matrices' diagonal, with which directions that no parent saw stay averages:
 #: large beside the rounding of float32 products, small beside data.
@@ -62,6 +62,8 @@ def regmean(
     inputs = as_tensors(data)[0]
     check_inputs(models, inputs, target=target, least=1, who="RegMean")
     check_outputs(models, inputs)
+    for index, model in enumerate(models):
+        refuse_shared_layers(model, f"RegMean, parent {index}")
     sets = [own.to(inputs.dtype) for own, _ in parents_data(importance_data, (inputs, None), len(models))]
     fused = average(models).to(place).eval()
     if target is not None:

@@ -401,8 +401,7 @@ def neurons_at(
     model: nn.Module, example: Tensor, count: int, groups: Sequence[Group], leaves: Sequence[str]
 ) -> list[tuple[int, int]]:
     """(group, neuron) of each channel at the end of the first `count` levels."""
-    graph, modules, _ = trace(model.eval(), leaves)
-    record_values(fx.GraphModule(modules, graph), graph, example, model)
+    graph, modules, _ = trace(model.eval(), leaves, example=example)
     cut = choose_cuts(graph, modules, "preactivations", model)[count - 1].name
     graph, modules, _ = trace(model, leaves, fold=False)
     record_values(fx.GraphModule(modules, graph), graph, example[:1], model)

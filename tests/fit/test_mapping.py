@@ -9,8 +9,9 @@ from retrofit_core.fit import Groups, mapped_weights
 from retrofit_core.fit.mapping import is_channel_major
 from retrofit_core.levels import partition
 from tests import reference
+from tests.flat import fuse
 from tests.networks import CNN_SHAPE, cnn, initialised, mlp, normal
-from tests.properties import as_groups
+from tests.properties import as_groups, assert_same_function
 
 
 @pytest.mark.parametrize("make, shape, places", [(mlp, (6,), (0, 2, 4)), (cnn, CNN_SHAPE, (0, 3, 7))])
@@ -65,7 +66,29 @@ class ChannelsLast(nn.Module):
 def test_channel_major_inputs_are_told_from_others():
     x = normal(2, *CNN_SHAPE)
     levels = partition(cnn(), x)
-    assert is_channel_major(levels[1], h := levels[0].module(x))
-    assert is_channel_major(levels[2], levels[1].module(h))
+    assert is_channel_major(levels[1], h := levels[0].module(x), levels[0].axis)
+    assert is_channel_major(levels[2], levels[1].module(h), levels[1].axis)
     turned = partition(initialised(ChannelsLast(), 0), x)
-    assert not is_channel_major(turned[1], turned[0].module(x))
+    assert not is_channel_major(turned[1], turned[0].module(x), turned[0].axis)
+
+
+class Positions(nn.Module):
+    """Linear layers on (B, height, width, C), as many positions as neurons."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(3, 5), nn.Linear(5, 4), nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.second(self.first(x).relu()).relu().mean((1, 2)))
+
+
+def test_toward_the_parents_reads_the_neuron_axis_off_the_level_before():
+    """A level ends (B, 5, 5, 5): by the shape alone nobody could tell where the neurons are."""
+    model, x = initialised(Positions(), 0), normal(40, 5, 5, 3)
+    levels = partition(model, x[:2])
+    assert [level.axis for level in levels] == [-1, -1, 1]
+    h = levels[0].module(x[:2])
+    assert is_channel_major(levels[1], h, -1) and not is_channel_major(levels[1], h, 1)
+    fused = fuse([model, model], x, grouping="hungarian", toward="parents", ridge=1e8).model
+    assert_same_function(model, fused, x, 1e-6)
