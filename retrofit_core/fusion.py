@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from . import device as devices
-from .batchnorm import reestimate
 from .eligibility import Plan, check
 from .fit import gradient, mapped_weights, ridge
 from .fit.mapping import is_channel_major
@@ -26,6 +25,7 @@ from .moments import (
     unavoidable_error,
 )
 from .monitor import Monitor
+from .norm_statistics import reset_statistics
 from .ranges import check_ranges
 from .results import FusionResult, LevelReport, level_report
 from .settings import GRADIENT_OPTIONS, resolve
@@ -170,7 +170,7 @@ def fuse(
             on_level(index, reports[-1], {name: p.detach() for name, p in level.module.state_dict().items()})
     for level in plan.fused:
         level.put_back()
-    reestimate(plan.model, (batch.to(place) for batch in inputs.split(walk.batch)))
+    reset_statistics(plan.model, inputs, keep_function=True, batch=walk.batch)
     config = {
         "grouping": str(grouping),
         "fit": fit,
