@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from . import device as devices
-from .batchnorm import reestimate
 from .eligibility import Levels, check_groupings, check_inputs, cut_into_levels
 from .fit import FITS, Fit, Fitting, Groups, Ridge
 from .grouping import GROUPINGS, Grouper, Grouping, KMeans, SameIndex, check_grouping, ordered, ordered_like
 from .importance import Importance, as_importance, importance_name
 from .importance.parents import check_parents_data, parents_scores
 from .levels import Level
+from .norm_statistics import reset_statistics
 from .registry import made, name_of
 from .results import FusionResult, LevelReport, level_report
 from .runtime import Runtime
@@ -192,7 +192,7 @@ class Retrofit(Value):
                 journal.add(index, reports[-1], {name: p.detach() for name, p in level.module.state_dict().items()})
         for level in levels.fused:
             level.put_back()
-        reestimate(levels.model, (batch.to(device) for batch in inputs.split(walk.batch)))
+        reset_statistics(levels.model, inputs, keep_function=True, batch=walk.batch)
         seconds = time.perf_counter() - start
         return FusionResult(levels.model, reports, self.config(task), seconds, [parent.report for parent in scores])
 

@@ -29,6 +29,7 @@ LAYERS = {
     "grouping": 2,
     "importance": 2,
     "walk": 2,
+    "norm_statistics": 2,
     "symmetry": 2,
     "composites": 2,
     "fit": 3,

@@ -18,11 +18,12 @@ from ..importance.conductance import conductance_at
 from ..levels import partition
 from ..levels.tracing import trace
 from ..monitor import Monitor
+from ..norm_statistics import has_statistics, reset_statistics
 from ..registry import find
 from ..results import FusionResult, LevelReport, level_report
 from ..symmetry import Group, Place, Sums, Watched, matching, neuron_groups, tensors
 from ..walk import as_tensors, parents_data
-from .repair import has_norms, mapped_goals, rescale, reset
+from .repair import mapped_goals, rescale
 
 NAN = float("nan")
 
@@ -50,8 +51,8 @@ class Aligning:
 
     def repaired(self, maps: Sequence[Mapping[str, Tensor]], leaves: Sequence[str]) -> dict[str, Any]:
         """REPAIR the fused network once its weights are there; see `mapped_goals` for the maps."""
-        if has_norms(self.fused) and not self.folded:
-            return reset(self.fused, self.inputs, monitor=self.monitor, leaves=leaves)
+        if has_statistics(self.fused) and not self.folded:
+            return reset_statistics(self.fused, self.inputs, keep_function=False, monitor=self.monitor, leaves=leaves)
         goals = mapped_goals(
             self.fused, self.parents, self.groups, self.targets, maps, self.inputs, monitor=self.monitor
         )
