@@ -38,6 +38,26 @@ class Takes:
     """Whether it goes level by level: errors, journal, analysis"""
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What a planned fusion would cost; the estimate makes seconds and bytes of it."""
+
+    passes: float = 0
+    """Samples that go forward through every parent"""
+    scored: bool = False
+    """Whether importance is computed"""
+    groups: tuple[tuple[int, ...], ...] = ()
+    """Widths of the parents' neurons in each neuron group that is aligned"""
+    trained: str | None = None
+    """"network" or "head": what an optimiser trains"""
+    epochs: tuple[int, int] = (0, 0)
+    """Fewest, most"""
+    complete: bool = True
+    """False: the method does work that is not counted here"""
+    bytes: int = 0
+    """Of memory beside networks and data"""
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """Parents, fusion data and everything that is given beside them; checked as far as every method checks it."""
