@@ -36,6 +36,8 @@ class Takes:
     memory: bool = False
     levels: bool = False
     """Whether it goes level by level: errors, journal, analysis"""
+    keeps_parents: bool = False
+    """Whether its result holds all parents side by side, in place of one network"""
 
 
 @dataclass(frozen=True)
@@ -148,4 +150,3 @@ def carry_out(algorithm: Any, task: Task) -> FusionResult:
     """
     with torch.inference_mode(False), evaluating(*task.parents):
         return algorithm.run(algorithm.plan(task))
-
