@@ -17,13 +17,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from .data import Images, load
 from .data.sampling import balanced
 from .evaluation import measured, scores
-from .methods import METHODS, settings_of
+from .methods import METHODS
 from .monitor import Cancelled, Monitor
-from .options import checked, read_options
 from .registry import known_name
 from .results import FusionResult, write_atomically
 from .runs import RunConfig, execute, read_inputs, read_run
-from .runs.config import check_choices
+from .runs.config import check_choices, config_options
+from .runs.options import read_options
 from .training_flags import evaluating
 
 RESAMPLES = 10_000
@@ -112,10 +112,11 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
                 "plus signs, as zipit+repair=true."
             )
         method = known_name(METHODS, name, "method")
-        known, options = settings_of(method), checked(method, read_options(texts))
-        others = {setting: DEFAULT[setting] for setting in STYLE if setting not in known}
-        for score in importance.split(",") if "importance" in known else ["uniform"]:
-            found.append(dataclasses.replace(base, method=method, importance=score.strip(), options=options, **others))
+        keywords, takes = METHODS[method].keywords(), METHODS[method].takes
+        others = {setting: DEFAULT[setting] for setting in STYLE if setting not in keywords}
+        for score in importance.split(",") if takes.importance else ["uniform"]:
+            config = dataclasses.replace(base, method=method, importance=score.strip(), **others)
+            found.append(dataclasses.replace(config, options=config_options(config, read_options(texts))))
             check_choices(found[-1])
     return list({config.key(): config for config in found}.values())
 
@@ -254,7 +255,7 @@ def _row(
 
 
 def _taken(config: RunConfig) -> str | None:
-    return config.importance if "importance" in settings_of(config.method) else None
+    return config.importance if METHODS[config.method].takes.importance else None
 
 
 def _result(config: RunConfig, folder: Path | None, monitor: Monitor) -> FusionResult:

@@ -97,6 +97,11 @@ class Retrofit(Value):
     boundaries: str | int | Sequence[str] = field(default="auto")
     leaves: tuple[str, ...] = setting((), "submodules to take whole, for parts that torch.fx cannot trace")
 
+    @property
+    def needs_shares(self) -> bool:
+        """Whether it needs each parent's share of each class."""
+        return self.head == "shares"
+
     def plan(self, task: Task) -> FusionPlan:
         """Cut parents and fused network into levels and refuse what cannot be fused; see `Algorithm`."""
         check_inputs(
@@ -161,10 +166,10 @@ class Retrofit(Value):
             sums = walk.moments(index, inputs=self.fit.needs_inputs, dtype=products)  # line 2: z of the parents
             s = self._scores(level, torch.cat([parent.values[index] for parent in scores]), task)  # line 3
             monitor.emit("phase", name="grouping", level=level.name)
-            generator = level_generator(task.seed, index)
-            prepared = self.fit.prepare(_fitting(plan, walk, index, reports, generator, clock), sums)
+            fitting = self.fitting(plan, walk, index, reports, clock)
+            prepared = self.fit.prepare(fitting, sums)
             with clock.phase("group"):  # line 4: R_1 ... R_d
-                groups = self._group(plan, walk, index, prepared.gram, sums.zz, s, generator)
+                groups = self._group(plan, walk, index, prepared.gram, sums.zz, s, fitting.generator)
                 A = groups.averaging(s)  # lines 5-7: T = z A
             monitor.emit("phase", name="fit", level=level.name)
             fitted = prepared.fit(A, s)  # lines 8-9: the weights of the level
@@ -190,6 +195,27 @@ class Retrofit(Value):
         reestimate(levels.model, (batch.to(device) for batch in inputs.split(walk.batch)))
         seconds = time.perf_counter() - start
         return FusionResult(levels.model, reports, self.config(task), seconds, [parent.report for parent in scores])
+
+    def fitting(
+        self, plan: FusionPlan, walk: Walk, index: int, reports: Sequence[LevelReport], clock: devices.Stopwatch
+    ) -> Fitting:
+        """What a fit works on at one level, the levels before it being fitted.
+
+        Args:
+            reports: of the levels before.
+        """
+        before = reports[-1] if reports else None
+        return Fitting(
+            level=plan.levels.fused[index],
+            parents=[parent[index] for parent in plan.levels.parents],
+            previous=Groups(before.labels.to(walk.device), before.widths, before.width) if before else None,
+            walk=walk,
+            index=index,
+            first_parent_state={name: t for level in plan.levels.parents[0] for name, t in level.state().items()},
+            generator=level_generator(plan.task.seed, index),
+            monitor=plan.task.runtime.monitor,
+            clock=clock,
+        )
 
     def config(self, task: Task) -> dict[str, Any]:
         """Everything that decided the fused network, beside parents and data; as flat as the settings of a method."""
@@ -246,28 +272,6 @@ class Retrofit(Value):
 def level_generator(seed: int, index: int) -> torch.Generator:
     """The source of randomness of one level: a run that goes on there draws what it would have drawn."""
     return torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63)
-
-
-def _fitting(
-    plan: FusionPlan,
-    walk: Walk,
-    index: int,
-    reports: list[LevelReport],
-    generator: torch.Generator,
-    clock: devices.Stopwatch,
-) -> Fitting:
-    before = reports[-1] if reports else None
-    return Fitting(
-        level=plan.levels.fused[index],
-        parents=[parent[index] for parent in plan.levels.parents],
-        previous=Groups(before.labels.to(walk.device), before.widths, before.width) if before else None,
-        walk=walk,
-        index=index,
-        first_parent_state={name: t for level in plan.levels.parents[0] for name, t in level.state().items()},
-        generator=generator,
-        monitor=plan.task.runtime.monitor,
-        clock=clock,
-    )
 
 
 def _take_over(level: Level, report: LevelReport, weights: dict[str, Tensor]) -> LevelReport:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-
 from .importance import IMPORTANCE, Importance, as_importance
 from .presets import preset_settings
 from .registry import find, known_name, made
@@ -60,7 +59,7 @@ class Method:
             part = chosen.get(name, "uniform" if name == "importance" else None)
             if isinstance(part, str):
                 part = find(table, part, name)
-            if inspect.isclass(part):
+            if inspect.isclass(part) and issubclass(part, Value):
                 classes.append(part)
             elif name == "importance" and callable(part) and not isinstance(part, Value):
                 classes.append(Importance)
@@ -90,7 +89,7 @@ class Method:
             "sample_counts": (None, takes.sample_counts),
             "preset": ("default", bool(self.parts)),
             "memory": (settings_of(Runtime)["memory"].default, takes.memory),
-            **{part: (self.fixed.get(part), True) for part in self.parts if part != "fit"},
+            **{part: (self.fixed.get(part), True) for part in self.parts},
         }
         named = {name: default for name, (default, taken) in offered.items() if taken}
         others = {name: default for name, default in plain.items() if name not in self.fixed and name not in settings}
@@ -103,11 +102,8 @@ class Method:
         Raises:
             ValueError: a keyword that the method does not have, or contents that it does not take.
         """
-        known = self.keywords(keywords)
-        for keyword in keywords:
-            if keyword not in known:
-                known_name(known, keyword, f"keyword of {self.name}:")
-        given = {**self._preset(keywords), **{k: v for k, v in keywords.items() if k != "preset"}}
+        self._check_keywords(keywords)
+        given = {**self._preset(keywords), **keywords}
         task = Task.of(models, data, **self._task(given))
         return self._value(given), task
 
@@ -133,27 +129,38 @@ class Method:
         """
         return carry_out(*self.prepare(models, data, **keywords))
 
-    def suited(self, wanted: Mapping[str, Any], others: Callable[[str], list[str]]) -> dict[str, Any]:
-        """The wanted keywords that the method has, those at their defaults left out.
+    def algorithm(self, **keywords: Any) -> Any:
+        """The value that flat keywords stand for, apart from parents and data.
+
+        Raises:
+            ValueError: as `prepare`.
+        """
+        self._check_keywords(keywords)
+        self._importance(keywords)
+        return self._value({**self._preset(keywords), **keywords})
+
+    def suited(
+        self, wanted: Mapping[str, Any], defaults: Mapping[str, Any], others: Callable[[str], list[str]]
+    ) -> dict[str, Any]:
+        """The wanted keywords that the method has, without those at their defaults.
 
         Args:
-            wanted: keyword -> (value, value at which it may be left out).
-            others: keyword -> names of the methods that have it.
+            wanted: keyword -> value.
+            defaults: values at which a keyword that the method does not have may stand; one without a default is always
+                left out then, for nobody asked for it.
+            others: keyword -> names of the methods that have it, for the message.
         Raises:
             ValueError: another value for a keyword that the method does not have.
         """
-        known = self.keywords({name: value for name, (value, _) in wanted.items()})
-        for keyword, (value, default) in wanted.items():
-            if keyword not in known and value != default:
+        known = self.keywords({name: wanted[name] for name in (*self.parts, "importance") if wanted.get(name)})
+        asked = {name: value for name, value in wanted.items() if name not in defaults or value != defaults[name]}
+        for name, value in asked.items():
+            if name not in known and name in defaults:
                 raise ValueError(
-                    f"{self.name} has no setting {keyword!r} ({value!r} is asked for). Leave it at {default!r}; it is a "
-                    f"setting of {', '.join(others(keyword))}."
+                    f"{self.name} has no setting {name!r} ({value!r} is asked for). Leave it at {defaults[name]!r}; it is a "
+                    f"setting of {', '.join(others(name))}."
                 )
-        return {
-            keyword: value
-            for keyword, (value, default) in wanted.items()
-            if keyword in known and value is not default and value != default
-        }
+        return {name: value for name, value in asked.items() if name in known}
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -165,9 +172,15 @@ class Method:
             parameters + [inspect.Parameter(name, only, default=default) for name, default in settings.items()]
         )
 
+    def _check_keywords(self, keywords: Mapping[str, Any]) -> None:
+        known = self.keywords(keywords)
+        for keyword in keywords:
+            if keyword not in known:
+                known_name(known, keyword, f"keyword of {self.name}:")
+
     def _preset(self, given: Mapping[str, Any]) -> dict[str, Any]:
         preset = given.get("preset", "default")
-        if not self.parts or preset == "default":
+        if not self.parts:
             return {}
         grouping, fit = (given.get(part, self.fixed[part]) for part in ("grouping", "fit"))
         return preset_settings(preset, grouping, fit)
@@ -209,5 +222,3 @@ class Methods(dict[str, Method]):
 
     def __missing__(self, name: str) -> Method:
         return self[known_name(self, name, "method")]
-
-

@@ -86,6 +86,8 @@ class Setting:
             return not self.check(value)
         if not self.is_plain:
             return True
+        if isinstance(value, str) and tuple in self.kinds:  # one name stands for a list of one
+            return bool(value)
         if isinstance(value, str) and str not in self.kinds:
             return value in self.words
         if isinstance(value, (tuple, list)):
@@ -132,7 +134,7 @@ class Value:
             value = getattr(self, name)
             if not entry.takes(value):
                 raise ValueError(f"{name} is {value!r}. Use {entry.description}.")
-            object.__setattr__(self, name, _plain(value))
+            object.__setattr__(self, name, (value,) if _is_one_name(entry, value) else _plain(value))
 
     @classmethod
     def describe(cls) -> str:
@@ -180,6 +182,10 @@ def check_seed(seed: Any) -> None:
         ValueError: as `Value`.
     """
     check_setting(SEED_SETTING, seed)
+
+
+def _is_one_name(entry: Setting, value: Any) -> bool:
+    return isinstance(value, str) and tuple in entry.kinds
 
 
 def _plain(value: Any) -> Any:

@@ -50,6 +50,7 @@ class Walk:
         self.stopwatch = stopwatch or Stopwatch(device)
         self.monitor = monitor or Monitor()
         self.samples = len(inputs)
+        self.dtype = inputs.dtype
         largest = max(level.width * level.positions for network in self.networks for level in network)
         self.batch = min(BATCH, rows_per_batch(inputs.element_size() * largest))  # samples per forward pass
         # kept[b][k] = (number of levels passed, tensor) for batch b and network k, the fused one last

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from ..composites import mean_of_softmax
 from ..data import Images
 from ..device import rows_per_batch
-from ..eligibility import Plan
+from ..eligibility import Levels
 from ..evaluation import ensemble, evaluate
 from ..levels import Level, compose
 from ..monitor import Monitor
@@ -21,7 +21,7 @@ BATCH = 200
 def accuracy_by_level(
     models: Sequence[nn.Module],
     fused: nn.Module,
-    plan: Plan,
+    plan: Levels,
     reports: Sequence[LevelReport],
     images: Images,
     rows: Tensor,
@@ -48,7 +48,7 @@ def accuracy_by_level(
     return [ends[0], *(100 * hits.double() / len(rows)).tolist(), ends[1]]
 
 
-def stopped(h: Tensor, plan: Plan, index: int, representatives: Sequence[Tensor]) -> Tensor:
+def stopped(h: Tensor, plan: Levels, index: int, representatives: Sequence[Tensor]) -> Tensor:
     """(n, classes) log-probabilities if the fusion had stopped after level `index`.
 
     Args:
@@ -67,7 +67,7 @@ def read_from(h: Tensor, fused: Level, parent: Level, chosen: Tensor) -> Tensor:
     return h.movedim(fused.axis, -1).index_select(-1, chosen).movedim(-1, parent.axis)
 
 
-def _batch(plan: Plan) -> int:
+def _batch(plan: Levels) -> int:
     networks = [*plan.parents, plan.fused]
     largest = max(level.width * level.positions for network in networks for level in network)
     return min(BATCH, rows_per_batch(4 * len(networks) * largest))

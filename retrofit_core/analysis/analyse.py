@@ -10,16 +10,20 @@ from torch import Tensor, nn
 from .. import device as devices
 from ..data import Images
 from ..data.sampling import balanced
-from ..eligibility import Plan, check
-from ..fit.mapping import is_channel_major
-from ..fusion import parents_scores, parents_weights
-from ..grouping import GROUPINGS, averaging_matrix, same_index
-from ..importance import IMPORTANCE
-from ..moments import Moments, Rows, product_dtype, solve
+from ..eligibility import Levels
+from ..fit import Fitting, is_channel_major
+from ..fusion import Retrofit
+from ..grouping import SameIndex, averaging_matrix
+from ..importance import IMPORTANCE, as_importance
+from ..importance.parents import parents_scores
 from ..monitor import Event, Monitor
+from ..registry import find, made
 from ..results import FusionResult, LevelReport
+from ..runtime import Runtime
+from ..settings import settings_of
+from ..task import Task
 from ..training_flags import keeps_training_flags
-from ..walk import Walk, as_tensors
+from ..walk import Walk, parents_data
 from .accuracy import accuracy_by_level
 from .groups import agreement, regrouped
 from .plane import loss_plane, parent_weights
@@ -43,58 +47,52 @@ def analyse(
     data: Any,
     *,
     importance_data: Any = "fusion",
-    importance_options: dict[str, Any] | None = None,
-    grouping_options: dict[str, Any] | None = None,
     test: Images | None = None,
-    boundaries: str | int | Sequence[str] = "auto",
-    leaves: Sequence[str] = (),
-    device: str | torch.device | None = None,
-    memory: int = devices.MEMORY,
-    monitor: Monitor | None = None,
+    runtime: Runtime | None = None,
 ) -> Analysis:
     """What the pictures of a finished fusion need (docs/method.md). Nothing is changed, and the same run gives the same.
 
     Args:
-        models, data, importance_data, importance_options, grouping_options, boundaries, leaves, device, memory: as the
-            fusion had them; importance data are needed for a uniform one too, to compare it with the other scores.
-        result: what the fusion returned.
+        models, data, importance_data: as the fusion had them; importance data are needed for a uniform one too, to compare
+            it with the other scores.
+        result: what the fusion returned; its config says how the levels were made.
         test: images for the accuracy by level; without them it is left out.
-        monitor: gets events named "analysis: ..." and may cancel between steps.
+        runtime: device and memory; its monitor gets events named "analysis: ..." and may cancel between steps.
     Raises:
         ValueError: a run with a grouping function of one's own, one that did not go level by level, or data or
             boundaries of another run.
     """
     start = time.perf_counter()
-    monitor, config, reports = monitor or Monitor(), result.config, result.levels
+    runtime = runtime or Runtime()
+    monitor, config, reports = runtime.monitor, result.config, result.levels
     if "fit" not in config:
         raise ValueError("an analysis looks at the levels of HF and KF methods; this one did not go level by level.")
-    inputs, labels = as_tensors(data)
-    place = devices.pick(device)
-    clock = devices.Stopwatch(place)
-    plan = check(
-        models,
-        inputs,
-        target=result.model,
-        grouping=config["grouping"],
-        fit=config["fit"],
-        device=place,
-        memory=memory,
-        boundaries=boundaries,
-        leaves=leaves,
-    )
-    _check_levels(plan, reports, len(inputs))
-    inputs = inputs.to(next(plan.model.parameters()).dtype)
+    retrofit = retrofit_of(config)
+    plain = Runtime(device=runtime.device, memory=runtime.memory)
+    plan = retrofit.plan(Task.of(models, data, target=result.model, class_shares=_shares(config), runtime=plain))
+    task, device = plan.task, plan.task.device
+    clock = devices.Stopwatch(device)
+    _check_levels(plan.levels, reports, len(task.inputs))
+    inputs = task.inputs.to(task.dtype)
+    pairs = parents_data(importance_data, (task.inputs, task.labels), len(models))
     with clock.phase("importance"):
-        scores, missing = _all_scores(
-            plan, reports, config, importance_data, (inputs, labels), importance_options or {}, place, monitor
-        )
+        scores, missing = _all_scores(plan.levels, reports, config, pairs, device, monitor)
     inner = _named(monitor, "analysis: levels")
-    walk = Walk(plan.parents, plan.fused, inputs, device=place, memory=memory, stopwatch=clock, monitor=inner)
+    walk = Walk(
+        plan.levels.parents,
+        plan.levels.fused,
+        inputs,
+        device=device,
+        memory=runtime.memory,
+        stopwatch=clock,
+        monitor=inner,
+    )
     levels = []
-    for index, level in enumerate(plan.fused):
+    for index, level in enumerate(plan.levels.fused):
         monitor.emit("phase", name="analysis: levels", level=level.name, index=index, total=len(reports))
-        here = {name: found[index].to(place) for name, found in scores.items()}
-        levels.append(_level(plan, walk, index, reports, here, config, grouping_options or {}, clock))
+        level_scores = {name: values[index].to(device) for name, values in scores.items()}
+        fitting = retrofit.fitting(plan, walk, index, reports[:index], clock)
+        levels.append(_level(retrofit, fitting, reports[index], level_scores, config))
         walk.advance(index)
     accuracy, samples = [], 0
     if test is None:
@@ -104,7 +102,7 @@ def analyse(
         rows = _test_rows(test, config["seed"])
         with clock.phase("accuracy"):
             accuracy = accuracy_by_level(
-                models, result.model, plan, reports, test, rows, _named(monitor, "analysis: accuracy by level")
+                models, result.model, plan.levels, reports, test, rows, _named(monitor, "analysis: accuracy by level")
             )
         samples = len(rows)
     return Analysis(levels, accuracy, samples, missing, time.perf_counter() - start, clock.seconds)
@@ -124,7 +122,7 @@ def _named(monitor: Monitor, name: str) -> Monitor:
     return Monitor(event, cancelled)
 
 
-def _check_levels(plan: Plan, reports: Sequence[LevelReport], samples: int) -> None:
+def _check_levels(plan: Levels, reports: Sequence[LevelReport], samples: int) -> None:
     found = [
         (
             level.name,
@@ -142,69 +140,75 @@ def _check_levels(plan: Plan, reports: Sequence[LevelReport], samples: int) -> N
         )
 
 
+def retrofit_of(config: dict[str, Any]) -> Retrofit:
+    """The value that a result's config describes.
+
+    Raises:
+        ValueError: a grouping function of one's own, which no config can hold.
+    """
+    settings = {name: config[name] for name in ("head", "boundaries", "leaves") if name in config}
+    parts = {}
+    for part, table in Retrofit.parts.items():
+        fields = settings_of(find(table, config[part], part))
+        parts[part] = made(table, config[part], part, **{name: config[name] for name in fields if name in config})
+    return Retrofit(**settings, **parts)
+
+
+def _shares(config: dict[str, Any]) -> Tensor | None:
+    return torch.tensor(config["class_shares"]) if config.get("class_shares") is not None else None
+
+
 def _all_scores(
-    plan: Plan,
+    levels: Levels,
     reports: Sequence[LevelReport],
     config: dict[str, Any],
-    importance_data: Any,
-    fusion_data: tuple[Tensor, Tensor | None],
-    options: dict[str, Any],
+    data: Sequence[tuple[Tensor, Tensor | None]],
     device: torch.device,
     monitor: Monitor,
 ) -> tuple[dict[str, list[Tensor]], dict[str, str]]:
-    """Importance -> (m,) per level, the run's own as it was used; and why others are missing."""
-    own = config["importance"]
-    found: dict[str, list[Tensor]] = {}
+    """Importance -> (m,) per level, the run's as it was used; and why others are missing."""
+    used = config["importance"]
+    scores: dict[str, list[Tensor]] = {}
     missing = {}
-    for name in dict.fromkeys([*IMPORTANCE, own]):
-        if name == own:
-            found[name] = [report.scores for report in reports]
+    for name in dict.fromkeys([*IMPORTANCE, used]):
+        if name == used:
+            scores[name] = [report.scores for report in reports]
             continue
         monitor.emit("phase", name=f"analysis: {name}")
+        importance = as_importance(name, normalise_scores=config["normalise_scores"])
+        inner = _named(monitor, f"analysis: {name}")
         try:
-            parents, _ = parents_scores(
-                plan,
-                name,
-                importance_data,
-                fusion_data,
-                config["normalise_scores"],
-                options,
-                device,
-                _named(monitor, f"analysis: {name}"),
-            )
+            parents = [parent.values for parent in parents_scores(levels.parents, importance, data, device, inner)]
         except ValueError as error:
             missing[name] = str(error)
             continue
-        found[name] = [torch.cat(level) for level in zip(*parents, strict=True)]
+        scores[name] = [torch.cat(level) for level in zip(*parents, strict=True)]
         if config["head"] != "scores":  # its targets do not go by importance
-            found[name][-1] = reports[-1].scores
-    return found, missing
+            scores[name][-1] = reports[-1].scores
+    return scores, missing
 
 
 def _level(
-    plan: Plan,
-    walk: Walk,
-    index: int,
-    reports: list[LevelReport],
-    scores: dict[str, Tensor],
-    config: dict[str, Any],
-    options: dict[str, Any],
-    clock: devices.Stopwatch,
+    retrofit: Retrofit, fitting: Fitting, report: LevelReport, scores: dict[str, Tensor], config: dict[str, Any]
 ) -> LevelAnalysis:
-    level, report = plan.fused[index], reports[index]
-    own, labels = scores[config["importance"]], report.labels.to(walk.device)
-    A = averaging_matrix(labels, own, level.width)
+    walk, index, level, clock = fitting.walk, fitting.index, fitting.level, fitting.clock
+    used, labels = scores[config["importance"]], report.labels.to(walk.device)
+    A = averaging_matrix(labels, used, level.width)
     with clock.phase("forward"):
-        W0, why = _mapped(plan, walk, index, reports)
-    gram, sums = _moments(plan, walk, index, config, W0, clock)
+        W0, why = _mapped(fitting)
+    fit = retrofit.fit
+    sums = walk.moments(index, inputs=fit.needs_inputs, dtype=fit.products(walk.dtype, walk.device))
+    gram = fit.prepare(fitting, sums).gram
+    if W0 is not None and not fit.needs_inputs:
+        sums = walk.moments(index, inputs=True)  # no ridge outweighs their rounding
     with clock.phase("groups"):
-        groups = _groups(plan, index, report, gram, scores, config, options)
+        groups = _groups(retrofit.grouping, index, level.head, report, gram, scores, config)
         agreements = agreement(groups)
     with clock.phase("plane"):
         plane = {"why": why}
-        if W0 is not None and sums is not None:
-            parents = parent_weights(W0, own, labels, report.widths, level.width)
-            plane = loss_plane(sums, own, labels, _weights(level), parents)
+        if W0 is not None:
+            parents = parent_weights(W0, used, labels, report.widths, level.width)
+            plane = loss_plane(sums, used, labels, _weights(level), parents)
     with clock.phase("rows"):
         kept, targets, outputs = _compare(walk, index, labels, A, config["seed"])
     return LevelAnalysis(
@@ -212,57 +216,40 @@ def _level(
     )
 
 
-def _mapped(plan: Plan, walk: Walk, index: int, reports: list[LevelReport]) -> tuple[Tensor | None, str]:
+def _mapped(fitting: Fitting) -> tuple[Tensor | None, str]:
     """(p, m) the parents' weights on the fused inputs, or why there are none."""
-    level = plan.fused[index]
+    level = fitting.level
     if level.affine is None:
         return None, f"the level is not affine in its weights: {level.why_not_affine}. Its loss is no quadratic."
-    others = [levels[index] for levels in plan.parents]
-    if any(other.affine is None for other in others):
-        reason = next(other.why_not_affine for other in others if other.affine is None)
-        return None, f"a parent's level is not affine in its weights: {reason}."
-    if index and not is_channel_major(level, walk.boundary(index)):
-        return None, "the level does not read its inputs neuron by neuron, so parents' weights have no place on them."
+    reasons = [parent.why_not_affine for parent in fitting.parents if parent.affine is None]
+    if reasons:
+        return None, f"a parent's level is not affine in its weights: {reasons[0]}."
+    if fitting.index and not is_channel_major(level, fitting.walk.boundary(fitting.index)):
+        return None, "the level does not read its inputs neuron by neuron, so parents' weights cannot be put on them."
     try:
-        return parents_weights(plan, walk, index, reports[:index]), ""
+        return fitting.parents_weights(), ""
     except ValueError:
-        return None, "a parent has another number of inputs per neuron, so its weights have no place on the fused ones."
-
-
-def _moments(
-    plan: Plan, walk: Walk, index: int, config: dict[str, Any], W0: Tensor | None, clock: devices.Stopwatch
-) -> tuple[Tensor, Moments | Rows | None]:
-    """The Gram matrix by which the run grouped, made as the run made it; and the level's sums, if it is affine."""
-    dtype = next(plan.model.parameters()).dtype
-    products = product_dtype(config["ridge"] if plan.fit == "ridge" else None, dtype, walk.device)
-    if plan.fit != "ridge":
-        gram = walk.moments(index, inputs=False, dtype=products).zz
-        return gram, walk.moments(index, inputs=True) if W0 is not None else None  # no ridge outweighs their rounding
-    sums = walk.moments(index, inputs=True, dtype=products)
-    with clock.phase("solve"):
-        return solve(sums, config["ridge"], toward=W0 if config["toward"] == "parents" else None).gram, sums
+        return None, "a parent has another number of inputs per neuron, so its weights cannot be put on the fused ones."
 
 
 def _groups(
-    plan: Plan,
+    grouping: Any,
     index: int,
+    head: bool,
     report: LevelReport,
     gram: Tensor,
     scores: dict[str, Tensor],
     config: dict[str, Any],
-    options: dict[str, Any],
 ) -> dict[str, Tensor]:
-    """Importance -> (seeds, m); the first row of the run's own is what the run made."""
-    grouping = same_index if plan.fused[index].head else plan.grouping
-    options = {} if plan.fused[index].head else options
-    random = grouping not in (same_index, GROUPINGS["hungarian"])
-    seeds = [config["seed"] + k for k in range(SEEDS if random else 1)]
-    found = {}
+    """Importance -> (seeds, m); the first row of the run's score is what the run made."""
+    grouping = SameIndex() if head else grouping
+    seeds = [config["seed"] + k for k in range(SEEDS if grouping.is_random else 1)]
+    groups = {}
     for name, s in scores.items():
-        known = [report.labels[None]] if name == config["importance"] else []
-        rows = regrouped(grouping, gram, s, report.widths, index, seeds[len(known) :], report.labels, options)
-        found[name] = torch.cat([*known, rows])
-    return found
+        made_by_run = [report.labels[None]] if name == config["importance"] else []
+        rows = regrouped(grouping, gram, s, report.widths, index, seeds[len(made_by_run) :], report.labels)
+        groups[name] = torch.cat([*made_by_run, rows])
+    return groups
 
 
 def _weights(level: Any) -> Tensor:

@@ -20,7 +20,6 @@ def regrouped(
     index: int,
     seeds: Sequence[int],
     like: Tensor,
-    options: dict[str, Any],
 ) -> Tensor:
     """(seeds, m) groups of the neurons at level `index`, one row a seed.
 
@@ -29,7 +28,7 @@ def regrouped(
     """
     width, found = int(like.max()) + 1, like.new_empty(len(seeds), len(like))  # no group is empty
     for row, seed in zip(found, seeds, strict=True):
-        labels = grouping(gram, scores, widths, width, generator=level_generator(seed, index), **options).labels
+        labels = grouping(gram, scores, widths, width, generator=level_generator(seed, index)).labels
         row.copy_(renumbered(labels.to(like.device), like))
     return found
 

@@ -1,7 +1,8 @@
 """retrofit methods | fuse | compare | analyse"""
 
+import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,10 +15,14 @@ from ..checkpoints import save_model
 from ..comparison import Leaderboard, compare, configurations, title
 from ..data import load
 from ..data.augment import POLICIES
-from ..importance import IMPORTANCE
-from ..methods import METHODS, SENTENCES
-from ..options import checked, options_of, read_options
-from ..runs import RunConfig, analyse_record, checkpoint_metadata, execute, read_config
+from ..fit import FITS
+from ..fusion import Retrofit
+from ..grouping import GROUPINGS, Grouper
+from ..importance import IMPORTANCE, Importance
+from ..methods import METHODS
+from ..runs import RunConfig, analyse_record, checkpoint_metadata, config_options, execute, read_config
+from ..runs.options import options_of, read_options
+from ..settings import Value, settings_of
 from .terminal import (
     CUTS,
     Arch,
@@ -42,6 +47,19 @@ from .terminal import (
     size_in_bytes,
 )
 
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _with_options(table: Mapping[str, type[Value]], shared: type[Value]) -> str:
+    """The names of a table, each with the options that it alone has."""
+    options = {
+        name: [field for field in settings_of(cls) if field not in settings_of(shared)] for name, cls in table.items()
+    }
+    return ", ".join(f"{name} ({', '.join(fields)})" if fields else name for name, fields in options.items())
+
+
 NOTHING_FUSED = 1  # exit code of a comparison in which no method gave a network
 #: What may be said beside --resume: where the result goes, and in which form.
 BESIDE_RESUME = ("resume", "out_file", "as_json")
@@ -65,11 +83,9 @@ Splits = Annotated[Path | None, typer.Option(help="JSON file that tells which ro
 Samples = Annotated[int, typer.Option(min=1, help="Fusion samples, balanced over the classes.")]
 ImportanceSamples = Annotated[int, typer.Option(min=1, help="Samples per parent for the importance.")]
 Preset = Annotated[str, typer.Option(help="default, or paper: the paper's hyper-parameters.")]
-Ridge = Annotated[
-    str,
-    typer.Option(help="auto, a multiple of the mean input energy such as 0.1x, or lambda on sums as in the paper."),
-]
-Toward = Annotated[str, typer.Option(help="Where the ridge pulls: zero, or parents (their own weights).")]
+RIDGE = settings_of(FITS["ridge"])
+Ridge = Annotated[str, typer.Option(help=_sentence(RIDGE["ridge"].help))]
+Toward = Annotated[str, typer.Option(help=_sentence(RIDGE["toward"].help))]
 Memory = Annotated[
     str | None,
     typer.Option(help="Memory for sums and kept tensors, e.g. 2GB; what does not fit is computed again. Default: 8GB."),
@@ -77,6 +93,9 @@ Memory = Annotated[
 Target = Annotated[
     str | None, typer.Option(help="Fused architecture: a checkpoint, preset or JSON spec. Default: parent 0's.")
 ]
+
+
+SCORES, GROUPS = _with_options(IMPORTANCE, Importance), _with_options(GROUPINGS, Grouper)
 
 
 @command("methods")
@@ -92,22 +111,22 @@ def methods_command(
     """
     if name is None:
         if as_json:
-            return print_json(SENTENCES)
+            return print_json({known: method.sentence for known, method in METHODS.items()})
         table = new_table("method", "what it does")
         table.caption = "`retrofit methods NAME` lists what a method can be told with --option"
-        for known, sentence in SENTENCES.items():
-            table.add_row(known, sentence)
+        for known, method in METHODS.items():
+            table.add_row(known, method.sentence)
         out.print(table)
         return None
-    options = options_of(name)
+    options = options_of(name, [field.name for field in dataclasses.fields(RunConfig)])
     if as_json:
-        facts = {key: (value.default, value.known, value.help) for key, value in options.items()}
+        facts = {key: (value.default, value.description, value.help) for key, value in options.items()}
         return print_json(
             {key: dict(zip(("default", "takes", "help"), fact, strict=True)) for key, fact in facts.items()}
         )
     table = new_table("option", "default", "takes", "what it does", title=name)
     for key, value in options.items():
-        table.add_row(key, json.dumps(value.default), value.known, value.help)
+        table.add_row(key, json.dumps(value.default), value.description, value.help)
     out.print(table)
     return None
 
@@ -118,7 +137,13 @@ def fuse_command(
     models: Parents = None,
     data: Data = "digits",
     method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}; `retrofit methods` explains them.")] = "KF-Linear",
-    importance: Annotated[str, typer.Option(help=f"What a neuron counts: {', '.join(IMPORTANCE)}.")] = "uniform",
+    importance: Annotated[
+        str, typer.Option(help=f"What a neuron counts: {SCORES}. In brackets: its options, for --option.")
+    ] = "uniform",
+    grouping: Annotated[
+        str | None,
+        typer.Option(help=f"In place of the method's own grouping: {GROUPS}. In brackets: its options, for --option."),
+    ] = None,
     importance_data: ImportanceData = None,
     fusion_from: FusionFrom = None,
     splits: Splits = None,
@@ -137,10 +162,7 @@ def fuse_command(
     toward: Toward = "zero",
     head: Annotated[
         str,
-        typer.Option(
-            help="Targets of the class head: scores (weighted by importance), mean, or shares "
-            "(of the training rows per class; needs --splits)."
-        ),
+        typer.Option(help=_sentence(settings_of(Retrofit)["head"].help) + " Shares need --splits."),
     ] = "scores",
     boundaries: Annotated[
         str, typer.Option(help=f"Where levels end: auto (pre-activations; for Gradient blocks), {CUTS}.")
@@ -214,8 +236,9 @@ def fuse_command(
             device=device,
             evaluate=evaluate_,
             analyse=analyse,
-            options=checked(method, read_options(option or [])),
+            grouping=grouping,
         )
+        config = dataclasses.replace(config, options=config_options(config, read_options(option or [])))
     folder = record or resume
     check_output(out_file, folder)
     with advised(_going_on(folder, out_file)), progress(as_json) as monitor:

@@ -18,7 +18,7 @@ from rich.table import Table
 from ..architectures import PRESETS
 from ..levels import BOUNDARIES
 from ..monitor import Cancelled, Event, Monitor
-from ..ranges import RANGES
+from ..settings import SEED
 
 CUTS = f"{', '.join(BOUNDARIES)}, a number of levels, or module names separated by commas"
 INTERRUPTED = 130  # what shells report for Ctrl-C
@@ -90,8 +90,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and no
 
 
 def _seed(value: int) -> int:
-    if not RANGES["seed"].holds(value):
-        raise typer.BadParameter(f"{value} is no seed. Use {RANGES['seed']}.")
+    if not SEED.holds(value):
+        raise typer.BadParameter(f"{value} is no seed. Use {SEED}.")
     return value
 
 

@@ -27,7 +27,7 @@ def gradient(
     epochs: int = 100,
     batch_size: int = 32,
     validation: float = 0.1,
-    patience: int = 15,
+    patience: int | None = 15,
     perturbation: float = 0.0,
     weights: Tensor | None = None,
     monitor: Monitor | None = None,
@@ -86,7 +86,7 @@ def gradient(
         monitor.emit("epoch", index=epoch, total=epochs, loss=curve[-1]["loss"], validation=curve[-1]["validation"])
         if curve[-1]["validation"] < best_loss:
             best_loss, best_epoch, best = curve[-1]["validation"], epoch, _state(parameters)
-        elif epoch - best_epoch >= patience:
+        elif patience is not None and epoch - best_epoch >= patience:
             break
     with torch.no_grad():
         for parameter, value, flag in zip(parameters, best, flags, strict=True):

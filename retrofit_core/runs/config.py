@@ -8,19 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..data.augment import POLICIES
+from ..grouping import GROUPINGS
 from ..importance import IMPORTANCE
 from ..levels import BOUNDARIES
-from ..methods import METHODS, needs_own_data
-from ..options import checked, written
-from ..ranges import check_ranges
+from ..methods import METHODS, methods_with
 from ..registry import find
+from ..runtime import Runtime
+from ..settings import check_seed, settings_of
+from .options import checked, written
 
 CHOICES = {
     "importance_data": ("own", "fusion"),
     "fusion_from": ("parent0", "iid"),
-    "preset": ("default", "paper"),
-    "toward": ("zero", "parents"),
-    "head": ("scores", "mean", "shares"),
 }
 #: Fields of RunConfig that records of the first version did not have.
 LATER = ("augment", "auto_augment", "boundaries", "memory", "size", "analyse", "options")
@@ -35,6 +34,8 @@ class RunConfig:
     data: str = "digits"
     """Folder of a data set, or "digits" """
     method: str = "KF-Linear"
+    grouping: str | None = None
+    """In place of the method's own, for methods that go level by level"""
     importance: str = "uniform"
     importance_data: str | None = None
     """"own" (each parent's training rows; needs splits) or "fusion"; by default own where there are splits. Of scores, and
@@ -71,7 +72,7 @@ class RunConfig:
     analyse: bool = False
     """Also compute what the workbench's pictures of the levels need, into the record"""
     options: dict[str, Any] | None = dataclasses.field(default=None, hash=False)
-    """What the method alone can be told (`options.options_of`), where that differs from its defaults; None for nothing"""
+    """What the method alone can be told (`options_of`), where that differs from its defaults; None for nothing"""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types. LATER fields are left out at their defaults, so that older records stay equal to new ones."""
@@ -121,16 +122,57 @@ def read_boundaries(text: str) -> str | int | list[str]:
     return text if text in ("auto", *BOUNDARIES) else text.split(",")
 
 
+def method_keywords(config: RunConfig) -> dict[str, Any]:
+    """The flat keywords of a config's method, apart from what its files hold.
+
+    Raises:
+        ValueError: an unknown method, or a field that is set and that the method does not have.
+    """
+    method = find(METHODS, config.method, "method")
+    defaults = {field.name: field.default for field in dataclasses.fields(RunConfig)}
+    names = ("grouping", "importance", "preset", "ridge", "toward", "head", "target", "seed", "device")
+    wanted = {name: getattr(config, name) for name in names}
+    wanted |= {
+        "boundaries": read_boundaries(config.boundaries),
+        "memory": config.memory or settings_of(Runtime)["memory"].default,
+    }
+    defaults["memory"] = settings_of(Runtime)["memory"].default
+    suited = method.suited(wanted, defaults, methods_with)
+    suited.pop("target", None)  # a network, once its file is read
+    return suited | (config.options or {})
+
+
+def config_options(config: RunConfig, options: dict[str, Any]) -> dict[str, Any] | None:
+    """A method's options as a config holds them: checked, without those at their defaults.
+
+    Raises:
+        ValueError: as `checked`.
+    """
+    fields = [field.name for field in dataclasses.fields(RunConfig)]
+    return checked(config.method, options, fields, grouping=config.grouping, importance=config.importance)
+
+
+def needs_parents_data(config: RunConfig) -> bool:
+    """Whether a run looks at each parent's own data: for scores, or for the method itself."""
+    takes = find(METHODS, config.method, "method").takes
+    return takes.parents_data or find(IMPORTANCE, config.importance, "importance").needs_data
+
+
 def check_choices(config: RunConfig) -> None:
     """Refuse unknown choices, and those that are open and that nobody should guess.
 
     Raises:
         ValueError: names the choice and the flag.
     """
-    find(METHODS, config.method, "method")
-    find(IMPORTANCE, config.importance, "importance")
-    checked(config.method, config.options or {})
-    check_ranges(seed=config.seed, **({} if config.memory is None else {"memory": config.memory}))
+    method = find(METHODS, config.method, "method")
+    importance = find(IMPORTANCE, config.importance, "importance")
+    if config.grouping is not None:
+        find(GROUPINGS, config.grouping, "grouping")
+    config_options(config, config.options or {})
+    check_seed(config.seed)
+    if config.memory is not None:
+        Runtime(memory=config.memory)
+    method.algorithm(**method_keywords(config))
     for name, known in CHOICES.items():
         value = getattr(config, name)
         if value is not None and value not in known:
@@ -144,12 +186,12 @@ def check_choices(config: RunConfig) -> None:
             "fusion samples come from parent 0's training rows, which only a splits file tells. "
             "Pass --splits FILE, or --fusion-from iid to draw from all rows."
         )
-    if config.splits is None and config.importance != "uniform" and (config.importance_data or "own") == "own":
+    if config.splits is None and importance.needs_data and (config.importance_data or "own") == "own":
         raise ValueError(
             f"importance {config.importance} is computed on each parent's own training rows, which only a splits file "
             "tells. Pass --splits FILE, or --importance-data fusion to use the fusion samples."
         )
-    if config.splits is None and config.importance_data == "own" and needs_own_data(config.method):
+    if config.splits is None and config.importance_data == "own" and method.takes.parents_data:
         raise ValueError(
             f"{config.method} is to look at each parent's own training rows, which only a splits file tells. Pass --splits "
             "FILE, or leave --importance-data out to use the fusion samples."

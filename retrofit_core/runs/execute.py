@@ -13,27 +13,16 @@ from ..baselines import average
 from ..data import Images, load
 from ..device import MEMORY
 from ..evaluation import ensemble, evaluate
-from ..methods import METHODS, suited
+from ..methods import METHODS
 from ..monitor import Cancelled, Monitor
 from ..registry import find
 from ..results import FusionResult
-from .config import RunConfig, check_choices, read_boundaries
+from ..runtime import Runtime
+from .config import RunConfig, check_choices, method_keywords
 from .inputs import Inputs, read_inputs, train_missing
 from .noting import noted
 from .record import read_run, seal_analysis
 from .recorder import Recorder
-
-#: What a run does not ask for, so that a method need not know of it.
-UNASKED = {
-    "importance": "uniform",
-    "target": None,
-    "toward": "zero",
-    "boundaries": "auto",
-    "memory": MEMORY,
-    "head": "scores",
-    "preset": "default",
-    "ridge": "auto",
-}
 
 
 def execute(
@@ -61,25 +50,13 @@ def execute(
         inputs = read_inputs(config)
         method = find(METHODS, config.method, "method")
         given = {
-            "importance": config.importance,
-            "importance_data": inputs.importance,
-            "target": inputs.target,
-            "toward": config.toward,
-            "boundaries": read_boundaries(config.boundaries),
-            "memory": config.memory or MEMORY,
-            "head": config.head,
-            "class_shares": inputs.shares,
-            "sample_counts": inputs.counts,
-            "preset": config.preset,
-            "seed": config.seed,
-            "device": config.device,
-            "monitor": watcher,
-            "finished": recorder.finished if recorder else (),
-            "on_level": recorder.on_level if recorder else None,
-            **({} if config.ridge == "auto" else {"ridge": config.ridge}),
+            "importance_data": (inputs.importance, method.takes.importance or method.takes.parents_data),
+            "target": (inputs.target, inputs.target is not None),
+            "class_shares": (inputs.shares, inputs.shares is not None),
+            "sample_counts": (inputs.counts, method.takes.sample_counts),
         }
-        options = config.options or {}
-        result = method(inputs.models, inputs.fusion, **suited(config.method, given, UNASKED), **options)
+        keywords = method_keywords(config) | {name: value for name, (value, taken) in given.items() if taken}
+        result = method(inputs.models, inputs.fusion, **keywords, monitor=watcher, journal=recorder)
         test = _test_images(config, required=config.evaluate) if config.evaluate or config.analyse else None
         metrics = measure(inputs.models, result.model, test, watcher) if test is not None and config.evaluate else {}
         if recorder:
@@ -123,10 +100,7 @@ def _analyse(
         inputs.fusion,
         importance_data=inputs.importance,
         test=test,
-        boundaries=read_boundaries(config.boundaries),
-        device=config.device,
-        memory=config.memory or MEMORY,
-        monitor=monitor,
+        runtime=Runtime(device=config.device, memory=config.memory or MEMORY, monitor=monitor),
     )
 
 

@@ -14,11 +14,11 @@ from ..data import Images, load
 from ..data.augment import copies
 from ..data.sampling import balanced
 from ..data.splits import read_splits
-from ..methods import METHODS, needs_own_data
+from ..methods import METHODS
 from ..monitor import Monitor
 from ..registry import find
 from ..training.parents import NOTE, read_training, train_parents
-from .config import RunConfig, check_choices
+from .config import RunConfig, check_choices, method_keywords, needs_parents_data
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _fusion_data(config: RunConfig, train: Images, rows: Tensor) -> tuple[Tensor
 
 
 def _importance_data(config: RunConfig, train: Images, parts: list[Tensor] | None) -> Any:
-    if config.importance == "uniform" and not config.analyse and not needs_own_data(config.method):
+    if not needs_parents_data(config) and not config.analyse:
         return None
     if parts is None or config.importance_data == "fusion":
         return "fusion"
@@ -100,7 +100,8 @@ def _target(name: str | None, images: Images) -> nn.Module | None:
 
 def asks_for_shares(config: RunConfig) -> bool:
     """Whether a run weighs classes by who saw how much of them."""
-    return config.head == "shares" or find(METHODS, config.method, "method") is METHODS["Ensemble-Shares"]
+    method = find(METHODS, config.method, "method")
+    return method.takes.class_shares and method.algorithm(**method_keywords(config)).needs_shares
 
 
 def class_shares(train: Images, parts: list[Tensor] | None) -> Tensor:

@@ -50,7 +50,7 @@ class Recorder:
         }
         self._write_status()
 
-    def on_level(self, index: int, report: LevelReport, weights: dict[str, Tensor]) -> None:
+    def add(self, index: int, report: LevelReport, weights: dict[str, Tensor]) -> None:
         """Keep a finished level, so that the run can go on after it."""
         self._reports.append(report)
         self._weights.update({f"{index}/{name}": value.cpu().clone().contiguous() for name, value in weights.items()})

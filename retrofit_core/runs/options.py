@@ -1,0 +1,79 @@
+"""What a method alone can be told, beside the fields of a run's config: read from the fields of its values."""
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ..methods import METHODS
+from ..registry import find
+from ..settings import Setting
+
+
+def options_of(method: str, fields: Collection[str] = (), **chosen: Any) -> dict[str, Setting]:
+    """The options of a method by name.
+
+    Args:
+        fields: names that a config decides in fields of its own.
+        chosen: grouping and importance, where they are decided; without a choice the options of all scores are listed.
+    Raises:
+        ValueError: unknown method, grouping or importance.
+    """
+    given = {name: value for name, value in chosen.items() if value is not None}
+    settings = find(METHODS, method, "method").settings(given)
+    return {name: setting for name, setting in settings.items() if name not in fields}
+
+
+def checked(
+    method: str, options: Mapping[str, Any], fields: Collection[str] = (), **chosen: Any
+) -> dict[str, Any] | None:
+    """The options that differ from the method's defaults, None if there are none: the same work has one form.
+
+    Raises:
+        ValueError: an option that the method does not have, or a value of another kind or out of range.
+    """
+    known = options_of(method, fields, **chosen)
+    for name, value in options.items():
+        if name not in known:
+            others = [other for other in METHODS if name in options_of(other, fields)]
+            owners = f" It is an option of {', '.join(others)}." if others else ""
+            if method in others:
+                owners = " It belongs to another importance."
+            raise ValueError(f"{method} has no option {name!r}. Known: {', '.join(known) or 'none'}.{owners}")
+        if not known[name].takes(value):
+            raise ValueError(f"option {name} of {method} is {value!r}. It takes: {known[name].description}.")
+    return {name: value for name, value in options.items() if value != known[name].default} or None
+
+
+def read_options(texts: list[str]) -> dict[str, Any]:
+    """Options from words NAME=VALUE: true, false, none and numbers as such, names with commas as lists, the rest as text.
+
+    Raises:
+        ValueError: a word without a name or a sign of equality, or a name twice.
+    """
+    options: dict[str, Any] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name or name in options:
+            raise ValueError(f"--option {text!r}: write each option once, as NAME=VALUE.")
+        options[name] = _read(value)
+    return options
+
+
+def _read(text: str) -> Any:
+    if text == "none":
+        return None
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return tuple(filter(None, text.split(","))) if "," in text else text
+
+
+def written(options: Mapping[str, Any] | None) -> list[str]:
+    """The inverse of `read_options`."""
+    return [f"{name}={_written(value)}" for name, value in (options or {}).items()]
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return "".join(f"{word}," for word in value) if len(value) < 2 else ",".join(value)
+    return value if isinstance(value, str) else json.dumps(value)
