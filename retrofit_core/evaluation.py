@@ -10,6 +10,7 @@ from torch.nn.functional import cross_entropy
 from retrofit_core import device as devices
 from retrofit_core.composites import COMBINATIONS, Combination, Ensemble
 from retrofit_core.data import Images
+from retrofit_core.labels import as_labels
 from retrofit_core.monitor import Monitor
 from retrofit_core.registry import find
 from retrofit_core.training_flags import evaluating
@@ -74,7 +75,8 @@ def check_suits(model: nn.Module, images: Images) -> None:
 
 
 def measured(logits: Tensor, labels: Tensor, classes: int) -> dict[str, Any]:
-    """What `evaluate` returns, of outputs (n, classes) for samples of known labels (n,)."""
+    """What `evaluate` returns, of outputs (n, classes) for samples of known labels (n,), whole numbers of any type."""
+    labels = as_labels(labels)
     correct = (logits.argmax(1) == labels).double()
     counts = torch.bincount(labels, minlength=classes)
     hits = torch.bincount(labels, weights=correct, minlength=classes)
@@ -122,18 +124,19 @@ def calibration_error(logits: Tensor, labels: Tensor, bins: int = BINS) -> float
     confidence, predicted = logits.double().softmax(1).max(1)  # (n,), (n,)
     gap = (predicted == labels).double() - confidence
     # Bins are (low, high]: a confidence of exactly 1 belongs to the last one.
-    place = (confidence * bins).ceil().long().clamp(1, bins) - 1
-    return (
-        torch.zeros(bins, dtype=torch.float64).index_add(0, place.cpu(), gap.cpu()).abs().sum() / len(labels)
-    ).item()
+    bin_of = (confidence * bins).ceil().long().clamp(1, bins) - 1
+    gaps = torch.zeros(bins, dtype=torch.float64).index_add(0, bin_of.cpu(), gap.cpu())
+    return (gaps.abs().sum() / len(labels)).item()
 
 
 def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, device: torch.device) -> Tensor:
     """One batch; a model that does not suit the data is refused in a sentence."""
     inputs = images.normalise(images.pixels(rows).to(device))
-    own = next(model.parameters(), inputs).dtype if isinstance(model, nn.Module) else inputs.dtype
-    if own != inputs.dtype:
-        raise ValueError(f"the model's weights are {own}, images are {inputs.dtype}. Convert it with model.float().")
+    weights = next(model.parameters(), inputs).dtype if isinstance(model, nn.Module) else inputs.dtype
+    if weights != inputs.dtype:
+        raise ValueError(
+            f"the model's weights are {weights}, images are {inputs.dtype}. Convert it with model.float()."
+        )
     try:
         outputs = model(inputs)
     except torch.OutOfMemoryError:

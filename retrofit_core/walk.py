@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from . import lags
 from .device import CHUNK_BYTES, MEMORY, Stopwatch, in_units, rows_per_batch, sum_dtype
+from .labels import as_labels
 from .levels import Level, compose, rows
 from .moments import Moments, Rows, dual_is_cheaper
 from .monitor import Monitor
@@ -272,7 +273,7 @@ def as_tensors(data: Any) -> tuple[Tensor, Tensor | None]:
         raise ValueError("the fusion set is empty. Pass at least a few dozen samples; the paper uses 400.")
     if found[1] is not None and len(found[1]) != len(found[0]):
         raise ValueError(f"the fusion data hold {len(found[0])} inputs but {len(found[1])} labels.")
-    return found
+    return found[0], None if found[1] is None else as_labels(found[1])
 
 
 def parents_data(given: Any, fusion: tuple[Tensor, Tensor | None], n: int) -> list[tuple[Tensor, Tensor | None]]:

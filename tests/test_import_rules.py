@@ -14,11 +14,13 @@ CORE = Path(__file__).parents[1] / "retrofit_core"
 LAYERS = {
     "registry": 0,
     "ranges": 0,
+    "labels": 0,
     "monitor": 0,
     "device": 0,
     "training_flags": 0,
     "levels": 1,
     "batchnorm": 1,
+    "descent": 1,
     "moments": 1,
     "lags": 1,
     "data": 1,

@@ -57,6 +57,7 @@ def test_a_config_of_other_fields_or_kinds_is_refused(facts):
     [
         TrainConfig(),
         TrainConfig(arch=(SMALL, WIDER), split="dirichlet", ratio=0.3, seed=4, device="cpu", learning_rate=1e-3),
+        TrainConfig(recipe="cifar", augment="crop=4,flip"),
         TrainConfig(split="full", twins=True, parts=3, epochs=2, mean=(0.1,), std=(0.2,), size=8, precision="float32"),
     ],
 )
@@ -80,6 +81,8 @@ def test_the_command_means_the_config(config, tmp_path):
         (TrainConfig(twins=True, split="full", arch=(SMALL, WIDER)), "one --arch"),
         (TrainConfig(split="shard"), "unknown split 'shard'.*Did you mean 'sharded'"),
         (TrainConfig(recipe="smal"), "unknown recipe"),
+        (TrainConfig(augment="blur"), "unknown augmentation 'blur'"),
+        (TrainConfig(data="no such folder", learning_rate=-1.0), "training needs learning_rate > 0. Found -1.0"),
         (TrainConfig(parts=11), "10 classes cannot serve 11 parts"),
         (TrainConfig(mean=(0.5,)), "belong together"),
         (
@@ -96,6 +99,21 @@ def test_what_cannot_be_trained_is_refused_before_any_file(config, message, tmp_
     with pytest.raises(ValueError, match=message):
         train_parents(config, tmp_path / "parents")
     assert not (tmp_path / "parents").exists()
+
+
+def test_the_checkpoint_says_how_images_were_augmented_and_which_epoch_it_is(tmp_path):
+    config = dataclasses.replace(QUICK, epochs=1, augment="crop=1,cutmix")
+    train_parents(config, tmp_path, only=0, test=False)
+    facts = load_model(config.files(tmp_path)[0])[1]
+    told = {name: facts["recipe"][name] for name in ("crop", "flip", "policy", "cutmix")}
+    assert told == {"crop": 1, "flip": False, "policy": None, "cutmix": True}
+    assert facts["best_epoch"] == 1 and read_training(tmp_path) == config
+
+
+def test_a_config_without_an_augmentation_of_its_own_keeps_its_key():
+    """Folders are named by it: of earlier versions too, whose configs have no such field."""
+    assert "augment" not in QUICK.to_json() and TrainConfig().key() == "fc3702a1a0"
+    assert dataclasses.replace(QUICK, augment="none").key() != QUICK.key()
 
 
 def test_different_widths_on_a_milder_dirichlet_split(tmp_path):

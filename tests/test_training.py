@@ -56,7 +56,7 @@ def test_a_shard_of_digits_is_learnt(digits):
     history = train(model, digits, rows, epochs=12)
     known = torch.isin(test.labels, digits.labels[rows]).nonzero().flatten()
     assert evaluate(model, test, rows=known)["accuracy"] > 95
-    assert history[-1]["loss"] < history[0]["loss"] and not model.training
+    assert history[-1]["loss"] < history[1]["loss"] and not model.training
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -65,7 +65,7 @@ def test_optimizers_reduce_the_loss(digits, optimizer):
     rate = {"adamw": 3e-3, "adam": 3e-3, "sgd": 0.05}[optimizer]
     settings = {"epochs": 3, "batch": 16, "optimizer": optimizer, "learning_rate": rate}
     history = train(model, digits, torch.arange(600), **settings)
-    assert history[-1]["loss"] < 0.95 * history[0]["loss"]
+    assert history[-1]["loss"] < 0.95 * history[1]["loss"]
 
 
 def test_training_repeats_by_its_seed_and_leaves_the_global_state_alone(digits):
@@ -81,7 +81,7 @@ def test_training_repeats_by_its_seed_and_leaves_the_global_state_alone(digits):
 
 def test_the_best_epoch_is_restored(digits, monkeypatch):
     model, states = build(CNN, seed=0), []
-    qualities = iter([(50.0, -1.0), (80.0, -2.0), (80.0, -1.5), (70.0, -1.0)])
+    qualities = iter([(10.0, -3.0), (50.0, -1.0), (80.0, -2.0), (80.0, -1.5), (70.0, -1.0)])
 
     def quality(model, *_):
         states.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
@@ -89,14 +89,15 @@ def test_the_best_epoch_is_restored(digits, monkeypatch):
 
     monkeypatch.setattr(loop, "_quality", quality)
     history = train(model, digits, torch.arange(200), epochs=4)
-    assert [entry["accuracy"] for entry in history] == [50, 80, 80, 70]
-    assert torch.equal(model.classifier.weight, states[2]["classifier.weight"])  # equal accuracy, lower loss
-    assert not torch.equal(model.classifier.weight, states[3]["classifier.weight"])
+    assert [entry["accuracy"] for entry in history] == [10, 50, 80, 80, 70]
+    assert [entry["best"] for entry in history] == [0, 1, 2, 3, 3]
+    assert_equal(tensors(model), states[3])  # equal accuracy, lower loss
+    assert not torch.equal(model.classifier.weight, states[4]["classifier.weight"])
 
 
 def test_without_held_out_rows_the_last_epoch_stays(digits):
     history = train(build(CNN, seed=0), digits, torch.arange(64), epochs=2, holdout=0)
-    assert [entry["accuracy"] for entry in history] == [None, None]
+    assert [entry["accuracy"] for entry in history] == [None, None, None] and history[-1]["best"] == 2
 
 
 def test_events_and_cancellation(digits):
@@ -456,10 +457,67 @@ def test_unknown_recipes_are_refused():
         recipe("paper", "digits", architecture="resnet")
 
 
+@pytest.mark.parametrize("name", ["cifar", "imagenet", "finetune"])
+def test_images_of_unknown_data_stay_as_they_are_unless_asked(name):
+    """What a shift or a mirror image does to them is unknown: a network of 59.2 % fell to 33.3 by it."""
+    plain = {"crop": 0, "flip": False, "policy": None, "cutmix": False}
+    assert not recipe(name, "mine", 64).keys() & plain.keys()
+    assert recipe(name, "cifar10")["crop"] == 4 and recipe(name, "imagenet", 224)["crop"] == 28
+    for data in ("mine", "cifar10"):
+        assert recipe(name, data, augment="none").items() >= plain.items()
+        asked = recipe(name, data, augment="crop=3, flip,policy=CIFAR10,cutmix")
+        assert asked.items() >= {"crop": 3, "flip": True, "policy": "cifar10", "cutmix": True}.items()
+    assert "crop" not in recipe("small", "cifar10") and recipe("small", "cifar10", augment="flip")["flip"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("blur", "unknown augmentation 'blur'. Use auto, none, or a list of crop=PIXELS"),
+        ("crop", "unknown augmentation 'crop'"),
+        ("crop=-1", "unknown augmentation 'crop=-1'"),
+        ("flip=1", "unknown augmentation 'flip=1'"),
+        ("crop=4,,flip", "unknown augmentation ''"),
+        ("none,flip", "unknown augmentation 'none'"),
+        ("policy=cifar", "unknown AutoAugment policy 'cifar'"),
+    ],
+)
+def test_unknown_augmentations_are_refused(words, message):
+    with pytest.raises(ValueError, match=message):
+        recipe("finetune", "mine", augment=words)
+
+
+def test_a_finetuning_that_only_harms_gives_the_start_back(digits):
+    """With its BatchNorm statistics, which every step moves, bit for bit; `best` says so."""
+    model = network()
+    model.features.insert(1, nn.BatchNorm2d(4))
+    train(model, digits, torch.arange(600), epochs=4)
+    before = tensors(model)
+    history = finetune(model, digits, torch.arange(600), epochs=2, learning_rate=3.0)
+    assert [entry["best"] for entry in history] == [0, 0, 0]
+    assert max(entry["accuracy"] for entry in history[1:]) < history[0]["accuracy"]
+    assert_equal(tensors(model), before)
+
+
+def test_finetuning_of_unknown_data_is_a_plain_loop(digits):
+    """As by default, so without augmentation; and what is asked for is done."""
+    trained = network()
+    train(trained, digits, torch.arange(600), epochs=4)
+    results = []
+    for name, asked in (("mine", {}), ("mine", {"augment": "none"}), ("digits", {"augment": "none"}), ("digits", {})):
+        model = network()
+        model.load_state_dict(trained.state_dict())
+        finetune(model, replace(digits, name=name), torch.arange(600), epochs=2, **asked)
+        results.append(tensors(model))
+    assert_equal(results[0], results[1])
+    assert_equal(results[0], results[2])
+    assert not torch.equal(results[0]["classifier.weight"], results[3]["classifier.weight"])  # mixed by CutMix
+
+
 @pytest.mark.slow
 def test_finetuning_starts_at_the_weights_and_goes_on(digits, tmp_path):
     model = network()
-    train(model, digits, epochs=8)
+    train(model, digits, epochs=4)
     start, rate = evaluate(model, digits)["accuracy"], []
     before = tensors(model)
     history = finetune(
@@ -467,14 +525,17 @@ def test_finetuning_starts_at_the_weights_and_goes_on(digits, tmp_path):
         digits,
         epochs=3,
         batch=32,
+        augment="none",
         state=tmp_path / "s.safetensors",
         monitor=Monitor(lambda event: rate.append(event)),
     )
-    assert len(history) == 3 and evaluate(model, digits)["accuracy"] > start - 5
+    assert len(history) == 4 and evaluate(model, digits)["accuracy"] > start - 5
     assert not torch.equal(model.classifier.weight, before["classifier.weight"])
     with pytest.raises(ValueError, match="with learning_rate 0.0003, this training has 0.001"):
         model.load_state_dict(before)
-        finetune(model, digits, epochs=3, batch=32, learning_rate=1e-3, state=tmp_path / "s.safetensors")
+        finetune(
+            model, digits, epochs=3, batch=32, augment="none", learning_rate=1e-3, state=tmp_path / "s.safetensors"
+        )
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from .. import device as devices
 from ..architectures import ARCHITECTURES, build
 from ..batchnorm import BATCHNORMS
+from ..descent import descend
 from ..eligibility import check_inputs, check_outputs, on_device
 from ..monitor import Monitor
 from ..ranges import check_ranges
@@ -71,7 +72,7 @@ def distillation(
     Raises:
         ValueError: unknown options, numbers that make no training, or a student with other classes.
     """
-    begin, monitor, place = time.perf_counter(), monitor or Monitor(), devices.pick(device)
+    begin, monitor, chosen_device = time.perf_counter(), monitor or Monitor(), devices.pick(device)
     check_words(loss=(loss, Loss), teachers=(teachers, Teachers), start=(start, Start))
     check_ranges(
         epochs=epochs,
@@ -87,10 +88,10 @@ def distillation(
     inputs = as_tensors(data)[0]
     check_inputs(models, inputs, target=target, least=2, who="KD")
     check_outputs(models, inputs)
-    student = _student(models, target, start, seed).to(place)
-    inputs = inputs.to(place, next(student.parameters()).dtype)
+    student = _student(models, target, start, seed).to(chosen_device)
+    inputs = inputs.to(chosen_device, next(student.parameters()).dtype)
     with torch.no_grad():
-        logits = logits_of(models, inputs, place, monitor)  # (n, B, classes)
+        logits = logits_of(models, inputs, chosen_device, monitor)  # (n, B, classes)
         outputs = student.eval()(inputs[:1])
     if outputs.shape[1:] != logits.shape[2:]:
         raise ValueError(
@@ -99,7 +100,7 @@ def distillation(
         )
     goals = logits.mean(0) if loss == "mse" else _soft(logits, temperature, teachers)
     distance = F.mse_loss if loss == "mse" else (lambda z, p: kl(z, p, temperature))
-    curve = descend(
+    curve = fit_to_goals(
         student,
         inputs,
         goals,
@@ -135,21 +136,21 @@ def distillation(
         },
         "samples": len(inputs),
         "seed": seed,
-        "device": str(place),
+        "device": str(chosen_device),
         "curve": curve,
     }
     return FusionResult(student, [], config, time.perf_counter() - begin)
 
 
 @torch.no_grad()
-def logits_of(models: Sequence[nn.Module], inputs: Tensor, place: torch.device, monitor: Monitor) -> Tensor:
+def logits_of(models: Sequence[nn.Module], inputs: Tensor, device: torch.device, monitor: Monitor) -> Tensor:
     """(n, B, classes) of every parent, in evaluation mode."""
-    found = []
+    logits = []
     for index, model in enumerate(models):
         monitor.emit("phase", name="teachers", parent=index, parents=len(models))
-        here = on_device(model, place).eval()
-        found.append(torch.cat([here(x) for x in monitor.each("step", inputs.split(BATCH), name="forward")]))
-    return torch.stack(found)
+        teacher = on_device(model, device).eval()
+        logits.append(torch.cat([teacher(x) for x in monitor.each("step", inputs.split(BATCH), name="forward")]))
+    return torch.stack(logits)
 
 
 def _soft(logits: Tensor, temperature: float, teachers: str) -> Tensor:
@@ -161,13 +162,13 @@ def _soft(logits: Tensor, temperature: float, teachers: str) -> Tensor:
 
 def kl(logits: Tensor, probabilities: Tensor, temperature: float) -> Tensor:
     """T^2 KL(teachers || student), mean over samples; the factor keeps gradients of one size whatever T."""
-    found = F.kl_div((logits / temperature).log_softmax(1), probabilities, reduction="batchmean")
-    return found * temperature**2
+    divergence = F.kl_div((logits / temperature).log_softmax(1), probabilities, reduction="batchmean")
+    return divergence * temperature**2
 
 
 def _student(models: Sequence[nn.Module], target: nn.Module | None, start: str, seed: int) -> nn.Module:
     if start == "parent0" and target is not None:
-        raise ValueError("KD: start='parent0' needs parent 0's architecture, so no target. Leave one of them away.")
+        raise ValueError("KD: start='parent0' needs parent 0's architecture, so no target. Leave one of them out.")
     if start == "target" and target is None:
         raise ValueError(
             "KD: start='target' needs a target, the student with its weights. Pass one, or start='random'."
@@ -187,20 +188,20 @@ def fresh(model: nn.Module, seed: int) -> nn.Module:
     spec = getattr(model, "spec", None)
     if isinstance(spec, dict) and spec.get("architecture") in ARCHITECTURES:
         return build(spec, seed).to(example.device, example.dtype)
-    found = copy.deepcopy(model)
+    renewed = copy.deepcopy(model)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        for module in found.modules():
+        for module in renewed.modules():
             if callable(getattr(module, "reset_parameters", None)):
                 module.reset_parameters()  # type: ignore[operator]
                 continue
             for parameter in module.parameters(recurse=False):
                 deviation = parameter.std(unbiased=False).item()
                 parameter.normal_(parameter.mean().item(), deviation)
-    return found
+    return renewed
 
 
-def descend(
+def fit_to_goals(
     module: nn.Module,
     inputs: Tensor,
     goals: Tensor,
@@ -216,67 +217,41 @@ def descend(
     budget: float | None = None,
     monitor: Monitor,
 ) -> list[dict[str, Any]]:
-    """Train a module in place by AdamW, in training mode; the epoch that is best on held-out samples is restored.
+    """Bring a module's outputs to goals by `descend`, in training mode; the module itself is changed.
 
+    Args:
+        goals: (B, ...) for the inputs (B, ...).
+        distance: mean distance of outputs and goals of some samples, a scalar.
     Returns:
-        One dict per epoch: epoch, loss (training), validation; epoch 0 is the start.
+        The curve of `descend`.
     """
-    begin = time.perf_counter()
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(inputs), generator=generator).to(inputs.device)
-    count = min(len(order) - 1, max(1, round(validation * len(order))))
-    held_out, train = order[:count], order[count:]
 
-    def mean_loss(which: Tensor) -> float:
-        module.eval()
-        with torch.no_grad():
-            losses = [distance(module(inputs[part]), goals[part]) * len(part) for part in which.split(BATCH)]
-        return torch.stack(losses).sum().item() / len(which)
+    def loss(samples: Tensor) -> Tensor:
+        return distance(module(inputs[samples]), goals[samples])
 
-    parameters = list(module.parameters())
-    flags = [parameter.requires_grad for parameter in parameters]
-    for parameter in parameters:
-        parameter.requires_grad_(True)
-    optimiser = torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=weight_decay)
-    least, best_epoch, best = mean_loss(held_out), 0, _state(module)
-    curve: list[dict[str, Any]] = [{"epoch": 0, "loss": mean_loss(train), "validation": least}]
-    with torch.random.fork_rng(), torch.enable_grad():
+    def measure(samples: Tensor) -> float:
+        losses = [loss(part) * len(part) for part in samples.split(BATCH)]
+        return torch.stack(losses).sum().item() / len(samples)
+
+    with torch.random.fork_rng():
         torch.manual_seed(seed)  # of dropout
-        for epoch in range(1, epochs + 1):
-            if budget is not None and time.perf_counter() - begin > budget:
-                break
-            module.train()
-            total = torch.zeros((), device=inputs.device)
-            for batch in batches(
-                train[torch.randperm(len(train), generator=generator).to(train.device)], batch_size, module
-            ):
-                monitor.check()
-                optimiser.zero_grad(set_to_none=True)
-                loss = distance(module(inputs[batch]), goals[batch])
-                loss.backward()
-                optimiser.step()
-                total += loss.detach() * len(batch)
-            curve.append({"epoch": epoch, "loss": total.item() / len(train), "validation": mean_loss(held_out)})
-            monitor.emit("epoch", index=epoch, total=epochs, **{k: v for k, v in curve[-1].items() if k != "epoch"})
-            if curve[-1]["validation"] < least:
-                least, best_epoch, best = curve[-1]["validation"], epoch, _state(module)
-            elif patience is not None and epoch - best_epoch >= patience:
-                break
-    module.load_state_dict(best)
-    for parameter, flag in zip(parameters, flags, strict=True):
-        parameter.requires_grad_(flag)
-        parameter.grad = None
+        curve = descend(
+            module,
+            len(inputs),
+            loss,
+            measure,
+            generator=torch.Generator().manual_seed(seed),
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            epochs=epochs,
+            batch_size=batch_size,
+            validation=validation,
+            patience=patience,
+            budget=budget,
+            training_mode=True,
+            # BatchNorm cannot normalise a single sample.
+            smallest_batch=2 if any(isinstance(part, BATCHNORMS) for part in module.modules()) else 1,
+            monitor=monitor,
+        )
     module.eval()
     return curve
-
-
-def batches(order: Tensor, size: int, module: nn.Module) -> list[Tensor]:
-    """The samples in batches; a last batch of one joins the one before where BatchNorm could not normalise it."""
-    found = list(order.split(size))
-    if len(found) > 1 and len(found[-1]) == 1 and any(isinstance(part, BATCHNORMS) for part in module.modules()):
-        found[-2:] = [torch.cat(found[-2:])]
-    return found
-
-
-def _state(module: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}

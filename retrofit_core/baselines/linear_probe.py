@@ -19,7 +19,7 @@ from ..registry import check_words
 from ..results import FusionResult
 from ..training_flags import keeps_training_flags
 from ..walk import as_tensors
-from .distillation import BATCH, descend, logits_of
+from .distillation import BATCH, fit_to_goals, logits_of
 from .layersums import inputs_of
 
 Goals = Literal["logits", "probabilities"]
@@ -61,7 +61,7 @@ def linear_probe(
     Raises:
         ValueError: unknown options, a network whose outputs are not those of a linear layer, or different classes.
     """
-    start, monitor, place = time.perf_counter(), monitor or Monitor(), devices.pick(device)
+    start, monitor, chosen_device = time.perf_counter(), monitor or Monitor(), devices.pick(device)
     check_words(goals=(goals, Goals), fit=(fit, Fit))
     check_ranges(
         epochs=epochs,
@@ -76,12 +76,12 @@ def linear_probe(
     inputs = as_tensors(data)[0]
     check_inputs(models, inputs, target=None, least=2, who="LP")
     check_outputs(models, inputs)
-    fused = copy.deepcopy(models[0]).to(place).eval()
-    inputs = inputs.to(place, next(fused.parameters()).dtype)
+    fused = copy.deepcopy(models[0]).to(chosen_device).eval()
+    inputs = inputs.to(chosen_device, next(fused.parameters()).dtype)
     name = head_of(fused, inputs[:2])
     head = fused.get_submodule(name)
     assert isinstance(head, nn.Linear)
-    logits = logits_of(models, inputs, place, monitor)
+    logits = logits_of(models, inputs, chosen_device, monitor)
     wanted = logits.mean(0) if goals == "logits" else logits.softmax(2).mean(0)
     x = features(fused, head, inputs, monitor)
     monitor.emit("phase", name="fit", level=name)
@@ -89,7 +89,7 @@ def linear_probe(
     if fit == "ridge":
         _solve_head(head, x, wanted, ridge)
     else:
-        curve = descend(
+        curve = fit_to_goals(
             head,
             x,
             wanted,
@@ -121,7 +121,7 @@ def linear_probe(
         "head": name,
         "samples": len(inputs),
         "seed": seed,
-        "device": str(place),
+        "device": str(chosen_device),
         **(training if fit == "gradient" else {"ridge": ridge}),
     }
     return FusionResult(fused, [], config, time.perf_counter() - start)
@@ -133,12 +133,12 @@ def head_of(model: nn.Module, example: Tensor) -> str:
     Raises:
         ValueError: there is none.
     """
-    found: dict[str, Tensor] = {}
+    layer_outputs: dict[str, Tensor] = {}
     layers = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
-    with inputs_of(layers, lambda name, _, output: found.__setitem__(name, output)):
+    with inputs_of(layers, lambda name, _, output: layer_outputs.__setitem__(name, output)):
         outputs = model(example)
-    for name in reversed(found):
-        if found[name].shape == outputs.shape and torch.equal(found[name], outputs):
+    for name in reversed(layer_outputs):
+        if layer_outputs[name].shape == outputs.shape and torch.equal(layer_outputs[name], outputs):
             return name
     raise ValueError(
         f"the outputs of {type(model).__name__} are not those of one of its nn.Linear layers, so there is no head that could "
@@ -148,21 +148,21 @@ def head_of(model: nn.Module, example: Tensor) -> str:
 
 def features(model: nn.Module, head: nn.Linear, inputs: Tensor, monitor: Monitor) -> Tensor:
     """(B, p) what the head reads."""
-    found: list[Tensor] = []
-    with inputs_of({"head": head}, lambda _, x, __: found.append(x)):
+    read: list[Tensor] = []
+    with inputs_of({"head": head}, lambda _, x, __: read.append(x)):
         for x in monitor.each("step", inputs.split(BATCH), name="forward"):
             model(x)
-    return rows(torch.cat(found), -1)
+    return rows(torch.cat(read), -1)
 
 
 def _solve_head(head: nn.Linear, x: Tensor, goals: Tensor, ridge: float | str) -> None:
     """The least squares solution, with the ridge towards the head's own weights."""
-    x, own = x.double(), head.weight.T.double()
+    x, start = x.double(), head.weight.T.double()
     if head.bias is not None:
         x = torch.cat([x, torch.ones_like(x[:, :1])], 1)
-        own = torch.cat([own, head.bias[None].double()])
+        start = torch.cat([start, head.bias[None].double()])
     sums = Rows(x, goals.double(), head.bias is not None)
-    solution = solve(sums if len(x) < x.shape[1] else sums.moments(), ridge, toward=own)
+    solution = solve(sums if len(x) < x.shape[1] else sums.moments(), ridge, toward=start)
     W = solution.weights(torch.eye(goals.shape[1], dtype=x.dtype, device=x.device))
     if head.bias is not None:
         head.bias.copy_(W[-1])

@@ -16,7 +16,9 @@ from ..evaluation import evaluate
 from ..monitor import Cancelled, Event, Monitor
 from ..training import RECIPES
 from ..training.files import AGAIN, check_unfinished, facts_of, settings_of, trained
+from ..training.loop import check_settings
 from ..training.parents import RATIO, TrainConfig, train_parents
+from ..training.recipes import AUTO, augmentation
 from ..training.state import digest
 from .terminal import (
     INTERRUPTED,
@@ -44,6 +46,13 @@ Batch = Annotated[int | None, typer.Option(min=1, help="Images a step. Default: 
 Rate = Annotated[float | None, typer.Option(help="Highest learning rate. Default: the recipe's.")]
 Precision = Annotated[
     str | None, typer.Option(help="float32, bfloat16, or auto: bfloat16 where it is faster. Default: the recipe's.")
+]
+Augment = Annotated[
+    str,
+    typer.Option(
+        help="What is done to the images: auto (what is usual for a data set known by its name, nothing to others), none, "
+        "or a list of crop=PIXELS, flip, policy=NAME, cutmix, such as crop=4,flip."
+    ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where the same command was stopped.")]
 
@@ -81,6 +90,7 @@ def train_command(
     batch: Batch = None,
     learning_rate: Rate = None,
     precision: Precision = None,
+    augment: Augment = AUTO,
     seed: Seed = 0,
     out_folder: Annotated[Path, typer.Option("--out", help="Folder for the checkpoints and splits.json.")] = Path(
         "parents"
@@ -108,6 +118,7 @@ def train_command(
         batch=batch,
         learning_rate=learning_rate,
         precision=precision,
+        augment=augment,
         seed=seed,
         mean=floats(mean),
         std=floats(std),
@@ -115,13 +126,13 @@ def train_command(
         device=device,
     )
     check_folder(out_folder, "--out")
-    with _bar(as_json) as monitor, _told():
-        found = train_parents(config, out_folder, only=only, resume=resume, monitor=monitor)
+    with _bar(as_json) as monitor, _interruption_explained():
+        parents = train_parents(config, out_folder, only=only, resume=resume, monitor=monitor)
     splits = config.splits(out_folder)
     if as_json:
-        return print_json({"parents": found, "splits": splits})
+        return print_json({"parents": parents, "splits": splits})
     table = new_table("parent", "test accuracy %", "training images per class", title=f"{Path(data).name}, {split}")
-    for row in found:
+    for row in parents:
         table.add_row(Path(row["model"]).name, f"{row['accuracy']:.2f}", " ".join(map(str, row["class_counts"])))
     out.print(table)
     out.print(
@@ -141,6 +152,7 @@ def finetune_command(
     batch: Batch = None,
     learning_rate: Rate = None,
     precision: Precision = None,
+    augment: Augment = AUTO,
     seed: Seed = 0,
     resume: Resume = False,
     arch: Arch = None,
@@ -152,35 +164,48 @@ def finetune_command(
 ) -> None:
     """Train a network on with the paper's schedule: warm restarts, learning rate 3e-4, 200 epochs.
 
+    Of the epochs and the network as it came, the one that is best on held-out training images is written.
+
     Example: `retrofit finetune fused.safetensors --data cifar10 --out tuned.safetensors`
     """
     check_output(out_file, None)
+    given = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate, "precision": precision}
+    # Before any file is read.
+    check_settings({name: value for name, value in given.items() if value is not None})
+    if augment != AUTO:
+        augmentation(augment)
     network, metadata = load_model(model, arch)
     constants = floats(mean) or metadata.get("mean"), floats(std) or metadata.get("std")
     size = size or metadata.get("size")
     images, test = (load(data, name, *constants, size) for name in ("train", "test"))
-    given = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate, "precision": precision}
     spec = metadata["architecture"]
-    settings = settings_of("finetune", images, spec["architecture"], 1, given)
+    settings = settings_of("finetune", images, spec["architecture"], 1, given, augment)
     check_unfinished(out_file, resume)
     origin = {"from": model.name, "from_weights": digest(network.state_dict())}
     rows = torch.arange(len(images))
     facts = facts_of(images, rows, {"name": "finetune", **settings, "seed": seed, **origin}, size)
-    with _bar(as_json) as monitor, _told():
-        found = {"before": evaluate(network, test)}
+    with _bar(as_json) as monitor, _interruption_explained():
+        networks = {"before": evaluate(network, test)}
         monitor.emit("phase", name=model.name)
         run = {**settings, "seed": seed, "device": device, "monitor": monitor}
-        network = trained(out_file, network, images, rows, run, facts, resume)
-        found["after"] = evaluate(network, test)
+        network, best = trained(out_file, network, images, rows, run, facts, resume)
+        networks["after"] = evaluate(network, test)
     if as_json:
-        return print_json({"out": str(out_file), "accuracy": found["after"]["accuracy"], "networks": found})
-    out.print(networks_table({"before": found["before"], "after": found["after"]}))
-    out.print(f"Fine-tuned {model.name}, written to {out_file}.")
+        accuracy = networks["after"]["accuracy"]
+        return print_json({"out": str(out_file), "accuracy": accuracy, "best_epoch": best, "networks": networks})
+    out.print(networks_table(networks))
+    if best == 0:
+        out.print(
+            f"No epoch was better than {model.name} on held-out training images, so {out_file} holds its weights as they "
+            "were. Try a lower --learning-rate or --augment none."
+        )
+    else:
+        out.print(f"Fine-tuned {model.name}, written to {out_file}.")
     return None
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _interruption_explained() -> Iterator[None]:
     """Say which checkpoint an interrupted training has not written yet, and how it goes on."""
     try:
         yield

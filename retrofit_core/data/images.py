@@ -7,6 +7,8 @@ from math import isfinite
 import torch
 from torch import Tensor
 
+from retrofit_core.labels import as_labels
+
 Read = Callable[[Tensor], Tensor]  # row numbers (n,) int64 -> pixels (n, C, H, W) uint8
 Content = tuple[Read, Tensor, tuple[int, int, int]]  # reader, labels (N,) int64, shape (C, H, W)
 
@@ -43,7 +45,7 @@ class Images:
     Fields:
         read: row numbers (n,) int64 -> pixels (n, C, H, W) uint8; encoded images are decoded here, only these
             rows.
-        labels: (N,) int64, all rows (labels are cheap).
+        labels: (N,) whole numbers of any type, kept as int64; all rows (labels are cheap).
         shape: (C, H, W).
         classes: class names in label order.
         mean, std: per channel, for pixels scaled to 0..1; a single value serves all channels.
@@ -61,6 +63,12 @@ class Images:
     mirrors: bool = True
 
     def __post_init__(self) -> None:
+        labels = as_labels(self.labels)
+        if labels.dtype != torch.int64:
+            raise ValueError(
+                f"the labels of data set {self.name!r} are {labels.dtype}, and classes are whole numbers. Pass labels.long()."
+            )
+        object.__setattr__(self, "labels", labels)
         for what in ("mean", "std"):
             object.__setattr__(self, what, per_channel(getattr(self, what), self.shape[0], what, self.name))
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..descent import descend
 from ..levels import Level, rows
 from ..moments import Moments, Rows
 from ..monitor import Monitor
@@ -42,62 +43,39 @@ def gradient(
         inputs: (B, ...) boundary tensors of the fused network.
         targets: (B, positions, d).
         validation: share of the samples held out.
-        patience: epochs without improvement before stopping.
+        patience: epochs without improvement before stopping; None: never.
         perturbation: epsilon; the start is (1 - epsilon) x the held weights + epsilon x freshly initialised ones.
     Returns:
         One dict per epoch: epoch, loss (training), validation; epoch 0 is the start.
     """
-    monitor = monitor or Monitor()
     module, axis = level.module, level.axis
     if perturbation:
         perturb(module, perturbation, generator)
-    order = torch.randperm(len(inputs), generator=generator).to(inputs.device)
-    count = min(len(order) - 1, max(1, round(validation * len(order))))
-    held_out, train = order[:count], order[count:]
     scale = torch.ones(targets.shape[2]) if weights is None else weights * len(weights) / weights.sum()
     scale = scale.to(targets)
 
-    def loss_on(which: Tensor) -> Tensor:
-        outputs = rows(module(inputs[which]), axis).reshape(len(which), -1, targets.shape[2])
-        return ((outputs - targets[which]).square() * scale).mean()
+    def loss(samples: Tensor) -> Tensor:
+        outputs = rows(module(inputs[samples]), axis).reshape(len(samples), -1, targets.shape[2])
+        return ((outputs - targets[samples]).square() * scale).mean()
 
-    def mean_loss(which: Tensor) -> float:
-        with torch.no_grad():
-            parts = which.split(max(batch_size, 64))
-            return sum(loss_on(part).item() * len(part) for part in parts) / len(which)
+    def measure(samples: Tensor) -> float:
+        parts = samples.split(max(batch_size, 64))
+        return sum(loss(part).item() * len(part) for part in parts) / len(samples)
 
-    parameters = list(module.parameters())
-    flags = [parameter.requires_grad for parameter in parameters]
-    for parameter in parameters:
-        parameter.requires_grad_(True)
-    optimiser = torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=weight_decay)
-    best_loss, best_epoch, best = mean_loss(held_out), 0, _state(parameters)
-    curve: list[dict[str, Any]] = [{"epoch": 0, "loss": mean_loss(train), "validation": best_loss}]
-    for epoch in range(1, epochs + 1):
-        monitor.check()
-        total = torch.zeros((), device=inputs.device)
-        for batch in train[torch.randperm(len(train), generator=generator).to(train.device)].split(batch_size):
-            optimiser.zero_grad(set_to_none=True)
-            loss = loss_on(batch)
-            loss.backward()
-            optimiser.step()
-            total += loss.detach() * len(batch)
-        curve.append({"epoch": epoch, "loss": total.item() / len(train), "validation": mean_loss(held_out)})
-        monitor.emit("epoch", index=epoch, total=epochs, loss=curve[-1]["loss"], validation=curve[-1]["validation"])
-        if curve[-1]["validation"] < best_loss:
-            best_loss, best_epoch, best = curve[-1]["validation"], epoch, _state(parameters)
-        elif patience is not None and epoch - best_epoch >= patience:
-            break
-    with torch.no_grad():
-        for parameter, value, flag in zip(parameters, best, flags, strict=True):
-            parameter.copy_(value)
-            parameter.requires_grad_(flag)
-            parameter.grad = None
-    return curve
-
-
-def _state(parameters: list[nn.Parameter]) -> list[Tensor]:
-    return [parameter.detach().clone() for parameter in parameters]
+    return descend(
+        module,
+        len(inputs),
+        loss,
+        measure,
+        generator=generator,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        epochs=epochs,
+        batch_size=batch_size,
+        validation=validation,
+        patience=patience,
+        monitor=monitor,
+    )
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..labels import as_labels
 from ..levels import Level, partition
 from ..monitor import Monitor
 from ..registry import made, name_of
@@ -74,7 +75,7 @@ def check_labels(y: Tensor | None, importance: Importance) -> Tensor | None:
         raise ValueError(
             f"importance {name!r}: the labels are {y.dtype}, and classes are whole numbers. Pass labels.long()."
         )
-    return y.long()
+    return as_labels(y)
 
 
 def importance_scores(

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..labels import as_labels
 from ..levels import Level
 from ..monitor import Monitor
 from ..settings import AT_LEAST_ONE, setting
@@ -78,6 +79,7 @@ def conductance_at(
         batch: samples in one pass.
         mixed_precision: passes in bfloat16; sums stay float64.
     """
+    y = as_labels(y)
     points = (np.polynomial.legendre.leggauss(steps + 1)[0] + 1) / 2
     sums: list[Tensor | float] = [0.0] * len(axes)
     signed, change = np.zeros(len(axes)), 0.0

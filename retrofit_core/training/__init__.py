@@ -10,7 +10,7 @@ from retrofit_core.data import Images
 from retrofit_core.monitor import Monitor
 from retrofit_core.training.loop import train
 from retrofit_core.training.optimizers import OPTIMIZERS
-from retrofit_core.training.recipes import PAPER_EPOCHS, RECIPES, recipe
+from retrofit_core.training.recipes import AUTO, PAPER_EPOCHS, RECIPES, recipe
 from retrofit_core.training.schedules import SCHEDULES
 
 __all__ = ["OPTIMIZERS", "PAPER_EPOCHS", "RECIPES", "SCHEDULES", "finetune", "recipe", "train"]
@@ -24,6 +24,7 @@ def finetune(
     epochs: int = 200,
     batch: int = 128,
     learning_rate: float = 3e-4,
+    augment: str = AUTO,
     seed: int = 0,
     state: str | Path | None = None,
     monitor: Monitor | None = None,
@@ -32,8 +33,13 @@ def finetune(
     """Train on from the model's weights in place, with the paper's schedule: warm restarts, rate 3e-4, 200 epochs.
 
     Everything else is the recipe "finetune" of the data set; arguments, results and errors are those of `train`, which
-    does the work. For Tiny-ImageNet the paper's rate is 1e-5.
+    does the work. For Tiny-ImageNet the paper's rate is 1e-5. A fine-tuning of which no epoch is better than the start on
+    held-out rows leaves the model as it was, bit for bit; the last entry's "best" is then 0.
+
+    Args:
+        augment: "auto" (as the data set asks for, where it is known by its name; else none), "none", or words such as
+            "crop=4,flip,cutmix", see `recipes.augmentation`.
     """
-    settings = recipe("finetune", images.name, images.shape[1])
+    settings = recipe("finetune", images.name, images.shape[1], augment=augment)
     settings |= {"epochs": epochs, "batch": batch, "learning_rate": learning_rate}
     return train(model, images, rows, **settings, seed=seed, state=state, monitor=monitor, device=device)

@@ -38,18 +38,18 @@ class Source:
     What does not fit is decoded one block ahead by a thread, while the device is busy with the block before.
     """
 
-    def __init__(self, images: Images, rows: Tensor, place: torch.device, budget: int) -> None:
-        self.images, self.rows, self.place = images, rows, place
+    def __init__(self, images: Images, rows: Tensor, device: torch.device, budget: int) -> None:
+        self.images, self.rows, self.device = images, rows, device
         self.bytes_per_image = math.prod(images.shape)
-        self.held = images.pixels(rows).to(place) if len(rows) * self.bytes_per_image <= budget else None
-        self.labels = images.labels[rows].to(place)
+        self.held = images.pixels(rows).to(device) if len(rows) * self.bytes_per_image <= budget else None
+        self.labels = images.labels[rows].to(device)
 
     def read(self, chunks: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         """Pixels (n, C, H, W) uint8 and labels (n,) on the device for each chunk of positions in `rows`."""
         if self.held is not None:
             for chunk in chunks:
-                places = chunk.to(self.place)
-                yield self.held[places], self.labels[places]
+                positions = chunk.to(self.device)
+                yield self.held[positions], self.labels[positions]
             return
         with ThreadPoolExecutor(1, "decode") as pool:
             pending = [pool.submit(self.images.pixels, self.rows[chunk]) for chunk in chunks[:1]]
@@ -57,7 +57,7 @@ class Source:
                 pixels = pending.pop().result()
                 if following is not None:
                     pending.append(pool.submit(self.images.pixels, self.rows[following]))
-                yield pixels.to(self.place), self.labels[chunk.to(self.place)]
+                yield pixels.to(self.device), self.labels[chunk.to(self.device)]
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,9 @@ class Batch:
     share: float
     """part of the image that `labels` speak of; 1 without CutMix"""
 
+    def __len__(self) -> int:
+        return len(self.labels)
+
 
 def steps_in(rows: int, batch: int) -> int:
     """Batches of an epoch; a last batch of a single image is left out (BatchNorm cannot use it)."""
@@ -79,7 +82,7 @@ def steps_in(rows: int, batch: int) -> int:
 
 def epoch_of(
     source: Source,
-    places: Tensor,
+    positions: Tensor,
     batch: int,
     augment: Augmentation,
     draw: torch.Generator,
@@ -87,8 +90,8 @@ def epoch_of(
 ) -> Iterator[Batch]:
     """One pass over these positions of the source, in an order drawn anew."""
     block = batch * max(1, BLOCK_BYTES // (batch * source.bytes_per_image))
-    order = places[torch.randperm(len(places), generator=draw)]
-    left = steps_in(len(places), batch)
+    order = positions[torch.randperm(len(positions), generator=draw)]
+    left = steps_in(len(positions), batch)
     for pixels, labels in source.read(order.split(block)):
         inputs = source.images.normalise(augment(pixels, draw)).contiguous(memory_format=layout)
         for x, y in zip(inputs.split(batch), labels.split(batch), strict=True):

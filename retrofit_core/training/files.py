@@ -1,4 +1,4 @@
-"""A training whose result is a checkpoint: its settings, what the file tells of it, its state until it is done."""
+"""A training whose result is a checkpoint: its settings, the facts in the file, its state until it is done."""
 
 import inspect
 from contextlib import suppress
@@ -12,24 +12,26 @@ from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.data import Images
 from retrofit_core.monitor import Cancelled
 from retrofit_core.training.loop import train
-from retrofit_core.training.recipes import recipe
+from retrofit_core.training.recipes import AUTO, recipe
 from retrofit_core.training.state import compare, digest
 
 UNFINISHED = "unfinished"  # folder beside the checkpoints, for the states of trainings that are not done
 AGAIN = "Run the same command with --resume to go on after the last finished epoch."
 
 
-def settings_of(name: str, images: Images, architecture: str, parts: int, given: dict[str, Any]) -> dict[str, Any]:
-    """The recipe's arguments of `train`, every one of them, with what was given (not None) in their place."""
-    known = {key: entry.default for key, entry in inspect.signature(train).parameters.items()}
+def settings_of(
+    name: str, images: Images, architecture: str, parts: int, given: dict[str, Any], augment: str = AUTO
+) -> dict[str, Any]:
+    """The recipe's arguments of `train`, every one of them; what was given (not None) replaces the recipe's."""
+    arguments = {key: entry.default for key, entry in inspect.signature(train).parameters.items()}
     left_out = ("model", "images", "rows", "seed", "state", "monitor", "device", "budget")
-    defaults = {key: value for key, value in known.items() if key not in left_out}
-    chosen = recipe(name, images.name, images.shape[1], architecture, parts)
+    defaults = {key: value for key, value in arguments.items() if key not in left_out}
+    chosen = recipe(name, images.name, images.shape[1], architecture, parts, augment)
     return {**defaults, **chosen, **{key: value for key, value in given.items() if value is not None}}
 
 
 def facts_of(images: Images, rows: Tensor, recipe: dict[str, Any], size: int | None, **files: str) -> dict[str, Any]:
-    """What a checkpoint tells of its training; the list of rows itself is in the splits file."""
+    """The facts of a training in its checkpoint; the list of rows itself is in the splits file."""
     return {
         "classes": list(images.classes),
         "mean": list(images.mean),
@@ -44,13 +46,16 @@ def facts_of(images: Images, rows: Tensor, recipe: dict[str, Any], size: int | N
 
 def trained(
     file: Path, model: nn.Module, images: Images, rows: Tensor, run: dict[str, Any], facts: dict[str, Any], resume: bool
-) -> nn.Module:
+) -> tuple[nn.Module, int | None]:
     """The model after training, written as a checkpoint; until it is done, its state lies in a folder beside it.
 
     Args:
         run: further arguments of `train`.
         facts: for the checkpoint, from `facts_of`.
         resume: go on from the state, or take the finished checkpoint.
+    Returns:
+        The model, and the epoch whose weights it has (0: the start; None: a checkpoint of an earlier version does not
+        say). The checkpoint holds it as "best_epoch".
     Raises:
         ValueError: the state or the checkpoint is of a training with other settings.
         Cancelled, KeyboardInterrupt: on request, with a note that names the file which is not written yet.
@@ -64,24 +69,25 @@ def trained(
         stopped.add_note(f"{file.name} is not written yet.")
         raise
     accuracies = [entry["accuracy"] for entry in history if entry["accuracy"] is not None]
-    save_model(model, file, **facts, validation_accuracy=max(accuracies, default=None))
+    best = history[-1]["best"]
+    save_model(model, file, **facts, validation_accuracy=max(accuracies, default=None), best_epoch=best)
     state.unlink(missing_ok=True)
     with suppress(OSError):  # the states of other parents are in it
         state.parent.rmdir()
-    return model
+    return model, best
 
 
-def _finished(file: Path, model: nn.Module, facts: dict[str, Any]) -> nn.Module:
-    """The checkpoint's network, if it is what this training would give."""
-    finished, found = load_model(file)
-    stored = {name: found.get(name) for name in facts if name != "recipe"}
-    told = found.get("recipe")
-    told = told if isinstance(told, dict) else {}
+def _finished(file: Path, model: nn.Module, facts: dict[str, Any]) -> tuple[nn.Module, int | None]:
+    """The checkpoint's network and best epoch, if it is what this training would give."""
+    finished, metadata = load_model(file)
+    stored = {name: metadata.get(name) for name in facts if name != "recipe"}
+    recipe = metadata.get("recipe")
+    stored |= recipe if isinstance(recipe, dict) else {}
     wanted = {"architecture": getattr(model, "spec", None), **facts, **facts["recipe"]}
     del wanted["recipe"]
     advice = f"Remove {file} to train it again."
-    compare({"architecture": found["architecture"], **stored, **told}, wanted, f"{file} was trained", advice)
-    return finished
+    compare({"architecture": metadata["architecture"], **stored}, wanted, f"{file} was trained", advice)
+    return finished, metadata.get("best_epoch")
 
 
 def state_of(file: Path) -> Path:

@@ -1,8 +1,8 @@
 """train(): the one loop behind training and fine-tuning."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from math import inf, isfinite
 from pathlib import Path
@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy
 from retrofit_core import device as devices
 from retrofit_core.data import Images
 from retrofit_core.data.augment import POLICIES
+from retrofit_core.descent import one_epoch
 from retrofit_core.evaluation import check_suits, rows_of
 from retrofit_core.monitor import Monitor
 from retrofit_core.ranges import check_ranges
@@ -22,7 +23,7 @@ from retrofit_core.registry import find
 from retrofit_core.training import state as states
 from retrofit_core.training.batches import Augmentation, Batch, Source, epoch_of, steps_in
 from retrofit_core.training.optimizers import OPTIMIZERS
-from retrofit_core.training.schedules import rates
+from retrofit_core.training.schedules import SCHEDULES, rates
 from retrofit_core.training.state import Progress, Quality
 
 #: Writing the state may take so much of the time; where it would take more, epochs in between are not written.
@@ -57,8 +58,8 @@ def train(
     device: str | torch.device | None = None,
     budget: int = devices.PIXEL_BYTES,
 ) -> list[dict[str, Any]]:
-    """Train a classifier in place; the epoch that is best on held-out rows is restored, and the model left in
-    eval mode.
+    """Train a classifier in place; the epoch that is best on held-out rows is restored, the start (epoch 0) included,
+    and the model is left in eval mode.
 
     Label smoothing gives mass to classes a parent never sees, which keeps their logits low and alike; that is
     what makes the logits of parents trained on different classes comparable.
@@ -80,43 +81,22 @@ def train(
         device: default: where the model lies. It is moved back afterwards.
         budget: bytes of pixels kept on the device; what does not fit is decoded anew for each epoch.
     Returns:
-        One dict an epoch: epoch (from 1), epochs, loss, accuracy (per cent on the held-out rows, else None).
-        The same are sent to the monitor as events of kind "epoch", besides one of kind "batch" for each step.
+        One dict an epoch: epoch, epochs, loss, accuracy (per cent on the held-out rows, else None), best (the epoch
+        that is best so far). The first is the start, epoch 0, whose loss is None; the last one's best is what was
+        restored, and 0 says that no epoch was better than the start. Without held-out rows the last epoch is best.
+        From epoch 1 on they are sent to the monitor as events of kind "epoch", besides one of kind "batch" a step.
     Raises:
         ValueError: no rows, a model that does not suit the images, settings out of range, a state that is damaged
             or was written with other settings, or a loss that is no longer finite.
     """
     rows = rows_of(images, rows)
-    _check_ranges(
-        ("epochs >= 1", epochs >= 1, epochs),
-        ("batch >= 1", batch >= 1, batch),
-        ("learning_rate > 0", 0 < learning_rate < inf, learning_rate),
-        ("weight_decay >= 0", 0 <= weight_decay < inf, weight_decay),
-        ("warmup >= 0", 0 <= warmup < inf, warmup),
-        ("floor in [0, learning_rate]", 0 <= floor <= learning_rate, floor),
-        ("label_smoothing in [0, 1)", 0 <= label_smoothing < 1, label_smoothing),
-        ("clip > 0", clip is None or 0 < clip < inf, clip),
-        ("crop >= 0", crop >= 0, crop),
-        ("holdout in [0, 1)", 0 <= holdout < 1, holdout),
-    )
-    check_ranges(seed=seed)
-    if policy is not None:
-        find(POLICIES, policy, "AutoAugment policy")
-    check_suits(model, images)
-    monitor, place = monitor or Monitor(), devices.pick(device) if device else devices.of(model)
-    augment, dtype = Augmentation(crop, flip, policy, cutmix), devices.autocast_dtype(precision, place)
     settings = {
-        "data": f"{images.name} {images.split}",
-        "mean": list(images.mean),
-        "std": list(images.std),
-        "training_rows": states.digest({"rows": rows}),
-        "initial_weights": states.digest(model.state_dict()),
         "epochs": epochs,
         "batch": batch,
-        "optimizer": _name(optimizer),
+        "optimizer": optimizer,
         "learning_rate": learning_rate,
         "weight_decay": weight_decay,
-        "schedule": _name(schedule),
+        "schedule": schedule,
         "warmup": warmup,
         "floor": floor,
         "label_smoothing": label_smoothing,
@@ -126,42 +106,109 @@ def train(
         "policy": policy,
         "cutmix": cutmix,
         "holdout": holdout,
-        "precision": str(dtype).removeprefix("torch."),
+        "precision": precision,
         "seed": seed,
     }
+    check_settings(settings)
+    check_suits(model, images)
+    monitor, chosen_device = monitor or Monitor(), devices.pick(device) if device else devices.of(model)
+    augment, dtype = Augmentation(crop, flip, policy, cutmix), devices.autocast_dtype(precision, chosen_device)
+    settings = {
+        "data": f"{images.name} {images.split}",
+        "mean": list(images.mean),
+        "std": list(images.std),
+        "training_rows": states.digest({"rows": rows}),
+        "initial_weights": states.digest(model.state_dict()),
+        **settings,
+        "optimizer": _name(optimizer),
+        "schedule": _name(schedule),
+        "precision": str(dtype).removeprefix("torch."),
+    }
     draw = torch.Generator().manual_seed(seed)
-    kept_out = _held_out(images.labels[rows], holdout, draw)
-    fit_places, check_places = (~kept_out).nonzero().flatten(), kept_out.nonzero().flatten()
-    per_epoch = steps_in(len(fit_places), batch)
+    chosen = _held_out(images.labels[rows], holdout, draw)
+    fitted, held_out = (~chosen).nonzero().flatten(), chosen.nonzero().flatten()
+    per_epoch = steps_in(len(fitted), batch)
     rate = rates(schedule, per_epoch, epochs, warmup=warmup, peak=learning_rate, floor=floor)
-    with _on_device(model, place, images) as layout, _seeded(place, seed) as generators:
+    with _on_device(model, chosen_device, images) as layout, _seeded(chosen_device, seed) as generators:
         stepper = find(OPTIMIZERS, optimizer, "optimizer")(model.parameters(), learning_rate, weight_decay)
         progress = Progress(model, stepper, [draw, *generators])
+        best, history = progress.best, progress.history
         save = _Saver(Path(state) if state else None, settings, progress)
-        source = Source(images, rows, place, budget)
-        mixed = partial(torch.autocast, place.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16)
+        source = Source(images, rows, chosen_device, budget)
+        mixed = partial(torch.autocast, chosen_device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16)
 
-        def tell(index: int) -> None:
-            monitor.emit("batch", index=index, total=per_epoch, epoch=len(progress.history) + 1, epochs=epochs)
+        def loss_of(chunk: Batch) -> Tensor:
+            with mixed():
+                return _error(model(chunk.inputs), chunk, label_smoothing)
+
+        def before_step(index: int) -> None:
+            for group in stepper.param_groups:
+                group["lr"] = rate(history[-1]["epoch"] * per_epoch + index)
+            if clip is not None:
+                nn.utils.clip_grad_norm_(model.parameters(), clip)
+
+        def after_step(index: int) -> None:
+            monitor.emit("batch", index=index + 1, total=per_epoch, epoch=history[-1]["epoch"] + 1, epochs=epochs)
             monitor.check()
 
-        for epoch in range(len(progress.history) + 1, epochs + 1):
-            batches = epoch_of(source, fit_places, batch, augment, draw, layout)
-            speeds = (rate(step) for step in range((epoch - 1) * per_epoch, epoch * per_epoch))
-            loss = _epoch(model, stepper, batches, speeds, mixed, label_smoothing, clip, tell)
+        def note(epoch: int, loss: float | None) -> None:
+            """Measure the epoch on the held-out rows and write it down."""
+            with mixed():
+                quality = _quality(model, source, held_out, layout)
+            if quality:
+                best.offer(epoch, quality)
+            kept = best.epoch if quality else epoch
+            accuracy = quality and quality[0]
+            history.append({"epoch": epoch, "epochs": epochs, "loss": loss, "accuracy": accuracy, "best": kept})
+
+        if not history:
+            note(0, None)
+        for epoch in range(history[-1]["epoch"] + 1, epochs + 1):
+            model.train()
+            batches = epoch_of(source, fitted, batch, augment, draw, layout)
+            loss = one_epoch(batches, loss_of, stepper, before_step=before_step, after_step=after_step)
             if not isfinite(loss):
                 raise ValueError(f"training diverged in epoch {epoch}: take a learning rate below {learning_rate}.")
-            with mixed():
-                quality = _quality(model, source, check_places, layout)
-            if quality and (progress.best is None or quality > progress.best[0]):
-                progress.best = quality, {name: value.clone() for name, value in model.state_dict().items()}
-            entry = {"epoch": epoch, "epochs": epochs, "loss": loss, "accuracy": quality and quality[0]}
-            progress.history.append(entry)
+            note(epoch, loss)
             save(last=epoch == epochs)
-            monitor.emit("epoch", **entry)
-        if progress.best:
-            model.load_state_dict(progress.best[1])
-    return progress.history
+            monitor.emit("epoch", **history[-1])
+        if best.state:
+            best.restore()
+    return history
+
+
+def check_settings(settings: dict[str, Any]) -> None:
+    """Refuse what `train` cannot do, before any work; a part of its keyword arguments may be given.
+
+    Raises:
+        ValueError: names the setting, and what it may be.
+    """
+    rate = settings.get("learning_rate", inf)
+    for name, claim, holds in (
+        ("epochs", "epochs >= 1", lambda value: value >= 1),
+        ("batch", "batch >= 1", lambda value: value >= 1),
+        ("learning_rate", "learning_rate > 0", lambda value: 0 < value < inf),
+        ("weight_decay", "weight_decay >= 0", lambda value: 0 <= value < inf),
+        ("warmup", "warmup >= 0", lambda value: 0 <= value < inf),
+        ("floor", "floor in [0, learning_rate]", lambda value: 0 <= value <= rate),
+        ("label_smoothing", "label_smoothing in [0, 1)", lambda value: 0 <= value < 1),
+        ("clip", "clip > 0", lambda value: value is None or 0 < value < inf),
+        ("crop", "crop >= 0", lambda value: value >= 0),
+        ("holdout", "holdout in [0, 1)", lambda value: 0 <= value < 1),
+    ):
+        if name in settings and not holds(settings[name]):
+            raise ValueError(f"training needs {claim}. Found {settings[name]}.")
+    if "seed" in settings:
+        check_ranges(seed=settings["seed"])
+    for name, table, what in (
+        ("optimizer", OPTIMIZERS, "optimizer"),
+        ("schedule", SCHEDULES, "schedule"),
+        ("policy", POLICIES, "AutoAugment policy"),
+    ):
+        if settings.get(name) is not None:
+            find(table, settings[name], what)
+    if "precision" in settings:
+        devices.autocast_dtype(settings["precision"], torch.device("cpu"))
 
 
 class _Saver:
@@ -181,12 +228,6 @@ class _Saver:
             self.cost = self.written - start
 
 
-def _check_ranges(*claims: tuple[str, bool, Any]) -> None:
-    for claim, holds, found in claims:
-        if not holds:
-            raise ValueError(f"training needs {claim}. Found {found}.")
-
-
 def _name(entry: str | Callable[..., Any]) -> str:
     return entry if isinstance(entry, str) else getattr(entry, "__qualname__", type(entry).__qualname__)
 
@@ -202,25 +243,25 @@ def _held_out(labels: Tensor, part: float, draw: torch.Generator) -> Tensor:
 
 
 @contextmanager
-def _on_device(model: nn.Module, place: torch.device, images: Images) -> Iterator[torch.memory_format]:
-    """Move the model there, channels last where it has convolutions, and back when all is done; left in eval mode."""
-    home = devices.of(model)
+def _on_device(model: nn.Module, device: torch.device, images: Images) -> Iterator[torch.memory_format]:
+    """Move the model to a device, channels last where it has convolutions, and back at the end, in eval mode."""
+    origin = devices.of(model)
     try:
-        model.to(place)
-        yield _lay_out(model, images, place)
+        model.to(device)
+        yield _lay_out(model, images, device)
     finally:
-        model.to(home).to(memory_format=torch.contiguous_format).eval()
+        model.to(origin).to(memory_format=torch.contiguous_format).eval()
 
 
 @torch.no_grad()
-def _lay_out(model: nn.Module, images: Images, place: torch.device) -> torch.memory_format:
+def _lay_out(model: nn.Module, images: Images, device: torch.device) -> torch.memory_format:
     """Channels last where there are convolutions (VGG11 at half width on a CPU: 13 to 16 % faster), unless the model's
     code does not take it."""
     if not any(isinstance(module, nn.Conv2d) for module in model.modules()):
         return torch.contiguous_format
     model.to(memory_format=torch.channels_last).eval()
     try:
-        model(torch.zeros(2, *images.shape, device=place).contiguous(memory_format=torch.channels_last))
+        model(torch.zeros(2, *images.shape, device=device).contiguous(memory_format=torch.channels_last))
     except RuntimeError:  # such as a view() of an activation
         model.to(memory_format=torch.contiguous_format)
         return torch.contiguous_format
@@ -228,45 +269,16 @@ def _lay_out(model: nn.Module, images: Images, place: torch.device) -> torch.mem
 
 
 @contextmanager
-def _seeded(place: torch.device, seed: int) -> Iterator[list[torch.Generator]]:
+def _seeded(device: torch.device, seed: int) -> Iterator[list[torch.Generator]]:
     """The generators that the model itself draws from (dropout), seeded, and afterwards as they were."""
-    with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         generators = [torch.default_generator]
-        if place.type == "cuda":
-            index = torch.cuda.current_device() if place.index is None else place.index
+        if device.type == "cuda":
+            index = torch.cuda.current_device() if device.index is None else device.index
             generators.append(torch.cuda.default_generators[index])
         for generator in generators:
             generator.manual_seed(seed)
         yield generators
-
-
-def _epoch(
-    model: nn.Module,
-    stepper: torch.optim.Optimizer,
-    batches: Iterable[Batch],
-    speeds: Iterable[float],
-    mixed: Callable[[], AbstractContextManager],
-    label_smoothing: float,
-    clip: float | None,
-    tell: Callable[[int], None],
-) -> float:
-    """A step for each batch at its learning rate; returns the mean loss."""
-    total, seen = torch.zeros((), device=devices.of(model)), 0
-    model.train()
-    for index, (chunk, speed) in enumerate(zip(batches, speeds, strict=True)):
-        for group in stepper.param_groups:
-            group["lr"] = speed
-        with mixed():
-            error = _error(model(chunk.inputs), chunk, label_smoothing)
-        stepper.zero_grad()
-        error.backward()
-        if clip is not None:
-            nn.utils.clip_grad_norm_(model.parameters(), clip)
-        stepper.step()
-        # Added up on the device: reading it at every step would make the device wait.
-        total, seen = total + error.detach() * len(chunk.labels), seen + len(chunk.labels)
-        tell(index + 1)
-    return total.item() / seen
 
 
 def _error(logits: Tensor, batch: Batch, label_smoothing: float) -> Tensor:
@@ -278,15 +290,15 @@ def _error(logits: Tensor, batch: Batch, label_smoothing: float) -> Tensor:
 
 
 @torch.no_grad()
-def _quality(model: nn.Module, source: Source, places: Tensor, layout: torch.memory_format) -> Quality | None:
+def _quality(model: nn.Module, source: Source, positions: Tensor, layout: torch.memory_format) -> Quality | None:
     """(accuracy in per cent, minus the loss) on these positions of the source."""
-    if not len(places):
+    if not len(positions):
         return None
     model.eval()
-    found = [
+    measured = [
         (model(source.images.normalise(pixels).contiguous(memory_format=layout)).float(), labels)
-        for pixels, labels in source.read(places.split(CHECKED))
+        for pixels, labels in source.read(positions.split(CHECKED))
     ]
-    logits, labels = (torch.cat(parts) for parts in zip(*found, strict=True))
+    logits, labels = (torch.cat(parts) for parts in zip(*measured, strict=True))
     accuracy = 100 * (logits.argmax(1) == labels).double().mean().item()
     return accuracy, -cross_entropy(logits, labels).item()

@@ -22,7 +22,8 @@ from retrofit_core.ranges import check_ranges
 from retrofit_core.registry import find
 from retrofit_core.symmetry import shuffled
 from retrofit_core.training.files import check_unfinished, facts_of, settings_of, trained
-from retrofit_core.training.recipes import RECIPES
+from retrofit_core.training.loop import check_settings
+from retrofit_core.training.recipes import AUTO, RECIPES, augmentation
 
 SCHEMA = 1
 NOTE = "training.json"
@@ -48,6 +49,8 @@ class TrainConfig:
     batch: int | None = None
     learning_rate: float | None = None
     precision: str | None = None
+    augment: str = AUTO
+    """What is done to the images: as the data set asks for, "none", or words of `recipes.augmentation`"""
     seed: int = 0
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
@@ -56,7 +59,10 @@ class TrainConfig:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types."""
-        return json.loads(json.dumps(dataclasses.asdict(self)))
+        facts = json.loads(json.dumps(dataclasses.asdict(self)))
+        if self.augment == AUTO:
+            del facts["augment"]  # so that the key, and folders named by it, are those of earlier versions
+        return facts
 
     @classmethod
     def from_json(cls, facts: Any) -> "TrainConfig":
@@ -144,15 +150,25 @@ def plan(config: TrainConfig, images: Images) -> Planned:
     rows = find(SPLITS, config.split, "split")(images.labels, config.parts, seed=config.seed, **drawn)
     names = config.arch * config.parts if len(config.arch) == 1 else config.arch
     specs = [fitted(parse(name), images.shape, len(images.classes)) for name in names]
-    given = {name: getattr(config, name) for name in ("epochs", "batch", "learning_rate", "precision")}
-    settings = [settings_of(config.recipe, images, spec["architecture"], config.parts, given) for spec in specs]
+    settings = [
+        settings_of(config.recipe, images, spec["architecture"], config.parts, _given(config), config.augment)
+        for spec in specs
+    ]
     return Planned(images, rows, specs, settings)
+
+
+def _given(config: TrainConfig) -> dict[str, Any]:
+    """Arguments of `train` that stand in the config; None where the recipe's is meant."""
+    return {name: getattr(config, name) for name in ("epochs", "batch", "learning_rate", "precision")}
 
 
 def _check(config: TrainConfig) -> None:
     check_ranges(seed=config.seed)
     find(SPLITS, config.split, "split")
     find(RECIPES, config.recipe, "recipe")
+    if config.augment != AUTO:
+        augmentation(config.augment)
+    check_settings({name: value for name, value in _given(config).items() if value is not None})
     if len(config.arch) not in (1, config.parts):
         raise ValueError(
             f"{len(config.arch)} architectures for {config.parts} parents: give one --arch, or one for each of them."
@@ -189,6 +205,7 @@ def train_parents(
         ValueError: what is asked cannot be trained, or the folder holds another split or an unfinished training.
         Cancelled: somebody asked for it; finished epochs are kept.
     """
+    _check(config)  # before any file is read
     folder, monitor = Path(folder), monitor or Monitor()
     if only is not None and not 0 <= only < config.parts:
         raise ValueError(f"--only {only}: a split of {config.parts} parts has the parents 0 to {config.parts - 1}.")
@@ -208,14 +225,14 @@ def train_parents(
     _check_same_parents(folder, files, planned, keep)
     _make_folder(folder)
     _write_notes(config, folder, planned, files, keep)
-    found = []
+    results = []
     for index in wanted:
         if not (config.twins and index):
             monitor.emit("phase", name="training", parent=index, parents=1 if config.twins else config.parts)
         model, facts = _parent(config, planned, files, index, resume, monitor)
         measured = evaluate(model, tests[0]) if tests else {}
-        found.append({"model": str(files[index]), "class_counts": facts["class_counts"], **measured})
-    return found
+        results.append({"model": str(files[index]), "class_counts": facts["class_counts"], **measured})
+    return results
 
 
 def _parent(
@@ -223,7 +240,7 @@ def _parent(
 ) -> tuple[nn.Module, dict[str, Any]]:
     """One parent, trained or permuted, and the facts in its checkpoint."""
     settings, rows, spec = planned.settings[index], planned.rows[index], planned.specs[index]
-    told = {
+    recipe = {
         "name": config.recipe,
         **settings,
         "seed": config.seed,
@@ -233,18 +250,23 @@ def _parent(
         **({"ratio": config.ratio} if config.ratio != RATIO else {}),
         **({"twin_of": files[0].name} if config.twins and index else {}),
     }
-    facts = facts_of(planned.images, rows, told, config.size, file="splits.json")
+    facts = facts_of(planned.images, rows, recipe, config.size, file="splits.json")
     seed = (config.seed * 1000 + index) % 2**63
     if config.twins and index:
         first, metadata = load_model(files[0])
         model = shuffled(first, planned.images.inputs([0]), torch.Generator().manual_seed(seed))
         save_model(
-            model, files[index], architecture=spec, **facts, validation_accuracy=metadata.get("validation_accuracy")
+            model,
+            files[index],
+            architecture=spec,
+            **facts,
+            **{name: metadata.get(name) for name in ("validation_accuracy", "best_epoch")},
         )
         return model, facts
     run = {**settings, "seed": seed, "device": config.device, "monitor": monitor}
     model = build(spec, seed=seed)
-    return trained(files[index], model, planned.images, rows, run, facts, resume), facts
+    model, _ = trained(files[index], model, planned.images, rows, run, facts, resume)
+    return model, facts
 
 
 def _make_folder(folder: Path) -> None:
@@ -273,11 +295,11 @@ def _write_notes(config: TrainConfig, folder: Path, planned: Planned, files: lis
 
 def _check_same_parents(folder: Path, files: list[Path], planned: Planned, keep: bool) -> None:
     """Refuse to mix parents of two splits in one folder, and to write over those of another one."""
-    splits, there = folder / "splits.json", set(folder.glob("parent-*.safetensors"))
-    other = splits.exists() and (keep or there) and not _is_split(splits, files, planned)
-    if other or there - set(files):
+    splits, present = folder / "splits.json", set(folder.glob("parent-*.safetensors"))
+    other = splits.exists() and (keep or present) and not _is_split(splits, files, planned)
+    if other or present - set(files):
         raise ValueError(
-            f"{folder} holds {', '.join(sorted(path.name for path in there)) or splits.name} of another split than this "
+            f"{folder} holds {', '.join(sorted(path.name for path in present)) or splits.name} of another split than this "
             "command's (data, --split, --parts and --seed decide it): repeat the command that it was made with, choose "
             "another --out folder, or remove it."
         )
@@ -286,10 +308,10 @@ def _check_same_parents(folder: Path, files: list[Path], planned: Planned, keep:
 def _is_split(path: Path, files: list[Path], planned: Planned) -> bool:
     """Whether a splits file gives these parents their rows; a damaged one does not."""
     try:
-        found = read_splits(path, files, len(planned.images))
+        stored = read_splits(path, files, len(planned.images))
     except ValueError:
         return False
-    return all(torch.equal(left, right) for left, right in zip(found, planned.rows, strict=True))
+    return all(torch.equal(left, right) for left, right in zip(stored, planned.rows, strict=True))
 
 
 def write_training(config: TrainConfig, folder: str | Path) -> None:

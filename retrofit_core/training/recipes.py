@@ -2,7 +2,11 @@
 
 from typing import Any
 
+from retrofit_core.data.augment import POLICIES
 from retrofit_core.registry import find
+
+#: The augmentation that the data set asks for.
+AUTO = "auto"
 
 #: Luenam et al. 2026 state "lr 1e-3"; the rest is read off the authors' earlier code. DEPARTURES: there the first epoch
 #: had the rate 0, smoothing gave 0.1 to the wrong classes only (torch's gives 0.09), the epoch was chosen on test images.
@@ -24,7 +28,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "cifar": BASE,
     # As cifar, with the epochs of PAPER_EPOCHS.
     "paper": BASE,
-    # Goyal et al. 2017, 90 epochs. DEPARTURE: shifts by an eighth instead of random resized crops.
+    # Goyal et al. 2017, 90 epochs.
     "imagenet": {
         "epochs": 90,
         "batch": 256,
@@ -52,7 +56,8 @@ PAPER_EPOCHS: dict[tuple[str, str], dict[int, int]] = {
     ("mlp", "mnist"): {1: 25},
 }
 
-#: What is done to the images of a data set in every recipe but "small".
+#: What is done to the images of a known data set in every recipe but "small", unless something else is asked for. Other
+#: data stay as they are: what a mirror image or a shift does to them is unknown.
 AUGMENTATIONS: dict[str, dict[str, Any]] = {
     "digits": {"cutmix": True},
     "mnist": {"cutmix": True},
@@ -64,24 +69,64 @@ AUGMENTATIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def recipe(name: str, data: str, size: int = 32, architecture: str = "", parts: int = 1) -> dict[str, Any]:
-    """Keyword arguments of `train`: a recipe's own, the data set's augmentation, the paper's epochs.
+def augmentation(words: str) -> dict[str, Any]:
+    """Arguments of `train` for an augmentation in words: "none", or parts such as "crop=4,flip,policy=cifar10,cutmix".
+
+    Raises:
+        ValueError: words that name no augmentation.
+    """
+    chosen: dict[str, Any] = {"crop": 0, "flip": False, "policy": None, "cutmix": False}
+    if words == "none":
+        return chosen
+    for part in words.split(","):
+        name, _, value = (text.strip() for text in part.partition("="))
+        if name == "crop" and value.isdecimal():
+            chosen["crop"] = int(value)
+        elif name == "policy" and value:
+            chosen["policy"] = find(POLICIES, value, "AutoAugment policy")
+        elif name in ("flip", "cutmix") and not value:
+            chosen[name] = True
+        else:
+            raise ValueError(
+                f"unknown augmentation {part.strip()!r}. Use auto, none, or a list of crop=PIXELS, flip, "
+                "policy=NAME and cutmix, such as crop=4,flip."
+            )
+    return chosen
+
+
+def usual_augmentation(data: str, size: int) -> dict[str, Any]:
+    """Arguments of `train`: what is done to the images of a known data set; nothing to others.
+
+    DEPARTURE for ImageNet: shifts by an eighth instead of random resized crops.
+    """
+    if data == "imagenet":
+        return {"crop": size // 8, "flip": True, "cutmix": True}
+    return AUGMENTATIONS.get(data, {})
+
+
+def recipe(
+    name: str, data: str, size: int = 32, architecture: str = "", parts: int = 1, augment: str = AUTO
+) -> dict[str, Any]:
+    """Keyword arguments of `train`: a recipe's own, the augmentation, the paper's epochs.
 
     Args:
-        data: name of the data set; an unknown one is shifted by an eighth of its size, flipped and mixed.
+        data: name of the data set.
+        size: height of its images.
         architecture, parts: these decide the epochs of "paper" (of the largest tabulated number up to `parts`).
+        augment: "auto" (see `usual_augmentation`; nothing in the recipe "small"), or words of `augmentation`.
 
     Example:
         >>> recipe("paper", "cifar10", architecture="vgg", parts=4)["epochs"]
         150
 
     Raises:
-        ValueError: an unknown recipe, or one of the paper's for what the paper did not train.
+        ValueError: an unknown recipe or augmentation, or a recipe of the paper for what the paper did not train.
     """
     settings = dict(find(RECIPES, name, "recipe"))
-    if name == "small":
-        return settings
-    settings |= AUGMENTATIONS.get(data, {"crop": size // 8, "flip": True, "cutmix": True})
+    if augment != AUTO:
+        settings |= augmentation(augment)
+    elif name != "small":
+        settings |= usual_augmentation(data, size)
     if name == "paper":
         table = PAPER_EPOCHS.get((architecture, data))
         if table is None:

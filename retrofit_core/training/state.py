@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from retrofit_core.checkpoints import read_metadata, read_tensors, write_tensors
+from retrofit_core.descent import Best
 
-FORMAT = 1
+FORMAT = 2  # 2: the history begins at the start, and says which epoch is best
 Quality = tuple[float, float]  # accuracy in per cent, minus the loss: the loss decides between equal accuracies
 
 
@@ -28,29 +29,31 @@ class Progress:
     optimizer: torch.optim.Optimizer
     generators: Sequence[torch.Generator]
     history: list[dict[str, Any]] = field(default_factory=list)
-    """one dict a finished epoch"""
-    best: tuple[Quality, dict[str, Tensor]] | None = None
-    """the best epoch's quality and state_dict"""
+    """one dict an epoch, from the start on"""
+    best: Best = field(init=False)
+    """its quality is a `Quality`; it holds nothing where nothing is measured"""
+
+    def __post_init__(self) -> None:
+        self.best = Best(self.model)
 
 
 def digest(tensors: Mapping[str, Tensor]) -> str:
     """A fingerprint of tensors with their names and shapes: SHA-256, its first 16 digits."""
-    found = hashlib.sha256()
+    fingerprint = hashlib.sha256()
     for name, tensor in tensors.items():
-        found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} ".encode())
-        found.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return found.hexdigest()[:16]
+        fingerprint.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} ".encode())
+        fingerprint.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return fingerprint.hexdigest()[:16]
 
 
 def write(path: Path, settings: dict[str, Any], progress: Progress) -> None:
     """Write the state; the file appears whole or not at all."""
     tensors = {f"model/{name}": tensor for name, tensor in progress.model.state_dict().items()}
-    if progress.best:
-        tensors |= {f"best/{name}": tensor for name, tensor in progress.best[1].items()}
+    tensors |= {f"best/{name}": tensor for name, tensor in progress.best.state.items()}
     for number, entries in progress.optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer/{number}/{key}": value for key, value in entries.items() if isinstance(value, Tensor)}
     tensors |= {f"draws/{number}": draw.get_state() for number, draw in enumerate(progress.generators)}
-    best = progress.best and progress.best[0]
+    best = progress.best.quality
     facts = {"format": FORMAT, "settings": settings, "history": progress.history, "best": best, "tensors": len(tensors)}
     write_tensors(path, tensors, {"training": facts})
 
@@ -71,21 +74,20 @@ def restore(path: Path, settings: dict[str, Any], progress: Progress) -> None:
     compare(facts["settings"], settings, f"{path} was written", advice)
     try:
         groups: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}, "draws": {}}
-        found = read_tensors(path)
-        if len(found) != facts["tensors"]:
-            raise ValueError(f"it has {len(found)} of {facts['tensors']} tensors")
-        for name, tensor in found.items():
+        tensors = read_tensors(path)
+        if len(tensors) != facts["tensors"]:
+            raise ValueError(f"it has {len(tensors)} of {facts['tensors']} tensors")
+        for name, tensor in tensors.items():
             kind, _, rest = name.partition("/")
             groups[kind][rest] = tensor
-        progress.history = [dict(entry, epoch=int(entry["epoch"])) for entry in facts["history"]]
+        progress.history[:] = [dict(entry, epoch=int(entry["epoch"])) for entry in facts["history"]]
         progress.model.load_state_dict(groups["model"])
         if facts["best"] is not None:
             accuracy, loss = map(float, facts["best"])
-            wanted = progress.model.state_dict()
-            progress.best = (
-                (accuracy, loss),
-                {name: torch.empty_like(value).copy_(groups["best"][name]) for name, value in wanted.items()},
-            )
+            best, present = progress.best, progress.model.state_dict()
+            best.quality, best.epoch = (accuracy, loss), int(progress.history[-1]["best"])
+            # In the memory layout of the model, on which the speed of a step depends.
+            best.state = {name: torch.empty_like(value).copy_(groups["best"][name]) for name, value in present.items()}
         _restore_optimizer(progress.optimizer, groups["optimizer"])
         for number, draw in enumerate(progress.generators):
             draw.set_state(groups["draws"][str(number)])

@@ -70,6 +70,8 @@ def test_patience_ends_the_fit():
     targets = level.module(x).detach()[:, None]  # nothing can be gained
     curve = gradient(level, x, targets, generator=generator(), epochs=50, patience=4)
     assert [point["epoch"] for point in curve] == [0, 1, 2, 3, 4]
+    curve = gradient(level, x, targets, generator=generator(), epochs=20, patience=None)
+    assert len(curve) == 21  # None: never
 
 
 def test_the_generator_decides_everything():
@@ -145,5 +147,7 @@ def test_epochs_are_reported_and_cancel():
     events = []
     gradient(level, x, targets, generator=generator(), epochs=2, monitor=Monitor(events.append))
     assert [(event["kind"], event["index"], event["total"]) for event in events] == [("epoch", 1, 2), ("epoch", 2, 2)]
+    level.affine.bias.requires_grad_(False)
     with pytest.raises(Cancelled):
         gradient(level, x, targets, generator=generator(), monitor=Monitor(cancelled=lambda: True))
+    assert (level.affine.weight.requires_grad, level.affine.bias.requires_grad) == (True, False)
