@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .baselines import Averaging, Ensembling, RegMean
+from .baselines import Averaging, Distillation, Ensembling, LinearProbe, RegMean
 from .fusion import Retrofit
 from .method import Method, Methods
 from .settings import Value
@@ -81,7 +81,7 @@ METHODS = Methods(
             _method(
                 "Ensemble-Shares",
                 "The same, each class weighted by who saw how much of it.",
-                "Luenam et al.",
+                PAPER,
                 Ensembling,
                 combine="shares",
             ),
@@ -90,6 +90,18 @@ METHODS = Methods(
                 "Each layer by least squares on the networks' own inputs, neurons as they lie.",
                 "Jin et al. 2023",
                 RegMean,
+            ),
+            _method(
+                "KD",
+                "A student trained towards the mean prediction, on the fusion samples.",
+                "Hinton et al. 2015",
+                Distillation,
+            ),
+            _method(
+                "LP",
+                "The first network with a new last layer, trained towards the mean prediction.",
+                PAPER,
+                LinearProbe,
             ),
         )
     }

@@ -1,8 +1,8 @@
 """Methods that the paper compares with; one file each. All take what `fuse` takes, as far as they know it."""
 
 from .averaging import Averaging, Ensembling, average
-from .distillation import distillation
-from .linear_probe import linear_probe
+from .distillation import Distillation
+from .linear_probe import LinearProbe
 from .otfusion import otfusion
 from .pleas import pleas
 from .rebasin import rebasin
@@ -13,11 +13,11 @@ from .zipit import zipit
 
 __all__ = [
     "Averaging",
+    "Distillation",
     "Ensembling",
+    "LinearProbe",
     "RegMean",
     "average",
-    "distillation",
-    "linear_probe",
     "otfusion",
     "pleas",
     "rebasin",
