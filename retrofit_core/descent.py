@@ -151,6 +151,11 @@ def descend(
     return curve
 
 
+def fewest_epochs(epochs: int, patience: int | None) -> int:
+    """How many epochs `descend` takes at least, where it may stop as soon as `patience` epochs bring nothing."""
+    return epochs if patience is None else min(epochs, patience + 1)
+
+
 def batches(order: Tensor, size: int, smallest: int = 1) -> list[Tensor]:
     """Sample numbers (n,) in batches; a last one of fewer than `smallest` joins the one before it."""
     parts = list(order.split(size))

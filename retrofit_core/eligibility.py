@@ -130,30 +130,42 @@ def check_models(models: Any) -> None:
             )
 
 
-def check_outputs(models: Sequence[nn.Module], inputs: Tensor) -> None:
+def check_outputs(models: Sequence[nn.Module], inputs: Tensor) -> tuple[int, ...]:
     """Run one sample through every network, for methods that do not look at neurons.
 
+    Returns:
+        The shape of the outputs for a sample.
     Raises:
         ValueError: a network does not take it, or their outputs have different shapes.
     """
-    shapes = []
-    for index, model in enumerate(models):
-        own = next(model.parameters())
-        try:
-            with torch.no_grad(), evaluating(model):
-                output = model(inputs[:1].to(own.device, own.dtype))
-        except Exception as error:  # whatever the network's own code raises
-            raise ValueError(
-                f"parent {index} does not run on an input of shape {tuple(inputs[:1].shape)}: "
-                f"{str(error).splitlines()[0]}. Pass data of the shape that it was trained on."
-            ) from error
-        check_output(f"parent {index}", output)
-        shapes.append(tuple(output.shape[1:]))
+    shapes = [output_shape(model, inputs, f"parent {index}") for index, model in enumerate(models)]
     if len(set(shapes)) > 1:
         raise ValueError(
             f"the networks have {' and '.join('x'.join(map(str, shape)) for shape in shapes)} classes; class c is fused with "
             "class c. Give all of them the same classes."
         )
+    return shapes[0]
+
+
+def output_shape(model: nn.Module, inputs: Tensor, who: str) -> tuple[int, ...]:
+    """The shape of a network's outputs for a sample, of which one is run.
+
+    Args:
+        who: the network, at the start of the sentence.
+    Raises:
+        ValueError: the network does not take the sample.
+    """
+    parameter = next(model.parameters())
+    try:
+        with torch.no_grad(), evaluating(model):
+            output = model(inputs[:1].to(parameter.device, parameter.dtype))
+    except Exception as error:  # whatever the network's own code raises
+        raise ValueError(
+            f"{who} does not run on an input of shape {tuple(inputs[:1].shape)}: {str(error).splitlines()[0]}. Pass data of "
+            "the shape that it was trained on."
+        ) from error
+    check_output(who, output)
+    return tuple(output.shape[1:])
 
 
 def _check_data(inputs: Tensor, least: int, who: str) -> None:

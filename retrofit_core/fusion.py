@@ -20,7 +20,7 @@ from .registry import made, name_of
 from .results import FusionResult, LevelReport, level_report
 from .runtime import Runtime
 from .settings import Value, setting
-from .task import Takes, Task, carry_out
+from .task import Algorithm, Takes, Task, carry_out
 from .walk import Walk, check_memory
 
 
@@ -82,7 +82,7 @@ class FusionPlan:
 
 
 @dataclass(frozen=True)
-class Retrofit(Value):
+class Retrofit(Algorithm):
     """Level by level: group the parents' neurons, take each group's mean, and fit the fused level to it."""
 
     takes: ClassVar[Takes] = Takes(target=True, importance=True, class_shares=True, memory=True, levels=True)

@@ -12,7 +12,7 @@ from .registry import find, known_name, made, name_of
 from .results import FusionResult
 from .runtime import Runtime
 from .settings import SEED_SETTING, Setting, Value, settings_of
-from .task import Takes, Task, carry_out
+from .task import Algorithm, Takes, Task, carry_out
 
 #: Keywords of every method that are no settings.
 RUNTIME = ("device", "monitor", "journal")
@@ -27,8 +27,8 @@ class Method:
     """What it does"""
     source: str
     """Who published it"""
-    value: type[Value]
-    """The class of its value: an `Algorithm`"""
+    value: type[Algorithm]
+    """The class of its value"""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the value that the name fixes; a part by its name in its table"""
     version: int = 1
@@ -37,7 +37,7 @@ class Method:
     @property
     def takes(self) -> Takes:
         """What it can be given."""
-        return self.value.takes  # type: ignore[attr-defined]
+        return self.value.takes
 
     @property
     def parts(self) -> dict[str, Mapping[str, type[Value]]]:
@@ -96,7 +96,7 @@ class Method:
         runtime: dict[str, Any] = {"device": "auto", "monitor": None, "journal": None}
         return {**settings, **named, **others, "seed": SEED_SETTING.default, **runtime}
 
-    def prepare(self, models: Any, data: Any, **keywords: Any) -> tuple[Any, Task]:
+    def prepare(self, models: Any, data: Any, **keywords: Any) -> tuple[Algorithm, Task]:
         """The value and the task that flat keywords stand for.
 
         Raises:
@@ -129,7 +129,7 @@ class Method:
         """
         return carry_out(*self.prepare(models, data, **keywords))
 
-    def algorithm(self, **keywords: Any) -> Any:
+    def algorithm(self, **keywords: Any) -> Algorithm:
         """The value that flat keywords stand for, apart from parents and data.
 
         Raises:

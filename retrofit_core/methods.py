@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from .baselines import Averaging, Distillation, Ensembling, LinearProbe, RegMean
 from .fusion import Retrofit
 from .method import Method, Methods
 from .settings import Value
@@ -48,6 +49,59 @@ METHODS = Methods(
                 Retrofit,
                 grouping="kmeans",
                 fit="gradient",
+            ),
+            _method(
+                "Average",
+                "Mean of all weights, neurons as they lie.",
+                "McMahan et al. 2017",
+                Averaging,
+                weighting="equal",
+            ),
+            _method(
+                "FedAvg",
+                "The same, weighted by the number of training samples.",
+                "McMahan et al. 2017",
+                Averaging,
+                weighting="samples",
+            ),
+            _method(
+                "Ensemble",
+                "All networks side by side, mean of their probabilities: what one network can be asked to reach.",
+                "Hansen and Salamon 1990",
+                Ensembling,
+                combine="softmax",
+            ),
+            _method(
+                "Ensemble-Logits",
+                "The same with the mean of logits.",
+                "Hansen and Salamon 1990",
+                Ensembling,
+                combine="logits",
+            ),
+            _method(
+                "Ensemble-Shares",
+                "The same, each class weighted by who saw how much of it.",
+                PAPER,
+                Ensembling,
+                combine="shares",
+            ),
+            _method(
+                "RegMean",
+                "Each layer by least squares on the networks' own inputs, neurons as they lie.",
+                "Jin et al. 2023",
+                RegMean,
+            ),
+            _method(
+                "KD",
+                "A student trained towards the mean prediction, on the fusion samples.",
+                "Hinton et al. 2015",
+                Distillation,
+            ),
+            _method(
+                "LP",
+                "The first network with a new last layer, trained towards the mean prediction.",
+                PAPER,
+                LinearProbe,
             ),
         )
     }

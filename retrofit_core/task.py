@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from .eligibility import check_models
 from .importance import Importance, Uniform, importance_name
 from .results import FusionResult
 from .runtime import Runtime
-from .settings import check_seed
+from .settings import Value, check_seed
 from .training_flags import evaluating
 from .walk import as_tensors, parents_data
 
@@ -36,6 +36,28 @@ class Takes:
     memory: bool = False
     levels: bool = False
     """Whether it goes level by level: errors, journal, analysis"""
+    keeps_parents: bool = False
+    """Whether its result holds all parents side by side, in place of one network"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a planned fusion would cost; the estimate makes seconds and bytes of it."""
+
+    passes: float = 0
+    """Samples that go forward through every parent"""
+    scored: bool = False
+    """Whether importance is computed"""
+    groups: tuple[tuple[int, ...], ...] = ()
+    """Widths of the parents' neurons in each neuron group that is aligned"""
+    trained: str | None = None
+    """"network" or "head": what an optimiser trains"""
+    epochs: tuple[int, int] = (0, 0)
+    """Fewest, most"""
+    complete: bool = True
+    """False: the method does work that is not counted here"""
+    bytes: int = 0
+    """Of memory beside networks and data"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,25 +123,36 @@ def _normal(tensor: Tensor) -> Tensor:
         return tensor.clone() if tensor.is_inference() else tensor
 
 
-class Algorithm(Protocol):
-    """What every method is: a frozen value whose fields are its options."""
+@dataclass(frozen=True)
+class Algorithm(Value):
+    """Base of the methods: a frozen value whose fields are its options."""
 
-    takes: ClassVar[Takes]
+    takes: ClassVar[Takes] = Takes()
+
+    @property
+    def needs_shares(self) -> bool:
+        """Whether it needs each parent's share of each class."""
+        return False
+
+    @property
+    def needs_counts(self) -> bool:
+        """Whether it needs each parent's number of training samples."""
+        return False
 
     def plan(self, task: Task) -> Any:
-        """Check everything and cut, pair, load; nothing is computed.
+        """Check everything and cut, pair, load; nothing is computed. What the work would cost stands in the plan.
 
         Raises:
             ValueError: what is asked cannot be done.
         """
-        ...
+        raise NotImplementedError
 
     def run(self, plan: Any) -> FusionResult:
         """Do what was planned."""
-        ...
+        raise NotImplementedError
 
 
-def carry_out(algorithm: Any, task: Task) -> FusionResult:
+def carry_out(algorithm: Algorithm, task: Task) -> FusionResult:
     """Plan and run, the parents in evaluation mode and left as they were.
 
     Raises:

@@ -3,21 +3,18 @@
 import copy
 import time
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from .. import device as devices
 from ..eligibility import check_inputs, check_outputs
 from ..evaluation import ensemble
 from ..levels.weights import refuse_computed_weights
-from ..monitor import Monitor
-from ..registry import check_words
 from ..results import FusionResult
-from ..walk import as_tensors
-
-Weighting = Literal["equal", "samples"]
+from ..settings import setting
+from ..task import Algorithm, Cost, Takes, Task
 
 
 @torch.no_grad()
@@ -30,24 +27,36 @@ def average(models: Sequence[nn.Module], weights: Sequence[float] | None = None)
         ValueError: no models, different keys or shapes, computed weights (a mean of their parts is no mean of them), or
             weights that make no mean.
     """
-    if not models:
-        raise ValueError("there is nothing to average. Pass a list of at least one model.")
-    for index, model in enumerate(models):
-        refuse_computed_weights(model, f"parent {index}")
+    check_can_be_averaged(models)
     fused = copy.deepcopy(models[0])
     states = [model.state_dict() for model in models]
     shares = _shares(weights, len(models))
     for name, value in fused.state_dict().items():
-        shapes = [tuple(state[name].shape) if name in state else None for state in states]
-        if set(shapes) != {tuple(value.shape)}:
-            raise ValueError(f"weights cannot be averaged: {name!r} has the shapes {shapes}. Use a KF method.")
         if value.dtype.is_floating_point:
             together = torch.stack([state[name].to(value.device) for state in states])
             value.copy_(together.mean(0) if shares is None else torch.tensordot(shares.to(together), together, 1))
     return fused
 
 
+def check_can_be_averaged(models: Sequence[nn.Module]) -> None:
+    """Refuse networks whose tensors have no mean, one by one.
+
+    Raises:
+        ValueError: no models, different keys or shapes, or computed weights.
+    """
+    if not models:
+        raise ValueError("there is nothing to average. Pass a list of at least one model.")
+    for index, model in enumerate(models):
+        refuse_computed_weights(model, f"parent {index}")
+    states = [model.state_dict() for model in models]
+    for name, value in states[0].items():
+        shapes = [tuple(state[name].shape) if name in state else None for state in states]
+        if set(shapes) != {tuple(value.shape)}:
+            raise ValueError(f"weights cannot be averaged: {name!r} has the shapes {shapes}. Use a KF method.")
+
+
 def _shares(weights: Sequence[float] | None, n: int) -> Tensor | None:
+    """(n,) float64 weights that sum to one."""
     if weights is None:
         return None
     shares = torch.as_tensor(weights, dtype=torch.float64)
@@ -56,92 +65,114 @@ def _shares(weights: Sequence[float] | None, n: int) -> Tensor | None:
     return shares / shares.sum()
 
 
-def averaging(
-    models: Sequence[nn.Module],
-    data: Any,
-    *,
-    sample_counts: Sequence[int] | None = None,
-    weighting: Weighting = "equal",
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    monitor: Monitor | None = None,
-) -> FusionResult:
-    """Vanilla averaging, or one round of FedAvg (McMahan et al. 2017), as a method: no alignment, no levels.
+@dataclass(frozen=True, eq=False)
+class CombiningPlan:
+    """Parents that can be combined as they are."""
 
-    Args:
-        data: is checked, but of no other use.
-        weighting: "equal", or "samples" (FedAvg): by the number of training samples of each parent.
-        sample_counts: these numbers.
-        seed: of no use: nothing is random.
-    Raises:
-        ValueError: different shapes, or FedAvg without counts.
-    """
-    start = time.perf_counter()
-    check_words(weighting=(weighting, Weighting))
-    if weighting == "samples" and sample_counts is None:
-        raise ValueError(
-            "FedAvg weighs parents by their numbers of training samples, which only a splits file tells. Pass "
-            "sample_counts=[...] (--splits), or use Average."
-        )
-    target_device = _checked(models, data, device, monitor, written=None)
-    fused = average(models, sample_counts if weighting == "samples" else None).to(target_device).eval()
-    config = {
-        "method": "average",
-        "weighting": weighting,
-        "device": str(target_device),
-        "sample_counts": list(sample_counts) if weighting == "samples" and sample_counts is not None else None,
-    }
-    return FusionResult(fused, [], config, time.perf_counter() - start)
+    task: Task
+
+    def cost(self) -> Cost:
+        """Nothing that takes time; the fusion data are of no use."""
+        return Cost()
 
 
-def ensembling(
-    models: Sequence[nn.Module],
-    data: Any,
-    *,
-    combine: Literal["softmax", "logits", "shares"] = "softmax",
-    class_shares: Tensor | None = None,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    monitor: Monitor | None = None,
-) -> FusionResult:
-    """`ensemble` as a method: all parents run side by side, so that it bounds what one network can be asked to reach.
+@dataclass(frozen=True)
+class Averaging(Algorithm):
+    """Vanilla averaging, or one round of FedAvg (McMahan et al. 2017): no alignment, no levels, nothing random."""
 
-    Args:
-        data: is checked, but of no other use.
-        combine: "softmax", "logits" or "shares" (by each parent's share of a class; needs class_shares).
-        class_shares: (n, classes).
-        seed: of no use: nothing is random.
-    Raises:
-        ValueError: as `ensemble`.
-    """
-    start = time.perf_counter()
-    if combine == "shares" and class_shares is None:
-        raise ValueError(
-            "Ensemble-Shares weighs classes by the parents' shares of their training rows, which only a splits file tells. "
-            "Pass class_shares=TENSOR of shape (parents, classes) (--splits), or use Ensemble."
-        )
-    target_device = _checked(models, data, device, monitor, written=())
-    members = [copy.deepcopy(model).to(target_device).eval() for model in models]
-    fused = ensemble(members, combine, class_shares if combine == "shares" else None).to(target_device).eval()
-    config = {"method": "ensemble", "combine": combine, "device": str(target_device)}
-    return FusionResult(fused, [], config, time.perf_counter() - start)
+    takes: ClassVar[Takes] = Takes(equal_widths=True, sample_counts=True)
+
+    weighting: Literal["equal", "samples"] = setting(
+        "equal", "equal, or samples: by the number of training samples of each parent (FedAvg)"
+    )
+
+    @property
+    def needs_counts(self) -> bool:
+        """Whether it needs each parent's number of training samples."""
+        return self.weighting == "samples"
+
+    def plan(self, task: Task) -> CombiningPlan:
+        """Check shapes and counts; see `Algorithm`."""
+        if self.needs_counts and task.sample_counts is None:
+            raise ValueError(
+                "FedAvg weighs parents by their numbers of training samples, which only a splits file tells. Pass "
+                "sample_counts=[...] (--splits), or use Average."
+            )
+        if not self.needs_counts and task.sample_counts is not None:
+            raise ValueError(
+                "sample_counts do nothing where all parents weigh the same (weighting='equal'). Use FedAvg, or leave them out."
+            )
+        _check(task)
+        check_can_be_averaged(task.parents)
+        _shares(task.sample_counts, len(task.parents))
+        return CombiningPlan(task)
+
+    def run(self, plan: CombiningPlan) -> FusionResult:
+        """The mean."""
+        start, task = time.perf_counter(), plan.task
+        task.runtime.monitor.check()  # once, for the mean takes no time
+        fused = average(task.parents, task.sample_counts).to(task.device).eval()
+        config = {
+            "method": "average",
+            **self.to_json(),
+            "sample_counts": None if task.sample_counts is None else list(task.sample_counts),
+            "device": str(task.device),
+        }
+        return FusionResult(fused, [], config, time.perf_counter() - start)
 
 
-def _checked(
-    models: Sequence[nn.Module],
-    data: Any,
-    device: str | torch.device | None,
-    monitor: Monitor | None,
-    *,
-    written: Sequence[nn.Module] | None,
-) -> torch.device:
-    """The device, once everything that every method refuses is refused; one cancellation check, for this takes no time.
+@dataclass(frozen=True)
+class Ensembling(Algorithm):
+    """`ensemble` as a method: all parents run side by side, so that it bounds what one network can be asked to reach."""
 
-    Args:
-        written: see `check_inputs`.
-    """
-    inputs = as_tensors(data)[0]
-    check_inputs(models, inputs, target=None, least=1, who="averaging", written=written)
-    check_outputs(models, inputs)
-    (monitor or Monitor()).check()
-    return devices.pick(device)
+    takes: ClassVar[Takes] = Takes(class_shares=True, keeps_parents=True)
+
+    combine: Literal["softmax", "logits", "shares"] = setting(
+        "softmax", "mean of softmax, of logits, or of softmax weighted by shares: the parents' of each class's samples"
+    )
+
+    @property
+    def needs_shares(self) -> bool:
+        """Whether it needs each parent's share of each class."""
+        return self.combine == "shares"
+
+    def plan(self, task: Task) -> CombiningPlan:
+        """Check outputs and shares; see `Algorithm`."""
+        if self.needs_shares and task.class_shares is None:
+            raise ValueError(
+                "Ensemble-Shares weighs classes by the parents' shares of their training rows, which only a splits file "
+                "tells. Pass class_shares=TENSOR of shape (parents, classes) (--splits), or use Ensemble."
+            )
+        if not self.needs_shares and task.class_shares is not None:
+            raise ValueError(
+                f"class_shares do nothing with combine={self.combine!r}. Use Ensemble-Shares, or leave them out."
+            )
+        classes = _check(task)
+        ensemble(task.parents, self.combine, task.class_shares)  # refuses shares that are none
+        if task.class_shares is not None and torch.as_tensor(task.class_shares).shape[1] != classes:
+            raise ValueError(
+                f"class_shares tell of {torch.as_tensor(task.class_shares).shape[1]} classes, and the parents have "
+                f"{classes}. Pass one column for each of these."
+            )
+        return CombiningPlan(task)
+
+    def run(self, plan: CombiningPlan) -> FusionResult:
+        """Copies of the parents, side by side."""
+        start, task = time.perf_counter(), plan.task
+        task.runtime.monitor.check()  # once, for copying takes no time
+        members = [copy.deepcopy(model).to(task.device).eval() for model in task.parents]
+        fused = ensemble(members, self.combine, task.class_shares).to(task.device).eval()
+        shares: Any = task.class_shares
+        config = {
+            "method": "ensemble",
+            **self.to_json(),
+            "class_shares": None if shares is None else torch.as_tensor(shares).tolist(),
+            "device": str(task.device),
+        }
+        return FusionResult(fused, [], config, time.perf_counter() - start)
+
+
+def _check(task: Task) -> int:
+    """The number of classes, once everything that both refuse is refused."""
+    check_inputs(task.parents, task.inputs, target=None, least=1, who="averaging", written=())
+    return check_outputs(task.parents, task.inputs)[-1]

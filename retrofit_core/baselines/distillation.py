@@ -3,146 +3,150 @@
 import copy
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .. import device as devices
 from ..architectures import ARCHITECTURES, build
 from ..batchnorm import BATCHNORMS
-from ..descent import descend
-from ..eligibility import check_inputs, check_outputs, on_device
-from ..levels.tracing import check_output
+from ..descent import descend, fewest_epochs
+from ..eligibility import check_inputs, check_outputs, on_device, output_shape
 from ..monitor import Monitor
-from ..ranges import check_ranges
-from ..registry import check_words
 from ..results import FusionResult
-from ..training_flags import keeps_training_flags
-from ..walk import as_tensors
+from ..settings import AT_LEAST_ONE, COUNT, Range, setting
+from ..task import Algorithm, Cost, Takes, Task
 
-Loss = Literal["kl", "mse"]
-Teachers = Literal["softmax", "logits"]
-Start = Literal["random", "parent0", "target"]
 #: Samples that the teachers see at once.
 BATCH = 100
 
 
-@keeps_training_flags
-def distillation(
-    models: Sequence[nn.Module],
-    data: Any,
-    *,
-    loss: Loss = "kl",
-    teachers: Teachers = "softmax",
-    temperature: float = 2.0,
-    start: Start = "random",
-    learning_rate: float = 1e-3,
-    weight_decay: float = 1e-4,
-    epochs: int = 100,
-    batch_size: int = 32,
-    validation: float = 0.1,
-    patience: int | None = None,
-    budget: float | None = None,
-    target: nn.Module | None = None,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    monitor: Monitor | None = None,
-) -> FusionResult:
-    """Train a student on the fusion data alone, towards the parents' mean predictions. Parents are left as they are.
+@dataclass(frozen=True, eq=False)
+class DistillationPlan:
+    """Teachers and a student of the same classes."""
 
-    The student may be any network of the same classes; the loss is T^2 KL(teachers || student) at temperature T, or the
-    squared distance of logits. AdamW, the optimiser and number of epochs of the gradient fits, so that both have the same
-    budget. The epoch that is best on held-out samples is restored, the start included.
+    task: Task
+    settings: "Distillation"
+
+    def cost(self) -> Cost:
+        """A pass through every teacher, and the student's epochs."""
+        fewest = fewest_epochs(self.settings.epochs, self.settings.patience)
+        return Cost(passes=len(self.task.inputs), trained="network", epochs=(fewest, self.settings.epochs))
+
+
+@dataclass(frozen=True)
+class Distillation(Algorithm):
+    """A student is trained on the fusion data alone, towards the parents' mean predictions.
+
+    The student may be any network of the same classes (the target); by default it is of parent 0's architecture. The loss
+    is T^2 KL(teachers || student) at temperature T, or the squared distance of logits. AdamW, the optimiser and number of
+    epochs of the gradient fits, so that both have the same budget. The epoch that is best on held-out samples is restored,
+    the start included. The seed decides initial weights, batches and dropout.
 
     Differences from the paper (Hinton et al.): no labels take part; several teachers count as their mean; the fusion data
     are what they are, so augmentation is what the caller put into them.
-
-    Args:
-        data: fusion data.
-        loss: "kl" or "mse" (of logits; no temperature).
-        teachers: "softmax" (mean of the parents' softmax at the temperature, for "kl") or "logits" (of mean logits).
-        temperature: what logits are divided by; a higher one shows more of the small probabilities.
-        start: weights of the student: "random", "parent0", or "target" (those of the target).
-        validation: share of the samples held out.
-        patience: epochs without improvement before stopping; None: never.
-        budget: seconds after which no epoch begins; None: no limit. With it results depend on the machine.
-        target: the student's architecture; default: parent 0's.
-        seed: of initial weights, batches and dropout.
-    Raises:
-        ValueError: unknown options, numbers that make no training, or a student with other classes.
     """
-    begin, monitor, chosen_device = time.perf_counter(), monitor or Monitor(), devices.pick(device)
-    check_words(loss=(loss, Loss), teachers=(teachers, Teachers), start=(start, Start))
-    check_ranges(
-        epochs=epochs,
-        batch_size=batch_size,
-        validation=validation,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        patience=patience,
-        budget=budget,
-        temperature=temperature,
-        seed=seed,
+
+    takes: ClassVar[Takes] = Takes(target=True)
+
+    loss: Literal["kl", "mse"] = setting("kl", "kl, or mse (of logits; no temperature)")
+    teachers: Literal["softmax", "logits"] = setting(
+        "softmax",
+        "softmax (mean of the parents' softmax at the temperature, for kl), or logits (softmax of mean logits)",
     )
-    inputs = as_tensors(data)[0]
-    written = [target if target is not None else models[0]] if models else []
-    check_inputs(models, inputs, target=target, least=2, who="KD", written=written)
-    check_outputs(models, inputs)
-    student = _student(models, target, start, seed).to(chosen_device)
-    inputs = inputs.to(chosen_device, next(student.parameters()).dtype)
-    with torch.no_grad():
-        logits = logits_of(models, inputs, chosen_device, monitor)  # (n, B, classes)
-        outputs = student.eval()(inputs[:1])
-    check_output("the student", outputs)
-    if outputs.shape[1:] != logits.shape[2:]:
-        raise ValueError(
-            f"KD: the parents' outputs have the shape {tuple(logits.shape[2:])} for a sample and the student's "
-            f"{tuple(outputs.shape[1:])}. Give the student the parents' classes."
+    # Logits divided by less, or by much more, leave float32.
+    temperature: float = setting(
+        2.0, "what logits are divided by; a higher one shows more of the small probabilities", Range(0.001, 10_000)
+    )
+    start: Literal["random", "parent0", "target"] = setting(
+        "random", "weights of the student: random, parent0, or target (those of the target)"
+    )
+    learning_rate: float = setting(1e-3, "of AdamW", Range(0, without_low=True))
+    weight_decay: float = setting(1e-4, "of AdamW", Range(0))
+    epochs: int = setting(100, "passes over the fusion data, at most", COUNT)
+    batch_size: int = setting(32, "samples in a step", AT_LEAST_ONE)
+    validation: float = setting(
+        0.1, "share of the samples held out to choose the best epoch", Range(0, 1, without_low=True, without_high=True)
+    )
+    patience: int | None = setting(None, "epochs without improvement before it stops; none: never", COUNT)
+    budget: float | None = setting(
+        None, "seconds after which no epoch begins; none: no limit. With it results depend on the machine", Range(0)
+    )
+
+    def plan(self, task: Task) -> DistillationPlan:
+        """Check that teachers and student have the same classes; see `Algorithm`."""
+        written = [task.target if task.target is not None else task.parents[0]]
+        check_inputs(task.parents, task.inputs, target=task.target, least=2, who="KD", written=written)
+        shape = check_outputs(task.parents, task.inputs)
+        if self.start == "parent0" and task.target is not None:
+            raise ValueError("KD: start='parent0' needs parent 0's architecture, so no target. Leave one of them out.")
+        if self.start == "target" and task.target is None:
+            raise ValueError(
+                "KD: start='target' needs a target, the student with its weights. Pass one, or start='random'."
+            )
+        student = shape if task.target is None else output_shape(task.target, task.inputs, "the target")
+        if student != shape:
+            raise ValueError(
+                f"KD: the parents' outputs have the shape {shape} for a sample and the student's {student}. Give the student "
+                "the parents' classes."
+            )
+        return DistillationPlan(task, self)
+
+    def run(self, plan: DistillationPlan) -> FusionResult:
+        """Ask the teachers, then train the student."""
+        begin, task = time.perf_counter(), plan.task
+        monitor, device = task.runtime.monitor, task.device
+        student = self._student(task).to(device)
+        inputs = task.inputs.to(device, next(student.parameters()).dtype)
+        logits = logits_of(task.parents, inputs, device, monitor)  # (n, B, classes)
+        goals = logits.mean(0) if self.loss == "mse" else self._probabilities(logits)
+        distance = F.mse_loss if self.loss == "mse" else (lambda z, p: kl(z, p, self.temperature))
+        curve = fit_to_goals(
+            student,
+            inputs,
+            goals,
+            distance,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            validation=self.validation,
+            patience=self.patience,
+            budget=self.budget,
+            seed=task.seed,
+            monitor=monitor,
         )
-    goals = logits.mean(0) if loss == "mse" else _soft(logits, temperature, teachers)
-    distance = F.mse_loss if loss == "mse" else (lambda z, p: kl(z, p, temperature))
-    curve = fit_to_goals(
-        student,
-        inputs,
-        goals,
-        distance,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        epochs=epochs,
-        batch_size=batch_size,
-        validation=validation,
-        patience=patience,
-        budget=budget,
-        seed=seed,
-        monitor=monitor,
-    )
-    config = {
-        "method": "KD",
-        "loss": loss,
-        "teachers": teachers if loss == "kl" else "logits",
-        "temperature": temperature if loss == "kl" else None,
-        "optimiser": "AdamW",
-        "learning_rate": learning_rate,
-        "weight_decay": weight_decay,
-        "epochs": epochs,
-        "epochs_run": len(curve) - 1,
-        "batch_size": batch_size,
-        "validation": validation,
-        "patience": patience,
-        "budget": budget,
-        "student": {
-            "start": start,
-            "architecture": getattr(student, "spec", type(student).__name__),
-            "parameters": sum(p.numel() for p in student.parameters()),
-        },
-        "samples": len(inputs),
-        "seed": seed,
-        "device": str(chosen_device),
-        "curve": curve,
-    }
-    return FusionResult(student, [], config, time.perf_counter() - begin)
+        config = {
+            "method": "KD",
+            **self.to_json(),
+            "teachers": self.teachers if self.loss == "kl" else "logits",
+            "temperature": self.temperature if self.loss == "kl" else None,
+            "optimiser": "AdamW",
+            "epochs_run": len(curve) - 1,
+            "student": {
+                "start": self.start,
+                "architecture": getattr(student, "spec", type(student).__name__),
+                "parameters": sum(p.numel() for p in student.parameters()),
+            },
+            "samples": len(inputs),
+            "seed": task.seed,
+            "device": str(device),
+            "curve": curve,
+        }
+        return FusionResult(student, [], config, time.perf_counter() - begin)
+
+    def _student(self, task: Task) -> nn.Module:
+        """Any network with its weights at the start; nobody else's."""
+        model = task.target if task.target is not None else task.parents[0]
+        return fresh(model, task.seed) if self.start == "random" else copy.deepcopy(model)
+
+    def _probabilities(self, logits: Tensor) -> Tensor:
+        """(B, classes) the teachers', from logits (n, B, classes)."""
+        if self.teachers == "logits":
+            return (logits.mean(0) / self.temperature).softmax(1)
+        return (logits / self.temperature).softmax(2).mean(0)
 
 
 @torch.no_grad()
@@ -156,28 +160,10 @@ def logits_of(models: Sequence[nn.Module], inputs: Tensor, device: torch.device,
     return torch.stack(logits)
 
 
-def _soft(logits: Tensor, temperature: float, teachers: str) -> Tensor:
-    """(B, classes) the teachers' probabilities."""
-    if teachers == "logits":
-        return (logits.mean(0) / temperature).softmax(1)
-    return (logits / temperature).softmax(2).mean(0)
-
-
 def kl(logits: Tensor, probabilities: Tensor, temperature: float) -> Tensor:
     """T^2 KL(teachers || student), mean over samples; the factor keeps gradients of one size whatever T."""
     divergence = F.kl_div((logits / temperature).log_softmax(1), probabilities, reduction="batchmean")
     return divergence * temperature**2
-
-
-def _student(models: Sequence[nn.Module], target: nn.Module | None, start: str, seed: int) -> nn.Module:
-    if start == "parent0" and target is not None:
-        raise ValueError("KD: start='parent0' needs parent 0's architecture, so no target. Leave one of them out.")
-    if start == "target" and target is None:
-        raise ValueError(
-            "KD: start='target' needs a target, the student with its weights. Pass one, or start='random'."
-        )
-    model = target if target is not None else models[0]
-    return copy.deepcopy(model) if start != "random" else fresh(model, seed)
 
 
 @torch.no_grad()

@@ -2,140 +2,154 @@
 
 import copy
 import time
-from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import device as devices
+from ..descent import fewest_epochs
 from ..eligibility import check_inputs, check_outputs
+from ..fit.ridge import why_no_ridge
 from ..levels import rows
-from ..moments import Rows, ridge_strength, solve
+from ..moments import Rows, solve
 from ..monitor import Monitor
-from ..ranges import check_ranges
-from ..registry import check_words
 from ..results import FusionResult
-from ..training_flags import keeps_training_flags
-from ..walk import as_tensors
+from ..settings import AT_LEAST_ONE, COUNT, Range, setting, settings_of
+from ..task import Algorithm, Cost, Takes, Task
+from ..training_flags import evaluating
 from .distillation import BATCH, fit_to_goals, logits_of
 from .layersums import inputs_of
 
-Goals = Literal["logits", "probabilities"]
-Fit = Literal["gradient", "ridge"]
+#: Settings of the gradient fit of the head alone.
+OF_GRADIENT = ("learning_rate", "weight_decay", "epochs", "batch_size", "validation", "patience")
 
 
-@keeps_training_flags
-@torch.no_grad()
-def linear_probe(
-    models: Sequence[nn.Module],
-    data: Any,
-    *,
-    goals: Goals = "logits",
-    fit: Fit = "gradient",
-    ridge: float | str = 0.0,
-    learning_rate: float = 1e-3,
-    weight_decay: float = 1e-4,
-    epochs: int = 100,
-    batch_size: int = 32,
-    validation: float = 0.1,
-    patience: int | None = 15,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    monitor: Monitor | None = None,
-) -> FusionResult:
-    """Start from parent 0 and retrain its last linear layer alone on the parents' mean outputs; parents stay as they are.
+@dataclass(frozen=True, eq=False)
+class ProbePlan:
+    """Parents of the same classes, and the layer of parent 0 that is trained."""
+
+    task: Task
+    settings: "LinearProbe"
+    head: str
+    """Its name"""
+
+    def cost(self) -> Cost:
+        """A pass through every parent, and the head's epochs; the closed form takes next to nothing."""
+        passes = len(self.task.inputs)
+        if self.settings.fit == "ridge":
+            return Cost(passes)
+        fewest = fewest_epochs(self.settings.epochs, self.settings.patience)
+        return Cost(passes, trained="head", epochs=(fewest, self.settings.epochs))
+
+
+@dataclass(frozen=True)
+class LinearProbe(Algorithm):
+    """Parent 0 with its last linear layer alone trained anew, on the parents' mean outputs.
 
     It is KF with every level skipped but the head. Squared error; AdamW from parent 0's head with the settings of the
     gradient fits (paper, App. F.1), or the closed form. All other tensors are parent 0's bit for bit.
 
     Differences from earlier code of the authors, which regresses logits on the mean of the parents' softmax: that is
     `goals="probabilities"`; by default goals are the mean of logits, as in KF's head with uniform scores.
-
-    Args:
-        data: fusion data.
-        goals: "logits" or "probabilities".
-        fit: "gradient", or "ridge": the closed form.
-        ridge: its strength, see `ridge_strength`; 0 is least squares. Towards parent 0's head where it is positive.
-    Raises:
-        ValueError: unknown options, a network whose outputs are not those of a linear layer, or different classes.
     """
-    start, monitor, chosen_device = time.perf_counter(), monitor or Monitor(), devices.pick(device)
-    check_words(goals=(goals, Goals), fit=(fit, Fit))
-    check_ranges(
-        epochs=epochs,
-        batch_size=batch_size,
-        validation=validation,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        patience=patience,
-        seed=seed,
+
+    takes: ClassVar[Takes] = Takes()
+
+    goals: Literal["logits", "probabilities"] = setting("logits", "means of the parents' logits, or probabilities")
+    fit: Literal["gradient", "ridge"] = setting("gradient", "gradient, or ridge: the closed form")
+    ridge: float | str = setting(
+        0.0,
+        "strength of the closed form's ridge towards parent 0's head: auto, a number, or a multiple of the mean input "
+        "energy such as 0.1x; 0 is least squares",
+        check=why_no_ridge,
     )
-    ridge_strength(ridge, 1.0, "parents")  # refuses a wrong one before any work
-    inputs = as_tensors(data)[0]
-    check_inputs(models, inputs, target=None, least=2, who="LP", written=models[:1])
-    check_outputs(models, inputs)
-    fused = copy.deepcopy(models[0]).to(chosen_device).eval()
-    inputs = inputs.to(chosen_device, next(fused.parameters()).dtype)
-    name = head_of(fused, inputs[:2])
-    head = fused.get_submodule(name)
-    assert isinstance(head, nn.Linear)
-    logits = logits_of(models, inputs, chosen_device, monitor)
-    wanted = logits.mean(0) if goals == "logits" else logits.softmax(2).mean(0)
-    x = features(fused, head, inputs, monitor)
-    monitor.emit("phase", name="fit", level=name)
-    curve: list[dict[str, Any]] = []
-    if fit == "ridge":
-        _solve_head(head, x, wanted, ridge)
-    else:
-        curve = fit_to_goals(
-            head,
-            x,
-            wanted,
-            F.mse_loss,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            epochs=epochs,
-            batch_size=batch_size,
-            validation=validation,
-            patience=patience,
-            seed=seed,
-            monitor=monitor,
-        )
-    training = {
-        "optimiser": "AdamW",
-        "learning_rate": learning_rate,
-        "weight_decay": weight_decay,
-        "epochs": epochs,
-        "epochs_run": len(curve) - 1,
-        "batch_size": batch_size,
-        "validation": validation,
-        "patience": patience,
-        "curve": curve,
-    }
-    config = {
-        "method": "LP",
-        "goals": goals,
-        "fit": fit,
-        "head": name,
-        "samples": len(inputs),
-        "seed": seed,
-        "device": str(chosen_device),
-        **(training if fit == "gradient" else {"ridge": ridge}),
-    }
-    return FusionResult(fused, [], config, time.perf_counter() - start)
+    learning_rate: float = setting(1e-3, "of AdamW", Range(0, without_low=True))
+    weight_decay: float = setting(1e-4, "of AdamW", Range(0))
+    epochs: int = setting(100, "passes over the fusion data, at most", COUNT)
+    batch_size: int = setting(32, "samples in a step", AT_LEAST_ONE)
+    validation: float = setting(
+        0.1, "share of the samples held out to choose the best epoch", Range(0, 1, without_low=True, without_high=True)
+    )
+    patience: int | None = setting(15, "epochs without improvement before it stops; none: never", COUNT)
+
+    def __post_init__(self) -> None:
+        """Check every field, and refuse one that would do nothing."""
+        super().__post_init__()
+        for name, entry in settings_of(LinearProbe).items():
+            if name in self._idle() and getattr(self, name) != entry.default:
+                other = "ridge" if self.fit == "gradient" else "gradient"
+                raise ValueError(f"{name} does nothing with fit={self.fit!r}. Leave it out, or use fit={other!r}.")
+
+    def _idle(self) -> tuple[str, ...]:
+        """The settings that say nothing, as the head is fitted."""
+        return ("ridge",) if self.fit == "gradient" else OF_GRADIENT
+
+    def plan(self, task: Task) -> ProbePlan:
+        """Check the classes and find the head; see `Algorithm`."""
+        check_inputs(task.parents, task.inputs, target=None, least=2, who="LP", written=task.parents[:1])
+        check_outputs(task.parents, task.inputs)
+        return ProbePlan(task, self, head_of(task.parents[0], task.inputs[:2]))
+
+    @torch.no_grad()
+    def run(self, plan: ProbePlan) -> FusionResult:
+        """Ask the parents, then fit the head."""
+        start, task = time.perf_counter(), plan.task
+        monitor, device = task.runtime.monitor, task.device
+        fused = copy.deepcopy(task.parents[0]).to(device).eval()
+        inputs = task.inputs.to(device, task.dtype)
+        head = fused.get_submodule(plan.head)
+        assert isinstance(head, nn.Linear)
+        logits = logits_of(task.parents, inputs, device, monitor)
+        wanted = logits.mean(0) if self.goals == "logits" else logits.softmax(2).mean(0)
+        x = features(fused, head, inputs, monitor)
+        monitor.emit("phase", name="fit", level=plan.head)
+        curve: list[dict[str, Any]] = []
+        if self.fit == "ridge":
+            _solve_head(head, x, wanted, self.ridge)
+        else:
+            curve = fit_to_goals(
+                head,
+                x,
+                wanted,
+                F.mse_loss,
+                learning_rate=self.learning_rate,
+                weight_decay=self.weight_decay,
+                epochs=self.epochs,
+                batch_size=self.batch_size,
+                validation=self.validation,
+                patience=self.patience,
+                seed=task.seed,
+                monitor=monitor,
+            )
+        training = {"optimiser": "AdamW", "epochs_run": len(curve) - 1, "curve": curve}
+        config = {
+            "method": "LP",
+            **{name: value for name, value in self.to_json().items() if name not in self._idle()},
+            "head": plan.head,
+            "samples": len(inputs),
+            "seed": task.seed,
+            "device": str(device),
+            **(training if self.fit == "gradient" else {}),
+        }
+        return FusionResult(fused, [], config, time.perf_counter() - start)
 
 
 def head_of(model: nn.Module, example: Tensor) -> str:
     """The name of the linear layer whose output is the model's.
 
+    Args:
+        example: (B, ...) samples, which are run.
     Raises:
         ValueError: there is none.
     """
     layer_outputs: dict[str, Tensor] = {}
     layers = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
-    with inputs_of(layers, lambda name, _, output: layer_outputs.__setitem__(name, output)):
+    example = example.to(devices.of(model), next(model.parameters()).dtype)
+    keep = inputs_of(layers, lambda name, _, output: layer_outputs.__setitem__(name, output))
+    with torch.no_grad(), evaluating(model), keep:
         outputs = model(example)
     for name in reversed(layer_outputs):
         if layer_outputs[name].shape == outputs.shape and torch.equal(layer_outputs[name], outputs):

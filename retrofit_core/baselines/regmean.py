@@ -6,7 +6,8 @@ off-diagonals times the ratio.
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +15,10 @@ from torch import Tensor, nn
 from .. import device as devices
 from ..eligibility import check_inputs, check_outputs, on_device
 from ..monitor import Monitor
-from ..ranges import check_ranges
 from ..results import FusionResult
-from ..training_flags import keeps_training_flags
-from ..walk import as_tensors, parents_data
-from .averaging import average
+from ..settings import FRACTION, setting
+from ..task import Algorithm, Cost, Takes, Task
+from .averaging import average, check_can_be_averaged
 from .layersums import BATCH, LayerSums, affine_layers, inputs_of, refuse_shared_layers
 
 #: Strength, relative to the mean of the Gram matrices' diagonal, with which directions that no parent saw stay averages:
@@ -26,94 +26,109 @@ from .layersums import BATCH, LayerSums, affine_layers, inputs_of, refuse_shared
 VANISHING = {torch.float32: 1e-6, torch.float64: 1e-12}
 
 
-@keeps_training_flags
-@torch.no_grad()
-def regmean(
-    models: Sequence[nn.Module],
-    data: Any,
-    *,
-    ratio: float = 0.9,
-    importance_data: Any = None,
-    target: nn.Module | None = None,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    monitor: Monitor | None = None,
-) -> FusionResult:
+@dataclass(frozen=True, eq=False)
+class RegMeanPlan:
+    """Parents of equal shapes, and what each of them is run on."""
+
+    task: Task
+    inputs: list[Tensor]
+    """(B, ...) of each parent: its own data where they were given, else the fusion data"""
+
+    def cost(self) -> Cost:
+        """Passes, and the sums of all layers; solving is not counted."""
+        sizes = [layer.weight[0].numel() for layer in affine_layers(self.task.parents[0]).values()]
+        sums = len(self.task.parents) * sum(8 * size**2 for size in sizes)  # in float64
+        return Cost(passes=len(self.task.inputs), complete=False, bytes=2 * sums)
+
+
+@dataclass(frozen=True)
+class RegMean(Algorithm):
     """W = (sum_k a(G_k))^-1 sum_k a(G_k) W_k for linear layers and ungrouped convolutions; other tensors are averaged.
 
     Neurons are not aligned, so parents that share their initialisation are what it is made for. The sums of all layers
-    are held at once.
+    are held at once. Nothing is random. A parent without data of its own is run on the fusion data. Of a target only the
+    shapes count, which are the parents'.
 
     Differences from the authors' code: convolutions too, their inputs unfolded; Gram matrices are means, so that parents
     count alike whatever the sizes of their data; directions that no parent ever sees leave the weights at the average.
     As theirs, biases are averaged.
-
-    Args:
-        data: fusion data, the inputs of every parent that has none of its own.
-        ratio: what the off-diagonals are multiplied by (1: least squares; 0: a weighted average; 0.9 as in the paper).
-        importance_data: (inputs, labels) for each parent: its own data; or "fusion".
-        target: None, or a network of the parents' shapes; its weights do not matter.
-        seed: of no use: nothing is random.
-    Raises:
-        ValueError: different shapes, a ratio outside 0 to 1, or another number of data sets than parents.
     """
-    start, monitor, place = time.perf_counter(), monitor or Monitor(), devices.pick(device)
-    check_ranges(ratio=ratio)
-    inputs = as_tensors(data)[0]
-    check_inputs(models, inputs, target=target, least=1, who="RegMean")
-    check_outputs(models, inputs)
-    for index, model in enumerate(models):
-        refuse_shared_layers(model, f"RegMean, parent {index}")
-    sets = [own.to(inputs.dtype) for own, _ in parents_data(importance_data, (inputs, None), len(models))]
-    fused = average(models).to(place).eval()
-    if target is not None:
-        average([models[0], target])  # refuses other shapes
-    parents = [on_device(model, place).eval() for model in models]
-    grams = [_grams(parent, x, monitor) for parent, x in zip(parents, sets, strict=True)]
-    solved = []
-    layers = affine_layers(fused)
-    for number, (name, layer) in enumerate(layers.items()):
-        monitor.check()
-        monitor.emit("level", index=number, total=len(layers), name=name)
-        found = [one.pop(name, None) for one in grams]
-        if all(one is not None for one in found):
-            weights = [parent.get_submodule(name).get_parameter("weight").flatten(1).T.double() for parent in parents]
-            sums = [one.moments() for one in found if one is not None]
-            W = solution(
-                [one.xx for one in sums if one.xx is not None],
-                weights,
-                ratio,
-                VANISHING[layer.weight.dtype],
-                rows=[one.rows for one in sums],
-            )
-            layer.weight.copy_(W.T.view_as(layer.weight))
-            solved.append(name)
-    config = {
-        "method": "RegMean",
-        "ratio": ratio,
-        "layers": solved,
-        "samples": [len(x) for x in sets],
-        "own_data": not (importance_data is None or isinstance(importance_data, str)),
-        "seed": seed,
-        "device": str(place),
-    }
-    return FusionResult(fused, [], config, time.perf_counter() - start)
+
+    takes: ClassVar[Takes] = Takes(equal_widths=True, target=True, parents_data=True)
+
+    ratio: float = setting(
+        0.9,
+        "what the off-diagonals are multiplied by (1: least squares; 0: a weighted average; 0.9 as in the paper)",
+        FRACTION,
+    )
+
+    def plan(self, task: Task) -> RegMeanPlan:
+        """Check shapes and data; see `Algorithm`."""
+        check_inputs(task.parents, task.inputs, target=task.target, least=1, who="RegMean")
+        check_outputs(task.parents, task.inputs)
+        for index, model in enumerate(task.parents):
+            refuse_shared_layers(model, f"RegMean, parent {index}")
+        check_can_be_averaged(task.parents)
+        if task.target is not None:
+            check_can_be_averaged([task.parents[0], task.target])
+        return RegMeanPlan(task, [inputs.to(task.inputs.dtype) for inputs, _ in task.parents_data()])
+
+    @torch.no_grad()
+    def run(self, plan: RegMeanPlan) -> FusionResult:
+        """Sums of every parent, then layer by layer the closed form."""
+        start, task = time.perf_counter(), plan.task
+        monitor, device = task.runtime.monitor, task.device
+        fused = average(task.parents).to(device).eval()
+        parents = [on_device(model, device).eval() for model in task.parents]
+        sums = [_layer_sums(parent, x, monitor) for parent, x in zip(parents, plan.inputs, strict=True)]
+        solved = []
+        layers = affine_layers(fused)
+        for number, (name, layer) in enumerate(layers.items()):
+            monitor.check()
+            monitor.emit("level", index=number, total=len(layers), name=name)
+            of_parents = [layers_sums.pop(name, None) for layers_sums in sums]
+            if all(
+                layer_sums is not None for layer_sums in of_parents
+            ):  # one that some parent never runs stays averaged
+                weights = [
+                    parent.get_submodule(name).get_parameter("weight").flatten(1).T.double() for parent in parents
+                ]
+                moments = [layer_sums.moments() for layer_sums in of_parents if layer_sums is not None]
+                W = solution(
+                    [parent.xx for parent in moments if parent.xx is not None],
+                    weights,
+                    self.ratio,
+                    VANISHING[layer.weight.dtype],
+                    rows=[parent.rows for parent in moments],
+                )
+                layer.weight.copy_(W.T.view_as(layer.weight))
+                solved.append(name)
+        config = {
+            "method": "RegMean",
+            **self.to_json(),
+            "layers": solved,
+            "samples": [len(x) for x in plan.inputs],
+            "own_data": not (task.importance.data is None or isinstance(task.importance.data, str)),
+            "seed": task.seed,
+            "device": str(device),
+        }
+        return FusionResult(fused, [], config, time.perf_counter() - start)
 
 
-def _grams(model: nn.Module, inputs: Tensor, monitor: Monitor) -> dict[str, LayerSums]:
+def _layer_sums(model: nn.Module, inputs: Tensor, monitor: Monitor) -> dict[str, LayerSums]:
     """Sums of x x' of every layer that runs."""
     dtype = next(model.parameters()).dtype
-    layers, found = affine_layers(model), {}
+    layers, sums = affine_layers(model), {}
 
     def note(name: str, h: Tensor, _: Tensor) -> None:
-        if name not in found:
-            found[name] = LayerSums(layers[name], 1, bias=False, dtype=dtype)
-        found[name].add(h)
+        if name not in sums:
+            sums[name] = LayerSums(layers[name], 1, bias=False, dtype=dtype)
+        sums[name].add(h)
 
     with inputs_of(layers, note):
         for x in monitor.each("step", inputs.split(BATCH), name="forward"):
             model(x.to(devices.of(model), dtype))
-    return found
+    return sums
 
 
 def solution(
@@ -133,8 +148,8 @@ def solution(
     mean = torch.stack(list(weights)).mean(0)
     total, right = torch.zeros_like(grams[0]), torch.zeros_like(mean)
     diagonal = torch.zeros_like(grams[0][0])
-    for gram, own, count in zip(grams, weights, rows or [1] * len(grams), strict=True):
-        away, energies = own - mean, gram.diagonal() / count
+    for gram, own_weights, count in zip(grams, weights, rows or [1] * len(grams), strict=True):
+        away, energies = own_weights - mean, gram.diagonal() / count
         total.add_(gram, alpha=ratio / count)
         diagonal += energies
         right.addmm_(gram, away, alpha=ratio / count).add_((1 - ratio) * energies[:, None] * away)

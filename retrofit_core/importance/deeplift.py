@@ -81,7 +81,7 @@ class DeepLift(Importance):
     def scores(self, levels: Sequence[Level], x: Tensor, y: Tensor | None, *, monitor: Monitor | None = None) -> Scores:
         """DeepLIFT at each level's output."""
         assert y is not None
-        missing = check_rules(levels, self.fallback)
+        y, missing = as_labels(y), check_rules(levels, self.fallback)
         monitor = monitor or Monitor()
         network = nn.Sequential(*(level.module for level in levels))
         sums = [torch.zeros(level.width, dtype=torch.float64, device=x.device) for level in levels]

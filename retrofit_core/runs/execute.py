@@ -57,7 +57,7 @@ def execute(
             "importance_data": (inputs.importance, method.takes.importance or method.takes.parents_data),
             "target": (inputs.target, inputs.target is not None),
             "class_shares": (inputs.shares, inputs.shares is not None),
-            "sample_counts": (inputs.counts, method.takes.sample_counts),
+            "sample_counts": (inputs.counts, method.algorithm(**method_keywords(config)).needs_counts),
         }
         keywords = method_keywords(config) | {name: value for name, (value, taken) in given.items() if taken}
         result = method(inputs.models, inputs.fusion, **keywords, monitor=watcher, journal=recorder)
