@@ -52,7 +52,7 @@ class Method:
         Raises:
             ValueError: an unknown name.
         """
-        classes = [self.value]
+        classes: list[type[Value]] = [self.value]
         chosen = {**self.fixed, **given}
         tables = {**self.parts, **({"importance": IMPORTANCE} if self.takes.importance else {})}
         for name, table in tables.items():

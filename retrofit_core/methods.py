@@ -5,12 +5,12 @@ from typing import Any
 from .baselines import Averaging, Distillation, Ensembling, LinearProbe, RegMean
 from .fusion import Retrofit
 from .method import Method, Methods
-from .settings import Value
+from .task import Algorithm
 
 PAPER = "Luenam et al."
 
 
-def _method(name: str, sentence: str, source: str, value: type[Value], version: int = 1, **fixed: Any) -> Method:
+def _method(name: str, sentence: str, source: str, value: type[Algorithm], version: int = 1, **fixed: Any) -> Method:
     return Method(name, sentence, source, value, fixed, version)
 
 

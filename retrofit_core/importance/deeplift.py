@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, fx, nn
 
+from ..labels import as_labels
 from ..levels import Level
 from ..monitor import Monitor
 from ..settings import setting
