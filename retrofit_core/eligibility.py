@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .device import MEMORY
+from .budget import check_memory
+from .device import MEMORY, same
 from .fit import FITS
 from .grouping import GROUPINGS
 from .levels import Level, merged, partition
 from .registry import find
 from .training_flags import evaluating
-from .walk import check_memory
 
 MIN_SAMPLES = {"ridge": 2, "gradient": 10}
 
@@ -179,8 +179,8 @@ def _check_precision(models: Sequence[nn.Module]) -> None:
 
 def on_device(model: nn.Module, device: torch.device) -> nn.Module:
     """The model if it is there, else a copy."""
-    here = all(parameter.device == device for parameter in model.parameters())
-    return model if here else copy.deepcopy(model).to(device)
+    there = all(same(parameter.device, device) for parameter in model.parameters())
+    return model if there else copy.deepcopy(model).to(device)
 
 
 def _levels(model: nn.Module, example: Tensor, who: str, options: dict[str, Any]) -> list[Level]:

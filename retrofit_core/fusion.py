@@ -21,6 +21,8 @@ from .moments import (
     Rows,
     Solution,
     approximation_error,
+    cross_error,
+    cross_of,
     product_dtype,
     solve,
     unavoidable_error,
@@ -28,9 +30,11 @@ from .moments import (
 from .monitor import Monitor
 from .ranges import check_ranges
 from .results import FusionResult, LevelReport, level_report
+from .samples import as_tensors, parents_data
 from .settings import GRADIENT_OPTIONS, resolve
+from .targets import Targets, excess
 from .training_flags import keeps_training_flags
-from .walk import Walk, as_tensors, parents_data
+from .walk import Step, Walk
 
 HEADS = ("scores", "mean", "shares")
 OnLevel = Callable[[int, LevelReport, dict[str, Tensor]], None]
@@ -126,46 +130,44 @@ def fuse(
     clock = devices.Stopwatch(place)
     walk = Walk(plan.parents, plan.fused, inputs, device=place, memory=memory, stopwatch=clock, monitor=monitor)
     reports: list[LevelReport] = []
-    for index, level in enumerate(monitor.each("level", plan.fused)):  # Algorithm 1, line 1: bottom-up
-        clock.seconds.clear()
+    for step in monitor.each("level", walk):  # Algorithm 1, line 1: bottom-up; the fitted level feeds the next one
+        index, level = step.index, step.level
         generator = level_generator(seed, index)
         if index < len(finished):
             reports.append(_take_over(level, *finished[index]))
-            walk.advance(index)
             continue
-        sums = walk.moments(index, inputs=fit == "ridge", dtype=products)  # line 2: z of the parents, x of the fused
+        sums = step.moments(inputs=fit == "ridge", dtype=products)  # line 2: z of the parents, x of the fused
         s = torch.cat([parent[index] for parent in scores])  # line 3
         s = _head_scores(s, head, class_shares) if level.head else s
         monitor.emit("phase", name="grouping", level=level.name)
         with clock.phase("solve"):
-            W0 = parents_weights(plan, walk, index, reports) if toward == "parents" else None
+            W0 = parents_weights(step, reports) if toward == "parents" else None
             solution = solve(sums, chosen["ridge"], toward=W0) if fit == "ridge" else None
         with clock.phase("group"):  # line 4: R_1 ... R_d; class k stays class k at the head
             gram = solution.gram if solution else sums.zz
-            groups = _group(plan, walk, index, gram, sums.zz, s, generator, grouping_options or {})
-            A = groups.averaging(s)  # lines 5-7: T = z A
+            groups = _group(plan, step, gram, sums.zz, s, generator, grouping_options or {})
+            targets = groups.targets(s)  # lines 5-7: T = z A
         monitor.emit("phase", name="fit", level=level.name)
         if solution is not None:  # lines 8-9: the weights of the level
-            fitted = _fit_ridge(level, sums, solution, s, A, clock)
+            fitted = _fit_ridge(level, sums, solution, s, groups.labels, targets, clock)
         else:
-            _start_at_parents(plan, walk, index, reports, A)
-            fitted = _fit_gradient(level, walk, index, s, A, generator, chosen, weighted_loss, monitor)
-        walk.advance(index)  # the fitted level feeds the next one
-        widths = tuple(parent[index].width for parent in plan.parents)
+            _start_at_parents(plan, step, reports, targets.A)
+            fitted = _fit_gradient(step, s, groups.labels, targets, generator, chosen, weighted_loss, monitor)
         reports.append(
             level_report(
                 level,
-                widths,
+                step.widths,
                 sums.rows,
                 sums.zz,
                 s,
                 groups.labels,
-                A,
+                targets,
                 grouping=groups.report,
                 seconds=dict(clock.seconds),
                 **fitted,
             )
         )
+        clock.seconds.clear()
         if on_level is not None:
             on_level(index, reports[-1], {name: p.detach() for name, p in level.module.state_dict().items()})
     for level in plan.fused:
@@ -247,21 +249,19 @@ def parents_scores(
 
 def _group(
     plan: Plan,
-    walk: Walk,
-    index: int,
+    step: Step,
     gram: Tensor,
     zz: Tensor,
     s: Tensor,
     generator: torch.Generator,
     options: dict[str, Any],
 ) -> Grouping:
-    level = plan.fused[index]
-    widths = tuple(parent[index].width for parent in plan.parents)
+    level, widths = step.level, step.widths
     if level.head:
         return same_index(gram, s, widths, level.width)
     groups = plan.grouping(gram, s, widths, level.width, generator=generator, **options)
     if level.residual:  # the skip adds the neurons before the level, in their order
-        return ordered(groups, zz, s, *walk.stream(index))
+        return ordered(groups, zz, s, *step.stream())
     # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good.
     return ordered_like(groups, zz, s, torch.arange(widths[0], device=zz.device))
 
@@ -272,46 +272,52 @@ def _head_scores(s: Tensor, head: str, class_shares: Tensor | None) -> Tensor:
     return class_shares.to(s).flatten() if head == "shares" and class_shares is not None else s
 
 
-def parents_weights(plan: Plan, walk: Walk, index: int, reports: list[LevelReport]) -> Tensor:
+def parents_weights(step: Step, reports: list[LevelReport]) -> Tensor:
     """W0 (p, m) of the ridge towards the parents, and of gradient fits where widths differ."""
-    level = plan.fused[index]
+    level = step.level
     before = reports[-1] if reports else None
-    if before is not None and not is_channel_major(level, walk.boundary(index)):
+    if before is not None and not is_channel_major(level, step.boundary):
         raise ValueError(
             f"level {level.name!r} does not read its inputs channel by channel, so the parents' weights cannot be "
             "mapped onto the fused inputs. Use toward='zero'."
         )
-    parents = [parent[index] for parent in plan.parents]
-    labels = before.labels.to(walk.device) if before else None
-    return mapped_weights(level, parents, labels, before.widths if before else (), before.width if before else 0)
+    labels = before.labels.to(step.device) if before else None
+    return mapped_weights(level, step.parents, labels, before.widths if before else (), before.width if before else 0)
 
 
-def _start_at_parents(plan: Plan, walk: Walk, index: int, reports: list[LevelReport], A: Tensor) -> None:
+def _start_at_parents(plan: Plan, step: Step, reports: list[LevelReport], A: Tensor) -> None:
     """Start a gradient fit at parent 0's weights, or at the mapped mean of the parents' where shapes differ.
 
     In levels of several layers those start at parent 0's weights that it has too, of the same name and shape; the
     others keep the target's.
     """
-    level, own = plan.fused[index], plan.fused[index].state()
+    level, own = step.level, step.level.state()
     known = {name: value for parent in plan.parents[0] for name, value in parent.state().items()}
     known = {name: known[name] for name, value in own.items() if name in known and known[name].shape == value.shape}
-    affine = level.affine is not None and all(levels[index].affine is not None for levels in plan.parents)
+    affine = level.affine is not None and all(parent.affine is not None for parent in step.parents)
     if len(known) < len(own) and affine:
-        write_weights(level, parents_weights(plan, walk, index, reports) @ A)
+        write_weights(level, parents_weights(step, reports) @ A)
         return
     for name, value in known.items():
         own[name].copy_(value)
 
 
 def _fit_ridge(
-    level: Level, sums: Moments | Rows, solution: Solution, s: Tensor, A: Tensor, clock: devices.Stopwatch
+    level: Level,
+    sums: Moments | Rows,
+    solution: Solution,
+    s: Tensor,
+    labels: Tensor,
+    targets: Targets,
+    clock: devices.Stopwatch,
 ) -> dict[str, Any]:
     """Closed form; returns what the report says of the fit."""
     with clock.phase("solve"):
-        V = ridge(level, solution, A)
+        V = ridge(level, solution, targets.A)
     with clock.phase("report"):
         return {
-            "approximation_error": approximation_error(sums, s, A, V, solution),
+            "approximation_error": approximation_error(sums, targets, V, solution.missed(targets.A, V)),
+            "cross_error": cross_error(sums, s, labels, targets, V),
             "unavoidable_error": unavoidable_error(sums, s),
             "ridge": solution.strength,
             "form": "dual" if isinstance(sums, Rows) else "primal",
@@ -319,19 +325,18 @@ def _fit_ridge(
 
 
 def _fit_gradient(
-    level: Level,
-    walk: Walk,
-    index: int,
+    step: Step,
     s: Tensor,
-    A: Tensor,
+    labels: Tensor,
+    targets: Targets,
     generator: torch.Generator,
     chosen: dict[str, Any],
     weighted_loss: bool,
     monitor: Monitor,
 ) -> dict[str, Any]:
     """Gradient descent from the level's weights; returns what the report says of the fit."""
-    x, T = walk.inputs_and_targets(index, A)
-    totals = (A != 0).to(s).T @ s  # S_k
+    level, walk, totals = step.level, step.walk, targets.totals
+    x, T = step.inputs_and_targets(targets.A)
     with walk.stopwatch.phase("fit"), torch.enable_grad():
         options = {name: chosen[name] for name in GRADIENT_OPTIONS}
         weights = totals if weighted_loss else None
@@ -343,11 +348,24 @@ def _fit_gradient(
     nan = float("nan")
     return {
         "approximation_error": (totals @ error).item(),
+        "cross_error": _cross_of_rows(step, s, labels, targets),
         "unavoidable_error": nan,
         "ridge": nan,
         "form": "gradient",
         "curve": curve,
     }
+
+
+def _cross_of_rows(step: Step, s: Tensor, labels: Tensor, targets: Targets) -> float:
+    """Theorem 1's cross term of a level that is not affine, from its rows; 0 without any work for weighted means."""
+    extra = excess(targets, labels, s)
+    if extra is None:
+        return 0.0
+    products = torch.zeros_like(extra)
+    for f, z in step.fitted():
+        z = z.double()
+        products += z.T @ (f.double() - z @ targets.A)
+    return cross_of(products, extra)
 
 
 def _take_over(level: Level, report: LevelReport, weights: dict[str, Tensor]) -> LevelReport:

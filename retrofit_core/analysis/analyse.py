@@ -18,8 +18,9 @@ from ..importance import IMPORTANCE
 from ..moments import Moments, Rows, product_dtype, solve
 from ..monitor import Event, Monitor
 from ..results import FusionResult, LevelReport
+from ..samples import as_tensors
 from ..training_flags import keeps_training_flags
-from ..walk import Walk, as_tensors
+from ..walk import Step, Walk
 from .accuracy import accuracy_by_level
 from .groups import agreement, regrouped
 from .plane import loss_plane, parent_weights
@@ -91,11 +92,11 @@ def analyse(
     inner = _named(monitor, "analysis: levels")
     walk = Walk(plan.parents, plan.fused, inputs, device=place, memory=memory, stopwatch=clock, monitor=inner)
     levels = []
-    for index, level in enumerate(plan.fused):
-        monitor.emit("phase", name="analysis: levels", level=level.name, index=index, total=len(reports))
+    for step in walk:
+        index = step.index
+        monitor.emit("phase", name="analysis: levels", level=step.name, index=index, total=len(reports))
         here = {name: found[index].to(place) for name, found in scores.items()}
-        levels.append(_level(plan, walk, index, reports, here, config, grouping_options or {}, clock))
-        walk.advance(index)
+        levels.append(_level(plan, step, reports, here, config, grouping_options or {}, clock))
     accuracy, samples = [], 0
     if test is None:
         missing["accuracy"] = "there are no test images."
@@ -183,22 +184,21 @@ def _all_scores(
 
 def _level(
     plan: Plan,
-    walk: Walk,
-    index: int,
+    step: Step,
     reports: list[LevelReport],
     scores: dict[str, Tensor],
     config: dict[str, Any],
     options: dict[str, Any],
     clock: devices.Stopwatch,
 ) -> LevelAnalysis:
-    level, report = plan.fused[index], reports[index]
-    own, labels = scores[config["importance"]], report.labels.to(walk.device)
+    level, report = step.level, reports[step.index]
+    own, labels = scores[config["importance"]], report.labels.to(step.device)
     A = averaging_matrix(labels, own, level.width)
     with clock.phase("forward"):
-        W0, why = _mapped(plan, walk, index, reports)
-    gram, sums = _moments(plan, walk, index, config, W0, clock)
+        W0, why = _mapped(plan, step, reports)
+    gram, sums = _moments(plan, step, config, W0, clock)
     with clock.phase("groups"):
-        groups = _groups(plan, index, report, gram, scores, config, options)
+        groups = _groups(plan, step.index, report, gram, scores, config, options)
         agreements = agreement(groups)
     with clock.phase("plane"):
         plane = {"why": why}
@@ -206,39 +206,39 @@ def _level(
             parents = parent_weights(W0, own, labels, report.widths, level.width)
             plane = loss_plane(sums, own, labels, _weights(level), parents)
     with clock.phase("rows"):
-        kept, targets, outputs = _compare(walk, index, labels, A, config["seed"])
+        kept, targets, outputs = _compare(step, labels, A, config["seed"])
     return LevelAnalysis(
         level.name, {name: s.cpu() for name, s in scores.items()}, groups, agreements, kept, targets, outputs, plane
     )
 
 
-def _mapped(plan: Plan, walk: Walk, index: int, reports: list[LevelReport]) -> tuple[Tensor | None, str]:
+def _mapped(plan: Plan, step: Step, reports: list[LevelReport]) -> tuple[Tensor | None, str]:
     """(p, m) the parents' weights on the fused inputs, or why there are none."""
-    level = plan.fused[index]
+    level = step.level
     if level.affine is None:
         return None, f"the level is not affine in its weights: {level.why_not_affine}. Its loss is no quadratic."
-    others = [levels[index] for levels in plan.parents]
+    others = step.parents
     if any(other.affine is None for other in others):
         reason = next(other.why_not_affine for other in others if other.affine is None)
         return None, f"a parent's level is not affine in its weights: {reason}."
-    if index and not is_channel_major(level, walk.boundary(index)):
+    if step.index and not is_channel_major(level, step.boundary):
         return None, "the level does not read its inputs neuron by neuron, so parents' weights have no place on them."
     try:
-        return parents_weights(plan, walk, index, reports[:index]), ""
+        return parents_weights(step, reports[: step.index]), ""
     except ValueError:
         return None, "a parent has another number of inputs per neuron, so its weights have no place on the fused ones."
 
 
 def _moments(
-    plan: Plan, walk: Walk, index: int, config: dict[str, Any], W0: Tensor | None, clock: devices.Stopwatch
+    plan: Plan, step: Step, config: dict[str, Any], W0: Tensor | None, clock: devices.Stopwatch
 ) -> tuple[Tensor, Moments | Rows | None]:
     """The Gram matrix by which the run grouped, made as the run made it; and the level's sums, if it is affine."""
     dtype = next(plan.model.parameters()).dtype
-    products = product_dtype(config["ridge"] if plan.fit == "ridge" else None, dtype, walk.device)
+    products = product_dtype(config["ridge"] if plan.fit == "ridge" else None, dtype, step.device)
     if plan.fit != "ridge":
-        gram = walk.moments(index, inputs=False, dtype=products).zz
-        return gram, walk.moments(index, inputs=True) if W0 is not None else None  # no ridge outweighs their rounding
-    sums = walk.moments(index, inputs=True, dtype=products)
+        gram = step.moments(inputs=False, dtype=products).zz
+        return gram, step.moments(inputs=True) if W0 is not None else None  # no ridge outweighs their rounding
+    sums = step.moments(inputs=True, dtype=products)
     with clock.phase("solve"):
         return solve(sums, config["ridge"], toward=W0 if config["toward"] == "parents" else None).gram, sums
 
@@ -272,21 +272,21 @@ def _weights(level: Any) -> Tensor:
     return V if affine.bias is None else torch.cat([V, affine.bias.detach().double()[None]])
 
 
-def _compare(walk: Walk, index: int, labels: Tensor, A: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+def _compare(step: Step, labels: Tensor, A: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Over all rows: the squared correlation of each neuron with its fused neuron, (m,); of some rows: targets, outputs."""
-    total = walk.samples * walk.fused[index].positions
+    total = step.walk.samples * step.level.positions
     chosen = torch.randperm(total, generator=torch.Generator().manual_seed(seed))[:ROWS].sort().values
     m = len(labels)
     sums = torch.zeros(
-        5, m, dtype=torch.float64, device=walk.device
+        5, m, dtype=torch.float64, device=step.device
     )  # of z, z^2, f, f^2, f z, f being its fused neuron
     targets, outputs, start = [], [], 0
-    for f, z in walk.fitted(index):
+    for f, z in step.fitted():
         for part_f, part_z in zip(*(rows.split(devices.rows_per_batch(32 * m)) for rows in (f, z)), strict=True):
             a, b = part_z.double(), part_f.double()[:, labels]
             for line, product in zip(sums, (a, a * a, b, b * b, a * b), strict=True):
                 line += product.sum(0)
-        here = chosen[(chosen >= start) & (chosen < start + len(z))].to(walk.device) - start
+        here = chosen[(chosen >= start) & (chosen < start + len(z))].to(step.device) - start
         targets.append((z[here].double() @ A).float().cpu())
         outputs.append(f[here].float().cpu())
         start += len(z)

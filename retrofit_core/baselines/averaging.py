@@ -14,7 +14,7 @@ from ..evaluation import ensemble
 from ..monitor import Monitor
 from ..registry import check_words
 from ..results import FusionResult
-from ..walk import as_tensors
+from ..samples import as_tensors
 
 Weighting = Literal["equal", "samples"]
 

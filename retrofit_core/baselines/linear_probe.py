@@ -17,8 +17,8 @@ from ..monitor import Monitor
 from ..ranges import check_ranges
 from ..registry import check_words
 from ..results import FusionResult
+from ..samples import as_tensors
 from ..training_flags import keeps_training_flags
-from ..walk import as_tensors
 from .distillation import BATCH, descend, logits_of
 from .layersums import inputs_of
 

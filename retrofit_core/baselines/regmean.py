@@ -13,11 +13,12 @@ from torch import Tensor, nn
 
 from .. import device as devices
 from ..eligibility import check_inputs, check_outputs, on_device
+from ..moments.products import cholesky
 from ..monitor import Monitor
 from ..ranges import check_ranges
 from ..results import FusionResult
+from ..samples import as_tensors, parents_data
 from ..training_flags import keeps_training_flags
-from ..walk import as_tensors, parents_data
 from .averaging import average
 from .layersums import BATCH, LayerSums, affine_layers, inputs_of
 
@@ -76,7 +77,7 @@ def regmean(
         found = [one.pop(name, None) for one in grams]
         if all(one is not None for one in found):
             weights = [parent.get_submodule(name).get_parameter("weight").flatten(1).T.double() for parent in parents]
-            sums = [one.moments() for one in found if one is not None]
+            sums = [one.finish() for one in found if one is not None]
             W = solution(
                 [one.xx for one in sums if one.xx is not None],
                 weights,
@@ -139,5 +140,6 @@ def solution(
     size = diagonal.mean().item()
     if size == 0:
         return mean  # nothing ever reaches this layer
-    total.diagonal().copy_(diagonal + vanishing * size)
-    return mean + torch.cholesky_solve(right, torch.linalg.cholesky(total))
+    total.diagonal().copy_(diagonal)
+    factor, _ = cholesky(total, vanishing * size, bias=False)  # more, where the products' rounding asks for it
+    return mean + torch.cholesky_solve(right, factor)

@@ -17,9 +17,9 @@ from .. import device as devices
 from ..batchnorm import BATCHNORMS
 from ..levels.tracing import trace
 from ..monitor import Monitor
+from ..samples import as_tensors
 from ..symmetry import Group, Place, mapped, neuron_groups, tensors
 from ..training_flags import evaluating
-from ..walk import as_tensors
 
 AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 #: Samples that run at once.

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
+
+from ..targets import Targets, weighted_means
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,19 +21,18 @@ class Grouping:
     report: dict[str, Any] = field(default_factory=dict)
     """What the algorithm tells about itself (restarts, iterations, swaps)"""
 
+    def targets(self, scores: Tensor) -> Targets:
+        """The importance-weighted means of the groups."""
+        return weighted_means(self.labels, scores, self.width)
+
     def averaging(self, scores: Tensor) -> Tensor:
         """A (m, d): column k holds s_j / S_k over group k, so that the targets are T = Z A. Columns sum to one."""
         return averaging_matrix(self.labels, scores, self.width)
 
 
 def averaging_matrix(labels: Tensor, scores: Tensor, width: int) -> Tensor:
-    """Importance-weighted means of the groups; a group whose scores are all zero gets its plain mean."""
-    totals = scores.new_zeros(width).index_add_(0, labels, scores)
-    counts = torch.bincount(labels, minlength=width)
-    weights = torch.where(totals[labels] > 0, scores / totals[labels].clamp_min(1e-300), 1.0 / counts[labels])
-    A = scores.new_zeros(len(labels), width)
-    A[torch.arange(len(labels), device=labels.device), labels] = weights
-    return A
+    """A (m, d) of the importance-weighted means of the groups."""
+    return weighted_means(labels, scores, width).A
 
 
 def squared_distances(gram: Tensor) -> Tensor:
