@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from .. import device as devices
 from ..eligibility import check_inputs, check_outputs, on_device
+from ..moments.products import cholesky
 from ..monitor import Monitor
 from ..results import FusionResult
 from ..settings import FRACTION, setting
@@ -93,7 +94,7 @@ class RegMean(Algorithm):
                 weights = [
                     parent.get_submodule(name).get_parameter("weight").flatten(1).T.double() for parent in parents
                 ]
-                moments = [layer_sums.moments() for layer_sums in of_parents if layer_sums is not None]
+                moments = [layer_sums.finish() for layer_sums in of_parents if layer_sums is not None]
                 W = solution(
                     [parent.xx for parent in moments if parent.xx is not None],
                     weights,
@@ -156,5 +157,6 @@ def solution(
     size = diagonal.mean().item()
     if size == 0:
         return mean  # nothing ever reaches this layer
-    total.diagonal().copy_(diagonal + vanishing * size)
-    return mean + torch.cholesky_solve(right, torch.linalg.cholesky(total))
+    total.diagonal().copy_(diagonal)
+    factor, _ = cholesky(total, vanishing * size, bias=False)  # more, where the products' rounding asks for it
+    return mean + torch.cholesky_solve(right, factor)

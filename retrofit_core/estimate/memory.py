@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 from .. import device as devices
 from ..analysis import ROWS, SEEDS
+from ..budget import boundary_bytes, working_bytes
 from ..data import Images
 from ..eligibility import Plan
 from ..importance import IMPORTANCE
 from ..levels import Level
 from ..runs import RunConfig
-from ..walk import boundary_bytes, working_bytes
 
 #: Bytes that Python and the libraries take.
 PROCESS = 750 * 2**20
