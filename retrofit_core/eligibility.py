@@ -13,6 +13,7 @@ from .grouping import Grouper, SameIndex
 from .levels import Level, merged, partition
 from .training_flags import evaluating
 
+
 @dataclass(frozen=True)
 class Levels:
     """Parents and fused network, cut into levels that belong together."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-
 from .importance import IMPORTANCE, Importance, as_importance
 from .presets import preset_settings
 from .registry import find, known_name, made
@@ -209,5 +208,3 @@ class Methods(dict[str, Method]):
 
     def __missing__(self, name: str) -> Method:
         return self[known_name(self, name, "method")]
-
-

@@ -148,4 +148,3 @@ def carry_out(algorithm: Any, task: Task) -> FusionResult:
     """
     with torch.inference_mode(False), evaluating(*task.parents):
         return algorithm.run(algorithm.plan(task))
-

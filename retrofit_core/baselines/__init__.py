@@ -3,25 +3,25 @@
 from .averaging import average, averaging, ensembling
 from .distillation import distillation
 from .linear_probe import linear_probe
-from .otfusion import otfusion
-from .pleas import pleas
-from .rebasin import rebasin
+from .otfusion import OTFusion
+from .pleas import PLeaS
+from .rebasin import GitReBasin
 from .regmean import regmean
 from .repair import repair
-from .transformer import transformer_otfusion
-from .zipit import zipit
+from .transformer import TransformerOTFusion
+from .zipit import ZipIt
 
 __all__ = [
+    "GitReBasin",
+    "OTFusion",
+    "PLeaS",
+    "TransformerOTFusion",
+    "ZipIt",
     "average",
     "averaging",
     "distillation",
     "ensembling",
     "linear_probe",
-    "otfusion",
-    "pleas",
-    "rebasin",
     "regmean",
     "repair",
-    "transformer_otfusion",
-    "zipit",
 ]

@@ -23,8 +23,8 @@ from ..settings import setting
 from .base import Fit, Fitting, Prepared
 
 
-def _why_no_ridge(value: Any) -> str:
-    """What a ridge may be, for anything else."""
+def why_no_ridge(value: Any) -> str:
+    """What a ridge may be, for anything else; see `Setting.check`."""
     try:
         ridge_strength(value, 1.0, "zero")
     except (ValueError, TypeError):
@@ -46,7 +46,7 @@ class Ridge(Fit):
     ridge: float | str = setting(
         "auto",
         "auto, a multiple of the mean input energy such as 0.1x, or lambda on sums as in the paper",
-        check=_why_no_ridge,
+        check=why_no_ridge,
     )
     toward: Literal["zero", "parents"] = setting("zero", "where the ridge pulls: zero, or parents (their own weights)")
 

@@ -75,13 +75,19 @@ def check_grouping(grouping: Grouping, m: int, width: int) -> Grouping:
     """
     labels = grouping.labels if isinstance(grouping, Grouping) else None
     if labels is None or labels.shape != (m,) or labels.dtype.is_floating_point or grouping.width != width:
-        raise ValueError(f"the grouping must return Grouping(labels, width={width}, cost) with {m} whole-number labels.")
+        raise ValueError(
+            f"the grouping must return Grouping(labels, width={width}, cost) with {m} whole-number labels."
+        )
     counts = torch.bincount(labels.long().clamp(0, width - 1), minlength=width)
     if not 0 <= int(labels.min()) <= int(labels.max()) < width:
-        raise ValueError(f"the grouping's labels run from {int(labels.min())} to {int(labels.max())}; use 0 to {width - 1}.")
+        raise ValueError(
+            f"the grouping's labels run from {int(labels.min())} to {int(labels.max())}; use 0 to {width - 1}."
+        )
     if not counts.all():
         empty = int((counts == 0).sum())
-        raise ValueError(f"{empty} of the grouping's {width} groups are empty; each fused neuron must stand for some neuron.")
+        raise ValueError(
+            f"{empty} of the grouping's {width} groups are empty; each fused neuron must stand for some neuron."
+        )
     return Grouping(labels.long(), width, grouping.cost, grouping.report)
 
 

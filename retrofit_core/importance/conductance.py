@@ -55,9 +55,7 @@ class Conductance(Importance):
         self, run: Run, axes: Sequence[int], x: Tensor, y: Tensor, *, monitor: Monitor | None = None
     ) -> Scores:
         """Conductance at the tensors that `run` returns."""
-        return conductance_at(
-            run, axes, x, y, steps=self.steps, monitor=monitor, mixed_precision=self.mixed_precision
-        )
+        return conductance_at(run, axes, x, y, steps=self.steps, monitor=monitor, mixed_precision=self.mixed_precision)
 
 
 def conductance_at(

@@ -18,9 +18,15 @@ class Uniform(Importance):
 
     needs_data: ClassVar[bool] = False
     needs_labels: ClassVar[bool] = False
+    widths_only: ClassVar[bool] = True
 
     def scores(
-        self, levels: Sequence[Level], x: Tensor | None = None, y: Tensor | None = None, *, monitor: Monitor | None = None
+        self,
+        levels: Sequence[Level],
+        x: Tensor | None = None,
+        y: Tensor | None = None,
+        *,
+        monitor: Monitor | None = None,
     ) -> Scores:
         """1/width for each neuron of each level."""
         return Scores([torch.full((level.width,), 1 / level.width, dtype=torch.float64) for level in levels])
