@@ -5,7 +5,7 @@ arrays.npz (finished levels), partial.safetensors (their weights, to resume), fu
 metrics.json (at the end), analysis.json and analysis.npz (where asked for). The app only reads.
 """
 
-from .config import RunConfig, check_choices, config_options, method_keywords, read_boundaries
+from .config import RunConfig, all_keywords, check_choices, config_options, method_keywords, read_boundaries
 from .execute import analyse_record, checkpoint_metadata, execute
 from .inputs import asks_for_shares, class_shares, fusion_rows, read_inputs
 from .record import Run, create, list_runs, read_config, read_run, read_status
@@ -13,6 +13,7 @@ from .record import Run, create, list_runs, read_config, read_run, read_status
 __all__ = [
     "Run",
     "RunConfig",
+    "all_keywords",
     "analyse_record",
     "asks_for_shares",
     "check_choices",
