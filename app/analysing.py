@@ -62,7 +62,7 @@ def ending(folder: Path) -> str:
     notes = jobs.analysis_notes(folder)
     return {
         "cancelled": "Cancelled before it was finished: nothing of an analysis is kept.",
-        "killed": "The worker was killed before it was finished: nothing of an analysis is kept, and the run is as it was.",
+        "interrupted": "The worker was killed before it was finished: nothing of an analysis is kept, and the run is as it was.",
         "failed": f"Failed: {notes.get('error', '')}",
     }.get(notes.get("state", ""), "")
 

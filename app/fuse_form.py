@@ -1,6 +1,8 @@
 """The form of a new fusion: presets, networks, a preview of who gets what, the fusion, and Start."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -256,14 +258,7 @@ def method(picks: Picks) -> None:
 
 def start(plan: fuse_plan.Plan) -> None:
     """The estimate or the refusal, and the button."""
-    same = next(
-        (
-            entry
-            for entry in st.session_state.entries
-            if plan.config and entry.config == plan.config.to_json() and entry.state in ("done", *jobs.ACTIVE)
-        ),
-        None,
-    )
+    same = jobs.same_work(plan.config, st.session_state.entries) if plan.config else None
     busy = next((entry for entry in st.session_state.entries if not entry.shipped and entry.state in jobs.ACTIVE), None)
     if plan.refusal:
         st.error(f"This cannot be started: {plan.refusal}")
@@ -300,8 +295,18 @@ def start(plan: fuse_plan.Plan) -> None:
 
 def begin(config: Any, training: Any = None) -> None:
     """Start, go on with, or open the run of a config."""
+    _open_started(lambda: jobs.start(config, training))
+
+
+def go_on(folder: Path) -> None:
+    """Go on with a run that ended early, of the very files with which it began."""
+    _open_started(lambda: jobs.resume(folder))
+
+
+def _open_started(start: Callable[[], Path]) -> None:
+    """Open the run that was started, or say why none was."""
     try:
-        folder = jobs.start(config, training)
+        folder = start()
     except jobs.Busy as busy:
         st.warning(f"Not started: {busy}")
         st.button("Show that run", key="show-other", on_click=to_run, args=(busy.run,), help="It has to end first.")

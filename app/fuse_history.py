@@ -14,7 +14,7 @@ WORDS = {
     "running": "in progress",
     "cancelled": "cancelled",
     "failed": "failed",
-    "killed": "killed",
+    "interrupted": "interrupted",
 }
 
 
@@ -47,7 +47,7 @@ def _line(entry: jobs.Entry) -> None:
                 args=(entry.name,),
                 help="Shows this run on every page.",
             )
-        if entry.state in ("cancelled", "failed", "killed") and st.button(
+        if entry.state in ("cancelled", "failed", "interrupted") and st.button(
             "Go on", key=f"resume-{entry.name}", icon=":material/resume:", help="Takes it up after what is finished."
         ):
             fuse_progress.resume(entry)

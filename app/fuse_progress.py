@@ -53,9 +53,7 @@ def stopped(entry: jobs.Entry) -> None:
 
 def resume(entry: jobs.Entry) -> None:
     """Start the run of a record again; networks that were being trained are described in their folder."""
-    from retrofit_core.runs import RunConfig
-
-    fuse_form.begin(RunConfig.from_json(entry.config))
+    fuse_form.go_on(entry.folder)
 
 
 def who_gets_what(entry: jobs.Entry) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 import streamlit as st
 from retrofit_app import jobs
 
+from retrofit_core import files
+
 UPLOADS = "uploads"
 LARGEST_UPLOAD = 256 * 2**20  # bytes, as maxUploadSize in .streamlit/config.toml
 LARGEST_HEADER = 2**20  # of an uploaded checkpoint: that of a VGG16 has 4 kB
@@ -111,11 +113,9 @@ def keep(content: bytes) -> str:
     name = f"{UPLOADS}/{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
     path = jobs.runs_folder() / name
     if not path.exists():
-        part = path.with_suffix(f".{os.getpid()}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(content)
-            part.replace(path)
+            files.write(path, content)
         except OSError as error:
             raise ValueError(f"the upload cannot be kept in the runs folder ({error.strerror}).") from error
     return name

@@ -1,12 +1,9 @@
 """BatchNorm in evaluation mode is an affine map per neuron: folded into the affine layer before it, and put back."""
 
 import copy
-from collections.abc import Iterable
-from functools import partial
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 BATCHNORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 Affine = nn.Linear | nn.Conv2d
@@ -55,46 +52,6 @@ def put_back(layer: Affine, affine: Affine, norm: BatchNorm) -> None:
         norm.bias.copy_(layer.bias)
     else:
         raise ValueError(
-            "the fused bias has no place: neither the layer nor the BatchNorm behind it has a bias. "
+            "there is no room for the fused bias: neither the layer nor the BatchNorm behind it has a bias. "
             "Use affine=True in the BatchNorm of the target."
         )
-
-
-@torch.no_grad()
-def reestimate(model: nn.Module, batches: Iterable[Tensor]) -> int:
-    """Give each BatchNorm the statistics of its own inputs, and leave the function in evaluation mode as it is.
-
-    Scale and shift make up for the new statistics. So fine-tuning, which normalises by the statistics of its batches,
-    starts near the fused network instead of far from it.
-
-    Args:
-        batches: inputs of the model, on its device.
-    Returns:
-        The number of BatchNorms; those without scale and shift cannot make up for anything and are left alone.
-    """
-    norms = [m for m in model.modules() if isinstance(m, BATCHNORMS) and m.affine and m.running_mean is not None]
-    sums: dict[nn.Module, tuple[int, Any, Any]] = {}
-    hooks = [norm.register_forward_pre_hook(partial(_add_up, sums)) for norm in norms]
-    try:
-        for batch in batches if norms else ():
-            model(batch)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    for norm in (norm for norm in norms if norm in sums):
-        count, total, squares = sums[norm]
-        mean = total / count
-        variance = (squares / count - mean**2).clamp_min(0)
-        assert norm.running_mean is not None and norm.running_var is not None
-        slope = norm.weight.double() / (norm.running_var.double() + norm.eps).sqrt()
-        norm.bias.copy_(norm.bias.double() + slope * (mean - norm.running_mean.double()))
-        norm.weight.copy_(slope * (variance + norm.eps).sqrt())
-        norm.running_mean.copy_(mean)
-        norm.running_var.copy_(variance)
-    return len(sums)
-
-
-def _add_up(sums: dict[nn.Module, tuple[int, Any, Any]], norm: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-    x = arguments[0].movedim(1, -1).flatten(0, -2).double()  # (rows, channels)
-    count, total, squares = sums.get(norm, (0, 0.0, 0.0))
-    sums[norm] = count + len(x), total + x.sum(0), squares + x.square().sum(0)

@@ -6,10 +6,8 @@ read.
 """
 
 import json
-import os
 import struct
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from retrofit_core import architectures, composites
+from retrofit_core import architectures, composites, files
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 PICKLED = (".pt", ".pth", ".bin")
@@ -102,17 +100,11 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], facts: Mappin
     state = {
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
     }
-    # In the same folder, because a rename across disks is not atomic.
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(safetensors.torch.save(state, texts))
-        os.replace(part, path)
+        files.write(path, safetensors.torch.save(state, texts))
     except OSError as error:
         raise ValueError(f"{path} cannot be written: {error.strerror}.") from error
-    finally:
-        with suppress(OSError):  # gone already, or never there
-            part.unlink()
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:

@@ -14,14 +14,16 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from . import device as devices
 from .data import Images, load
 from .data.sampling import balanced
-from .evaluation import measured, scores
+from .evaluation import measured, on_device, scores
+from .files import write
 from .methods import METHODS
 from .monitor import Cancelled, Monitor
 from .registry import known_name
-from .results import FusionResult, write_atomically
-from .runs import RunConfig, execute, read_inputs, read_run
+from .results import FusionResult
+from .runs import RunConfig, execute, read_inputs, read_run, record_folder
 from .runs.config import check_choices, config_options
 from .runs.options import read_options
 from .training_flags import evaluating
@@ -88,8 +90,8 @@ class Leaderboard:
         """Write leaderboard.csv and leaderboard.json."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / "leaderboard.json", json.dumps(self.to_json(), indent=1).encode())
-        write_atomically(folder / "leaderboard.csv", self.to_frame().to_csv(index=False).encode())
+        write(folder / "leaderboard.json", json.dumps(self.to_json(), indent=1))
+        write(folder / "leaderboard.csv", self.to_frame().to_csv(index=False))
 
 
 def configurations(base: RunConfig, methods: str, importance: str) -> list[RunConfig]:
@@ -103,7 +105,7 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
         ValueError: an unknown method, option or importance.
     """
     parts = [part.strip() for part in methods.split(",")]
-    found = []
+    configs = []
     for word in itertools.chain.from_iterable(METHODS if part == "all" else [part] for part in parts):
         name, *texts = word.split("+")
         if not all([name, *texts]):
@@ -116,9 +118,9 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
         others = {setting: DEFAULT[setting] for setting in STYLE if setting not in keywords}
         for score in importance.split(",") if takes.importance else ["uniform"]:
             config = dataclasses.replace(base, method=method, importance=score.strip(), **others)
-            found.append(dataclasses.replace(config, options=config_options(config, read_options(texts))))
-            check_choices(found[-1])
-    return list({config.key(): config for config in found}.values())
+            configs.append(dataclasses.replace(config, options=config_options(config, read_options(texts))))
+            check_choices(configs[-1])
+    return list({config.key(): config for config in configs}.values())
 
 
 def compare(
@@ -133,7 +135,8 @@ def compare(
     Args:
         configs: of the same parents and data, see `configurations`.
         images: test images, balanced over the classes (default: all).
-        records: folder for the runs' records, named by their keys; a run that is finished there is not run again.
+        records: folder for the runs' records, see `runs.record_folder`; a run that is finished there, with checkpoints and
+            data as they are now, is not run again.
     Raises:
         ValueError: no configs, configs of different parents or data, or inputs that cannot be read. A method that does
             not apply to the parents is a row with its reason.
@@ -146,7 +149,8 @@ def compare(
     table = []
     for index, parent in enumerate(parents):
         row = EMPTY | {"name": f"parent {index}"}
-        table.append(row | _measured(parent, test, rows, row["name"], correct, monitor))
+        model = on_device(parent, configs[0].device)
+        table.append(row | _measured(model, test, rows, row["name"], correct, monitor))
     for index, config in enumerate(configs):
         monitor.check()
         name = title(config)
@@ -162,7 +166,7 @@ def _compared(configs: Sequence[RunConfig]) -> dict[str, Any]:
     names = {"fusion_samples": "samples", "importance_samples": "importance_samples", "seed": "seed"}
     values = {ours: {getattr(config, name) for config in configs} for ours, name in names.items()}
     return {"parents": parents, "splits": splits} | {
-        name: found.pop() if len(found) == 1 else None for name, found in values.items()
+        name: different.pop() if len(different) == 1 else None for name, different in values.items()
     }
 
 
@@ -244,14 +248,17 @@ def _row(
         "key": config.key(),
     }
     try:
-        result = _result(config, Path(records) / config.key() if records else None, monitor)
+        folder = record_folder(records, config) if records else None
+        row["key"] = folder.name if folder else config.key()
+        result = _result(config, folder, monitor)
     except (Cancelled, KeyboardInterrupt):
         raise
     except ValueError as error:
         return row | {"reason": str(error)}
     except Exception as error:  # one method's defect must not cost the others' hours
         return row | {"reason": f"failed: {type(error).__name__}: {error}"}
-    return row | {"seconds": result.seconds} | _measured(result.model, test, rows, name, correct, monitor)
+    model = on_device(result.model, config.device)
+    return row | {"seconds": result.seconds} | _measured(model, test, rows, name, correct, monitor)
 
 
 def _taken(config: RunConfig) -> str | None:
@@ -259,6 +266,7 @@ def _taken(config: RunConfig) -> str | None:
 
 
 def _result(config: RunConfig, folder: Path | None, monitor: Monitor) -> FusionResult:
+    """Of the record, which `record_folder` has found to be of the same work, or of a new run."""
     if folder is not None and (folder / "config.json").exists() and read_run(folder).state == "done":
         return FusionResult.load(folder)
     return execute(config, folder, monitor)[0]
@@ -271,10 +279,9 @@ def _measured(
     labels = test.labels[rows]
     logits = scores(model, test, rows=rows, monitor=monitor)
     correct[name] = logits.argmax(1) == labels
-    found = measured(logits, labels, len(test.classes))
-    place = next(model.parameters()).device
-    example = test.normalise(test.pixels(rows[:1]).to(place))
-    return {score: found[score] for score in SCORES} | {
+    values = measured(logits, labels, len(test.classes))
+    example = test.normalise(test.pixels(rows[:1]).to(devices.of(model)))
+    return {score: values[score] for score in SCORES} | {
         "operations": operations(model, example),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
     }

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from .grouping import Grouper, SameIndex
 from .levels import Level, merged, partition
+from .levels.tracing import check_output
+from .levels.weights import refuse_computed_weights
 from .training_flags import evaluating
 
 
@@ -83,20 +85,31 @@ def check_groupings(levels: Levels, grouping: Any) -> None:
 
 
 def check_inputs(
-    models: Sequence[nn.Module], inputs: Tensor, *, target: nn.Module | None, least: int, who: str
+    models: Sequence[nn.Module],
+    inputs: Tensor,
+    *,
+    target: nn.Module | None,
+    least: int,
+    who: str,
+    written: Sequence[nn.Module] | None = None,
 ) -> None:
     """What every method asks of parents and fusion data, whatever it does with them.
 
     Args:
         least: number of samples that `who` needs.
+        written: the networks whose weights are written, averaged or mapped, the others only run; default: all of them.
     Raises:
-        ValueError: no parents; NaN, no or mixed floating-point weights; too few, integer or infinite samples.
+        ValueError: no parents; NaN, no or mixed floating-point weights, or computed ones; too few, integer or infinite
+            samples.
     """
     check_models(models)
     _check_data(inputs, least, who)
     everyone = [*models, *([target] if target is not None else [])]
     for index, model in enumerate(everyone):
-        _check_weights(model, f"parent {index}" if index < len(models) else "the target")
+        name = f"parent {index}" if index < len(models) else "the target"
+        _check_weights(model, name)
+        if written is None or any(model is other for other in written):
+            refuse_computed_weights(model, name)
     _check_precision(everyone)
 
 
@@ -145,12 +158,14 @@ def output_shape(model: nn.Module, inputs: Tensor, who: str) -> tuple[int, ...]:
     parameter = next(model.parameters())
     try:
         with torch.no_grad(), evaluating(model):
-            return tuple(model(inputs[:1].to(parameter.device, parameter.dtype)).shape[1:])
+            output = model(inputs[:1].to(parameter.device, parameter.dtype))
     except Exception as error:  # whatever the network's own code raises
         raise ValueError(
             f"{who} does not run on an input of shape {tuple(inputs[:1].shape)}: {str(error).splitlines()[0]}. Pass data of "
             "the shape that it was trained on."
         ) from error
+    check_output(who, output)
+    return tuple(output.shape[1:])
 
 
 def _check_data(inputs: Tensor, least: int, who: str) -> None:

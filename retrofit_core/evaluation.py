@@ -1,5 +1,6 @@
 """How good a classifier is: accuracy, per class, loss, calibration; and ensembles of classifiers."""
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -195,3 +196,14 @@ def _shares(counts: Any, n_models: int) -> Tensor:
         )
     totals = shares.sum(0)  # (classes,)
     return torch.where(totals > 0, shares / totals.clamp_min(torch.finfo(torch.float32).tiny), 1 / n_models)
+
+
+def on_device(network: nn.Module, device: str | torch.device) -> nn.Module:
+    """The network if it lies on this device, else a copy that does.
+
+    Args:
+        device: as `device.pick` takes it.
+    """
+    wanted = torch.empty(0, device=devices.pick(device)).device  # "cuda" is the current card, cuda:0 or another
+    present = {tensor.device for tensor in [*network.parameters(), *network.buffers()]}
+    return network if present <= {wanted} else copy.deepcopy(network).to(wanted)

@@ -9,18 +9,18 @@ import torch
 from torch import Tensor, nn
 
 from . import device as devices
-from .batchnorm import reestimate
 from .eligibility import Levels, check_groupings, check_inputs, cut_into_levels
 from .fit import FITS, Fit, Fitting, Groups, Ridge
 from .grouping import GROUPINGS, Grouper, Grouping, KMeans, SameIndex, check_grouping, ordered, ordered_like
 from .importance import Importance, as_importance, importance_name
-from .importance.parents import parents_scores
+from .importance.parents import check_parents_data, parents_scores
 from .levels import Level
+from .norm_statistics import reset_statistics
 from .registry import made, name_of
 from .results import FusionResult, LevelReport, level_report
 from .runtime import Runtime
 from .settings import Value, setting
-from .task import Cost, Takes, Task, carry_out
+from .task import Algorithm, Cost, Takes, Task, carry_out
 from .walk import Walk, check_memory
 
 
@@ -86,7 +86,7 @@ class FusionPlan:
 
 
 @dataclass(frozen=True)
-class Retrofit(Value):
+class Retrofit(Algorithm):
     """Level by level: group the parents' neurons, take each group's mean, and fit the fused level to it."""
 
     takes: ClassVar[Takes] = Takes(target=True, importance=True, class_shares=True, memory=True, levels=True)
@@ -129,7 +129,7 @@ class Retrofit(Value):
         for parent in levels.parents:
             task.importance.check(parent)
         self._check_shares(task, levels)
-        task.parents_data()
+        check_parents_data(task.importance, task.parents_data(), levels.fused[-1].width)
         check_memory(levels.networks, len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
         return FusionPlan(task, levels)
 
@@ -196,7 +196,7 @@ class Retrofit(Value):
                 journal.add(index, reports[-1], {name: p.detach() for name, p in level.module.state_dict().items()})
         for level in levels.fused:
             level.put_back()
-        reestimate(levels.model, (batch.to(device) for batch in inputs.split(walk.batch)))
+        reset_statistics(levels.model, inputs, keep_function=True, batch=walk.batch)
         seconds = time.perf_counter() - start
         return FusionResult(levels.model, reports, self.config(task), seconds, [parent.report for parent in scores])
 
@@ -208,11 +208,14 @@ class Retrofit(Value):
         Args:
             reports: of the levels before.
         """
-        before = reports[-1] if reports else None
+        previous = None
+        if reports:
+            before, axis = reports[-1], plan.levels.fused[index - 1].axis
+            previous = Groups(before.labels.to(walk.device), before.widths, before.width, axis)
         return Fitting(
             level=plan.levels.fused[index],
             parents=[parent[index] for parent in plan.levels.parents],
-            previous=Groups(before.labels.to(walk.device), before.widths, before.width) if before else None,
+            previous=previous,
             walk=walk,
             index=index,
             first_parent_state={name: t for level in plan.levels.parents[0] for name, t in level.state().items()},

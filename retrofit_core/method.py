@@ -8,11 +8,11 @@ from typing import Any
 
 from .importance import IMPORTANCE, Importance, as_importance
 from .presets import preset_settings
-from .registry import find, known_name, made
+from .registry import find, known_name, made, name_of
 from .results import FusionResult
 from .runtime import Runtime
 from .settings import SEED_SETTING, Setting, Value, settings_of
-from .task import Takes, Task, carry_out
+from .task import Algorithm, Takes, Task, carry_out
 
 #: Keywords of every method that are no settings.
 RUNTIME = ("device", "monitor", "journal")
@@ -27,8 +27,8 @@ class Method:
     """What it does"""
     source: str
     """Who published it"""
-    value: type[Value]
-    """The class of its value: an `Algorithm`"""
+    value: type[Algorithm]
+    """The class of its value"""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the value that the name fixes; a part by its name in its table"""
     version: int = 1
@@ -37,7 +37,7 @@ class Method:
     @property
     def takes(self) -> Takes:
         """What it can be given."""
-        return self.value.takes  # type: ignore[attr-defined]
+        return self.value.takes
 
     @property
     def parts(self) -> dict[str, Mapping[str, type[Value]]]:
@@ -52,7 +52,7 @@ class Method:
         Raises:
             ValueError: an unknown name.
         """
-        classes = [self.value]
+        classes: list[type[Value]] = [self.value]
         chosen = {**self.fixed, **given}
         tables = {**self.parts, **({"importance": IMPORTANCE} if self.takes.importance else {})}
         for name, table in tables.items():
@@ -96,7 +96,7 @@ class Method:
         runtime: dict[str, Any] = {"device": "auto", "monitor": None, "journal": None}
         return {**settings, **named, **others, "seed": SEED_SETTING.default, **runtime}
 
-    def prepare(self, models: Any, data: Any, **keywords: Any) -> tuple[Any, Task]:
+    def prepare(self, models: Any, data: Any, **keywords: Any) -> tuple[Algorithm, Task]:
         """The value and the task that flat keywords stand for.
 
         Raises:
@@ -129,7 +129,7 @@ class Method:
         """
         return carry_out(*self.prepare(models, data, **keywords))
 
-    def algorithm(self, **keywords: Any) -> Any:
+    def algorithm(self, **keywords: Any) -> Algorithm:
         """The value that flat keywords stand for, apart from parents and data.
 
         Raises:
@@ -174,7 +174,18 @@ class Method:
 
     def _check_keywords(self, keywords: Mapping[str, Any]) -> None:
         known = self.keywords(keywords)
+        tables = {**self.parts, **({"importance": IMPORTANCE} if self.takes.importance else {})}
         for keyword in keywords:
+            owners = [
+                f"{part}={name!r}"
+                for part, table in tables.items()
+                for name, cls in table.items()
+                if keyword in settings_of(cls)
+            ]
+            if keyword not in known and owners:
+                raise ValueError(
+                    f"{keyword} is a setting of {' and '.join(owners)}, which is not chosen. Leave it out."
+                )
             if keyword not in known:
                 known_name(known, keyword, f"keyword of {self.name}:")
 
@@ -182,8 +193,8 @@ class Method:
         preset = given.get("preset", "default")
         if not self.parts:
             return {}
-        grouping, fit = (given.get(part, self.fixed[part]) for part in ("grouping", "fit"))
-        return preset_settings(preset, grouping, fit)
+        parts = {part: name_of(table, given.get(part, self.fixed[part])) for part, table in self.parts.items()}
+        return preset_settings(preset, **parts)
 
     def _task(self, given: Mapping[str, Any]) -> dict[str, Any]:
         runtime = {name: given[name] for name in (*RUNTIME, "memory") if given.get(name) is not None}

@@ -5,12 +5,12 @@ from typing import Any
 from .baselines import Averaging, Distillation, Ensembling, LinearProbe, RegMean
 from .fusion import Retrofit
 from .method import Method, Methods
-from .settings import Value
+from .task import Algorithm
 
 PAPER = "Luenam et al."
 
 
-def _method(name: str, sentence: str, source: str, value: type[Value], version: int = 1, **fixed: Any) -> Method:
+def _method(name: str, sentence: str, source: str, value: type[Algorithm], version: int = 1, **fixed: Any) -> Method:
     return Method(name, sentence, source, value, fixed, version)
 
 
@@ -111,3 +111,7 @@ METHODS = Methods(
 def methods_with(keyword: str) -> list[str]:
     """Names of the methods that have a keyword, whatever their parts."""
     return [name for name, method in METHODS.items() if keyword in {**method.settings(), **method.keywords()}]
+
+
+#: The paper's own, which go level by level; the others are what it compares with.
+RETROFITTING = tuple(name for name, method in METHODS.items() if method.takes.levels)

@@ -56,8 +56,10 @@ def made(table: Mapping[str, type], value: Any, what: str, **options: Any) -> An
 
 
 def name_of(table: Mapping[str, type], value: Any) -> str:
-    """The table's name for an object of one of its classes; of a function its own name."""
-    names = [name for name, known in table.items() if type(value) is known]
+    """The table's name for one of its classes, an object of one, or a name however it is written; of a function its own."""
+    if isinstance(value, str):
+        return known_name(table, value, "name")
+    names = [name for name, known in table.items() if type(value) is known or value is known]
     return names[0] if names else getattr(value, "__name__", type(value).__name__)
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from . import files
 from .checkpoints import load_model, save_model
 from .moments import grouping_error
 
@@ -152,7 +153,7 @@ class FusionResult:
         save_model(self.model, folder / "fused.safetensors", **metadata)
         save_levels(self.levels, folder)
         facts = {"config": self.config, "seconds": self.seconds, "importance": self.importance}
-        write_atomically(folder / "result.json", json.dumps(facts, indent=1, default=str).encode())
+        files.write(folder / "result.json", json.dumps(facts, indent=1, default=str))
 
     @classmethod
     def load(cls, folder: str | Path, model: nn.Module | None = None) -> "FusionResult":
@@ -202,22 +203,21 @@ def frame(levels: Sequence[LevelReport]) -> pd.DataFrame:
 
 
 def save_levels(levels: Sequence[LevelReport], folder: Path) -> None:
-    """Write levels.parquet (one row per level, nested facts as JSON) and arrays.npz."""
-    rows = [{"index": i, "report": json.dumps(level.to_dict(), default=str)} for i, level in enumerate(levels)]
-    table = frame(levels)
-    table["report"] = [row["report"] for row in rows]
-    temporary = folder / "levels.parquet.tmp"
-    table.to_parquet(temporary)
-    temporary.replace(folder / "levels.parquet")
+    """Write arrays.npz and levels.parquet (one row per level, nested facts as JSON).
+
+    In this order: arrays of more levels than the table has are no fault, and the table says how many are finished.
+    """
     arrays = {}
     for index, level in enumerate(levels):
         for name in ARRAYS:
             arrays[f"{index}/{name}"] = getattr(level, name).cpu().numpy()
         arrays[f"{index}/coordinates"] = level.coordinates.numpy().astype(np.float32)
-    temporary = folder / "arrays.npz.tmp"
-    with temporary.open("wb") as file:
+    with files.replacing(folder / "arrays.npz") as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
-    temporary.replace(folder / "arrays.npz")
+    table = frame(levels)
+    table["report"] = [json.dumps(level.to_dict(), default=str) for level in levels]
+    with files.replacing(folder / "levels.parquet") as temporary:
+        table.to_parquet(temporary)
 
 
 def load_levels(folder: str | Path) -> list[LevelReport]:
@@ -239,10 +239,3 @@ def load_levels(folder: str | Path) -> list[LevelReport]:
 def _read_level(facts: dict[str, Any], arrays: Any, index: int) -> LevelReport:
     tensors: dict[str, Any] = {name: torch.from_numpy(arrays[f"{index}/{name}"]) for name in ARRAYS}
     return LevelReport(**{**facts, "widths": tuple(facts["widths"]), **tensors})
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write to a temporary name in the same folder and rename, so that no reader sees half a file."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(content)
-    temporary.replace(path)

@@ -20,7 +20,7 @@ def command(config: RunConfig, training: TrainConfig | None = None) -> str:
 
     Example:
         >>> print(command(RunConfig(models=("a.safetensors",), splits="splits.json")))
-        retrofit fuse a.safetensors --splits splits.json --record a421ad5e21
+        retrofit fuse a.safetensors --splits splits.json --record 929374ab51
     """
     lines = [] if training is None else [f"{training.command(_folder(config))} --resume"]
     return "\n".join([*lines, f"{config.command()} --record {config.key()}"])

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from . import device as devices
 from .eligibility import check_models
-from .importance import Importance, Uniform
+from .importance import Importance, Uniform, importance_name
 from .results import FusionResult
 from .runtime import Runtime
-from .settings import check_seed
+from .settings import Value, check_seed
 from .training_flags import evaluating
 from .walk import as_tensors, parents_data
 
@@ -93,7 +93,7 @@ class Task:
         devices.pick(task.runtime.device)
         if task.importance.needs_data and task.importance.data is None:
             raise ValueError(
-                f"importance {type(task.importance).__name__} needs data. Pass importance_data=[(inputs, labels), ...], one "
+                f"importance {importance_name(task.importance)!r} needs data. Pass importance_data=[(inputs, labels), ...], one "
                 "pair per parent (the paper: its own training data), or importance_data='fusion' to use the fusion data."
             )
         return task
@@ -123,25 +123,36 @@ def _normal(tensor: Tensor) -> Tensor:
         return tensor.clone() if tensor.is_inference() else tensor
 
 
-class Algorithm(Protocol):
-    """What every method is: a frozen value whose fields are its options."""
+@dataclass(frozen=True)
+class Algorithm(Value):
+    """Base of the methods: a frozen value whose fields are its options."""
 
-    takes: ClassVar[Takes]
+    takes: ClassVar[Takes] = Takes()
+
+    @property
+    def needs_shares(self) -> bool:
+        """Whether it needs each parent's share of each class."""
+        return False
+
+    @property
+    def needs_counts(self) -> bool:
+        """Whether it needs each parent's number of training samples."""
+        return False
 
     def plan(self, task: Task) -> Any:
-        """Check everything and cut, pair, load; nothing is computed.
+        """Check everything and cut, pair, load; nothing is computed. What the work would cost stands in the plan.
 
         Raises:
             ValueError: what is asked cannot be done.
         """
-        ...
+        raise NotImplementedError
 
     def run(self, plan: Any) -> FusionResult:
         """Do what was planned."""
-        ...
+        raise NotImplementedError
 
 
-def carry_out(algorithm: Any, task: Task) -> FusionResult:
+def carry_out(algorithm: Algorithm, task: Task) -> FusionResult:
     """Plan and run, the parents in evaluation mode and left as they were.
 
     Raises:

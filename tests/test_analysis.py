@@ -18,11 +18,11 @@ from retrofit_core.architectures import build
 from retrofit_core.data.images import Images, held
 from retrofit_core.eligibility import check
 from retrofit_core.evaluation import ensemble, evaluate
-from retrofit_core.fusion import fuse
 from retrofit_core.levels import compose, rows
 from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.results import FusionResult
 from tests import reference
+from tests.flat import fuse
 from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, labels, mlp, normal, permuted, residual
 from tests.properties import as_groups, assert_close, untouched
 

@@ -14,11 +14,11 @@ from torch import nn
 from retrofit_core import METHODS, FusionResult
 from retrofit_core.architectures import ARCHITECTURES, build
 from retrofit_core.fit import FITS
-from retrofit_core.fusion import fuse
 from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
-from retrofit_core.methods import RETROFITTING, settings_of
+from retrofit_core.methods import RETROFITTING
 from retrofit_core.monitor import Cancelled, Monitor
+from tests.flat import fuse
 from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, initialised, labels, normal, residual
 from tests.properties import assert_close, untouched
 from tests.test_levels import small_torchvision_vgg
@@ -27,7 +27,7 @@ SAMPLES = 12
 
 # --- methods ---------------------------------------------------------------------------------------------------------
 
-_NAMED = {(METHODS[name].keywords["grouping"], METHODS[name].keywords["fit"]) for name in RETROFITTING}
+_NAMED = {(METHODS[name].fixed["grouping"], METHODS[name].fixed["fit"]) for name in RETROFITTING}
 #: Groupings of `fuse` that are no method by name are under the same contract.
 UNNAMED = {
     f"{grouping}, {fit}": partial(fuse, grouping=grouping, fit=fit)
@@ -49,7 +49,7 @@ WITHOUT_LEVELS = ("Average", "FedAvg", "Ensemble", "Ensemble-Logits", "Ensemble-
 
 
 def takes(name, setting):
-    return setting in settings_of("KF-Linear" if name in UNNAMED else name)
+    return setting in METHODS["KF-Linear" if name in UNNAMED else name].keywords()
 
 
 def options_for(name, n_parents, classes):
@@ -137,7 +137,7 @@ ALL = tuple(NETWORKS)
 # --- situations ------------------------------------------------------------------------------------------------------
 
 SCORED = {
-    score: {"importance": score, "importance_data": "fusion", "importance_options": options}
+    score: {"importance": score, "importance_data": "fusion", **options}
     for score, options in {"conductance": {"steps": 2}, "deeplift": {}}.items()
 }
 SITUATIONS = {

@@ -10,10 +10,11 @@ from torch import nn
 
 from retrofit_core import walk
 from retrofit_core.architectures import build
-from retrofit_core.batchnorm import BATCHNORMS, reestimate
-from retrofit_core.fusion import fuse
+from retrofit_core.batchnorm import BATCHNORMS
 from retrofit_core.grouping import Grouping, ordered
 from retrofit_core.levels import merged, partition
+from retrofit_core.norm_statistics import reset_statistics
+from tests.flat import fuse
 from tests.networks import CNN_SHAPE, VGG_SHAPE, cnn, mlp, normal, widened
 from tests.properties import assert_close, assert_reproduces, assert_same_function, untouched
 
@@ -189,7 +190,7 @@ def test_compression_of_a_widened_network_loses_nothing():
 def test_reestimated_statistics_leave_the_function_as_it_is():
     model, x = resnet((2, 1)), normal(40, *VGG_SHAPE).float()
     before = copy.deepcopy(model)
-    assert reestimate(model, x.split(7)) == 8
+    assert reset_statistics(model, x, keep_function=True, batch=7) == {"kind": "reset", "layers": 8, "dead": 0}
     assert_same_function(model, before, normal(20, *VGG_SHAPE, seed=4).float(), 1e-4)
     seen = {}
     model.layer1[0].conv1.register_forward_hook(lambda m, a, out: seen.update(out=out))

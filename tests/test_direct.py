@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from retrofit_core.fusion import fuse
 from retrofit_core.levels import partition
+from tests.flat import fuse
 from tests.networks import CNN_SHAPE, cnn, mlp, normal
 from tests.properties import assert_same_function
 
@@ -29,7 +29,7 @@ def test_the_direct_form_gives_the_same_network(name, grouping, device):
     ]
     pending = iter(scores)
     # many starts of few neurons: both find the best clustering
-    options = {"grouping_options": {"restarts": 200}} if grouping == "kmeans" else {}
+    options = {"restarts": 200} if grouping == "kmeans" else {}
     data = (x, torch.zeros(len(x), dtype=torch.long))
     found = fuse(
         parents,

@@ -6,13 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import FusionResult, ensemble, fuse
+from retrofit_core import FusionResult, ensemble
 from retrofit_core.architectures import build
 from retrofit_core.baselines import distillation, linear_probe
 from retrofit_core.baselines.distillation import fresh, kl
 from retrofit_core.baselines.linear_probe import head_of
 from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.symmetry import tensors
+from tests.flat import fuse
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, mlp, normal
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core.fusion import fuse
+from tests.flat import fuse
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, labels, mlp, normal, residual
 from tests.properties import untouched
 from tests.test_levels import Around, Tied, Turned
@@ -173,17 +173,22 @@ REFUSALS = {
     "unknown fit": ([mlp(), mlp()], X, {"fit": "lasso"}, "unknown fit 'lasso'. Known: ridge, gradient"),
     "unknown importance": ([mlp(), mlp()], X, {"importance": "shapley"}, "unknown importance 'shapley'"),
     "unknown preset": ([mlp(), mlp()], X, {"preset": "best"}, "unknown preset 'best'. Known: default, paper"),
-    "unknown setting": ([mlp(), mlp()], X, {"learning_rat": 1}, r"unknown settings \['learning_rat'\]. Known: ridge"),
-    "unknown direction": ([mlp(), mlp()], X, {"toward": "mean"}, "unknown toward 'mean'. Known: zero, parents"),
-    "unknown head": ([mlp(), mlp()], X, {"head": "max"}, "unknown head 'max'. Known: scores, mean, shares"),
+    "unknown setting": (
+        [mlp(), mlp()],
+        X,
+        {"learning_rat": 1},
+        r"unknown keyword of fuse: 'learning_rat'. Known: .*ridge",
+    ),
+    "unknown direction": ([mlp(), mlp()], X, {"toward": "mean"}, "toward is 'mean'. Use zero, parents"),
+    "unknown head": ([mlp(), mlp()], X, {"head": "max"}, "head is 'max'. Use scores, mean, shares"),
     "unknown device": ([mlp(), mlp()], X, {"device": "abacus"}, "device 'abacus' is not available here"),
-    "negative ridge": ([mlp(), mlp()], X, {"ridge": -1.0}, "ridge must be .* Found -1.0"),
-    "ridge in words": ([mlp(), mlp()], X, {"ridge": "much"}, "ridge must be .* Found 'much'"),
+    "negative ridge": ([mlp(), mlp()], X, {"ridge": -1.0}, "ridge is -1.0. Use 'auto', a number from 0"),
+    "ridge in words": ([mlp(), mlp()], X, {"ridge": "much"}, "ridge is 'much'. Use 'auto', a number from 0"),
     "toward the parents by gradient": (
         [mlp(), mlp()],
         X,
         {**GRADIENT, "toward": "parents"},
-        "toward='parents' is a choice of the ridge",
+        "toward is a setting of fit='ridge', which is not chosen",
     ),
     "toward parents that are not affine": (
         [initialised(nn.Sequential(nn.Conv2d(2, 4, 3, groups=2), nn.ReLU(), nn.Flatten(), nn.Linear(100, 3)), 0)],

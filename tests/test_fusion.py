@@ -10,12 +10,12 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from retrofit_core import device as devices
 from retrofit_core import walk
-from retrofit_core.fusion import fuse
 from retrofit_core.levels import partition
 from retrofit_core.monitor import Cancelled, Monitor
-from retrofit_core.settings import DEFAULTS, resolve
+from retrofit_core.presets import preset_settings
 from tests import reference
 from tests.fit.test_mapping import ChannelsLast
+from tests.flat import Kept, fuse
 from tests.networks import (
     CNN_SHAPE,
     affine_layers,
@@ -253,7 +253,7 @@ def test_mapped_weights_start_a_gradient_fit_between_widths():
 # --- symmetries ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{**HF, "ridge": 0.1}, {**KF, "ridge": 0.1, "grouping_options": {"restarts": 40}}])
+@pytest.mark.parametrize("options", [{**HF, "ridge": 0.1}, {**KF, "ridge": 0.1, "restarts": 40}])
 def test_the_order_of_parents_and_of_their_neurons_does_not_matter(options):
     """C8, C9."""
     first, second, x = mlp((6, 4, 4, 3), seed=0), mlp((6, 4, 4, 3), seed=1), normal(60, 6)
@@ -459,11 +459,8 @@ class Interrupting(Monitor):
     """Cancels once the level of that number has been reported."""
 
     def __init__(self, after: int) -> None:
-        self.finished = []
-        super().__init__(cancelled=lambda: len(self.finished) > after)
-
-    def on_level(self, index, report, weights):
-        self.finished.append((report, {name: tensor.clone() for name, tensor in weights.items()}))
+        self.journal = Kept()
+        super().__init__(cancelled=lambda: len(self.journal.finished) > after)
 
 
 @pytest.mark.parametrize("stopped_after", [0, 1])
@@ -477,12 +474,11 @@ def test_a_stopped_fusion_goes_on_where_it_was(stopped_after, options):
     whole = fuse(parents, x, device="cpu", **options)
     monitor = Interrupting(stopped_after)
     with pytest.raises(Cancelled):
-        fuse(parents, x, device="cpu", monitor=monitor, on_level=monitor.on_level, **options)
-    assert len(monitor.finished) == stopped_after + 1
+        fuse(parents, x, device="cpu", monitor=monitor, journal=monitor.journal, **options)
+    assert len(monitor.journal.finished) == stopped_after + 1
     later = []
-    resumed = fuse(
-        parents, x, device="cpu", finished=monitor.finished, on_level=lambda i, *_: later.append(i), **options
-    )
+    journal = Kept(monitor.journal.finished, later.append)
+    resumed = fuse(parents, x, device="cpu", journal=journal, **options)
     assert torch.equal(weights_of(resumed.model), weights_of(whole.model))
     assert later == list(range(stopped_after + 1, 4))
     for left, right in zip(resumed.levels, whole.levels, strict=True):
@@ -493,10 +489,11 @@ def test_a_stopped_fusion_goes_on_where_it_was(stopped_after, options):
 def test_finished_levels_are_not_computed_again(monkeypatch):
     """C32: what was taken over stays bit for bit."""
     parents, x = [mlp(seed=k) for k in range(2)], normal(40, 6)
-    finished = []
-    fuse(parents, x, device="cpu", on_level=lambda _, report, weights: finished.append((report, weights)))
+    journal = Kept()
+    fuse(parents, x, device="cpu", journal=journal)
+    finished = journal.finished
     strange = {name: torch.full_like(tensor, 0.5) for name, tensor in finished[0][1].items()}
-    result = fuse(parents, x, device="cpu", finished=[(finished[0][0], strange)])
+    result = fuse(parents, x, device="cpu", journal=Kept([(finished[0][0], strange)]))
     assert (result.model[0].weight == 0.5).all()
     assert result.levels[0] is finished[0][0]
     assert len(result.levels) == 3
@@ -542,13 +539,11 @@ def test_reported_errors_are_those_of_the_final_network(options):
 
 
 def test_settings_and_presets():
-    paper = {"normalise_scores": False}
-    assert resolve("paper", "hungarian", "ridge", {}) == {**DEFAULTS, **paper, "ridge": 1e-3}
-    assert resolve("paper", "kmeans", "ridge", {}) == {**DEFAULTS, **paper, "ridge": 10.0}
-    gradient = resolve("paper", "kmeans", "gradient", {})
+    assert preset_settings("paper", "hungarian", "ridge") == {"normalise_scores": False, "ridge": 1e-3}
+    assert preset_settings("paper", "kmeans", "ridge") == {"normalise_scores": False, "ridge": 10.0}
+    gradient = preset_settings("paper", "kmeans", "gradient")
     assert (gradient["learning_rate"], gradient["epochs"], gradient["batch_size"]) == (1e-3, 100, 32)
-    assert resolve("paper", "kmeans", "ridge", {"ridge": 2.0})["ridge"] == 2.0
-    assert resolve("default", "kmeans", "ridge", {"ridge": None}) == DEFAULTS
+    assert preset_settings("default", "kmeans", "ridge") == {}
     parents, x = [mlp(seed=k) for k in range(2)], normal(50, 6)
     result = fuse(parents, x, preset="paper", device="cpu", **HF)
     assert {level.ridge for level in result.levels} == {1e-3}

@@ -12,6 +12,7 @@ import retrofit_core
 CORE = Path(__file__).parents[1] / "retrofit_core"
 #: A file imports only files with a lower number, or of its own folder.
 LAYERS = {
+    "files": 0,
     "registry": 0,
     "ranges": 0,
     "labels": 0,
@@ -28,6 +29,7 @@ LAYERS = {
     "grouping": 2,
     "importance": 2,
     "walk": 2,
+    "norm_statistics": 2,
     "symmetry": 2,
     "composites": 2,
     "fit": 3,
@@ -103,6 +105,29 @@ def test_imports_go_down(path):
         if package == "retrofit_core" and part != own:
             allowed = LAYERS[part] < LAYERS[own] or (own, part) in INSIDE_LAYERS
             assert allowed, f"{own} (layer {LAYERS[own]}) imports {part} (layer {LAYERS[part]})"
+
+
+def files_imported_by(path: Path) -> Iterator[Path]:
+    """Files of the core that a file imports, anywhere in it; names that a package hands on count for the package's file."""
+    folder = path.relative_to(CORE).parent.parts
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ImportFrom) or not node.level:
+            continue
+        base = CORE.joinpath(*folder[: len(folder) - node.level + 1], *(node.module or "").split("."))
+        for target in ([base] if node.module else []) + [base / alias.name for alias in node.names]:
+            candidates = (target.with_suffix(".py"), target / "__init__.py")
+            yield from (file for file in candidates if file in FILES and file != CORE / "__init__.py")
+
+
+def test_no_two_files_need_each_other():
+    """Imports inside functions count too; a package's own files do not import through it."""
+    needs = {path: set(files_imported_by(path)) - {path} for path in FILES}
+    while ready := [path for path, needed in needs.items() if not needed]:
+        for path in ready:
+            del needs[path]
+        for needed in needs.values():
+            needed.difference_update(ready)
+    assert not needs, sorted(str(path.relative_to(CORE)) for path in needs)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CORE)))

@@ -8,6 +8,7 @@ import torchvision
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from retrofit_core import METHODS, fuse
 from retrofit_core.architectures import build
 from retrofit_core.levels import compose, partition, rows, unfolded
 from tests.networks import (
@@ -20,7 +21,7 @@ from tests.networks import (
     normal,
     residual,
 )
-from tests.properties import assert_close, assert_parameters_shared, assert_reproduces
+from tests.properties import assert_close, assert_parameters_shared, assert_reproduces, assert_same_function
 
 MODELS = {
     "mlp": (mlp, (6,), 3),
@@ -291,7 +292,7 @@ def test_inputs_and_outputs():
     x = normal(3, 4)
     with pytest.raises(ValueError, match="TwoInputs takes 2 inputs; levels need exactly one"):
         partition(TwoInputs().double(), x)
-    with pytest.raises(ValueError, match="Pair returns tuple, not one tensor"):
+    with pytest.raises(ValueError, match="Pair returns tuple, not one tensor. Wrap it in a module"):
         partition(Pair().double(), x)
     with pytest.raises(ValueError, match=r"Sequential does not run on an input of shape \(3, 4\)"):
         partition(mlp(), x)
@@ -337,8 +338,12 @@ def test_the_neuron_axis_is_followed_through_permutations(turn):
 )
 def test_an_ambiguous_neuron_axis_is_refused_until_it_is_named(turn):
     model, x = initialised(Turned(turn), 0), normal(3, *CNN_SHAPE)
-    with pytest.raises(ValueError, match=r"level 'conv' .*neuron axis is ambiguous.*neuron_axis=-1"):
+    with pytest.raises(
+        ValueError, match=r"level 'conv' .*neuron axis is ambiguous.*to partition\(\), .* neuron_axis=-1"
+    ):
         partition(model, x, "activations")
+    with pytest.raises(ValueError, match=r"parent 0: level 'conv' .*boundaries=\[module names\] of fuse\(\)"):
+        fuse([model, model], normal(12, *CNN_SHAPE), boundaries="activations", fit="gradient")
     levels = partition(model, x, "activations", neuron_axis=-1)
     assert [level.width for level in levels] == [3, 2]
 
@@ -423,3 +428,229 @@ def test_batchnorm_does_not_change_where_our_vgg_is_cut():
     normed = build({"architecture": "vgg", "plan": [3, "M", 4, "M"], "size": 8, "batch_norm": True}, seed=0)
     x = normal(2, *VGG_SHAPE).float()
     assert len(partition(plain, x)) == len(partition(normed, x)) == 3
+
+
+# --- what ended in raw errors or in other numbers ---------------------------------------------------------------------
+
+
+class Outputs(TwoInputs):
+    """Returns something else than one tensor."""
+
+    def __init__(self, wrap) -> None:
+        super().__init__()
+        self.wrap = wrap
+
+    def forward(self, x: Tensor):  # type: ignore[override]
+        return self.wrap(self.fc(x))
+
+
+@pytest.mark.parametrize("method", ["KF-Linear", "Average", "Ensemble", "RegMean", "Git-Re-Basin", "KD", "LP"])
+@pytest.mark.parametrize("kind, wrap", [("dict", lambda y: {"logits": y}), ("tuple", lambda y: (y, y))])
+def test_networks_that_return_dicts_or_tuples_are_told_so(method, kind, wrap):
+    models = [initialised(Outputs(wrap), seed) for seed in range(2)]
+    with pytest.raises(
+        ValueError, match=rf"parent 0.* returns {kind}, not one tensor. Wrap it in a module whose forward"
+    ):
+        METHODS[method](models, (normal(12, 4), torch.arange(12) % 3))
+
+
+class Named(nn.Module):
+    """Every tensor is passed by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.inner, self.fc = nn.Conv2d(2, 4, 3, padding=1), nn.Conv2d(4, 4, 1), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.relu(input=self.conv(input=x))
+        h = torch.add(input=self.inner(input=h), other=h)
+        return self.fc(input=torch.permute(input=h, dims=(0, 2, 3, 1)).mean(dim=(1, 2)))
+
+
+@pytest.mark.parametrize(
+    "method, options",
+    [
+        ("HF-Gradient", {"epochs": 1}),
+        ("Git-Re-Basin", {}),
+        ("OTFusion", {}),
+        ("ZipIt", {}),
+        ("PLeaS", {}),
+        ("RegMean", {}),
+    ],
+)
+def test_tensors_may_be_passed_by_name(method, options):
+    model, x = initialised(Named(), 0), normal(30, *CNN_SHAPE)
+    levels = partition(model, x[:2])
+    assert [level.name for level in levels] == ["conv", "inner", "fc"]
+    assert [level.kind for level in levels] == ["Conv2d", "not affine", "Linear"]
+    assert_reproduces(model, levels, x)
+    assert_same_function(model, METHODS[method]([model, model], x, **options).model, x, 1e-6)
+
+
+def test_layers_called_by_name_are_fitted_in_closed_form():
+    class Plain(Named):
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.inner(input=self.conv(input=x).relu())
+            return self.fc(input=h.relu().mean((2, 3)))
+
+    model, x = initialised(Plain(), 0), normal(30, *CNN_SHAPE)
+    fused = METHODS["HF-Linear"]([model, model], x, ridge=0).model
+    assert_same_function(model, fused, x, 1e-7)
+
+
+class Normalised(nn.Module):
+    """BatchNorm1d behind a Linear that reads tokens: over the tokens themselves, or over the neurons turned forward."""
+
+    def __init__(self, over: str, tokens: int = 5) -> None:
+        super().__init__()
+        self.first, self.last, self.over = nn.Linear(3, 5), nn.Linear(5 * tokens, 2), over
+        self.norm = nn.BatchNorm1d(tokens if over == "tokens" else 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.first(x)
+        h = self.norm(h) if self.over == "tokens" else self.norm(h.transpose(1, 2)).transpose(1, 2)
+        return self.last(h.relu().flatten(1))
+
+
+@pytest.mark.parametrize("tokens", [4, 5])
+@pytest.mark.parametrize("over", ["tokens", "neurons"])
+def test_batchnorm_over_tokens_is_not_folded(over, tokens):
+    """With as many tokens as neurons the shapes alone would allow it."""
+    model, x = initialised(Normalised(over, tokens), 0), normal(30, tokens, 3)
+    levels = partition(model, x[:2])
+    assert [level.name for level in levels] == ["first", "last"]
+    assert [level.axis for level in partition(model, x[:2], "activations")] == [-1, 1]
+    assert [level.folds for level in levels] == [(), ()]
+    assert_reproduces(model, levels, x)
+    with pytest.raises(ValueError, match=r"level 'last' is not affine .* 2 layers with parameters \(norm, last\)"):
+        fuse([model, model], x)
+    for method, options in (
+        ("HF-Gradient", {"epochs": 1}),
+        ("Git-Re-Basin", {}),
+        ("PLeaS", {"reset_norms": False}),
+        ("OTFusion", {}),
+    ):
+        fused = METHODS[method]([model, model], x, **options).model
+        assert_same_function(model, fused, x, 1e-6)
+
+
+class Folded(nn.Module):
+    """Tokens, or frames of a film, in one axis with the samples for most of the network."""
+
+    def __init__(self, frames: bool = False, order: str = "samples first") -> None:
+        super().__init__()
+        self.order, self.frames = order, frames
+        self.first = nn.Conv2d(2, 5, 3, padding=1) if frames else nn.Linear(6, 5)
+        self.second = nn.Conv2d(5, 4, 3, stride=2) if frames else nn.Linear(5, 4)
+        self.last = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch = x.shape[0]
+        h = x.flatten(0, 1) if self.order == "samples first" else x.transpose(0, 1).flatten(0, 1)
+        h = self.second(self.first(h).relu()).relu()
+        h = h.mean((2, 3)) if self.frames else h
+        h = h.unflatten(0, (batch, 3)) if self.order == "samples first" else h.unflatten(0, (3, batch)).transpose(0, 1)
+        return self.last(h.mean(1))
+
+
+@pytest.mark.parametrize("examples", [1, 2, 3])
+@pytest.mark.parametrize("frames", [False, True])
+def test_samples_and_tokens_in_one_axis_stay_apart_at_boundaries(frames, examples):
+    model, x = initialised(Folded(frames), 0), normal(40, 3, *((2, 5, 5) if frames else (6,)))
+    levels = partition(model, x[:examples])
+    assert [level.kind for level in levels] == (["Conv2d", "Conv2d", "Linear"] if frames else ["Linear"] * 3)
+    assert [(level.axis, level.positions) for level in levels] == (
+        [(2, 75), (2, 12), (1, 1)] if frames else [(-1, 3), (-1, 3), (1, 1)]
+    )
+    assert_parameters_shared(model, levels)
+    assert_reproduces(model, levels, x)
+    h = levels[0].module(x)
+    assert h.shape[:2] == (40, 3)
+    rows_of_second = rows(levels[1].module(h), levels[1].axis)
+    layer = model.second
+    bias = layer.bias
+    assert_close(levels[1].inputs(h) @ layer.weight.flatten(1).T + bias, rows_of_second, 1e-12)
+
+
+@pytest.mark.parametrize("frames", [False, True])
+@pytest.mark.parametrize(
+    "method, options",
+    [
+        ("HF-Linear", {"ridge": 0, "importance": "conductance", "importance_data": "fusion"}),
+        ("HF-Linear", {"ridge": 1e8, "toward": "parents"}),
+        ("KF-Linear", {"ridge": 0}),
+        ("HF-Gradient", {"epochs": 1}),
+    ],
+)
+def test_networks_that_fold_tokens_into_the_samples_are_fused(method, options, frames):
+    model, x = initialised(Folded(frames), 0), normal(60, 3, *((2, 5, 5) if frames else (6,)))
+    fused = METHODS[method]([model, model], (x, torch.arange(60) % 2), **options).model
+    assert_same_function(model, fused, x, 1e-6)
+
+
+class TokensFirst(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 5), nn.Linear(5, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.first(x.transpose(0, 1)).relu().mean(0))
+
+
+class TokenOutputs(Folded):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.first(x.flatten(0, 1)).relu())
+
+
+@pytest.mark.parametrize("examples", [1, 2])
+@pytest.mark.parametrize(
+    "make, name",
+    [(lambda: Folded(order="tokens first"), "first"), (TokensFirst, "first"), (TokenOutputs, "second")],
+    ids=["tokens before samples in one axis", "tokens first", "outputs"],
+)
+def test_boundaries_whose_first_axis_is_not_the_samples_are_refused(make, name, examples):
+    model, x = initialised(make(), 0), normal(40, 3, 6)
+    with pytest.raises(ValueError, match=rf"level '{name}' ends with a tensor .* does not count samples"):
+        partition(model, x[:examples])
+    with pytest.raises(ValueError, match=rf"parent 0: level '{name}' ends with a tensor"):
+        fuse([model, model], x)
+
+
+class FunctionalNorm(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv2d(2, 4, 3), nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(F.batch_norm(self.first(x), None, None, training=True).relu().mean((2, 3)))
+
+
+def unfixed(kind: type, **options) -> nn.Module:
+    norm = kind(4, track_running_stats=False, **options)
+    return nn.Sequential(nn.Conv2d(2, 4, 3), norm, nn.ReLU(), nn.Flatten(), nn.Linear(100, 3))
+
+
+@pytest.mark.parametrize("fit", ["ridge", "gradient"])
+@pytest.mark.parametrize(
+    "make, name",
+    [
+        (lambda: unfixed(nn.BatchNorm2d, affine=False), "1"),
+        (lambda: unfixed(nn.BatchNorm2d), "1"),
+        (FunctionalNorm, "batch_norm"),
+    ],
+    ids=["no parameters", "scale and shift", "function"],
+)
+def test_batchnorm_without_running_statistics_is_refused(make, name, fit):
+    """It would make the fused weights depend on how many samples pass at once."""
+    model = make().double()
+    for module in model.modules():
+        assert not isinstance(module, nn.BatchNorm2d) or module.running_mean is None
+    with pytest.raises(ValueError, match=rf"parent 0: the BatchNorm '{name}' keeps no running statistics.*GroupNorm"):
+        fuse([model, model], normal(20, *CNN_SHAPE), fit=fit)
+
+
+def test_instance_norm_without_running_statistics_is_as_good_as_any_layer():
+    model = initialised(unfixed(nn.InstanceNorm2d), 0)
+    levels = partition(model, normal(2, *CNN_SHAPE))
+    assert [level.kind for level in levels] == ["Conv2d", "Linear"]
+    assert_reproduces(model, levels, normal(4, *CNN_SHAPE))

@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import ensemble, fuse
+from retrofit_core import ensemble
 from retrofit_core.baselines import average, distillation, otfusion, rebasin, zipit
 from retrofit_core.baselines.repair import repair, statistics
 from retrofit_core.methods import METHODS
+from tests.flat import fuse
 from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, labels, mlp, normal
 from tests.properties import assert_close, assert_same_function
 

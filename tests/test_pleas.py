@@ -10,9 +10,10 @@ from retrofit_core import ensemble
 from retrofit_core.architectures import build
 from retrofit_core.baselines import pleas, rebasin
 from retrofit_core.baselines.pleas import paired
-from retrofit_core.baselines.repair import head_layers, reset, statistics
+from retrofit_core.baselines.repair import head_layers, statistics
 from retrofit_core.levels.level import unfolded
 from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.norm_statistics import reset_statistics
 from retrofit_core.symmetry import neuron_groups, tensors
 from tests.networks import CNN_SHAPE, cnn, initialised, mlp, normal
 from tests.properties import assert_close, assert_same_function, untouched
@@ -40,7 +41,7 @@ def test_pairs_are_the_best_of_all_and_the_least_similar_stay_apart(seed):
 def test_batchnorm_gets_new_statistics(name):
     model, twin, x = twins(name)
     fused, expected = pleas([model, twin], x).model, copy.deepcopy(model)
-    reset(expected, x)
+    reset_statistics(expected, x, keep_function=False)
     assert_same_function(fused, expected, x, 1e-7)
 
 

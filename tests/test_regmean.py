@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import fuse
 from retrofit_core.baselines import average, regmean
 from retrofit_core.baselines.layersums import LayerSums
 from retrofit_core.baselines.regmean import solution
 from retrofit_core.levels.level import unfolded
 from retrofit_core.monitor import Cancelled, Monitor
+from tests.flat import fuse
 from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, residual
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS

@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 from retrofit_core.baselines import average
-from retrofit_core.baselines.repair import head_layers, repair, reset, statistics
+from retrofit_core.baselines.repair import head_layers, repair, statistics
 from retrofit_core.methods import METHODS
+from retrofit_core.norm_statistics import reset_statistics
 from retrofit_core.symmetry import neuron_groups, reordered, shuffled, tensors
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, mlp, normal, residual
 from tests.properties import assert_close, assert_same_function, untouched
@@ -97,9 +98,57 @@ def test_batchnorm_gets_the_exact_statistics_of_its_inputs():
 def test_chosen_batchnorms_only():
     model, x = batchnorm_cnn(), normal(30, *CNN_SHAPE)
     fused = copy.deepcopy(model)
-    assert reset(fused, x, only={"1"})["layers"] == 1
+    assert reset_statistics(fused, x, keep_function=False, only={"1"})["layers"] == 1
     assert torch.equal(fused[5].running_mean, model[5].running_mean)
     assert not torch.equal(fused[1].running_mean, model[1].running_mean)
+
+
+def test_statistics_are_set_with_and_without_keeping_the_function():
+    """Kept: every BatchNorm normalises what it reads, at one place and for all rows, and the outputs stay."""
+    model, x = batchnorm_cnn(), normal(230, *CNN_SHAPE)
+    kept, changed = copy.deepcopy(model), copy.deepcopy(model)
+    assert reset_statistics(kept, x, keep_function=True) == {"kind": "reset", "layers": 3, "dead": 0}
+    assert reset_statistics(changed, x, keep_function=False) == {"kind": "reset", "layers": 3, "dead": 0}
+    assert_same_function(kept, model, normal(9, *CNN_SHAPE, seed=7), 1e-9)
+    assert (changed(x) - model(x)).abs().max() > 0.1
+    with torch.no_grad():  # the first reads the same in both; its scale and shift make up for it in one alone
+        rows = model[0](x).movedim(1, -1).flatten(0, -2)
+        for network in (kept, changed):
+            assert_close(network[1].running_mean, rows.mean(0), 1e-12)
+            assert_close(network[1].running_var, rows.var(0, correction=0), 1e-12)
+            read = network[:5](x).movedim(1, -1).flatten(0, -2)
+            assert_close(network[5].running_var, read.var(0, correction=0), 1e-10)
+    assert torch.equal(changed[1].weight, model[1].weight) and not torch.equal(kept[1].weight, model[1].weight)
+    chosen = copy.deepcopy(model)
+    assert reset_statistics(chosen, x, keep_function=True, only={"1"})["layers"] == 1
+    assert torch.equal(chosen[5].running_mean, model[5].running_mean)
+
+
+def test_without_scale_and_shift_nothing_can_make_up_for_new_statistics():
+    model, x = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4, affine=False)).double(), normal(30, 6)
+    before = copy.deepcopy(model).eval()
+    assert reset_statistics(model.train(), x, keep_function=True)["layers"] == 0 and model.training
+    assert_same_function(model.eval(), before, x, 0)
+    assert reset_statistics(model, x, keep_function=False)["layers"] == 1
+    assert_close(model(x).mean(0), torch.zeros(4).double(), 1e-12)
+
+
+def test_keeping_the_function_needs_no_tracing_and_counts_every_use():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(6)
+
+        def forward(self, x):
+            return self.norm(self.norm(x) + 1 if x.sum() != 0 else x)
+
+    model, x = Twice().double().eval(), normal(30, 6)
+    before = copy.deepcopy(model)
+    with torch.no_grad():
+        both = torch.cat([x, before.norm(x) + 1])
+    reset_statistics(model, x, keep_function=True)
+    assert_close(model.norm.running_mean, both.mean(0), 1e-12)
+    assert_same_function(model, before, x, 1e-12)
 
 
 def test_dead_neurons_and_layers_without_a_bias():
@@ -148,7 +197,7 @@ def test_every_aligning_method_composes_with_it(name, method):
 def test_aligning_methods_reset_batchnorm(method):
     model, x = batchnorm_cnn(), normal(40, *CNN_SHAPE)
     expected = copy.deepcopy(model)
-    reset(expected, x)
+    reset_statistics(expected, x, keep_function=False)
     assert_same_function(METHODS[method]([model, model], x, repair=True).model, expected, x, 1e-8)
 
 

@@ -8,8 +8,8 @@ import torch
 from sklearn.decomposition import PCA
 
 from retrofit_core.architectures import build
-from retrofit_core.fusion import fuse
 from retrofit_core.results import FusionResult, principal_components
+from tests.flat import fuse
 from tests.networks import mlp, normal
 from tests.properties import assert_close
 

@@ -394,8 +394,7 @@ def test_what_cannot_be_analysed_is_refused(config, tmp_path):
         runs.analyse_record(tmp_path / "nowhere")
 
 
-def test_the_analysis_is_a_later_field(config):
-    assert "analyse" not in config.to_json()
+def test_an_analysis_that_is_asked_for_is_part_of_the_config(config):
     asked = dataclasses.replace(config, analyse=True)
     assert runs.RunConfig.from_json(asked.to_json()) == asked and asked.key() != config.key()
     assert shlex.split(asked.command())[-1] == "--analyse"

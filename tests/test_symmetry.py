@@ -197,6 +197,25 @@ def test_an_operation_without_a_rule_is_named():
         neuron_groups(nn.Sequential(nn.Conv2d(3, 4, 1), nn.Conv2d(4, 4, 1, groups=2)).double(), normal(2, *VGG_SHAPE))
 
 
+class OverTokens(nn.Module):
+    """A BatchNorm over the tokens, of which there are as many as neurons."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(3, 5), nn.BatchNorm1d(5), nn.Linear(25, 2)
+
+    def forward(self, x):
+        return self.last(self.norm(self.first(x)).relu().flatten(1))
+
+
+def test_a_batchnorm_over_tokens_leaves_the_neurons_free_and_stays_as_it_is():
+    model, x = initialised(OverTokens(), 0), normal(4, 5, 3)
+    assert_shuffles(model, x)
+    hidden = neuron_groups(model, x)[0]
+    assert (hidden.name, hidden.width) == ("first", 5)
+    assert [place.name for place in hidden.places] == ["first.weight", "first.bias", "last.weight"]
+
+
 def test_what_depends_on_the_order_of_neurons_is_found_out():
     ranked = nn.Sequential(nn.Linear(4, 5), Limits(), nn.Linear(5, 2))
     with pytest.raises(ValueError, match="computes something else once its neurons are put into another order"):

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from retrofit_core import FusionResult, ensemble
 from retrofit_core.architectures import build
 from retrofit_core.baselines import average
-from retrofit_core.baselines.repair import reset, statistics
+from retrofit_core.baselines.repair import statistics
 from retrofit_core.baselines.zipit import averages, zip_neurons, zipit
 from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.norm_statistics import reset_statistics
 from retrofit_core.symmetry import tensors
 from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal
 from tests.properties import assert_close, assert_same_function, untouched
@@ -102,7 +103,7 @@ def test_batchnorm_gets_new_statistics(name):
     model, twin, x = twins(name)
     fused = zipit([model, twin], x).model
     expected = copy.deepcopy(model)
-    reset(expected, x)
+    reset_statistics(expected, x, keep_function=False)
     assert_same_function(fused, expected, x, 1e-8)
 
 

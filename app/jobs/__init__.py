@@ -1,16 +1,18 @@
 """Runs on disk and the workers that write them: list, start, watch, cancel. No Streamlit, and no torch until a start.
 
-A run's folder is named after its config's key, so the same work has one place. A worker is a process of its own
-(`python -m retrofit_core fuse --resume FOLDER`): it outlives page, tab and server. Beside the record it has worker.json
-(pid and birth, against reused pids) and worker.log.
+A run's folder is named after its config's key (`runs.record_folder`), so the same work has one folder. A worker is a process
+of its own (`python -m retrofit_core fuse --resume FOLDER`): it outlives page, tab and server. Beside the record it has
+worker.json (pid and birth, against reused pids) and worker.log. Where a run stands is told by `runs.standing`.
 
 File names in a config are relative to where its worker starts: the folder of the shipped parents for a config that names
 those, so that it has the same key wherever the package is installed, else the runs folder. There, parents that a run
 trains itself lie in parents-KEY (the key of their `TrainConfig`, which is in training.json); runs share them.
 """
 
-from .endings import NOTES, analysis_notes, failure, log_tail
-from .entry import ACTIVE, BUNDLED, Entry, class_counts, entries, home, past, read_entry, runs_folder
+from retrofit_core.runs.standing import ACTIVE, NOTES, analysis_notes
+
+from .endings import failure, log_tail
+from .entry import BUNDLED, Entry, class_counts, entries, home, past, read_entry, runs_folder, same_work
 from .workers import Busy, analyse, cancel, resume, start
 
 __all__ = [
@@ -31,5 +33,6 @@ __all__ = [
     "read_entry",
     "resume",
     "runs_folder",
+    "same_work",
     "start",
 ]

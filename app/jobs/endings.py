@@ -1,23 +1,21 @@
 """How a run or its analysis ended, in words."""
 
-import json
 import signal
 from pathlib import Path
-from typing import Any
 
+from retrofit_core.runs.standing import worker_of
+
+from .children import exit_code
 from .entry import Entry
-from .processes import CHILDREN, worker_is_alive, worker_note
-
-NOTES = "analysing.json"  # as retrofit_core.runs writes them, which is not imported here: it needs torch
 
 
 def failure(entry: Entry) -> str:
     """Why a run ended early, in a sentence, without this machine's paths."""
     if entry.state == "cancelled":
         return f"Cancelled. {_kept(entry)}"
-    if entry.state == "killed":
-        child = CHILDREN.get(worker_note(entry.folder).get("pid", -1))
-        how = f" by {signal.Signals(-child.returncode).name}" if child and (child.returncode or 0) < 0 else ""
+    if entry.state == "interrupted":
+        code = exit_code(worker_of(entry.folder).get("pid", -1)) or 0
+        how = f" by {signal.Signals(-code).name}" if code < 0 else ""
         return f"The worker was killed{how} before it finished. {_kept(entry)}"
     return f"Failed: {entry.status.get('error') or 'no reason was recorded.'} {_kept(entry)}"
 
@@ -32,16 +30,6 @@ def _kept(entry: Entry) -> str:
     done = status.get("levels_done", status.get("level", 0))
     total = status.get("levels")
     return f"{done} of {total} levels were finished and are kept." if total else "No level was finished."
-
-
-def analysis_notes(folder: Path) -> dict[str, Any]:
-    """How an analysis stands or ended: state ("running", "failed", "cancelled" or "killed"), name, index, total, error.
-    Empty where none was begun, or the last one is in the record."""
-    try:
-        notes = json.loads((folder / NOTES).read_text())
-    except (OSError, ValueError):
-        return {}
-    return {**notes, "state": "killed"} if notes.get("state") == "running" and not worker_is_alive(folder) else notes
 
 
 def log_tail(folder: Path, lines: int = 12) -> str:

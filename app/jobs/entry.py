@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .processes import worker_is_alive, worker_note
+from retrofit_core.runs.standing import ACTIVE, state_of, worker_lives, worker_of
 
 BUNDLED = Path(__file__).parents[1] / "bundled"
-ACTIVE = ("created", "running")
 
 
 @dataclass(frozen=True)
@@ -27,6 +26,9 @@ class Entry:
     shipped: bool
     training: dict[str, Any] | None = None
     """The TrainConfig of its parents as JSON, where they were trained by the workbench or the command line"""
+    inputs: dict[str, str | None] | None = None
+    """Digest of each file, see `runs.Identity`; None for a record of an earlier version"""
+    method_version: int = 1
 
     @property
     def name(self) -> str:
@@ -34,14 +36,8 @@ class Entry:
 
     @property
     def state(self) -> str:
-        """created, running, done, failed, cancelled, or "killed": it should be working and no worker is there."""
-        state = self.status["state"]
-        if self.shipped or state == "done":
-            return state
-        alive = worker_is_alive(self.folder)
-        if alive and worker_note(self.folder).get("started", 0) > self.status.get("updated", 0):
-            return "created"  # the status is that of an earlier attempt: this worker is still loading
-        return "killed" if state in ACTIVE and not alive else state
+        """created, running, done, failed, cancelled or interrupted, see `runs.state_of`."""
+        return self.status["state"] if self.shipped else state_of(self.folder, self.status)
 
     @property
     def active(self) -> bool:
@@ -51,12 +47,12 @@ class Entry:
     @property
     def analysing(self) -> bool:
         """Whether a worker adds the analysis to this finished run."""
-        return not self.shipped and worker_note(self.folder).get("work") == "analyse" and worker_is_alive(self.folder)
+        return not self.shipped and worker_of(self.folder).get("work") == "analyse" and worker_lives(self.folder)
 
     @property
     def resumable(self) -> bool:
         """Whether it ended early, so that `resume` goes on with it."""
-        return self.state in ("failed", "cancelled", "killed")
+        return self.state in ("failed", "cancelled", "interrupted")
 
     @property
     def phase(self) -> str:
@@ -121,12 +117,15 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
         ValueError: one of them is missing or broken.
     """
     try:
-        config = json.loads((folder / "config.json").read_text())["config"]
+        content = json.loads((folder / "config.json").read_text())
+        config = dict(content["config"])
         path = folder / "status.json"
         status = json.loads(path.read_text()) if path.exists() else {"state": "created"}
         done = status["state"] == "done"
         metrics = json.loads((folder / "metrics.json").read_text()) if done else {}
-        return Entry(folder, dict(config), status, metrics, shipped, _training(dict(config), folder.parent))
+        training = content["training"] if "training" in content else _training(config, folder.parent)
+        inputs, version = content.get("inputs"), content.get("method_version", 1)
+        return Entry(folder, config, status, metrics, shipped, training, inputs, version)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"run {folder.name} cannot be read and is left out ({type(error).__name__}: {error})."
@@ -136,14 +135,41 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
 def entries(folder: Path | None = None) -> tuple[list[Entry], list[str]]:
     """Shipped runs in their own order, then those of the runs folder, newest first; a sentence for each left out."""
     good, problems = [], []
-    places = [(path, True) for path in _order(BUNDLED)]
-    places += [(path.parent, False) for path in (folder or runs_folder()).glob("*/config.json")]
-    for path, shipped in places:
+    folders = [(path, True) for path in _order(BUNDLED)]
+    folders += [(path.parent, False) for path in (folder or runs_folder()).glob("*/config.json")]
+    for path, shipped in folders:
         try:
             good.append(read_entry(path, shipped))
         except ValueError as error:
             problems.append(str(error))
     return sorted(good, key=lambda entry: (not entry.shipped, 0 if entry.shipped else -_age(entry))), problems
+
+
+def same_work(config: Any, known: list[Entry], folder: Path | None = None) -> Entry | None:
+    """The run among these that is done or going on and does what a config would do with the files as they are now.
+
+    Args:
+        config: a `runs.RunConfig`; for file names see `home`.
+        folder: the runs folder.
+    """
+    from retrofit_core.runs import Identity, RunConfig, difference, identity
+    from retrofit_core.runs.identities import other_settings
+
+    wanted = None
+    for entry in known:
+        if entry.inputs is None or entry.state not in ("done", *ACTIVE):
+            continue
+        try:
+            recorded = RunConfig.from_json(entry.config)
+        except ValueError:  # of another version
+            continue
+        if other_settings(recorded, config):
+            continue
+        # Only now, because it reads the files.
+        wanted = wanted or identity(config, home(config.to_json(), folder))
+        if not difference(Identity(recorded, entry.inputs, entry.method_version), wanted):
+            return entry
+    return None
 
 
 def past(known: list[Entry]) -> list[dict[str, Any]]:

@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .endings import NOTES
-from .entry import ACTIVE, Entry, entries, home, read_entry, runs_folder
-from .processes import CHILDREN, birth_of, worker_is_alive
+from retrofit_core import files
+from retrofit_core.runs.standing import ACTIVE, NOTES, WORKER, birth_of, worker_lives
+
+from .children import CHILDREN
+from .entry import Entry, entries, home, read_entry, runs_folder, same_work
 
 _LOCK = threading.Lock()
 
@@ -52,16 +54,17 @@ def start(config: Any, training: Any = None, folder: Path | None = None) -> Path
     if training is not None:
         _check_pair(config, training)
     with _LOCK:
-        if same := _existing(wanted, folder):
+        if same := _existing(config, folder):
             return same
-        place = folder / config.key()
+        base = home(wanted, folder)
+        record = runs.record_folder(folder, config, base)
         with _writing():
             if training is not None:
                 _note_training(training, folder)
             _check_files(wanted, folder)
-            runs.create(place, config)
-            _launch(place, home(wanted, folder))
-        return place
+            runs.create(record, config, base)
+            _launch(record, base)
+        return record
 
 
 def resume(folder: Path) -> Path:
@@ -69,16 +72,25 @@ def resume(folder: Path) -> Path:
 
     Raises:
         Busy: another run is going on.
-        ValueError: the record cannot be read, a checkpoint is missing, or the folder cannot be written to.
+        ValueError: the record cannot be read, its files have changed since, a checkpoint is missing, or the folder cannot be
+            written to.
     """
+    from retrofit_core import runs
+
     folder = folder.absolute()
-    wanted = read_entry(folder).config
+    config = runs.read_config(folder)
+    wanted = config.to_json()
     with _LOCK:
-        if same := _existing(wanted, folder.parent):
+        if same := _existing(config, folder.parent):
             return same
         _check_files(wanted, folder.parent)
+        base = home(wanted, folder.parent)
         with _writing():
-            _launch(folder, home(wanted, folder.parent))
+            try:
+                runs.create(folder, config, base)
+            except ValueError as error:
+                raise ValueError(str(error).replace(str(folder), f"run {folder.name}")) from error
+            _launch(folder, base)
     return folder
 
 
@@ -97,19 +109,19 @@ def analyse(folder: Path) -> None:
         _check_idle(entries(folder.parent)[0])
         _check_files(entry.config, folder.parent)
         with _writing():
-            (folder / NOTES).write_text(json.dumps({"state": "running", "name": "starting the worker"}))
+            files.write(folder / NOTES, json.dumps({"state": "running", "name": "starting the worker"}))
             _launch(folder, home(entry.config, folder.parent), "analyse")
 
 
-def _existing(wanted: dict[str, Any], folder: Path) -> Path | None:
+def _existing(config: Any, folder: Path) -> Path | None:
     """The run of this work that is done or going on.
 
     Raises:
         Busy: none, and other work is going on.
     """
     known, _ = entries(folder)
-    if same := [entry for entry in known if entry.config == wanted and entry.state in ("done", *ACTIVE)]:
-        return same[0].folder
+    if same := same_work(config, known, folder):
+        return same.folder
     _check_idle(known)
     return None
 
@@ -142,11 +154,11 @@ def _note_training(training: Any, folder: Path) -> None:
     """training.json beside the parents, from which the worker trains those that are missing."""
     from retrofit_core.training.parents import read_training, write_training
 
-    place = folder / training.folder
-    known = read_training(place)
+    parents = folder / training.folder
+    known = read_training(parents)
     if known is None:
-        place.mkdir(parents=True, exist_ok=True)
-        write_training(training, place)
+        parents.mkdir(parents=True, exist_ok=True)
+        write_training(training, parents)
     elif known != training:
         raise ValueError(f"{training.folder} holds the parents of another training. Remove that folder.")
 
@@ -172,24 +184,24 @@ def _writing() -> Iterator[None]:
         ) from error
 
 
-def _launch(place: Path, base: Path, work: str = "fuse") -> None:
-    (place / "cancel").unlink(missing_ok=True)
-    _wait_for_exit(place)
-    _spawn(place, base, work)
+def _launch(record: Path, base: Path, work: str = "fuse") -> None:
+    (record / "cancel").unlink(missing_ok=True)
+    _wait_for_exit(record)
+    _spawn(record, base, work)
 
 
-def _spawn(place: Path, base: Path, work: str = "fuse") -> None:
+def _spawn(record: Path, base: Path, work: str = "fuse") -> None:
     """Start the worker in the folder `base`, unless a server beside this one has just done so."""
-    note = place / "worker.json"
-    if note.exists() and not worker_is_alive(place):
+    note = record / WORKER
+    if note.exists() and not worker_lives(record):
         note.unlink()
     try:
         file = note.open("x")  # exclusive: of two servers one gets it
     except FileExistsError:
         return
-    with file, (place / "worker.log").open("w") as log:
+    with file, (record / "worker.log").open("w") as log:
         child = subprocess.Popen(
-            worker_command(place, work),
+            worker_command(record, work),
             cwd=base,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -200,10 +212,10 @@ def _spawn(place: Path, base: Path, work: str = "fuse") -> None:
         json.dump({"pid": child.pid, "birth": birth_of(child.pid), "started": time.time(), "work": work}, file)
 
 
-def _wait_for_exit(place: Path) -> None:
+def _wait_for_exit(record: Path) -> None:
     """A worker that has just said how its run ended needs a moment to go."""
     for _ in range(50):
-        if not worker_is_alive(place):
+        if not worker_lives(record):
             return
         time.sleep(0.1)
 

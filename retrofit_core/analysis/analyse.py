@@ -11,7 +11,7 @@ from .. import device as devices
 from ..data import Images
 from ..data.sampling import balanced
 from ..eligibility import Levels
-from ..fit import Fitting, is_channel_major
+from ..fit import Fitting
 from ..fusion import Retrofit
 from ..grouping import SameIndex, averaging_matrix
 from ..importance import IMPORTANCE, as_importance
@@ -224,7 +224,7 @@ def _mapped(fitting: Fitting) -> tuple[Tensor | None, str]:
     reasons = [parent.why_not_affine for parent in fitting.parents if parent.affine is None]
     if reasons:
         return None, f"a parent's level is not affine in its weights: {reasons[0]}."
-    if fitting.index and not is_channel_major(level, fitting.walk.boundary(fitting.index)):
+    if not fitting.reads_neuron_by_neuron:
         return None, "the level does not read its inputs neuron by neuron, so parents' weights cannot be put on them."
     try:
         return fitting.parents_weights(), ""

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..results import write_atomically
+from .. import files
 
 FILES = ("analysis.json", "analysis.npz")
 
@@ -65,10 +65,8 @@ class Analysis:
             arrays[f"{index}/scale"] = np.array(scale)
             arrays[f"{index}/targets"] = (_numpy(level.targets) / scale).astype(np.float16)
             arrays[f"{index}/outputs"] = (_numpy(level.outputs) / scale).astype(np.float16)
-        temporary = folder / "analysis.npz.tmp"
-        with temporary.open("wb") as file:
+        with files.replacing(folder / "analysis.npz") as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-        temporary.replace(folder / "analysis.npz")
         levels = [
             {"name": level.name, "importance": list(level.scores), "agreement": level.agreement, "plane": level.plane}
             for level in self.levels
@@ -81,7 +79,7 @@ class Analysis:
             "seconds": self.seconds,
             "breakdown": self.breakdown,
         }
-        write_atomically(folder / "analysis.json", json.dumps(facts, indent=1).encode())
+        files.write(folder / "analysis.json", json.dumps(facts, indent=1))
 
     @classmethod
     def load(cls, folder: str | Path) -> "Analysis":
@@ -95,7 +93,7 @@ class Analysis:
             facts = json.loads((folder / "analysis.json").read_text())
             # opened here, because numpy leaves a broken file open
             with (folder / "analysis.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                levels = [_read_level(found, arrays, index) for index, found in enumerate(facts.pop("levels"))]
+                levels = [_read_level(level, arrays, index) for index, level in enumerate(facts.pop("levels"))]
             return cls(levels, **facts)
         except Exception as error:  # zip, json and numpy each have their own
             raise ValueError(f"{folder}: analysis.json or analysis.npz is missing or broken ({error}).") from error

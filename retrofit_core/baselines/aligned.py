@@ -18,11 +18,12 @@ from ..importance.conductance import conductance_at
 from ..levels import partition
 from ..levels.tracing import trace
 from ..monitor import Monitor
+from ..norm_statistics import has_statistics, reset_statistics
 from ..registry import find
 from ..results import FusionResult, LevelReport, level_report
 from ..symmetry import Group, Place, Sums, Watched, matching, neuron_groups, tensors
 from ..walk import as_tensors, parents_data
-from .repair import has_norms, mapped_goals, rescale, reset
+from .repair import mapped_goals, rescale
 
 NAN = float("nan")
 
@@ -50,8 +51,8 @@ class Aligning:
 
     def repaired(self, maps: Sequence[Mapping[str, Tensor]], leaves: Sequence[str]) -> dict[str, Any]:
         """REPAIR the fused network once its weights are there; see `mapped_goals` for the maps."""
-        if has_norms(self.fused) and not self.folded:
-            return reset(self.fused, self.inputs, monitor=self.monitor, leaves=leaves)
+        if has_statistics(self.fused) and not self.folded:
+            return reset_statistics(self.fused, self.inputs, keep_function=False, monitor=self.monitor, leaves=leaves)
         goals = mapped_goals(
             self.fused, self.parents, self.groups, self.targets, maps, self.inputs, monitor=self.monitor
         )
@@ -89,9 +90,9 @@ def prepare(
     check_inputs(models, inputs, target=target, least=1, who=who)
     fused = copy.deepcopy(target if target is not None else models[0]).to(place).eval()
     parents = [on_device(model, place).eval() for model in models]
-    parents = [without_norms(parent, leaves) for parent in parents] if fold_norms else parents
     inputs = inputs.to(next(fused.parameters()).dtype)
     example = inputs[:1].to(place)
+    parents = [without_norms(parent, leaves, example) for parent in parents] if fold_norms else parents
     monitor.check()
     monitor.emit("phase", name="groups")
     groups = [_groups(model, example, leaves, f"parent {index}") for index, model in enumerate(parents)]
@@ -132,10 +133,10 @@ def prepare(
     )
 
 
-def without_norms(model: nn.Module, leaves: Sequence[str] = ()) -> nn.Module:
+def without_norms(model: nn.Module, leaves: Sequence[str] = (), example: Tensor | None = None) -> nn.Module:
     """A copy that computes the same: each BatchNorm behind a layer is folded into it and does nothing any more."""
     twin = copy.deepcopy(model).eval()
-    for layer, affine, norm in trace(twin, leaves)[2].values():
+    for layer, affine, norm in trace(twin, leaves, example=example)[2].values():
         put_back(layer, affine, norm)
     return twin
 

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from ..eligibility import check_inputs, check_outputs
 from ..evaluation import ensemble
+from ..levels.weights import refuse_computed_weights
 from ..results import FusionResult
-from ..settings import Value, setting
-from ..task import Cost, Takes, Task
+from ..settings import setting
+from ..task import Algorithm, Cost, Takes, Task
 
 
 @torch.no_grad()
@@ -23,7 +24,8 @@ def average(models: Sequence[nn.Module], weights: Sequence[float] | None = None)
     Args:
         weights: of the parents, scaled to sum one; default: equal.
     Raises:
-        ValueError: no models, different keys or shapes, or weights that make no mean.
+        ValueError: no models, different keys or shapes, computed weights (a mean of their parts is no mean of them), or
+            weights that make no mean.
     """
     check_can_be_averaged(models)
     fused = copy.deepcopy(models[0])
@@ -40,10 +42,12 @@ def check_can_be_averaged(models: Sequence[nn.Module]) -> None:
     """Refuse networks whose tensors have no mean, one by one.
 
     Raises:
-        ValueError: no models, or different keys or shapes.
+        ValueError: no models, different keys or shapes, or computed weights.
     """
     if not models:
         raise ValueError("there is nothing to average. Pass a list of at least one model.")
+    for index, model in enumerate(models):
+        refuse_computed_weights(model, f"parent {index}")
     states = [model.state_dict() for model in models]
     for name, value in states[0].items():
         shapes = [tuple(state[name].shape) if name in state else None for state in states]
@@ -73,7 +77,7 @@ class CombiningPlan:
 
 
 @dataclass(frozen=True)
-class Averaging(Value):
+class Averaging(Algorithm):
     """Vanilla averaging, or one round of FedAvg (McMahan et al. 2017): no alignment, no levels, nothing random."""
 
     takes: ClassVar[Takes] = Takes(equal_widths=True, sample_counts=True)
@@ -118,7 +122,7 @@ class Averaging(Value):
 
 
 @dataclass(frozen=True)
-class Ensembling(Value):
+class Ensembling(Algorithm):
     """`ensemble` as a method: all parents run side by side, so that it bounds what one network can be asked to reach."""
 
     takes: ClassVar[Takes] = Takes(class_shares=True, keeps_parents=True)
@@ -170,5 +174,5 @@ class Ensembling(Value):
 
 def _check(task: Task) -> int:
     """The number of classes, once everything that both refuse is refused."""
-    check_inputs(task.parents, task.inputs, target=None, least=1, who="averaging")
+    check_inputs(task.parents, task.inputs, target=None, least=1, who="averaging", written=())
     return check_outputs(task.parents, task.inputs)[-1]

@@ -16,8 +16,8 @@ from ..descent import descend, fewest_epochs
 from ..eligibility import check_inputs, check_outputs, on_device, output_shape
 from ..monitor import Monitor
 from ..results import FusionResult
-from ..settings import AT_LEAST_ONE, COUNT, Range, Value, setting
-from ..task import Cost, Takes, Task
+from ..settings import AT_LEAST_ONE, COUNT, Range, setting
+from ..task import Algorithm, Cost, Takes, Task
 
 #: Samples that the teachers see at once.
 BATCH = 100
@@ -37,7 +37,7 @@ class DistillationPlan:
 
 
 @dataclass(frozen=True)
-class Distillation(Value):
+class Distillation(Algorithm):
     """A student is trained on the fusion data alone, towards the parents' mean predictions.
 
     The student may be any network of the same classes (the target); by default it is of parent 0's architecture. The loss
@@ -77,7 +77,8 @@ class Distillation(Value):
 
     def plan(self, task: Task) -> DistillationPlan:
         """Check that teachers and student have the same classes; see `Algorithm`."""
-        check_inputs(task.parents, task.inputs, target=task.target, least=2, who="KD")
+        written = [task.target if task.target is not None else task.parents[0]]
+        check_inputs(task.parents, task.inputs, target=task.target, least=2, who="KD", written=written)
         shape = check_outputs(task.parents, task.inputs)
         if self.start == "parent0" and task.target is not None:
             raise ValueError("KD: start='parent0' needs parent 0's architecture, so no target. Leave one of them out.")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from .. import lags
 from ..device import CHUNK_BYTES, rows_per_batch
 from ..levels.level import unfolded
+from ..levels.weights import shared_weights
 from ..moments import Moments
 
 #: Samples that run at once.
@@ -25,6 +26,23 @@ def affine_layers(model: nn.Module) -> dict[str, Affine]:
         for name, module in model.named_modules()
         if isinstance(module, nn.Linear) or (isinstance(module, nn.Conv2d) and module.groups == 1)
     }
+
+
+def refuse_shared_layers(model: nn.Module, who: str) -> None:
+    """Refuse a network in which layers share a weight, where each layer is solved by itself.
+
+    Args:
+        who: method and network, at the start of the sentence.
+    Raises:
+        ValueError: names the tensors.
+    """
+    solved = {f"{name}.{part}" for name in affine_layers(model) for part in ("weight", "bias")}
+    for names in shared_weights(model):
+        if solved & set(names):
+            raise ValueError(
+                f"{who}: {' and '.join(map(repr, names))} are one tensor, but each layer is solved by itself. Use Git-Re-Basin, "
+                "OTFusion or ZipIt, which keep it shared, or give each layer weights of its own."
+            )
 
 
 class LayerSums:
@@ -77,10 +95,10 @@ class LayerSums:
 def inputs_of(layers: Mapping[str, nn.Module], note: Callable[[str, Tensor, Tensor], Any]) -> Iterator[None]:
     """Calls `note` with a layer's name, input and output whenever it runs."""
 
-    def hook(name: str, _: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-        note(name, args[0], output)
+    def hook(name: str, _: nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, Tensor], output: Tensor) -> None:
+        note(name, args[0] if args else kwargs["input"], output)
 
-    hooks = [layer.register_forward_hook(partial(hook, name)) for name, layer in layers.items()]
+    hooks = [layer.register_forward_hook(partial(hook, name), with_kwargs=True) for name, layer in layers.items()]
     try:
         yield
     finally:

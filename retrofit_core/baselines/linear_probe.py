@@ -17,8 +17,8 @@ from ..levels import rows
 from ..moments import Rows, solve
 from ..monitor import Monitor
 from ..results import FusionResult
-from ..settings import AT_LEAST_ONE, COUNT, Range, Value, setting, settings_of
-from ..task import Cost, Takes, Task
+from ..settings import AT_LEAST_ONE, COUNT, Range, setting, settings_of
+from ..task import Algorithm, Cost, Takes, Task
 from ..training_flags import evaluating
 from .distillation import BATCH, fit_to_goals, logits_of
 from .layersums import inputs_of
@@ -46,7 +46,7 @@ class ProbePlan:
 
 
 @dataclass(frozen=True)
-class LinearProbe(Value):
+class LinearProbe(Algorithm):
     """Parent 0 with its last linear layer alone trained anew, on the parents' mean outputs.
 
     It is KF with every level skipped but the head. Squared error; AdamW from parent 0's head with the settings of the
@@ -89,7 +89,7 @@ class LinearProbe(Value):
 
     def plan(self, task: Task) -> ProbePlan:
         """Check the classes and find the head; see `Algorithm`."""
-        check_inputs(task.parents, task.inputs, target=None, least=2, who="LP")
+        check_inputs(task.parents, task.inputs, target=None, least=2, who="LP", written=task.parents[:1])
         check_outputs(task.parents, task.inputs)
         return ProbePlan(task, self, head_of(task.parents[0], task.inputs[:2]))
 

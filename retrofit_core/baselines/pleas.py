@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ..architectures import build, recognise
 from ..device import Stopwatch, of
+from ..eligibility import check_models
 from ..levels import rows
 from ..moments import Moments, product_dtype, ridge_strength, solve
 from ..monitor import Monitor
@@ -22,7 +23,7 @@ from ..results import FusionResult, LevelReport
 from ..symmetry import group_sums, neuron_groups, tensors
 from ..training_flags import keeps_training_flags
 from .aligned import Aligning, prepare, report
-from .layersums import BATCH, Affine, LayerSums, affine_layers, inputs_of
+from .layersums import BATCH, Affine, LayerSums, affine_layers, inputs_of, refuse_shared_layers
 from .zipit import corrected, write_combined
 
 
@@ -73,6 +74,9 @@ def pleas(
     if apart and target is not None:
         raise ValueError(f"PLeaS: apart is {apart} and there is a target, whose widths say it too. Use one of both.")
     ridge_strength(ridge, 1.0, "parents")  # refuses a wrong one before any work
+    check_models(models)
+    for index, model in enumerate(models):
+        refuse_shared_layers(model, f"PLeaS, parent {index}")
     plan = prepare(
         models,
         data,

@@ -16,10 +16,10 @@ from .. import device as devices
 from ..eligibility import check_inputs, check_outputs, on_device
 from ..monitor import Monitor
 from ..results import FusionResult
-from ..settings import FRACTION, Value, setting
-from ..task import Cost, Takes, Task
+from ..settings import FRACTION, setting
+from ..task import Algorithm, Cost, Takes, Task
 from .averaging import average, check_can_be_averaged
-from .layersums import BATCH, LayerSums, affine_layers, inputs_of
+from .layersums import BATCH, LayerSums, affine_layers, inputs_of, refuse_shared_layers
 
 #: Strength, relative to the mean of the Gram matrices' diagonal, with which directions that no parent saw stay averages:
 #: large beside the rounding of float32 products, small beside data.
@@ -42,7 +42,7 @@ class RegMeanPlan:
 
 
 @dataclass(frozen=True)
-class RegMean(Value):
+class RegMean(Algorithm):
     """W = (sum_k a(G_k))^-1 sum_k a(G_k) W_k for linear layers and ungrouped convolutions; other tensors are averaged.
 
     Neurons are not aligned, so parents that share their initialisation are what it is made for. The sums of all layers
@@ -66,6 +66,8 @@ class RegMean(Value):
         """Check shapes and data; see `Algorithm`."""
         check_inputs(task.parents, task.inputs, target=task.target, least=1, who="RegMean")
         check_outputs(task.parents, task.inputs)
+        for index, model in enumerate(task.parents):
+            refuse_shared_layers(model, f"RegMean, parent {index}")
         check_can_be_averaged(task.parents)
         if task.target is not None:
             check_can_be_averaged([task.parents[0], task.target])

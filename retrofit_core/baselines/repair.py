@@ -5,31 +5,34 @@ exact ones over all samples, layer by layer, each behind the layers that are cor
 batches do not matter.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 
 from .. import device as devices
-from ..batchnorm import BATCHNORMS
-from ..levels.tracing import trace
 from ..monitor import Monitor
+from ..norm_statistics import (
+    BATCH,
+    Sums,
+    channel_sums,
+    has_statistics,
+    is_dead,
+    moments_of,
+    reset_statistics,
+    stepwise,
+)
 from ..symmetry import Group, Place, mapped, neuron_groups, tensors
 from ..training_flags import evaluating
 from ..walk import as_tensors
 
 AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
-#: Samples that run at once.
-BATCH = 100
-#: A neuron that varies less than this share of its size is dead: its deviation is rounding.
-DEAD = 1e-6
 
 #: Layer -> (mean, deviation) of its outputs, (channels,) each, float64.
 Statistics = dict[str, tuple[Tensor, Tensor]]
-Visit = Callable[[str, nn.Module, list[Tensor]], None]
 
 
 def repair(
@@ -60,20 +63,15 @@ def repair(
         ValueError: no parents, or shapes that differ.
     """
     inputs = as_tensors(data)[0].to(next(model.parameters()).dtype)
-    if has_norms(model):
-        return reset(model, inputs, monitor=monitor, leaves=leaves)
+    if has_statistics(model):
+        return reset_statistics(model, inputs, keep_function=False, monitor=monitor, leaves=leaves)
     if not parents:
         raise ValueError("REPAIR takes its goals from the parents; there is none. Pass the aligned parents.")
-    found = [statistics(parent, inputs, monitor=monitor) for parent in parents]
-    goals = {name: _mean([one.get(name) for one in found], name) for name in found[0]}
+    of_parents = [statistics(parent, inputs, monitor=monitor) for parent in parents]
+    goals = {name: _mean([one.get(name) for one in of_parents], name) for name in of_parents[0]}
     head = head_layers(model, inputs[:1].to(devices.of(model)), leaves)
     goals = {name: goal for name, goal in goals.items() if name not in head}
     return rescale(model, goals, inputs, monitor=monitor, leaves=leaves)
-
-
-def has_norms(model: nn.Module) -> bool:
-    """Whether a network normalises by statistics of its training data."""
-    return any(isinstance(module, BATCHNORMS) and module.running_mean is not None for module in model.modules())
 
 
 def head_layers(model: nn.Module, example: Tensor, leaves: Sequence[str] = ()) -> set[str]:
@@ -85,10 +83,10 @@ def head_layers(model: nn.Module, example: Tensor, leaves: Sequence[str] = ()) -
 @torch.no_grad()
 def statistics(model: nn.Module, inputs: Tensor, *, monitor: Monitor | None = None) -> Statistics:
     """Mean and deviation of the outputs of every layer with weights, over all samples and positions."""
-    sums: dict[str, list[tuple[int, Tensor, Tensor]]] = {}
+    sums: dict[str, list[Sums]] = {}
 
     def note(name: str, layer: nn.Module, _: Any, output: Tensor) -> None:
-        sums.setdefault(name, []).append(_sums([output], layer))
+        sums.setdefault(name, []).append(channel_sums([output], layer))
 
     hooks = [
         layer.register_forward_hook(partial(note, name))
@@ -103,7 +101,13 @@ def statistics(model: nn.Module, inputs: Tensor, *, monitor: Monitor | None = No
     finally:
         for hook in hooks:
             hook.remove()
-    return {name: _moments(several) for name, several in sums.items() if len(several) == len(batches)}
+    return {name: _deviations(several) for name, several in sums.items() if len(several) == len(batches)}
+
+
+def _deviations(sums: Sequence[Sums]) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of each channel."""
+    mean, variance = moments_of(sums)
+    return mean, variance.sqrt()
 
 
 @torch.no_grad()
@@ -124,14 +128,14 @@ def mapped_goals(
         maps: maps[k][group] (n_k, d): the share of each of parent k's neurons in each fused one; over all parents the
             shares of a fused neuron add up to one. Groups that are left out have no goals, nor have the classes.
     """
-    found = [statistics(parent, inputs, monitor=monitor) for parent in parents]
+    of_parents = [statistics(parent, inputs, monitor=monitor) for parent in parents]
     made = {
         place.name
         for group in targets
         for place in group.places
-        if all(group.name in own for own in maps) and not group.fixed and _makes(place)
+        if all(group.name in shares for shares in maps) and not group.fixed and _makes(place)
     }
-    layers = [name for name in found[0] if f"{name}.weight" in made and all(name in one for one in found)]
+    layers = [name for name in of_parents[0] if f"{name}.weight" in made and all(name in one for one in of_parents)]
     shapes = {name: tensor for name, tensor in tensors(fused).items() if name.removesuffix(".weight") in layers}
 
     def makers(several: Sequence[Group]) -> list[Group]:
@@ -145,11 +149,11 @@ def mapped_goals(
             mapped(
                 {f"{name}.weight": one[name][part] for name in layers},
                 shapes,
-                makers(own),
+                makers(of_parent),
                 makers(targets),
                 {name: (T, T) for name, T in shares.items()},
             )
-            for one, own, shares in zip(found, groups, maps, strict=True)
+            for one, of_parent, shares in zip(of_parents, groups, maps, strict=True)
         ]
         return {name: torch.stack([one[f"{name}.weight"] for one in each]).sum(0) for name in layers}
 
@@ -177,9 +181,9 @@ def rescale(
     def correct(name: str, layer: nn.Module, batches: list[Tensor]) -> None:
         if name not in goals or not isinstance(layer, AFFINE):
             return
-        mean, deviation = _moments([_sums([layer(x)], layer) for x in batches])
+        mean, variance = moments_of([channel_sums([layer(x)], layer) for x in batches])
         wanted_mean, wanted = goals[name]
-        dead = deviation <= DEAD * (mean.square() + deviation.square()).sqrt()
+        dead, deviation = is_dead(mean, variance), variance.sqrt()
         scale = torch.where(dead, 1.0, wanted / deviation.where(~dead, torch.ones_like(deviation)))
         layer.weight.mul_(scale.to(layer.weight).reshape(-1, *[1] * (layer.weight.ndim - 1)))
         if layer.bias is not None:
@@ -191,101 +195,9 @@ def rescale(
     return facts
 
 
-@torch.no_grad()
-def reset(
-    model: nn.Module,
-    inputs: Tensor,
-    *,
-    only: Collection[str] | None = None,
-    monitor: Monitor | None = None,
-    leaves: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Give each BatchNorm the exact mean and (population) variance of its inputs, one after the other.
-
-    Args:
-        only: names of the BatchNorms; default: all.
-    """
-    facts = {"kind": "reset", "layers": 0, "dead": 0}
-
-    def correct(name: str, layer: nn.Module, batches: list[Tensor]) -> None:
-        if not isinstance(layer, BATCHNORMS) or layer.running_mean is None or (only is not None and name not in only):
-            return
-        mean, deviation = _moments([_sums(batches, layer)])
-        assert layer.running_var is not None
-        layer.running_mean.copy_(mean)
-        layer.running_var.copy_(deviation.square())
-        facts["layers"] += 1
-        facts["dead"] += int((deviation <= DEAD * (mean.square() + deviation.square()).sqrt()).sum())
-
-    stepwise(model, inputs, correct, monitor=monitor, leaves=leaves)
-    return facts
-
-
-@torch.no_grad()
-def stepwise(
-    model: nn.Module, inputs: Tensor, visit: Visit, *, monitor: Monitor | None = None, leaves: Sequence[str] = ()
-) -> None:
-    """Run a network one operation after the other, all samples through each before the next begins.
-
-    Args:
-        visit: called with the name of a module, the module and all its inputs, before it runs: it may change the module.
-            A module that runs more than once is not visited.
-    """
-    place = devices.of(model)
-    with evaluating(model):
-        graph, modules, _ = trace(model, leaves, fold=False)
-        root = fx.GraphModule(modules, graph)
-        interpreter = fx.Interpreter(root)
-        nodes = list(root.graph.nodes)
-        calls = [node.target for node in nodes if node.op == "call_module"]
-        first = next(node for node in nodes if node.op == "placeholder")
-        values: list[dict[fx.Node, Any]] = [{first: x.to(place)} for x in inputs.split(BATCH)]
-        left = {node: len(node.users) for node in nodes}
-        for number in (monitor or Monitor()).each("step", range(len(nodes)), name="repair"):
-            node = nodes[number]
-            if node is first or node.op == "output":
-                continue
-            if node.op == "call_module" and calls.count(node.target) == 1:
-                layer = interpreter.fetch_attr(str(node.target))
-                visit(str(node.target), layer, [env[node.all_input_nodes[0]] for env in values])
-            for env in values:
-                env[node] = _run(interpreter, node, env)
-            for other in node.all_input_nodes:
-                left[other] -= 1
-                if not left[other]:
-                    for env in values:
-                        del env[other]
-
-
-def _run(interpreter: fx.Interpreter, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
-    if node.op == "placeholder":
-        return node.args[0] if node.args else None
-    args, kwargs = fx.map_arg((node.args, node.kwargs), lambda other: values[other])
-    return getattr(interpreter, node.op)(node.target, args, kwargs)
-
-
-def _sums(tensors: Sequence[Tensor], layer: nn.Module) -> tuple[int, Tensor, Tensor]:
-    """Rows, sum and sum of squares of each channel."""
-    axis = -1 if isinstance(layer, nn.Linear) else 1
-    count, total, squares = 0, 0.0, 0.0
-    for tensor in tensors:
-        lines = tensor.movedim(axis, -1).flatten(0, -2).double()
-        count, total, squares = count + len(lines), total + lines.sum(0), squares + lines.square().sum(0)
-    assert isinstance(total, Tensor) and isinstance(squares, Tensor)
-    return count, total, squares
-
-
-def _moments(sums: Sequence[tuple[int, Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-    """Mean and deviation from sums."""
-    count = sum(one[0] for one in sums)
-    mean = torch.stack([one[1] for one in sums]).sum(0) / count
-    squares = torch.stack([one[2] for one in sums]).sum(0) / count
-    return mean, (squares - mean.square()).clamp_min(0).sqrt()
-
-
-def _mean(found: Sequence[tuple[Tensor, Tensor] | None], name: str) -> tuple[Tensor, Tensor]:
-    known = [one for one in found if one is not None]
-    if len(known) < len(found) or len({one[0].shape for one in known}) > 1:
+def _mean(of_parents: Sequence[tuple[Tensor, Tensor] | None], name: str) -> tuple[Tensor, Tensor]:
+    known = [one for one in of_parents if one is not None]
+    if len(known) < len(of_parents) or len({one[0].shape for one in known}) > 1:
         raise ValueError(
             f"REPAIR compares layers one by one, but {name!r} has another width in one of the parents. Pass parents that "
             "are aligned to the merged network."

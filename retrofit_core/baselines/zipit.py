@@ -19,6 +19,7 @@ from ..levels import Level, partition
 from ..levels.cuts import choose_cuts
 from ..levels.tracing import record_values, trace
 from ..monitor import Monitor
+from ..norm_statistics import has_statistics, reset_statistics
 from ..ranges import check_ranges
 from ..registry import check_words
 from ..results import FusionResult, LevelReport
@@ -26,7 +27,7 @@ from ..symmetry import Group, Sums, group_sums, mapped, tensors
 from ..symmetry.rules import Rules
 from ..training_flags import keeps_training_flags
 from .aligned import Aligning, check_widths, prepare, report
-from .repair import has_norms, mapped_goals, rescale, reset
+from .repair import mapped_goals, rescale
 
 Combine = Literal["softmax", "logits"]
 
@@ -320,11 +321,13 @@ def corrected(
     leaves: Sequence[str],
 ) -> dict[str, Any] | None:
     """BatchNorm's statistics, or REPAIR with the members' mean statistics as goals."""
-    if has_norms(plan.fused):
+    if has_statistics(plan.fused):
         only = None if cut is None else cut.modules
         if not reset_norms:
             return None
-        return reset(plan.fused, plan.inputs, only=only, monitor=plan.monitor, leaves=leaves)
+        return reset_statistics(
+            plan.fused, plan.inputs, keep_function=False, only=only, monitor=plan.monitor, leaves=leaves
+        )
     if not wanted:
         return None
     maps = [{name: T for name, (T, _) in own.items()} for own in _maps(plan, labels)]
@@ -401,8 +404,7 @@ def neurons_at(
     model: nn.Module, example: Tensor, count: int, groups: Sequence[Group], leaves: Sequence[str]
 ) -> list[tuple[int, int]]:
     """(group, neuron) of each channel at the end of the first `count` levels."""
-    graph, modules, _ = trace(model.eval(), leaves)
-    record_values(fx.GraphModule(modules, graph), graph, example, model)
+    graph, modules, _ = trace(model.eval(), leaves, example=example)
     cut = choose_cuts(graph, modules, "preactivations", model)[count - 1].name
     graph, modules, _ = trace(model, leaves, fold=False)
     record_values(fx.GraphModule(modules, graph), graph, example[:1], model)

@@ -13,8 +13,9 @@ from retrofit_core.data.found import Found
 from retrofit_core.data.images import Images
 from retrofit_core.data.known import DATASETS, DataSet, plain, recognise
 from retrofit_core.data.sizes import fitting, wanted_fit
+from retrofit_core.files import digest_of
 
-__all__ = ["DATASETS", "DataSet", "Images", "load"]
+__all__ = ["DATASETS", "DataSet", "Images", "digest", "load"]
 
 SPLITS = ("train", "val", "test")
 #: What reads a folder: (folder, split) -> what was found there, or None.
@@ -64,7 +65,25 @@ def load(
     fit = wanted_fit(size, known.size if known else None, known.margin if known else 1.0)
     reader, labels, shape = fitting(found.read(len(known.mean) if known else 3, fit), fit)
     classes = _class_names(name, known, notes, found.classes, labels)
-    return Images(reader, labels, shape, classes, name, *constants, split, known.mirrors if known else True)
+    mirrors = known.mirrors if known else True
+    return Images(reader, labels, shape, classes, name, *constants, split, mirrors, _files(notes, found))
+
+
+def digest(source: str | Path, split: str = "train") -> str:
+    """What a split of a data set is known by: the digest of its files, classes.json included (see `files.digest_of`).
+
+    The name of the folder belongs to it, for names and normalisation may come from that.
+
+    Raises:
+        ValueError: as `load`.
+    """
+    name, notes, found = _find(str(source), split)
+    if not found.files:
+        return "built in"
+    try:
+        return f"{name} {digest_of(_files(notes, found))}"
+    except OSError as error:
+        raise ValueError(f"{error.filename} cannot be read: {error.strerror}.") from error
 
 
 def _find(source: str, split: str) -> tuple[str, dict[str, Any], Found]:
@@ -89,6 +108,11 @@ def _find(source: str, split: str) -> tuple[str, dict[str, Any], Found]:
         f"or MedMNIST's files, nor a folder of images for each class. "
         + (f"For {known}, {DATASETS[known].advice}." if known else "Give the folder that holds the data set's files.")
     )
+
+
+def _files(notes: dict[str, Any], found: Found) -> tuple[Path, ...]:
+    """All that a split is made of, its classes.json included; nothing for what is built in."""
+    return (*([notes["path"]] if notes and found.files else []), *found.files)
 
 
 def _folder(source: str) -> Path:

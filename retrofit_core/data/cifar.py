@@ -40,7 +40,7 @@ def _find(folder: Path, inner: str, files: Sequence[str], labels: str, name: str
         paths = [place / file for file in files]
         # All files: data sets of strangers may have a file `train`.
         if paths and all(path.is_file() for path in paths) and (place.name == inner or (place / "meta").is_file()):
-            return Found(partial(read, paths, labels), names=(name,))
+            return Found(partial(read, paths, labels), names=(name,), files=tuple(paths))
     return None
 
 

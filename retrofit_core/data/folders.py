@@ -40,11 +40,11 @@ def find(folder: Path, split: str) -> Found | None:
         unknown = sorted({path.name for path in own} - set(names))
         if unknown:
             raise ValueError(f"{folder / split} has the class folder {unknown[0]!r}, but {folder / 'train'} has not.")
-        return Found(partial(_read, own, names, None), classes=names)
+        return Found(partial(_read, own, names, None), classes=names, files=tuple(own))
     classes = _subfolders(folder)
     if split == "val" or not any(_has_image(path) for path in classes):
         return None
-    return Found(partial(_read, classes, _classes(classes), split), classes=_classes(classes))
+    return Found(partial(_read, classes, _classes(classes), split), classes=_classes(classes), files=tuple(classes))
 
 
 def read(files: list[list[str]], labels: Iterable[int], channels: int, fit: Fit | None) -> Content:

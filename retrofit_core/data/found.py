@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from retrofit_core.data.images import Content
 from retrofit_core.data.sizes import Fit
@@ -16,8 +17,10 @@ class Found:
             the size to their caller.
         names: what else the data set may be called, beside the folder's name.
         classes: class names in label order, where the files tell them.
+        files: the files, and folders with all files in them, that make the split: what its content is known by.
     """
 
     read: Callable[[int, Fit | None], Content]
     names: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()

@@ -1,12 +1,15 @@
 """Images: a labelled split whose pixels are read only for the rows somebody asks for."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from retrofit_core.files import digest_of
 from retrofit_core.labels import as_labels
 
 Read = Callable[[Tensor], Tensor]  # row numbers (n,) int64 -> pixels (n, C, H, W) uint8
@@ -50,6 +53,7 @@ class Images:
         classes: class names in label order.
         mean, std: per channel, for pixels scaled to 0..1; a single value serves all channels.
         mirrors: a mirror image belongs to the same class (not so for digits).
+        files: what the split was read from, files and folders; empty for images that lie in memory only.
     """
 
     read: Read = field(repr=False)
@@ -61,6 +65,7 @@ class Images:
     std: tuple[float, ...]
     split: str = "train"
     mirrors: bool = True
+    files: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         labels = as_labels(self.labels)
@@ -74,6 +79,16 @@ class Images:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def digest(self) -> str:
+        """What the split is known by: its files (see `files.digest_of`), or its pixels and labels where it has none."""
+        if self.files:
+            return digest_of(self.files)
+        whole = hashlib.sha256()
+        for rows in torch.arange(len(self)).split(10_000):
+            whole.update(self.pixels(rows).contiguous().numpy().data)
+        whole.update(self.labels.contiguous().numpy().data)
+        return whole.hexdigest()
 
     @property
     def images(self) -> Tensor:

@@ -37,7 +37,7 @@ def find(folder: Path, split: str) -> Found | None:
     sets = sorted({_name(path) for path in files})
     if len(sets) > 1:
         raise ValueError(f"{folder} holds the MedMNIST sets {', '.join(sets)}: put each into a folder of its own.")
-    return Found(partial(read, files, split), names=tuple(sets)) if files else None
+    return Found(partial(read, files, split), names=tuple(sets), files=tuple(files)) if files else None
 
 
 def read(files: Sequence[Path], split: str, channels: int = 3, fit: Fit | None = None) -> Content:

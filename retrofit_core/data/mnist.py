@@ -40,7 +40,9 @@ def find(folder: Path, split: str) -> Found | None:
     if len(pairs) > 1:
         places = " and ".join(str(images.parent) for images, _ in pairs)
         raise ValueError(f"{folder} holds several data sets, in {places}: give the folder of one of them.")
-    return Found(partial(_read, *pairs[0]), names=(pairs[0][0].parent.parent.name,)) if pairs else None
+    if not pairs:
+        return None
+    return Found(partial(_read, *pairs[0]), names=(pairs[0][0].parent.parent.name,), files=pairs[0])
 
 
 def _read(images: Path, labels: Path, channels: int, fit: Fit | None) -> Content:

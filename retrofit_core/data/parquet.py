@@ -38,7 +38,7 @@ def locate(folder: Path, split: str) -> list[Path]:
 def find(folder: Path, split: str) -> Found | None:
     """The split's parquet files in a folder."""
     files = locate(folder, split)
-    return Found(partial(read, files)) if files else None
+    return Found(partial(read, files), files=tuple(files)) if files else None
 
 
 def read(files: Sequence[Path], channels: int, fit: Fit | None = None) -> Content:

@@ -1,7 +1,6 @@
 """Splits of a training set among parents, drawn (SPLITS) or read from a file."""
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+
+from retrofit_core.files import write
 
 Seed = int | np.random.Generator | torch.Generator
 
@@ -136,13 +137,7 @@ def write_splits(
     ]
     if model_files:
         entries = [{"model": Path(file).name, **entry} for file, entry in zip(model_files, entries, strict=True)]
-    path = Path(path)
-    part_file = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part_file.write_text(json.dumps({"training_set": training_set, "split": split, "parts": entries}))
-        os.replace(part_file, path)
-    finally:
-        part_file.unlink(missing_ok=True)
+    write(path, json.dumps({"training_set": training_set, "split": split, "parts": entries}))
 
 
 def _generator(seed: Seed) -> np.random.Generator:

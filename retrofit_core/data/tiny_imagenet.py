@@ -25,7 +25,9 @@ def find(folder: Path, split: str) -> Found | None:
     ids = sorted(_lines(folder / "wnids.txt"))
     if not ids or len(set(ids)) != len(ids):
         raise ValueError(f"{folder / 'wnids.txt'} must list every class id once.")
-    return Found(partial(_read, folder, split, ids), names=("tiny-imagenet",), classes=_names(folder, ids))
+    lists = [folder / "wnids.txt", folder / "words.txt"]
+    files = (*(path for path in lists if path.is_file()), folder / split)
+    return Found(partial(_read, folder, split, ids), names=("tiny-imagenet",), classes=_names(folder, ids), files=files)
 
 
 def _read(folder: Path, split: str, ids: list[str], channels: int, fit: Fit | None) -> Content:

@@ -4,7 +4,7 @@ A fit is a class of `Fit` whose fields are its options, and one line in FITS.
 """
 
 from .base import Fit, Fitting, Prepared
-from .gradient import Gradient, gradient
+from .gradient import Gradient
 from .mapping import Groups, is_channel_major, mapped_weights
 from .ridge import Ridge, write_weights
 
@@ -18,7 +18,6 @@ __all__ = [
     "Groups",
     "Prepared",
     "Ridge",
-    "gradient",
     "is_channel_major",
     "mapped_weights",
     "write_weights",

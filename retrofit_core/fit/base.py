@@ -33,13 +33,20 @@ class Fitting:
     monitor: Monitor
     clock: Stopwatch
 
+    @property
+    def reads_neuron_by_neuron(self) -> bool:
+        """Whether the level's input columns run over the fused neurons before it in order."""
+        if self.previous is None:
+            return True
+        return is_channel_major(self.level, self.walk.boundary(self.index), self.previous.axis)
+
     def parents_weights(self) -> Tensor:
         """W0 (p, m): the parents' own weights on the fused network's inputs.
 
         Raises:
             ValueError: the level does not read its inputs neuron by neuron, or a parent has other inputs.
         """
-        if self.previous is not None and not is_channel_major(self.level, self.walk.boundary(self.index)):
+        if not self.reads_neuron_by_neuron:
             raise ValueError(
                 f"level {self.level.name!r} does not read its inputs channel by channel, so the parents' weights cannot be "
                 "mapped onto the fused inputs. Use toward='zero'."

@@ -17,67 +17,6 @@ from .base import Fit, Fitting, Prepared
 from .ridge import write_weights
 
 
-def gradient(
-    level: Level,
-    inputs: Tensor,
-    targets: Tensor,
-    *,
-    generator: torch.Generator,
-    learning_rate: float = 1e-3,
-    weight_decay: float = 1e-4,
-    epochs: int = 100,
-    batch_size: int = 32,
-    validation: float = 0.1,
-    patience: int | None = 15,
-    perturbation: float = 0.0,
-    weights: Tensor | None = None,
-    monitor: Monitor | None = None,
-) -> list[dict[str, Any]]:
-    """Fit a level to its targets by AdamW from the weights that it holds, in evaluation mode (no dropout).
-
-    Plain MSE, not score-weighted: near-zero scores would starve those neurons of gradient and spoil later levels
-    (App. B.2); `weights` (d,) gives the weighted form. The best epoch on the held-out samples is restored, the start
-    (epoch 0) included.
-
-    Args:
-        inputs: (B, ...) boundary tensors of the fused network.
-        targets: (B, positions, d).
-        validation: share of the samples held out.
-        patience: epochs without improvement before stopping; None: never.
-        perturbation: epsilon; the start is (1 - epsilon) x the held weights + epsilon x freshly initialised ones.
-    Returns:
-        One dict per epoch: epoch, loss (training), validation; epoch 0 is the start.
-    """
-    module, axis = level.module, level.axis
-    if perturbation:
-        perturb(module, perturbation, generator)
-    scale = torch.ones(targets.shape[2]) if weights is None else weights * len(weights) / weights.sum()
-    scale = scale.to(targets)
-
-    def loss(samples: Tensor) -> Tensor:
-        outputs = rows(module(inputs[samples]), axis).reshape(len(samples), -1, targets.shape[2])
-        return ((outputs - targets[samples]).square() * scale).mean()
-
-    def measure(samples: Tensor) -> float:
-        parts = samples.split(max(batch_size, 64))
-        return sum(loss(part).item() * len(part) for part in parts) / len(samples)
-
-    return descend(
-        module,
-        len(inputs),
-        loss,
-        measure,
-        generator=generator,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        epochs=epochs,
-        batch_size=batch_size,
-        validation=validation,
-        patience=patience,
-        monitor=monitor,
-    )
-
-
 @torch.no_grad()
 def perturb(module: nn.Module, amount: float, generator: torch.Generator) -> None:
     """(1 - amount) x the weights + amount x freshly initialised ones, in every submodule that can initialise itself."""
@@ -123,27 +62,66 @@ class Gradient(Fit):
         """Neurons are grouped by their raw outputs."""
         return Prepared(sums.zz, partial(self._fit, fitting))
 
+    def descend(
+        self,
+        level: Level,
+        inputs: Tensor,
+        targets: Tensor,
+        *,
+        generator: torch.Generator,
+        weights: Tensor | None = None,
+        monitor: Monitor | None = None,
+    ) -> list[dict[str, Any]]:
+        """Fit a level from the weights that it holds, in evaluation mode (no dropout).
+
+        Plain MSE unless there are weights: near-zero scores would starve those neurons of gradient and spoil later levels
+        (App. B.2). The best epoch on the held-out samples is restored, the start (epoch 0) included. With a perturbation
+        epsilon the start is (1 - epsilon) x the held weights + epsilon x freshly initialised ones.
+
+        Args:
+            inputs: (B, ...) boundary tensors of the fused network.
+            targets: (B, positions, d).
+            weights: (d,) of the neurons' errors; only their ratios matter.
+        Returns:
+            One dict per epoch: epoch, loss (training), validation; epoch 0 is the start.
+        """
+        module, axis = level.module, level.axis
+        if self.perturbation:
+            perturb(module, self.perturbation, generator)
+        scale = torch.ones(targets.shape[2]) if weights is None else weights * len(weights) / weights.sum()
+        scale = scale.to(targets)
+
+        def loss(samples: Tensor) -> Tensor:
+            outputs = rows(module(inputs[samples]), axis).reshape(len(samples), -1, targets.shape[2])
+            return ((outputs - targets[samples]).square() * scale).mean()
+
+        def measure(samples: Tensor) -> float:
+            parts = samples.split(max(self.batch_size, 64))
+            return sum(loss(part).item() * len(part) for part in parts) / len(samples)
+
+        return descend(
+            module,
+            len(inputs),
+            loss,
+            measure,
+            generator=generator,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            validation=self.validation,
+            patience=self.patience,
+            monitor=monitor,
+        )
+
     def _fit(self, fitting: Fitting, A: Tensor, s: Tensor) -> dict[str, Any]:
         level, walk = fitting.level, fitting.walk
         _start_at_parents(fitting, A)
         x, T = walk.inputs_and_targets(fitting.index, A)
         totals = (A != 0).to(s).T @ s  # S_k
-        with fitting.clock.phase("fit"), torch.enable_grad():
-            curve = gradient(
-                level,
-                x,
-                T,
-                generator=fitting.generator,
-                learning_rate=self.learning_rate,
-                weight_decay=self.weight_decay,
-                epochs=self.epochs,
-                batch_size=self.batch_size,
-                validation=self.validation,
-                patience=self.patience,
-                perturbation=self.perturbation,
-                weights=totals if self.weighted_loss else None,
-                monitor=fitting.monitor,
-            )
+        with fitting.clock.phase("fit"):
+            weights = totals if self.weighted_loss else None
+            curve = self.descend(level, x, T, generator=fitting.generator, weights=weights, monitor=fitting.monitor)
         with fitting.clock.phase("report"):
             error = torch.zeros_like(totals)
             for h, t in zip(x.split(walk.batch), T.split(walk.batch), strict=True):

@@ -19,6 +19,8 @@ class Groups:
     """Neurons of each parent"""
     width: int
     """Number of groups"""
+    axis: int = 1
+    """Neuron axis of the boundary tensor there"""
 
 
 def mapped_weights(fused: Level, parents: Sequence[Level], previous: Groups | None) -> Tensor:
@@ -39,35 +41,37 @@ def mapped_weights(fused: Level, parents: Sequence[Level], previous: Groups | No
     labels = previous.labels.split(list(previous.widths)) if previous is not None else [None] * len(parents)
     for k, (parent, groups) in enumerate(zip(parents, labels, strict=True)):
         assert parent.affine is not None
-        own = parent.affine.weight.detach().flatten(1).T.double()  # (inputs of the parent, its neurons)
+        weights = parent.affine.weight.detach().flatten(1).T.double()  # (inputs of the parent, its neurons)
         if groups is None or previous is None:
-            mapped = own
+            mapped = weights
         else:
-            each = own.shape[0] // len(groups)  # kernel or spatial positions per channel; inputs are channel-major
-            mapped = own.new_zeros(previous.width, each, own.shape[1])
-            mapped.index_add_(0, groups, own.reshape(len(groups), each, -1))
+            each = len(weights) // len(groups)  # kernel or spatial positions per channel; inputs are channel-major
+            mapped = weights.new_zeros(previous.width, each, weights.shape[1])
+            mapped.index_add_(0, groups, weights.reshape(len(groups), each, -1))
             mapped = mapped.flatten(0, 1)
         if mapped.shape[0] != p:
             raise ValueError(
-                f"level {fused.name!r}: parent {k} has {own.shape[0]} inputs per neuron where the fused level has {p}; "
+                f"level {fused.name!r}: parent {k} has {len(weights)} inputs per neuron where the fused level has {p}; "
                 "their weights cannot be mapped. Use toward='zero'."
             )
         if bias:
-            own_bias = parent.affine.bias
-            row = torch.zeros(1, mapped.shape[1]).to(mapped) if own_bias is None else own_bias.detach().double()[None]
+            given = parent.affine.bias
+            row = torch.zeros(1, mapped.shape[1]).to(mapped) if given is None else given.detach().double()[None]
             mapped = torch.cat([mapped, row])
         columns.append(mapped)
     return torch.cat(columns, 1)
 
 
 @torch.no_grad()
-def is_channel_major(level: Level, boundary: Tensor) -> bool:
+def is_channel_major(level: Level, boundary: Tensor, axis: int) -> bool:
     """Whether the level's input columns run over the neurons of the boundary in order, each with equally many columns.
 
     Decided by asking: permute the boundary's neurons and see whether blocks of columns are permuted alike.
+
+    Args:
+        boundary: (B, ...) the tensor before the level.
+        axis: of its neurons, as the level before knows it.
     """
-    assert level.affine is not None
-    axis = 1 if boundary.ndim != 3 or level.affine.weight.ndim == 4 else -1
     width = boundary.shape[axis]
     order = torch.arange(width - 1, -1, -1, device=boundary.device)
     plain, turned = level.inputs(boundary[:1]), level.inputs(boundary[:1].index_select(axis, order))

@@ -43,14 +43,14 @@ def as_importance(importance: str | Importance | Callable[..., Any], **options: 
     """The value that a name, a class or a function stands for.
 
     Args:
-        options: its fields, where it is not a value already.
+        options: its fields, where it is not a value already; of a function the keywords that it takes.
     Raises:
         ValueError: an unknown name, or a field that the score does not have or take.
     """
-    table = {**IMPORTANCE, "custom": Custom}
     if callable(importance) and not isinstance(importance, type):
-        return Custom(function=importance, **options)
-    return made(table if isinstance(importance, Custom) else IMPORTANCE, importance, "importance", **options)
+        shared = {name: options.pop(name) for name in ("data", "normalise_scores") if name in options}
+        return Custom(function=importance, options=options, **shared)
+    return made({**IMPORTANCE, "custom": Custom}, importance, "importance", **options)
 
 
 def importance_name(importance: Importance) -> str:

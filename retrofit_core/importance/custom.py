@@ -1,6 +1,6 @@
 """A score of the user's own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,8 @@ class Custom(Importance):
     """A function `(levels, x, y) -> Scores`, or one (width,) tensor or array per level, as an importance."""
 
     function: Callable[..., Any] = field(kw_only=True)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Keywords that are handed to the function"""
 
     @property
     def __name__(self) -> str:
@@ -27,5 +29,5 @@ class Custom(Importance):
         self, levels: Sequence[Level], x: Tensor, y: Tensor | None, *, monitor: Monitor
     ) -> Scores | Sequence[Tensor]:
         """What the function returns, arrays of numpy as tensors."""
-        returned = self.function(levels, x, y)
+        returned = self.function(levels, x, y, **self.options)
         return returned if isinstance(returned, Scores) else [torch.as_tensor(value) for value in returned]

@@ -7,7 +7,24 @@ from torch import Tensor
 
 from ..levels import Level
 from ..monitor import Monitor
-from . import Importance, Scores, importance_scores
+from . import Importance, Scores, check_labels, importance_scores
+
+
+def check_parents_data(importance: Importance, data: Sequence[tuple[Tensor, Tensor | None]], classes: int) -> None:
+    """Refuse, before any work, data on which neurons cannot be scored.
+
+    Args:
+        data: (inputs, labels) for each parent.
+        classes: the parents' number of classes.
+    Raises:
+        ValueError: missing or strange labels, or labels that the parents have no class for.
+    """
+    for _, y in data if importance.needs_labels else ():
+        labels = check_labels(y, importance)
+        if labels is not None and len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
+            raise ValueError(
+                f"labels run from {int(labels.min())} to {int(labels.max())}; the parents have {classes} classes."
+            )
 
 
 def parents_scores(
@@ -23,13 +40,11 @@ def parents_scores(
         parents: the levels of each parent, on the device.
         data: (inputs, labels) for each parent.
     Raises:
-        ValueError: labels that the parents have no class for, or as `importance_scores`.
+        ValueError: as `check_parents_data` and `importance_scores`.
     """
+    check_parents_data(importance, data, parents[0][-1].width)
     scores = []
     for index, (levels, (x, y)) in enumerate(zip(parents, data, strict=True)):
-        classes = levels[-1].width
-        if y is not None and len(y) and not 0 <= int(y.min()) <= int(y.max()) < classes:
-            raise ValueError(f"labels run from {int(y.min())} to {int(y.max())}; the parents have {classes} classes.")
         monitor.emit("phase", name="importance", parent=index, parents=len(parents))
         dtype = next(levels[0].module.parameters()).dtype
         labels = y.to(device) if y is not None else None

@@ -7,7 +7,7 @@ from torch import fx, nn
 
 from .. import batchnorm
 
-CHANNELS_FIRST = (nn.Conv1d, nn.Conv2d, nn.Conv3d, *batchnorm.BATCHNORMS)
+CHANNELS_FIRST = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 CHANNELS_LAST = (nn.Linear, nn.LayerNorm, nn.Embedding)
 # They may keep the number of axes and still change what an axis means.
 REARRANGING = {"reshape", "view", "flatten", "unflatten", "movedim", "moveaxis", "swapaxes", "swapdims", "einsum"}
@@ -22,7 +22,8 @@ def neuron_axis(node: fx.Node, modules: dict[Any, Any], name: str, given: int | 
     if axis is None:
         raise ValueError(
             f"level {name!r} ends with a tensor of shape {tuple(node.meta['value'])} whose neuron axis is ambiguous. "
-            "Say which one it is with neuron_axis=1 (channels) or neuron_axis=-1 (tokens), or cut elsewhere."
+            "Let levels end elsewhere (boundaries=[module names] of fuse() and partition()), or name the axis to "
+            "partition(), neuron_axis=1 for channels or neuron_axis=-1 for tokens."
         )
     return -1 if axis == dims - 1 > 1 else axis
 
@@ -41,12 +42,14 @@ def _followed(node: fx.Node, modules: dict[Any, Any], seen: dict[fx.Node, int | 
     target = modules.get(node.target) if node.op == "call_module" else None
     operation = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
     dims = len(node.meta["value"])
-    if isinstance(target, CHANNELS_FIRST) or operation in {"conv1d", "conv2d", "conv3d", "batch_norm"}:
+    if isinstance(target, CHANNELS_FIRST) or operation in {"conv1d", "conv2d", "conv3d"}:
         axis = 1
     elif isinstance(target, CHANNELS_LAST) or operation in {"linear", "layer_norm"} or _is_attention(node, modules):
         axis = dims - 1
     else:
         axis = _carried(node, operation, modules, seen)
+        if axis is None and (isinstance(target, batchnorm.BATCHNORMS) or operation == "batch_norm"):
+            axis = 1  # nothing before it tells; a layer before it does: behind tokens it may normalise positions
     seen[node] = axis
     return axis
 
@@ -59,12 +62,12 @@ def _carried(node: fx.Node, operation: Any, modules: dict[Any, Any], seen: dict[
     if operation in {"permute", "transpose"}:
         before, order = _followed(node.all_input_nodes[0], modules, seen), _order(node, operation, len(shape))
         return order.index(before) if before in order else None
-    found = set()
-    for other in node.all_input_nodes:
-        if other.meta.get("is_tensor") and len(other.meta["value"]) == len(shape):
-            axis = _followed(other, modules, seen)
-            found |= {axis} if axis is not None and other.meta["value"][axis] == shape[axis] else set()
-    return found.pop() if len(found) == 1 else None
+    axes = set()
+    for operand in node.all_input_nodes:
+        if operand.meta.get("is_tensor") and len(operand.meta["value"]) == len(shape):
+            axis = _followed(operand, modules, seen)
+            axes |= {axis} if axis is not None and operand.meta["value"][axis] == shape[axis] else set()
+    return axes.pop() if len(axes) == 1 else None
 
 
 def _order(node: fx.Node, operation: str, dims: int) -> list[int]:

@@ -32,9 +32,9 @@ def choose_cuts(
     cuts: list[fx.Node] = []
     start, nodes = -1, list(graph.nodes)
     for node in sorted(set(wanted), key=order.__getitem__):
-        here = nodes[start + 1 : order[node] + 1]
+        segment = nodes[start + 1 : order[node] + 1]
         after = nodes[order[node] + 1 :]
-        if node is not output and has_parameters(here, modules) and has_parameters(after, modules):
+        if node is not output and has_parameters(segment, modules) and has_parameters(after, modules):
             cuts.append(node)
             start = order[node]
         elif node is not output and not isinstance(boundaries, (str, int)):

@@ -25,7 +25,7 @@ class Level:
     width: int
     """Number of output neurons."""
     axis: int
-    """Neuron axis of the output: 1 (channels, features of a flat tensor) or -1 (tokens)."""
+    """Neuron axis of the output: 1 (channels, features of a flat tensor), -1 (tokens) or 2 (channels of several frames)."""
     positions: int
     """Rows per sample: the output's spatial positions or tokens, 1 for a flat tensor."""
     head: bool
@@ -109,11 +109,11 @@ def unfolded(
     """
     windows = tensor if isinstance(affine, nn.Linear) else _windows(affine, tensor)
     p = affine.weight[0].numel()
-    found = torch.empty(windows.numel() // p, p + ones, dtype=dtype or tensor.dtype, device=tensor.device)
-    found[:, :p].view(windows.shape).copy_(windows)
+    unfolded_rows = torch.empty(windows.numel() // p, p + ones, dtype=dtype or tensor.dtype, device=tensor.device)
+    unfolded_rows[:, :p].view(windows.shape).copy_(windows)
     if ones:
-        found[:, -1] = 1
-    return found
+        unfolded_rows[:, -1] = 1
+    return unfolded_rows
 
 
 def _windows(conv: nn.Conv2d, tensor: Tensor) -> Tensor:

@@ -1,16 +1,28 @@
 """torch.fx traces of a model: without in-place operations and foldable BatchNorms, shapes recorded."""
 
 import copy
+import inspect
 import operator
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, fx, nn
 
 from .. import batchnorm
 from .kinds import AFFINE
+from .weights import computed_weights, repeated
 
 INPLACE_OPERATORS = {operator.iadd: operator.add, operator.isub: operator.sub, operator.imul: operator.mul}
+#: Names and order of the tensors that a function of torch takes first, for those whose arguments are looked at.
+LEADING = {
+    "scaled_dot_product_attention": ("query", "key", "value"),
+    **dict.fromkeys(("cat", "concat", "stack"), ("tensors",)),
+    **dict.fromkeys(("bmm", "mm"), ("input", "mat2")),
+    **dict.fromkeys(("add", "sub", "mul", "div", "matmul", "multiply", "subtract"), ("input", "other")),
+    **dict.fromkeys(("permute", "transpose"), ("input",)),
+}
 
 
 class _Tracer(fx.Tracer):
@@ -23,12 +35,16 @@ class _Tracer(fx.Tracer):
 
 
 def trace(
-    model: nn.Module, leaves: Sequence[str], *, fold: bool = True
+    model: nn.Module, leaves: Sequence[str], *, fold: bool = True, example: Tensor | None = None
 ) -> tuple[fx.Graph, dict[Any, Any], dict[str, tuple]]:
     """The traced graph without in-place operations and foldable BatchNorms, what its targets stand for, the folds.
 
     Args:
         fold: False keeps every BatchNorm where it is.
+        example: (B, ...) input; with it the nodes hold what they compute (`record_values`), and a BatchNorm behind a Linear is
+            folded only where it reads flat tensors, not tokens.
+    Raises:
+        ValueError: `leaves` names no submodule, torch.fx cannot trace the model, or it takes more than one input.
     """
     unknown = set(leaves) - {name for name, _ in model.named_modules()}
     if unknown:
@@ -52,19 +68,39 @@ def trace(
         if not node.users:
             graph.erase_node(node)
     modules = _targets(model, graph)
+    _name_no_tensors(graph, modules)
     _remove_inplace(graph, modules)
+    if example is not None:
+        with torch.no_grad():
+            record_values(fx.GraphModule(modules, graph), graph, example, model)
     folds = _fold_batchnorms(graph, modules) if fold else {}
     return graph, modules, folds
 
 
 def _targets(model: nn.Module, graph: fx.Graph) -> dict[str, Any]:
-    found: dict[Any, Any] = {}
+    targets: dict[Any, Any] = {}
     for node in graph.nodes:
         if node.op == "call_module":
-            found[node.target] = model.get_submodule(node.target)
+            targets[node.target] = model.get_submodule(node.target)
         elif node.op == "get_attr":
-            found[node.target] = operator.attrgetter(node.target)(model)
-    return found
+            targets[node.target] = operator.attrgetter(node.target)(model)
+    return targets
+
+
+def _name_no_tensors(graph: fx.Graph, modules: dict[Any, Any]) -> None:
+    """Tensors that are passed by name (`layer(input=x)`, `torch.add(x, other=y)`) become positional arguments."""
+    for node in graph.nodes:
+        names: Iterable[str] = ()
+        if node.op == "call_module":
+            names = inspect.signature(modules[node.target].forward).parameters
+        elif node.op in ("call_function", "call_method"):
+            name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
+            names = LEADING.get(str(name), ())
+        for name in list(names)[len(node.args) :]:
+            if not isinstance(node.kwargs.get(name), (fx.Node, list, tuple)):
+                break  # what comes after it cannot be positional either
+            node.args = (*node.args, node.kwargs[name])
+            node.kwargs = {key: value for key, value in node.kwargs.items() if key != name}
 
 
 def _remove_inplace(graph: fx.Graph, modules: dict[Any, Any]) -> None:
@@ -83,11 +119,18 @@ def _remove_inplace(graph: fx.Graph, modules: dict[Any, Any]) -> None:
 
 
 def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
-    calls = [node.target for node in graph.nodes if node.op == "call_module"]
+    """Replace each pair of an affine layer and the BatchNorm that alone reads it by one new layer.
+
+    Not where a tensor of either is used by another layer too, for the new layer would lose the tie, nor where a weight is
+    computed, which cannot be written back.
+    """
+    calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
+    tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module))
+    tied |= {id(tensor) for tensor in modules.values() if isinstance(tensor, Tensor)}
     folds: dict[str, tuple] = {}
     for node in list(graph.nodes):
         before = node.args[0] if node.args else None
-        if (
+        if not (
             node.op == "call_module"
             and isinstance(modules[node.target], batchnorm.BATCHNORMS)
             and modules[node.target].running_mean is not None
@@ -95,15 +138,32 @@ def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tupl
             and before.op == "call_module"
             and isinstance(modules[before.target], AFFINE)
             and len(before.users) == 1
-            and calls.count(before.target) == calls.count(node.target) == 1
+            and calls[before.target] == calls[node.target] == 1
         ):
-            affine, norm = modules[before.target], modules.pop(node.target)
+            continue
+        affine, norm = modules[before.target], modules[node.target]
+        tensors = (*affine.parameters(), *norm.parameters(), *norm.buffers())
+        if (
+            _normalises_neurons(affine, norm, before)
+            and not tied & set(map(id, tensors))
+            and not computed_weights(affine)
+            and not computed_weights(norm)
+        ):
+            del modules[node.target]
             layer = batchnorm.folded(affine, norm)
             folds[str(before.target)] = (layer, affine, norm)
             modules[before.target] = layer
             node.replace_all_uses_with(before)
             graph.erase_node(node)
     return folds
+
+
+def _normalises_neurons(affine: nn.Module, norm: batchnorm.BatchNorm, node: fx.Node) -> bool:
+    """Whether the axis that a BatchNorm normalises is that of the layer's neurons: behind (B, tokens, D) it is another."""
+    shape = node.meta.get("value")
+    if isinstance(affine, nn.Linear) and shape is not None and len(shape) != 2:
+        return False
+    return norm.num_features == len(affine.weight)  # type: ignore[arg-type]
 
 
 class _Recorder(fx.Interpreter):
@@ -122,6 +182,12 @@ def _holds_tensors(value: Any) -> bool:
 
 
 def record_values(root: fx.GraphModule, graph: fx.Graph, example: Tensor, model: nn.Module) -> None:
+    """Run an example through a graph; each node's meta then holds "value" (a tensor's shape, or anything else as it is),
+    "is_tensor" and "holds_tensors".
+
+    Raises:
+        ValueError: the model does not run on the example, or returns something else than one tensor.
+    """
     recorder = _Recorder(root)
     recorder.graph = graph  # GraphModule copies the graph; the values must land on ours
     try:
@@ -131,8 +197,19 @@ def record_values(root: fx.GraphModule, graph: fx.Graph, example: Tensor, model:
             f"{type(model).__name__} does not run on an input of shape {tuple(example.shape)}: "
             f"{str(error).splitlines()[0]}. Pass data of the shape that it was trained on."
         ) from error
+    check_output(type(model).__name__, output)
+
+
+def check_output(who: str, output: Any) -> None:
+    """Refuse what is not one tensor.
+
+    Args:
+        who: the network, at the start of the sentence.
+    Raises:
+        ValueError: says what was returned.
+    """
     if not isinstance(output, Tensor):
+        kind = type(output).__name__.removeprefix("immutable_")  # torch.fx's own lists and dicts
         raise ValueError(
-            f"{type(model).__name__} returns {type(output).__name__}, not one tensor. Wrap it in a module whose forward "
-            "returns the logits only."
+            f"{who} returns {kind}, not one tensor. Wrap it in a module whose forward returns the logits only."
         )

@@ -1,16 +1,24 @@
 """Run records: one folder per run, written by the command line, the app's worker and experiments alike.
 
-config.json (everything needed to repeat the run), status.json (where it stands), events.jsonl, levels.parquet and
-arrays.npz (finished levels), partial.safetensors (their weights, to resume), fused.safetensors, result.json and
-metrics.json (at the end), analysis.json and analysis.npz (where asked for). The app only reads.
+config.json (everything needed to repeat the run: settings, digests of its files, the method's version), status.json (where
+it stands), events.jsonl, levels.parquet and arrays.npz (finished levels), partial.safetensors (their weights, to resume),
+fused.safetensors, result.json and metrics.json (at the end), analysis.json and analysis.npz (where asked for). Whoever
+writes a record holds its lock. The app only reads.
 """
 
-from .config import RunConfig, all_keywords, check_choices, config_options, method_keywords, read_boundaries
-from .execute import analyse_record, checkpoint_metadata, execute
-from .inputs import asks_for_shares, class_shares, fusion_rows, read_inputs
-from .record import Run, create, list_runs, read_config, read_run, read_status
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .config import RunConfig, all_keywords, check_choices, config_options, method_keywords, read_boundaries
+    from .execute import analyse_record, checkpoint_metadata, execute
+    from .identities import Identity, difference, identity
+    from .inputs import asks_for_shares, class_shares, fusion_rows, read_inputs
+    from .record import Run, create, list_runs, read_config, read_identity, read_run, read_status, record_folder
+    from .standing import state_of
 
 __all__ = [
+    "Identity",
     "Run",
     "RunConfig",
     "all_keywords",
@@ -21,13 +29,49 @@ __all__ = [
     "class_shares",
     "config_options",
     "create",
+    "difference",
     "execute",
     "fusion_rows",
+    "identity",
     "list_runs",
     "method_keywords",
     "read_boundaries",
     "read_config",
+    "read_identity",
     "read_inputs",
     "read_run",
     "read_status",
+    "record_folder",
+    "state_of",
 ]
+#: Imported when they are first asked for: the app reads `standing` without waiting for torch.
+_HOMES = {
+    "config": ("RunConfig", "all_keywords", "check_choices", "config_options", "method_keywords", "read_boundaries"),
+    "execute": ("analyse_record", "checkpoint_metadata", "execute"),
+    "identities": ("Identity", "difference", "identity"),
+    "inputs": ("asks_for_shares", "class_shares", "fusion_rows", "read_inputs"),
+    "record": (
+        "Run",
+        "create",
+        "list_runs",
+        "read_config",
+        "read_identity",
+        "read_run",
+        "read_status",
+        "record_folder",
+    ),
+    "standing": ("state_of",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # All at once, names last: importing the file `execute` binds that name here to the file.
+    modules = {home: import_module(f".{home}", __name__) for home in _HOMES}
+    globals().update({known: getattr(modules[home], known) for home, names in _HOMES.items() for known in names})
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

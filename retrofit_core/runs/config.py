@@ -1,5 +1,6 @@
 """What decides a run, and which choices are known."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -14,7 +15,7 @@ from ..grouping import GROUPINGS
 from ..importance import IMPORTANCE
 from ..levels import BOUNDARIES
 from ..methods import METHODS, methods_with
-from ..registry import find
+from ..registry import find, known_name
 from ..runtime import Runtime
 from ..settings import check_seed, settings_of
 from .options import checked, written
@@ -23,8 +24,6 @@ CHOICES = {
     "importance_data": ("own", "fusion"),
     "fusion_from": ("parent0", "iid"),
 }
-#: Fields of RunConfig that records of the first version did not have.
-LATER = ("augment", "auto_augment", "boundaries", "memory", "size", "analyse", "options")
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class RunConfig:
     """"own" (each parent's training rows; needs splits) or "fusion"; by default own where there are splits. Of scores, and
     of RegMean"""
     fusion_from: str | None = None
-    """"parent0" (the paper; needs splits) or "iid"; by default parent0 where there are splits"""
+    """"parent0" (the paper; needs splits) or "iid" (all rows); by default parent0, so without splits it must be given"""
     splits: str | None = None
     samples: int = 400
     augment: int = 0
@@ -76,15 +75,21 @@ class RunConfig:
     options: dict[str, Any] | None = dataclasses.field(default=None, hash=False)
     """What the method alone can be told (`options_of`), where that differs from its defaults; None for nothing"""
 
+    def __post_init__(self) -> None:
+        """Names as their tables write them, so that equal runs are equal; unknown ones are left to `check_choices`."""
+        tables = {"method": METHODS, "importance": IMPORTANCE, "grouping": GROUPINGS}
+        for name, table in tables.items():
+            with contextlib.suppress(ValueError):
+                if (value := getattr(self, name)) is not None:
+                    object.__setattr__(self, name, known_name(table, value, name))
+
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types. LATER fields are left out at their defaults, so that older records stay equal to new ones."""
-        facts = dataclasses.asdict(self)
-        defaults = {field.name: field.default for field in dataclasses.fields(self) if field.name in LATER}
-        return json.loads(json.dumps({k: v for k, v in facts.items() if k not in defaults or v != defaults[k]}))
+        """All fields in plain JSON types, so that a record says what was done whatever the defaults become."""
+        return json.loads(json.dumps(dataclasses.asdict(self)))
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> "RunConfig":
-        """The inverse of `to_json`.
+        """The inverse of `to_json`; what is absent, because the record is older than the field, has its default.
 
         Raises:
             ValueError: unknown or missing fields.
@@ -96,8 +101,13 @@ class RunConfig:
         return cls(**{**facts, **lists})
 
     def key(self) -> str:
-        """Ten characters that two runs share exactly if their configs are equal."""
-        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:10]
+        """Ten characters that two configs share exactly if they are equal; the files they name may still differ.
+
+        Made of what differs from the defaults, so that a new field changes no key.
+        """
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        chosen = {name: value for name, value in dataclasses.asdict(self).items() if value != defaults[name]}
+        return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:10]
 
     def command(self) -> str:
         """The command line that repeats this run."""
@@ -165,7 +175,7 @@ def all_keywords(
         "importance_data": (importance_data, takes.importance or takes.parents_data),
         "target": (target, target is not None),
         "class_shares": (shares, shares is not None),
-        "sample_counts": (counts, takes.sample_counts and method.algorithm(**keywords).needs_counts),
+        "sample_counts": (counts, method.algorithm(**keywords).needs_counts),
     }
     return keywords | {name: value for name, (value, taken) in held.items() if taken}
 

@@ -1,8 +1,8 @@
 """Running a config: its method, then the measuring and the analysis that it asks for."""
 
-import contextlib
 import dataclasses
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,18 @@ from .. import analysis as analysing
 from ..baselines import average
 from ..data import Images, load
 from ..device import MEMORY
-from ..evaluation import ensemble, evaluate
+from ..evaluation import ensemble, evaluate, on_device
 from ..methods import METHODS
 from ..monitor import Cancelled, Monitor
 from ..registry import find
 from ..results import FusionResult
 from ..runtime import Runtime
 from .config import RunConfig, all_keywords, check_choices
+from .identities import difference, identity
 from .inputs import Inputs, read_inputs, train_missing
 from .noting import noted
-from .record import read_run, seal_analysis
-from .recorder import Recorder
+from .record import Run, read_identity, read_run, seal_analysis
+from .recorder import recording
 
 
 def execute(
@@ -42,12 +43,15 @@ def execute(
         raise ValueError(
             "an analysis is kept in a run's record: name its folder (--record), or leave the analysis out."
         )
-    recorder = Recorder(Path(folder), config, monitor) if folder is not None else None
-    watcher = recorder.monitor if recorder else (monitor or Monitor())
-    try:
+    if folder is None or not (Path(folder) / "config.json").exists():
+        check_choices(config)  # before there is a record of what cannot be run
+    with recording(Path(folder), config, monitor) if folder is not None else nullcontext() as recorder:
+        watcher = recorder.monitor if recorder else (monitor or Monitor())
         check_choices(config)
         train_missing(config, watcher)
         inputs = read_inputs(config)
+        if recorder:
+            recorder.inputs_are_read()
         method = find(METHODS, config.method, "method")
         keywords = all_keywords(
             config,
@@ -58,15 +62,13 @@ def execute(
         )
         result = method(inputs.models, inputs.fusion, **keywords, monitor=watcher, journal=recorder)
         test = _test_images(config, required=config.evaluate) if config.evaluate or config.analyse else None
-        metrics = measure(inputs.models, result.model, test, watcher) if test is not None and config.evaluate else {}
+        metrics = {}
+        if test is not None and config.evaluate:
+            metrics = measure(inputs.models, result.model, test, watcher, config.device)
         if recorder:
             analysis, why = _analysis_or_reason(config, inputs, result, test, watcher) if config.analyse else (None, "")
             recorder.finish(result, metrics, checkpoint_metadata(config, inputs.train), analysis, why)
         return result, metrics
-    except BaseException as error:
-        if recorder:
-            recorder.stop(error)
-        raise
 
 
 def _analysis_or_reason(
@@ -121,12 +123,25 @@ def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analys
             f"retrofit fuse --resume {folder}"
         )
     with noted(run.folder, monitor or Monitor()) as watcher:
+        _check_unchanged(run)
         inputs = read_inputs(dataclasses.replace(run.config, analyse=True))
-        found = _analyse(
+        analysis = _analyse(
             run.config, inputs, FusionResult.load(folder), _test_images(run.config, required=False), watcher
         )
-        seal_analysis(run.folder, run.status, found)
-    return found
+        seal_analysis(run.folder, run.status, analysis)
+    return analysis
+
+
+def _check_unchanged(run: Run) -> None:
+    """Refuse to describe a fusion by other parents or data than its own; older records do not know theirs."""
+    stored = read_identity(run.folder)
+    if stored is None:
+        return
+    current = dataclasses.replace(identity(run.config), method_version=stored.method_version)  # the fusion is done
+    if why := difference(stored, current):
+        raise ValueError(
+            f"{run.folder} cannot be analysed: {why}. Bring back what the run was made of, or run it again."
+        )
 
 
 def checkpoint_metadata(config: RunConfig, images: Images) -> dict[str, Any]:
@@ -141,15 +156,21 @@ def checkpoint_metadata(config: RunConfig, images: Images) -> dict[str, Any]:
     }
 
 
-def measure(models: Sequence[nn.Module], fused: nn.Module, test: Images, monitor: Monitor) -> dict[str, Any]:
-    """Accuracy, per class, loss and calibration of parents, ensemble, vanilla average and fused network on images."""
+def measure(
+    models: Sequence[nn.Module], fused: nn.Module, test: Images, monitor: Monitor, device: str = "cpu"
+) -> dict[str, Any]:
+    """Accuracy, per class, loss and calibration of parents, ensemble, vanilla average and fused network on images.
+
+    Args:
+        device: where all of them are measured; the networks themselves stay where they are.
+    """
     networks = {f"parent {index}": model for index, model in enumerate(models)}
     networks["ensemble"] = ensemble(list(models))
-    with contextlib.suppress(ValueError):  # different widths have no plain average
+    with suppress(ValueError):  # different widths have no plain average
         networks["average"] = average(models)
     networks["fused"] = fused
-    found = {}
+    scores = {}
     for index, (name, network) in enumerate(networks.items()):
         monitor.emit("phase", name="evaluate", network=name, index=index, total=len(networks))
-        found[name] = evaluate(network, test, monitor=monitor)
-    return {"networks": found, "classes": list(test.classes), "data": test.name}
+        scores[name] = evaluate(on_device(network, device), test, monitor=monitor)
+    return {"networks": scores, "classes": list(test.classes), "data": test.name}

@@ -101,7 +101,7 @@ def _target(name: str | None, images: Images) -> nn.Module | None:
 def asks_for_shares(config: RunConfig) -> bool:
     """Whether a run weighs classes by who saw how much of them."""
     method = find(METHODS, config.method, "method")
-    return method.takes.class_shares and method.algorithm(**method_keywords(config)).needs_shares
+    return method.algorithm(**method_keywords(config)).needs_shares
 
 
 def class_shares(train: Images, parts: list[Tensor] | None) -> Tensor:

@@ -7,22 +7,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..files import locked, write
 from ..monitor import Cancelled, Event, Monitor
-from ..results import write_atomically
 from .recorder import STATUS_INTERVAL
-
-#: Gone once the analysis is in the record; otherwise it says how an attempt stands or ended.
-NOTES = "analysing.json"
+from .standing import NOTES
 
 
 @contextmanager
 def noted(folder: Path, outer: Monitor) -> Iterator[Monitor]:
-    """A monitor that also writes analysing.json (state, name of the step, index, total) and obeys a file `cancel`."""
+    """A monitor that also writes analysing.json (state, name of the step, index, total) and obeys a file `cancel`.
+
+    Raises:
+        Locked: another process writes this record.
+    """
+    with locked(folder, f"the record {folder}"):
+        yield from _noted(folder, outer)
+
+
+def _noted(folder: Path, outer: Monitor) -> Iterator[Monitor]:
     notes: dict[str, Any] = {"state": "running", "started": time.time(), "name": "reading the record"}
 
-    def write() -> None:
+    def write_notes() -> None:
         notes["updated"] = time.time()
-        write_atomically(folder / NOTES, json.dumps(notes).encode())
+        write(folder / NOTES, json.dumps(notes))
 
     def take(event: Event) -> None:
         outer.emit(**event)
@@ -31,13 +38,13 @@ def noted(folder: Path, outer: Monitor) -> Iterator[Monitor]:
                 notes["name"] = str(event.get("name", "")).removeprefix("analysis: ")
             notes.update(index=event.get("index"), total=event.get("total"))
             if time.time() - notes["updated"] > STATUS_INTERVAL:
-                write()
+                write_notes()
 
     def cancelled() -> bool:
         outer.check()
         return (folder / "cancel").exists()
 
-    write()
+    write_notes()
     try:
         monitor = Monitor(take, cancelled)
         monitor.check()
@@ -47,7 +54,7 @@ def noted(folder: Path, outer: Monitor) -> Iterator[Monitor]:
         notes.update(
             state="cancelled" if stopped else "failed", error="" if stopped else str(error) or type(error).__name__
         )
-        write()
+        write_notes()
         raise
     else:
         (folder / NOTES).unlink()

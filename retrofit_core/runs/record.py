@@ -1,8 +1,6 @@
 """A run's folder: made, read and sealed."""
 
-import hashlib
 import json
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from .. import analysis as analysing
-from ..results import LevelReport, load_levels, write_atomically
+from ..files import digest, write
+from ..results import LevelReport, load_levels
+from . import identities
 from .config import RunConfig
+from .identities import Identity
+from .standing import STATES, state_of
 
-SCHEMA = 1
-STATES = ("created", "running", "done", "failed", "cancelled")
-#: A running record whose status is older than this belongs to a worker that was killed.
-STALE_AFTER = 60.0
+SCHEMA = 2
+#: Records of these schemas are read; only those of SCHEMA are gone on with.
+READABLE = (1, SCHEMA)
 SEALED = ("config.json", "levels.parquet", "arrays.npz", "fused.safetensors", "result.json", "metrics.json")
 
 
@@ -29,20 +30,45 @@ def library_version() -> str:
         return "unknown"
 
 
-def create(folder: Path, config: RunConfig) -> None:
-    """Make a run's folder with its config, or accept one that holds the same config.
+def create(folder: Path, config: RunConfig, base: str | Path = ".") -> Identity:
+    """Make a run's folder with its config, or accept one that holds the same work.
 
+    A record without a finished level takes what its files hold now; one that has some is bound to what they held.
+
+    Args:
+        base: where relative names of files are read from.
+    Returns:
+        The identity of the run as its files are now.
     Raises:
-        ValueError: the folder holds another run.
+        ValueError: the folder holds another run, or its own whose files or method have changed since.
     """
-    path = folder / "config.json"
-    content = {"schema": SCHEMA, "config": config.to_json()}
-    if path.exists():
-        if read_config(folder) != config:
-            raise ValueError(f"{folder} holds another run. Choose a new folder, or resume it with its own settings.")
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, json.dumps(content, indent=1).encode())
+    current = identities.identity(config, base)
+    if not (folder / "config.json").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_identity(folder, current)
+        return current
+    stored = read_identity(folder)
+    if stored is None:
+        raise ValueError(
+            f"{folder} was written by an earlier version, which did not note what its checkpoints and data held: nobody can "
+            "tell whether they are still the same. Choose a new folder."
+        )
+    if why := identities.other_settings(stored.config, config):
+        raise ValueError(f"{folder} holds another run: {why}. Choose a new folder, or resume it with its own settings.")
+    if why := identities.difference(stored, current):
+        if _has_levels(folder):
+            raise ValueError(f"{folder} cannot be gone on with: {why}. Choose a new folder for a new run.")
+        write_identity(folder, current)
+    return current
+
+
+def _has_levels(folder: Path) -> bool:
+    return read_status(folder)["state"] == "done" or (folder / "partial.safetensors").exists()
+
+
+def write_identity(folder: Path, identity: Identity, **facts: Any) -> None:
+    """Write config.json; `facts` are kept in it beside the identity."""
+    write(folder / "config.json", json.dumps({"schema": SCHEMA, **identities.to_json(identity), **facts}, indent=1))
 
 
 def read_config(folder: str | Path) -> RunConfig:
@@ -51,29 +77,60 @@ def read_config(folder: str | Path) -> RunConfig:
     Raises:
         ValueError: missing, broken, or of another schema.
     """
-    path = Path(folder) / "config.json"
+    return RunConfig.from_json(_read_config_file(folder)["config"])
+
+
+def read_identity(folder: str | Path) -> Identity | None:
+    """What decided the numbers of a run; None where an earlier version did not note it.
+
+    Raises:
+        ValueError: as `read_config`.
+    """
     try:
-        content = json.loads(path.read_text())
+        return identities.from_json(_read_config_file(folder))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{folder} is not a run record: config.json is broken.") from error
+
+
+def _read_config_file(folder: str | Path) -> dict[str, Any]:
+    try:
+        content = json.loads((Path(folder) / "config.json").read_text())
     except (OSError, ValueError) as error:
         raise ValueError(f"{folder} is not a run record: config.json is missing or broken.") from error
-    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        found = content.get("schema") if isinstance(content, dict) else None
-        raise ValueError(f"{folder}: the record has schema {found}, this version reads {SCHEMA}.")
-    return RunConfig.from_json(content["config"])
+    schema = content.get("schema") if isinstance(content, dict) else None
+    if schema not in READABLE:
+        raise ValueError(f"{folder}: the record has schema {schema}, this version reads {SCHEMA}.")
+    if "config" not in content:
+        raise ValueError(f"{folder} is not a run record: config.json is broken.")
+    return content
+
+
+def record_folder(parent: str | Path, config: RunConfig, base: str | Path = ".") -> Path:
+    """Where the record of a run lies, or is to be made, in a folder of records.
+
+    It is named by the key of its config; where that folder holds the same config with other contents of its files, as
+    after another training of the parents, by the key of its identity.
+    """
+    usual = Path(parent) / config.key()
+    if not (usual / "config.json").exists():
+        return usual
+    current, stored = identities.identity(config, base), read_identity(usual)
+    same = stored is not None and not identities.difference(stored, current)
+    return usual if same or (stored is not None and not _has_levels(usual)) else Path(parent) / current.key()
 
 
 def checksums(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
+    return {name: digest(folder / name) for name in names}
 
 
 def seal_analysis(folder: Path, status: dict[str, Any], analysis: analysing.Analysis) -> None:
     """Write an analysis into a sealed record: unsealed first, so that a kill in between leaves a record without one."""
     sums = {name: sum_ for name, sum_ in status["checksums"].items() if name not in analysing.FILES}
     status = {key: value for key, value in status.items() if key != "analysis"} | {"checksums": sums}
-    write_atomically(folder / "status.json", json.dumps(status).encode())
+    write(folder / "status.json", json.dumps(status))
     analysis.save(folder)
     status["checksums"] = sums | checksums(folder, analysing.FILES)
-    write_atomically(folder / "status.json", json.dumps(status).encode())
+    write(folder / "status.json", json.dumps(status))
 
 
 @dataclass(frozen=True)
@@ -94,10 +151,8 @@ class Run:
 
     @property
     def state(self) -> str:
-        """One of STATES, or "interrupted" for a running one whose worker has gone silent."""
-        if self.status["state"] == "running" and time.time() - self.status.get("updated", 0) > STALE_AFTER:
-            return "interrupted"
-        return self.status["state"]
+        """One of STATES, or "interrupted" where nobody is at a run that has not ended."""
+        return state_of(self.folder, self.status)
 
 
 def read_run(folder: str | Path) -> Run:
@@ -134,7 +189,7 @@ def read_status(folder: str | Path) -> dict[str, Any]:
         return {"state": "created"}
     try:
         status = json.loads(path.read_text())
-        if status["schema"] != SCHEMA or status["state"] not in STATES:
+        if status["schema"] not in READABLE or status["state"] not in STATES:
             raise KeyError("schema")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{folder}: status.json is broken or of another schema.") from error

@@ -3,6 +3,8 @@
 import json
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,13 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from .. import analysis as analysing
+from ..files import locked, write
 from ..monitor import Cancelled, Event, Monitor
-from ..results import FusionResult, LevelReport, load_levels, save_levels, write_atomically
+from ..results import FusionResult, LevelReport, load_levels, save_levels
+from ..training.parents import read_training
+from . import identities
 from .config import RunConfig
-from .record import SCHEMA, SEALED, checksums, create, library_version
+from .record import SCHEMA, SEALED, checksums, create, library_version, write_identity
 
 #: Seconds between two writes of status.json: often enough for a progress bar, seldom enough for any disk.
 STATUS_INTERVAL = 0.3
@@ -21,8 +26,25 @@ STATUS_INTERVAL = 0.3
 PHASE_FACTS = ("level", "levels", "parent", "parents", "epoch", "epochs", "step", "steps")
 
 
+@contextmanager
+def recording(folder: Path, config: RunConfig, monitor: Monitor | None = None) -> Iterator["Recorder"]:
+    """A recorder that holds the record's lock, and that notes why the run ended where the block does not end well.
+
+    Raises:
+        Locked: another process writes this record.
+        ValueError: as `create`.
+    """
+    with locked(folder, f"the record {folder}"):
+        recorder = Recorder(folder, config, monitor)
+        try:
+            yield recorder
+        except BaseException as error:
+            recorder.stop(error)
+            raise
+
+
 class Recorder:
-    """Writes one run's folder while it runs."""
+    """Writes one run's folder while it runs; see `recording`."""
 
     def __init__(self, folder: Path, config: RunConfig, monitor: Monitor | None = None) -> None:
         self.folder = folder
@@ -40,7 +62,7 @@ class Recorder:
             "version": library_version(),
         }
         self._written = 0.0
-        create(folder, config)
+        self.identity = create(folder, config)
         # A file `cancel` that is here already is honoured: the user may be quicker than a worker's start. It goes away
         # when the run ends.
         self.finished = _finished_levels(folder)
@@ -50,12 +72,25 @@ class Recorder:
         }
         self._write_status()
 
+    def inputs_are_read(self) -> None:
+        """Note what the run's files hold now that all of them are there, before the first level is computed of them.
+
+        Raises:
+            ValueError: one has changed since the run began, so that nobody knows which content was read.
+        """
+        current = identities.identity(self.identity.config)
+        if why := identities.difference(self.identity, current):
+            raise ValueError(f"{why} the run began. Start it again when its files are as they are to be.")
+        self.identity = current
+        write_identity(self.folder, current, training=_training(current.config))
+
     def add(self, index: int, report: LevelReport, weights: dict[str, Tensor]) -> None:
         """Keep a finished level, so that the run can go on after it."""
         self._reports.append(report)
         self._weights.update({f"{index}/{name}": value.cpu().clone().contiguous() for name, value in weights.items()})
+        # The reports last: a level counts as finished once it is in levels.parquet.
+        write(self.folder / "partial.safetensors", save(self._weights, {"levels": str(len(self._reports))}))
         save_levels(self._reports, self.folder)
-        write_atomically(self.folder / "partial.safetensors", save(self._weights, {"levels": str(len(self._reports))}))
 
     def finish(
         self,
@@ -67,7 +102,7 @@ class Recorder:
     ) -> None:
         """Write the result and seal the record with checksums; `why_not` says why an analysis that was asked for is missing."""
         result.save(self.folder, **metadata)
-        write_atomically(self.folder / "metrics.json", json.dumps(metrics, indent=1).encode())
+        write(self.folder / "metrics.json", json.dumps(metrics, indent=1))
         (self.folder / "partial.safetensors").unlink(missing_ok=True)
         self.status.update(state="done", seconds=result.seconds, **({"analysis": why_not} if why_not else {}))
         self.status["checksums"] = checksums(self.folder, SEALED)
@@ -128,7 +163,18 @@ class Recorder:
     def _write_status(self) -> None:
         self._written = time.time()
         self.status["updated"] = self._written
-        write_atomically(self.folder / "status.json", json.dumps(self.status, default=str).encode())
+        write(self.folder / "status.json", json.dumps(self.status, default=str))
+
+
+def _training(config: RunConfig) -> dict[str, Any] | None:
+    """How the parents were trained, where the note beside them speaks of all of them; it may be written over later."""
+    folder = Path(config.models[0]).parent
+    try:
+        training = read_training(folder)
+    except ValueError:
+        return None
+    known = set() if training is None else set(map(Path, training.files(folder)))
+    return training.to_json() if training is not None and set(map(Path, config.models)) <= known else None
 
 
 def _stage(event: Event) -> str:

@@ -1,8 +1,10 @@
 """Symmetry: which neurons of a network may change places, and networks in which they did."""
 
 from .apart import groups_apart
-from .groups import Group, Junction, Place, Point, neuron_groups, tensors
-from .maps import Maps, mapped, matching, permuted, reordered, shuffled
+from .group import Group, Junction, Place, Point, tensors
+from .groups import neuron_groups
+from .maps import Maps, mapped, matching, reordered
+from .orders import permuted, shuffled
 from .watch import Sums, Watched, group_sums
 
 __all__ = [

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, fx, nn
 
 from ..training_flags import evaluating
-from .groups import Group, Junction, Point, assembled, recorded
+from .group import Group, Junction, Point
+from .groups import assembled, recorded
 from .rules import Rules, axis_of, function_name, on_axis, varying_axes
 
 
@@ -54,17 +55,17 @@ class _Apart(Rules):
 
     def _constant(self, node: fx.Node) -> Tensor:
         """Entries of a token or of positions: the neurons along the axis that theirs turned out to be."""
-        found, tensor = super()._constant(node), self.modules[node.target]
+        ids, tensor = super()._constant(node), self.modules[node.target]
         varying = varying_axes(self.joined.ids.of(self.joined.values[node]))
-        if not self._is_fixed(found) and len(varying) == 1:
-            self._place(tensor, varying[0], self.ids.constant_along(found, varying[0]), "vector")
-        return found
+        if not self._is_fixed(ids) and len(varying) == 1:
+            self._place(tensor, varying[0], self.ids.constant_along(ids, varying[0]), "vector")
+        return ids
 
     def _binary(self, node: fx.Node) -> Tensor:
         sides = [arg for arg in node.all_input_nodes if arg in self.values and not self._is_fixed(self.values[arg])]
-        known = self.joined.ids.of(self.joined.values[node])
-        axis = axis_of(known)
-        classes = torch.isin(known, self.joined.ids.of(self.joined.head)).any()
+        joined = self.joined.ids.of(self.joined.values[node])
+        axis = axis_of(joined)
+        classes = torch.isin(joined, self.joined.ids.of(self.joined.head)).any()
         if function_name(node) != "add" or len(sides) != 2 or axis is None or classes:
             return super()._binary(node)
         sides.sort(key=self.depths.__getitem__)
@@ -76,7 +77,7 @@ class _Apart(Rules):
         made = self.ids.fresh(len(index))
         self.sums.append((made, lines, (skip, branch)))
         self._see(node, axis, made)
-        return on_axis(made, axis % known.ndim, node)
+        return on_axis(made, axis % joined.ndim, node)
 
     def _most(self, ids: Tensor, axis: int) -> Tensor:
         """(n,) the neurons along an axis at most of the places."""
@@ -113,9 +114,9 @@ class _Apart(Rules):
                 "joined. Use OTFusion, which finds one map for all of them."
             )
 
-        own = tuple(self._neurons(group))
-        made_here = any(place.kind == "out" for place in group.places)
-        return junction(own) if own in sums and not made_here else None
+        neurons = tuple(self._neurons(group))
+        made_by_a_layer = any(place.kind == "out" for place in group.places)
+        return junction(neurons) if neurons in sums and not made_by_a_layer else None
 
     def _neurons(self, group: Group) -> list[int]:
         first = group.places[0]

@@ -7,74 +7,23 @@ attention are groups of their own, for what one head mixes the others do not.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 
 from ..levels.kinds import TRANSPARENT, is_activation, is_sum
-from ..levels.tracing import record_values, trace
+from ..levels.tracing import trace
+from ..levels.weights import refuse_computed_weights
 from ..training_flags import evaluating
+from .group import Group, Place, Point
 from .ids import FIXED
+from .maps import reordered
 from .rules import Rules, Seen, varying_axes
 
 #: Relative change of the outputs up to which a reordered network counts as the same.
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8}
-
-
-@dataclass(frozen=True, eq=False)
-class Place:
-    """Where a group stands in one tensor of the state dict."""
-
-    name: str
-    axis: int
-    index: Tensor
-    """(width, copies) positions of each neuron on the axis: several where a flattened convolution is read"""
-    kind: str
-    """"out": rows that make the neurons; "in": columns that read them; "vector": one number or more per neuron"""
-
-
-@dataclass(frozen=True, eq=False)
-class Point:
-    """Where a group can be watched while the network runs."""
-
-    node: str
-    after: str
-    """The activation function behind the node, or the node itself"""
-    axis: int
-    index: Tensor
-    """(width, copies) positions on the axis"""
-    part: str
-    """"output"; "in_proj" or "out_proj" inside an attention module"""
-
-
-@dataclass(frozen=True, eq=False)
-class Junction:
-    """A sum in a residual stream whose two sides have orders of their own (`groups_apart`)."""
-
-    skip: "str | Junction"
-    """The side with fewer operations behind it: a group's name, or another sum that nothing else reads"""
-    branch: "str | Junction"
-    points: tuple[Point, Point]
-    """Where both sides can be watched"""
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Neurons that change places together."""
-
-    name: str
-    """The module that makes them, the first one of a residual stream"""
-    kind: str
-    """Type of that module, for tables"""
-    width: int
-    places: tuple[Place, ...]
-    points: tuple[Point, ...]
-    fixed: bool = False
-    """True for the classes: class c stays class c"""
-    junction: Junction | None = None
-    """What it is the sum of, where that is told apart"""
 
 
 def neuron_groups(model: nn.Module, example: Tensor, *, leaves: Sequence[str] = ()) -> list[Group]:
@@ -87,7 +36,8 @@ def neuron_groups(model: nn.Module, example: Tensor, *, leaves: Sequence[str] = 
         example: (B, ...) input; its first sample is used.
         leaves: see `partition`.
     Raises:
-        ValueError: the network cannot be traced, or an operation has no rule (it is named).
+        ValueError: the network cannot be traced, computes a weight from other tensors, or has an operation without a rule
+            (it is named).
     """
     with evaluating(model):
         groups = assembled(Rules(model, *recorded(model, example, leaves)), model)
@@ -97,15 +47,9 @@ def neuron_groups(model: nn.Module, example: Tensor, *, leaves: Sequence[str] = 
 
 def recorded(model: nn.Module, example: Tensor, leaves: Sequence[str]) -> tuple[fx.Graph, dict[Any, Any]]:
     """The trace of a network in evaluation mode, with the shapes of the first sample's values, and its modules."""
-    graph, modules, _ = trace(model, leaves, fold=False)
-    with torch.no_grad():
-        record_values(fx.GraphModule(modules, graph), graph, example[:1], model)
+    refuse_computed_weights(model, type(model).__name__)
+    graph, modules, _ = trace(model, leaves, fold=False, example=example[:1])
     return graph, modules
-
-
-def tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Every parameter and buffer under its first name, without gradients."""
-    return {name: tensor.detach() for name, tensor in (*model.named_parameters(), *model.named_buffers())}
 
 
 def assembled(rules: Rules, model: nn.Module) -> list[Group]:
@@ -131,14 +75,14 @@ def assembled(rules: Rules, model: nn.Module) -> list[Group]:
 
 def _labels(rules: Rules) -> dict[int, list[object]]:
     """For each neuron what tells it from others in the same tensors: its head, its part of a GroupNorm."""
-    found: dict[int, list[object]] = defaultdict(list)
+    labels: dict[int, list[object]] = defaultdict(list)
     for number, split in enumerate(rules.splits):
-        labels: dict[int, set[tuple[int, ...]]] = defaultdict(set)
+        parts: dict[int, set[tuple[int, ...]]] = defaultdict(set)
         for neuron, label in split.items():
-            labels[int(rules.ids.root[neuron])].add(label)
-        for neuron, several in labels.items():
-            found[neuron].append((number, frozenset(several)))
-    return found
+            parts[int(rules.ids.root[neuron])].add(label)
+        for neuron, several in parts.items():
+            labels[neuron].append((number, frozenset(several)))
+    return labels
 
 
 def _group(
@@ -152,7 +96,7 @@ def _group(
     numbers = list(next(iter(where.values())))
     first = next((number for number in numbers if places[number][3] == "out"), numbers[0])
     neurons = sorted(where, key=lambda neuron: where[neuron][first])
-    found = [
+    stands = [
         Place(name, axis, torch.tensor([where[neuron][number] for neuron in neurons]), kind)
         for number, (name, axis, _, kind) in ((number, places[number]) for number in numbers)
     ]
@@ -161,7 +105,7 @@ def _group(
     points = tuple(_points(rules, neurons))
     if places[first][3] == "in":  # nothing with a name of its own makes them: a sum that is told apart
         name = f"{name} (inputs)"
-    group = Group(name or places[first][0], kind, len(neurons), tuple(found), points, fixed)
+    group = Group(name or places[first][0], kind, len(neurons), tuple(stands), points, fixed)
     return (fixed, first, where[neurons[0]][first]), group
 
 
@@ -183,7 +127,7 @@ def _places(rules: Rules) -> Iterator[tuple[str, int, Tensor, str]]:
 
 def _points(rules: Rules, neurons: list[int]) -> Iterator[Point]:
     """Sums, where the group is a residual stream, and where it begins; else wherever its neurons are made."""
-    found: list[tuple[Seen, Tensor]] = []
+    watchable: list[tuple[Seen, Tensor]] = []
     for seen in rules.seen:
         ids = rules.ids.of(seen.ids)
         if not (ids == neurons[0]).any():
@@ -193,11 +137,12 @@ def _points(rules: Rules, neurons: list[int]) -> Iterator[Point]:
             if neuron in positions:
                 positions[neuron].append(position)
         if len({len(several) for several in positions.values()}) == 1:
-            found.append((seen, torch.tensor(list(positions.values()))))
-    if any(is_sum(seen.node) for seen, _ in found):
-        stem = found[0][0] if not all(map(is_sum, found[0][0].node.users)) else None
-        found = [(seen, index) for seen, index in found if seen is stem or is_sum(seen.node)]
-    for seen, index in found:
+            watchable.append((seen, torch.tensor(list(positions.values()))))
+    if any(is_sum(seen.node) for seen, _ in watchable):
+        first = watchable[0][0]
+        stem = first if not all(map(is_sum, first.node.users)) else None
+        watchable = [(seen, index) for seen, index in watchable if seen is stem or is_sum(seen.node)]
+    for seen, index in watchable:
         yield Point(seen.node.name, _behind(seen.node, rules).name, seen.axis, index, seen.part)
 
 
@@ -216,24 +161,22 @@ def _behind(node: fx.Node, rules: Rules) -> fx.Node:
 def _named_apart(groups: list[Group]) -> list[Group]:
     """Several groups of one module (the heads of an attention) get numbers."""
     counts, numbers = Counter(group.name for group in groups), Counter[str]()
-    found = []
+    renamed = []
     for group in groups:
         name = group.name
         if counts[name] > 1:
             name, numbers[group.name] = f"{group.name}[{numbers[group.name]}]", numbers[group.name] + 1
-        found.append(replace(group, name=name))
-    return found
+        renamed.append(replace(group, name=name))
+    return renamed
 
 
 @torch.no_grad()
 def _check(model: nn.Module, groups: list[Group], example: Tensor) -> None:
-    from .maps import reordered  # maps needs the types above
-
     generator = torch.Generator().manual_seed(0)
     orders = {group.name: torch.randperm(group.width, generator=generator) for group in groups if not group.fixed}
-    expected, found = model(example), reordered(model, groups, orders)(example)
+    expected, outputs = model(example), reordered(model, groups, orders)(example)
     size = expected.abs().max().clamp_min(1e-6)
-    gap = ((expected - found).abs().max() / size).item()
+    gap = ((expected - outputs).abs().max() / size).item()
     if not gap <= TOLERANCE.get(expected.dtype, 1e-3) and torch.isfinite(expected).all():
         raise ValueError(
             f"{type(model).__name__} computes something else once its neurons are put into another order (outputs differ "

@@ -6,35 +6,10 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from .groups import Group, Place, neuron_groups, tensors
+from .group import Group, Place, tensors
 
 #: (source neurons, target neurons) matrices: one for what makes neurons, one for what reads them.
 Maps = Mapping[str, tuple[Tensor, Tensor]]
-
-
-def permuted(model: nn.Module, example: Tensor, permutations: Mapping[str, Tensor]) -> nn.Module:
-    """A copy that computes the same, with neuron permutations[group][i] of a group at place i.
-
-    Args:
-        permutations: by the names of `neuron_groups(model, example)`; groups that are left out stay as they are.
-    Raises:
-        ValueError: an unknown group, the group of the classes, or no permutation.
-    """
-    groups = neuron_groups(model, example)
-    known = {group.name: group for group in groups if not group.fixed}
-    for name, order in permutations.items():
-        if name not in known:
-            raise ValueError(f"there is no group {name!r} to permute. Known: {', '.join(known)}.")
-        if sorted(order.tolist()) != list(range(known[name].width)):
-            raise ValueError(f"group {name!r}: this is no permutation of its {known[name].width} neurons.")
-    return reordered(model, groups, permutations)
-
-
-def shuffled(model: nn.Module, example: Tensor, generator: torch.Generator) -> nn.Module:
-    """A copy that computes the same, with the neurons of every group in a random order."""
-    groups = neuron_groups(model, example)
-    orders = {group.name: torch.randperm(group.width, generator=generator) for group in groups if not group.fixed}
-    return reordered(model, groups, orders)
 
 
 @torch.no_grad()
@@ -74,30 +49,30 @@ def mapped(
     """
     pairs: dict[str, dict[int, list[tuple[Place, Place, Tensor]]]] = {}
     for group, target in zip(groups, targets, strict=True):
-        for here, there in zip(group.places, target.places, strict=True) if target.name in maps else ():
-            T = maps[target.name][here.kind == "in"]
-            if here.name in source and (there.name, there.axis) != skip:
-                pairs.setdefault(here.name, {}).setdefault(here.axis, []).append((here, there, T))
-    found = dict(source)
+        for start, end in zip(group.places, target.places, strict=True) if target.name in maps else ():
+            T = maps[target.name][start.kind == "in"]
+            if start.name in source and (end.name, end.axis) != skip:
+                pairs.setdefault(start.name, {}).setdefault(start.axis, []).append((start, end, T))
+    state = dict(source)
     for name, axes in pairs.items():
         for axis, several in axes.items():
-            found[name] = _mapped_axis(found[name], axis, shapes[name].shape[axis], several)
-    return found
+            state[name] = _mapped_axis(state[name], axis, shapes[name].shape[axis], several)
+    return state
 
 
 def _mapped_axis(tensor: Tensor, axis: int, size: int, several: list[tuple[Place, Place, Tensor]]) -> Tensor:
     """One axis, on which several groups may stand side by side; what belongs to none is copied."""
     lines = tensor.movedim(axis, 0)
     result = lines.new_zeros(size, *lines.shape[1:])
-    stay_here, stay_there = torch.ones(len(lines), dtype=torch.bool), torch.ones(size, dtype=torch.bool)
-    for here, there, T in several:
-        stay_here[here.index.flatten()] = False
-        stay_there[there.index.flatten()] = False
-        old = lines[here.index.to(lines.device)].flatten(1)  # (source neurons, copies x rest)
+    copied, copies = torch.ones(len(lines), dtype=torch.bool), torch.ones(size, dtype=torch.bool)
+    for start, end, T in several:
+        copied[start.index.flatten()] = False
+        copies[end.index.flatten()] = False
+        old = lines[start.index.to(lines.device)].flatten(1)  # (source neurons, copies x rest)
         new = T.T.to(lines) @ old
-        result[there.index.to(lines.device)] = new.view(len(new), there.index.shape[1], *lines.shape[1:])
-    if stay_here.any():
-        result[stay_there] = lines[stay_here]
+        result[end.index.to(lines.device)] = new.view(len(new), end.index.shape[1], *lines.shape[1:])
+    if copied.any():
+        result[copies] = lines[copied]
     return result.movedim(0, axis)
 
 

@@ -149,8 +149,8 @@ class Rules:
             return self._constant(node)
         target = self.modules[node.target] if node.op == "call_module" else None
         inputs = [self.values[other] for other in node.all_input_nodes if other in self.values]
-        own = target is not None and any(True for _ in target.parameters())
-        if not own and all(self._is_fixed(value) for value in inputs):
+        has_parameters = target is not None and any(True for _ in target.parameters())
+        if not has_parameters and all(self._is_fixed(value) for value in inputs):
             return _zeros(node.meta["value"])
         rule = self._module_rule(target) if target is not None else self._function_rule(function_name(node))
         if rule is None:
@@ -234,8 +234,8 @@ class Rules:
         if node.op == "call_module":
             return [getattr(self.modules[node.target], name, None) for name in names]
         start = 2 if function_name(node) == "layer_norm" else 1
-        found = dict(zip(names, node.args[start:], strict=False)) | {k: v for k, v in node.kwargs.items() if k in names}
-        return [self.modules[arg.target] if isinstance(arg, fx.Node) else None for arg in map(found.get, names)]
+        given = dict(zip(names, node.args[start:], strict=False)) | {k: v for k, v in node.kwargs.items() if k in names}
+        return [self.modules[arg.target] if isinstance(arg, fx.Node) else None for arg in map(given.get, names)]
 
     def _linear(self, node: fx.Node) -> Tensor:
         weight, bias = self._tensors(node, "weight", "bias")
@@ -264,6 +264,8 @@ class Rules:
 
     def _channel_norm(self, node: fx.Node) -> Tensor:
         layer, x = self.modules[node.target], self._first(node)
+        if axis_of(self.ids.of(x)) not in (None, 1, 1 - x.ndim):
+            return x  # it normalises positions, each alike for all neurons
         ids = self.ids.constant_along(x, 1)
         for tensor in (layer.weight, layer.bias, layer.running_mean, layer.running_var):
             self._place(tensor, 0, ids, "vector")
@@ -339,11 +341,11 @@ class Rules:
         first, *others = sorted((ids for ids in tensors if ids.numel() > 1), key=lambda ids: ids.shape != shape)
         for other in others:
             self.ids.unify(first, other)
-        found = first.expand(shape)
-        axis = axis_of(self.ids.of(found)) if is_sum(node) else None
+        ids = first.expand(shape)
+        axis = axis_of(self.ids.of(ids)) if is_sum(node) else None
         if axis is not None:
-            self._see(node, axis, self.ids.constant_along(found, axis))
-        return found
+            self._see(node, axis, self.ids.constant_along(ids, axis))
+        return ids
 
     def _positions(self, node: fx.Node) -> Tensor:
         return on_axis(self.ids.constant_along(self._first(node), 1), 1, node)
@@ -392,11 +394,11 @@ class Rules:
 
     def _split(self, parts: Iterable[Tensor]) -> None:
         """Each number gets the parts in which it is found as a label."""
-        found: dict[int, tuple[int, ...]] = {}
+        labels: dict[int, tuple[int, ...]] = {}
         for part, numbers in enumerate(parts):
             for number in set(numbers.tolist()):
-                found[number] = (*found.get(number, ()), part)
-        self.splits.append(found)
+                labels[number] = (*labels.get(number, ()), part)
+        self.splits.append(labels)
 
 
 def _nodes(node: fx.Node) -> list[fx.Node]:

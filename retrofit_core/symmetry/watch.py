@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from ..device import CHUNK_BYTES
 from ..levels.tracing import trace
 from ..monitor import Monitor
-from .groups import Group, Point
+from .group import Group, Point
 
 MOST_SAMPLES = 100  # in one batch, so that progress is seen and cancelling is quick
 
@@ -55,7 +55,7 @@ class Watched(fx.Interpreter):
         super().__init__(fx.GraphModule(modules, graph))
         self.graph, self.after, self.window = graph, after, window
         self.points = {self._key(point): point for group in groups for point in group.points}
-        self.found: dict[tuple[str, str], Tensor] = {}
+        self.watched: dict[tuple[str, str], Tensor] = {}
 
     def _key(self, point: Point) -> tuple[str, str]:
         return (point.after if self.after else point.node), point.part
@@ -63,32 +63,32 @@ class Watched(fx.Interpreter):
     def run_node(self, n: fx.Node) -> Any:
         result = super().run_node(n)
         if (n.name, "output") in self.points:
-            self.found[n.name, "output"] = result
+            self.watched[n.name, "output"] = result
         if (n.name, "out_proj") in self.points:
-            self.found[n.name, "out_proj"] = result[0]
+            self.watched[n.name, "out_proj"] = result[0]
         if (n.name, "in_proj") in self.points:
             args, _ = self.fetch_args_kwargs_from_env(n)
             layer = self.fetch_attr(str(n.target))
-            self.found[n.name, "in_proj"] = F.linear(args[0], layer.in_proj_weight, layer.in_proj_bias)
+            self.watched[n.name, "in_proj"] = F.linear(args[0], layer.in_proj_weight, layer.in_proj_bias)
         return result
 
     def watch(self, x: Tensor) -> tuple[dict[tuple[str, str], Tensor], Tensor]:
         """The values at all points and the outputs."""
-        self.found = {}
-        return self.found, self.run(x)
+        self.watched = {}
+        return self.watched, self.run(x)
 
     def rows(self, group: Group, values: dict[tuple[str, str], Tensor]) -> Tensor:
         """(N, width) values of a group's neurons, its points one below the other."""
-        found = []
+        parts = []
         for point in group.points:
             lines = values[self._key(point)].movedim(point.axis, -1)
             lines = (lines if self.window is None else central(lines, self.window)).flatten(0, -2)
             whole = len(point.index) == lines.shape[1]  # every neuron once: picking would copy what stands in order
             if whole and torch.equal(point.index[:, 0].cpu(), torch.arange(lines.shape[1])):
-                found.append(lines)
+                parts.append(lines)
                 continue
-            found += [lines[:, copy] for copy in point.index.to(lines.device).T]
-        return found[0] if len(found) == 1 else torch.cat(found)
+            parts += [lines[:, copy] for copy in point.index.to(lines.device).T]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def central(tokens: Tensor, window: int) -> Tensor:
@@ -129,8 +129,8 @@ def group_sums(
     """
     device = next(models[0].parameters()).device
     watched = [
-        Watched(model, own, after=after, window=window, leaves=leaves)
-        for model, own in zip(models, groups, strict=True)
+        Watched(model, model_groups, after=after, window=window, leaves=leaves)
+        for model, model_groups in zip(models, groups, strict=True)
     ]
     size = sum(
         value.numel() * value.element_size()
@@ -142,7 +142,10 @@ def group_sums(
     for x in (monitor or Monitor()).each("step", inputs.split(batch), name="forward"):
         values = [one.watch(x.to(device))[0] for one in watched]
         for number, together in enumerate(zip(*groups, strict=True)):
-            rows = [one.rows(group, found) for one, group, found in zip(watched, together, values, strict=True)]
+            rows = [
+                one.rows(group, watched_values)
+                for one, group, watched_values in zip(watched, together, values, strict=True)
+            ]
             if len({len(z) for z in rows}) > 1:
                 raise ValueError(
                     f"the neurons at {together[0].name!r} have {[len(z) // len(x) for z in rows]} positions per sample in "

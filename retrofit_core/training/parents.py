@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.data import Images, load
 from retrofit_core.data.splits import SPLITS, read_splits, write_splits
 from retrofit_core.evaluation import check_suits, evaluate
+from retrofit_core.files import write
 from retrofit_core.monitor import Monitor
 from retrofit_core.ranges import check_ranges
 from retrofit_core.registry import find
@@ -316,13 +316,7 @@ def _is_split(path: Path, files: list[Path], planned: Planned) -> bool:
 
 def write_training(config: TrainConfig, folder: str | Path) -> None:
     """Write training.json, whole or not at all."""
-    path = Path(folder) / NOTE
-    part = path.with_name(f".{NOTE}.{os.getpid()}.part")
-    try:
-        part.write_text(json.dumps({"schema": SCHEMA, "training": config.to_json()}, indent=1))
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    write(Path(folder) / NOTE, json.dumps({"schema": SCHEMA, "training": config.to_json()}, indent=1))
 
 
 def read_training(folder: str | Path) -> TrainConfig | None:

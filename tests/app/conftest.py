@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from retrofit_app import bundle, jobs
-from retrofit_app.jobs.processes import CHILDREN
+from retrofit_app.jobs.children import CHILDREN
 
 from retrofit_core.runs import Run, RunConfig, read_run
 

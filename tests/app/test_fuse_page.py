@@ -421,9 +421,9 @@ def stopped(runs_folder, **status):
             "Failed: level 'x' is broken. 1 of 4",
         ),
         ({"state": "cancelled", "levels_done": 2, "levels": 4}, "Cancelled. 2 of 4 levels"),
-        ({"state": "running", "level": 1, "levels": 4}, "killed"),
+        ({"state": "running", "level": 1, "levels": 4}, "was killed"),
     ],
-    ids=["failed", "cancelled", "killed"],
+    ids=["failed", "cancelled", "interrupted"],
 )
 def test_a_run_that_ended_early_says_why_and_can_go_on(runs_folder, sleeper, status, says):
     page = open_page(run=stopped(runs_folder, **status))

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 from retrofit_app import bundle, jobs
-from retrofit_app.jobs.processes import CHILDREN, worker_note
+from retrofit_app.jobs.children import CHILDREN
 from retrofit_app.jobs.workers import _spawn, worker_command
 
-from retrofit_core import load_model, runs
+from retrofit_core import files, load_model, runs
 from retrofit_core.data import load
+from retrofit_core.runs.standing import worker_of
 from retrofit_core.training.parents import TrainConfig, read_training, train_parents
 
 from .analyses import plain
@@ -59,18 +60,18 @@ def test_a_shipped_config_opens_the_shipped_run(runs_folder):
 
 def test_the_same_work_starts_once(runs_folder, config, sleeper):
     first = jobs.start(config)
-    pid = worker_note(first)["pid"]
+    pid = worker_of(first)["pid"]
     assert first == runs_folder / config.key()
     assert jobs.start(config) == first
-    assert worker_note(first)["pid"] == pid
+    assert worker_of(first)["pid"] == pid
     assert jobs.read_entry(first).state == "created"
 
 
 def test_another_server_does_not_start_it_twice(runs_folder, config, sleeper):
     first = jobs.start(config)
-    pid = worker_note(first)["pid"]
+    pid = worker_of(first)["pid"]
     _spawn(first, jobs.BUNDLED)  # what a second server does that listed the runs a moment earlier
-    assert worker_note(first)["pid"] == pid
+    assert worker_of(first)["pid"] == pid
 
 
 def test_one_run_at_a_time(runs_folder, config, sleeper):
@@ -82,23 +83,23 @@ def test_one_run_at_a_time(runs_folder, config, sleeper):
 
 def test_a_killed_worker_is_reported_and_can_be_started_again(runs_folder, config, sleeper):
     folder = jobs.start(config)
-    pid = worker_note(folder)["pid"]
+    pid = worker_of(folder)["pid"]
     write_status(folder, state="running", pid=pid, level=2, levels=4)
     assert jobs.read_entry(folder).state == "running"
     ended(pid)
     entry = jobs.read_entry(folder)
-    assert entry.state == "killed"
+    assert entry.state == "interrupted"
     assert "killed by SIGKILL" in jobs.failure(entry) and "2 of 4 levels" in jobs.failure(entry)
     assert jobs.start(config) == folder
-    assert worker_note(folder)["pid"] != pid
+    assert worker_of(folder)["pid"] != pid
     assert jobs.read_entry(folder).state == "created"  # though status.json is that of the first attempt
 
 
 def test_a_reused_pid_is_not_the_worker(runs_folder, config, sleeper):
     folder = jobs.start(config)
-    worker = worker_note(folder)
-    (folder / "worker.json").write_text(json.dumps({**worker, "birth": "1"}))
-    assert jobs.read_entry(folder).state == "killed"
+    worker = worker_of(folder)
+    (folder / "worker.json").write_text(json.dumps({**worker, "birth": 1.0}))
+    assert jobs.read_entry(folder).state == "interrupted"
 
 
 def test_failures_are_sentences_without_paths(runs_folder, config):
@@ -178,9 +179,9 @@ def test_a_start_with_training_notes_it_beside_the_parents(runs_folder, wanted, 
     assert folder == runs_folder / wanted.key()
     assert read_training(runs_folder / training.folder) == training
     assert jobs.read_entry(folder).training == training.to_json()
-    pid = worker_note(folder)["pid"]
+    pid = worker_of(folder)["pid"]
     assert Path(f"/proc/{pid}/cwd").resolve() == runs_folder  # where the config's file names hold
-    assert jobs.start(wanted, training) == folder and worker_note(folder)["pid"] == pid
+    assert jobs.start(wanted, training) == folder and worker_of(folder)["pid"] == pid
     with pytest.raises(jobs.Busy):
         jobs.start(dataclasses.replace(wanted, seed=1), training)
     known, problems = jobs.entries()
@@ -245,41 +246,41 @@ def test_class_counts_of_trained_parents(runs_folder, wanted, training):
 )
 def test_phase_and_progress_come_from_the_status(runs_folder, config, fields, phase, progress):
     runs.create(runs_folder / "x", config)
-    write_status(runs_folder / "x", state="running", pid=os.getpid(), **fields)
-    entry = jobs.read_entry(runs_folder / "x")
-    assert entry.active and (entry.phase, entry.progress) == (phase, pytest.approx(progress))
+    write_status(runs_folder / "x", state="running", **fields)
+    with files.locked(runs_folder / "x"):
+        entry = jobs.read_entry(runs_folder / "x")
+        assert entry.active and (entry.phase, entry.progress) == (phase, pytest.approx(progress))
 
 
 def test_the_time_left_counts_from_where_a_resumed_training_began(runs_folder, config):
     runs.create(runs_folder / "x", config)
-    here = {"parent": 0, "parents": 1, "epochs": 100, "step": 10, "steps": 10}
-    write_status(
-        runs_folder / "x",
-        state="running",
-        pid=os.getpid(),
-        stage="training",
-        stage_started=time.time() - 20,
-        first={**here, "epoch": 50},
-        **here,
-        epoch=60,
-    )
-    assert jobs.read_entry(runs_folder / "x").left == pytest.approx(
-        80, abs=2
-    )  # ten epochs took 20 seconds, 40 are left
-    write_status(runs_folder / "x", state="running", pid=os.getpid(), stage="training", stage_started=time.time())
-    assert jobs.read_entry(runs_folder / "x").left is None
+    stage = {"parent": 0, "parents": 1, "epochs": 100, "step": 10, "steps": 10}
+    with files.locked(runs_folder / "x"):
+        write_status(
+            runs_folder / "x",
+            state="running",
+            stage="training",
+            stage_started=time.time() - 20,
+            first={**stage, "epoch": 50},
+            **stage,
+            epoch=60,
+        )
+        left = jobs.read_entry(runs_folder / "x").left
+        assert left == pytest.approx(80, abs=2)  # ten epochs took 20 seconds, 40 are left
+        write_status(runs_folder / "x", state="running", stage="training", stage_started=time.time())
+        assert jobs.read_entry(runs_folder / "x").left is None
 
 
 def test_a_worker_killed_in_training_is_reported_and_resumed_from_its_record(runs_folder, wanted, training, sleeper):
     folder = jobs.start(wanted, training)
-    pid = worker_note(folder)["pid"]
+    pid = worker_of(folder)["pid"]
     write_status(folder, state="running", pid=pid, stage="training", parent=1, parents=2, epoch=7, epochs=15)
     ended(pid)
     entry = jobs.read_entry(folder)
-    assert entry.state == "killed" and entry.resumable and entry.phase == "training"
+    assert entry.state == "interrupted" and entry.resumable and entry.phase == "training"
     assert "Network 2 of 2 was being trained, in epoch 7 of 15; finished epochs are kept." in jobs.failure(entry)
     assert jobs.resume(folder) == folder
-    assert worker_note(folder)["pid"] != pid and jobs.read_entry(folder).phase == "starting"
+    assert worker_of(folder)["pid"] != pid and jobs.read_entry(folder).phase == "starting"
     assert jobs.resume(folder) == folder  # it is going on already
 
 
@@ -291,8 +292,8 @@ def test_a_training_that_was_killed_goes_on_to_the_numbers_of_a_straight_one(
     folder = jobs.start(wanted, training)
     state = runs_folder / training.folder / "unfinished" / "parent-1.safetensors"
     wait(folder, lambda entry: entry.phase == "training" and state.exists())
-    ended(worker_note(folder)["pid"])
-    assert jobs.read_entry(folder).state == "killed"
+    ended(worker_of(folder)["pid"])
+    assert jobs.read_entry(folder).state == "interrupted"
     jobs.resume(folder)
     entry = wait(folder, lambda entry: not entry.active)
     assert entry.state == "done" and entry.progress == 1.0, jobs.log_tail(folder)
@@ -330,10 +331,10 @@ def finished(runs_folder):
 
 def test_an_analysis_starts_once_and_holds_up_other_work(finished, config, sleeper):
     jobs.analyse(finished)
-    pid = worker_note(finished)["pid"]
+    pid = worker_of(finished)["pid"]
     jobs.analyse(finished)
     entry = jobs.read_entry(finished)
-    assert worker_note(finished)["pid"] == pid and entry.analysing and entry.state == "done"
+    assert worker_of(finished)["pid"] == pid and entry.analysing and entry.state == "done"
     assert jobs.analysis_notes(finished)["state"] == "running"
     with pytest.raises(jobs.Busy, match="the analysis of run plain is still going on"):
         jobs.start(config)
@@ -347,8 +348,8 @@ def test_an_analysis_starts_once_and_holds_up_other_work(finished, config, sleep
 def test_a_killed_analysis_is_reported_and_can_be_started_again(finished, sleeper):
     jobs.analyse(finished)
     (finished / jobs.NOTES).write_text(json.dumps({"state": "running", "name": "levels", "index": 1, "total": 4}))
-    ended(worker_note(finished)["pid"])
-    assert jobs.analysis_notes(finished)["state"] == "killed" and jobs.read_entry(finished).state == "done"
+    ended(worker_of(finished)["pid"])
+    assert jobs.analysis_notes(finished)["state"] == "interrupted" and jobs.read_entry(finished).state == "done"
     jobs.analyse(finished)
     assert jobs.analysis_notes(finished) == {"state": "running", "name": "starting the worker"}
 

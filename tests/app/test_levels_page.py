@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from retrofit_app import figures, jobs, level_data, show, state
-from retrofit_app.jobs.processes import CHILDREN, worker_note
+from retrofit_app.jobs.children import CHILDREN
 from sklearn.metrics import adjusted_rand_score
 from streamlit.testing.v1 import AppTest
+
+from retrofit_core.runs.standing import worker_of
 
 from .analyses import SCORES, analysed, plain
 
@@ -233,7 +235,7 @@ def test_a_missing_analysis_is_started_watched_and_cancelled(runs_folder, sleepe
     page = open_page(run="plain")  # another tab
     page.button(key="cancel-analysis").click().run()
     assert (place / "cancel").exists() and page.button(key="cancel-analysis").disabled
-    child = CHILDREN[worker_note(place)["pid"]]
+    child = CHILDREN[worker_of(place)["pid"]]
     child.kill()
     child.wait()
     page = open_page(run="plain")

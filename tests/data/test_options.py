@@ -55,10 +55,10 @@ def test_a_config_keeps_its_options_in_record_and_command(config):
     assert "--augment 2 --auto-augment svhn" in full.command() and "--size 12" in full.command()
 
 
-def test_records_of_the_first_version_stay_equal(config):
+def test_a_field_that_a_record_lacks_has_its_default(config):
     plain = dataclasses.replace(config, size=None)
-    assert not {"size", "augment", "auto_augment"} & plain.to_json().keys()
-    assert runs.RunConfig.from_json(plain.to_json()) == plain
+    older = {name: value for name, value in plain.to_json().items() if name not in ("size", "augment", "auto_augment")}
+    assert runs.RunConfig.from_json(older) == plain
     assert len({plain.key(), config.key(), dataclasses.replace(plain, augment=1).key()}) == 3
 
 

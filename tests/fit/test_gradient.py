@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from retrofit_core.fit import gradient
+from retrofit_core.fit import Gradient
 from retrofit_core.fit.gradient import perturb
 from retrofit_core.levels import partition
 from retrofit_core.monitor import Cancelled, Monitor
 from tests.networks import CNN_SHAPE, cnn, mlp, normal
 from tests.properties import assert_close
+
+
+def gradient(level, inputs, targets, *, generator, weights=None, monitor=None, **settings):
+    fit = Gradient(**settings)
+    return fit.descend(level, inputs, targets, generator=generator, weights=weights, monitor=monitor)
 
 
 def generator(seed=0):

@@ -5,12 +5,13 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core.fit import mapped_weights
+from retrofit_core.fit import Groups, mapped_weights
 from retrofit_core.fit.mapping import is_channel_major
 from retrofit_core.levels import partition
 from tests import reference
+from tests.flat import fuse
 from tests.networks import CNN_SHAPE, cnn, initialised, mlp, normal
-from tests.properties import as_groups
+from tests.properties import as_groups, assert_same_function
 
 
 @pytest.mark.parametrize("make, shape, places", [(mlp, (6,), (0, 2, 4)), (cnn, CNN_SHAPE, (0, 3, 7))])
@@ -23,10 +24,12 @@ def test_equals_the_loops(make, shape, places, bias):
         width = levels[0][index - 1].width
         labels = torch.arange(2 * width).roll(1) % width
         before = {"widths": [width, width], "groups": as_groups(labels, width)}
-        found = mapped_weights(levels[0][index], [level[index] for level in levels], labels, (width, width), width)
+        found = mapped_weights(
+            levels[0][index], [level[index] for level in levels], Groups(labels, (width, width), width)
+        )
         expected = np.hstack([reference.own_weights(steps[k], places[index], before, k) for k in range(2)])
         assert np.abs(found.numpy() - expected).max() < 1e-12
-    first = mapped_weights(levels[0][0], [level[0] for level in levels], None, (), 0)
+    first = mapped_weights(levels[0][0], [level[0] for level in levels], None)
     assert (
         np.abs(first.numpy() - np.hstack([reference.own_weights(s, 0, None, k) for k, s in enumerate(steps)])).max()
         == 0
@@ -37,7 +40,7 @@ def test_members_of_one_group_add_up_and_absent_ones_give_zero():
     model = mlp((6, 3, 2))
     levels = partition(model, normal(2, 6))
     labels = torch.tensor([1, 1, 2, 0, 0, 0])  # parent 0 has nobody in group 0, two neurons in group 1
-    W0 = mapped_weights(levels[1], [levels[1], levels[1]], labels, (3, 3), 3)
+    W0 = mapped_weights(levels[1], [levels[1], levels[1]], Groups(labels, (3, 3), 3))
     weight = model[2].weight.detach()
     assert torch.equal(W0[0, :2], torch.zeros(2).double())
     assert torch.equal(W0[1, :2], weight[:, 0] + weight[:, 1])
@@ -48,7 +51,7 @@ def test_members_of_one_group_add_up_and_absent_ones_give_zero():
 def test_parents_whose_inputs_do_not_correspond_are_refused():
     levels, others = partition(mlp(), normal(2, 6)), partition(mlp((5, 8, 7, 4)), normal(2, 5))
     with pytest.raises(ValueError, match="level '0': parent 1 has 5 inputs per neuron where the fused level has 6"):
-        mapped_weights(levels[0], [levels[0], others[0]], None, (), 0)
+        mapped_weights(levels[0], [levels[0], others[0]], None)
 
 
 class ChannelsLast(nn.Module):
@@ -63,7 +66,29 @@ class ChannelsLast(nn.Module):
 def test_channel_major_inputs_are_told_from_others():
     x = normal(2, *CNN_SHAPE)
     levels = partition(cnn(), x)
-    assert is_channel_major(levels[1], h := levels[0].module(x))
-    assert is_channel_major(levels[2], levels[1].module(h))
+    assert is_channel_major(levels[1], h := levels[0].module(x), levels[0].axis)
+    assert is_channel_major(levels[2], levels[1].module(h), levels[1].axis)
     turned = partition(initialised(ChannelsLast(), 0), x)
-    assert not is_channel_major(turned[1], turned[0].module(x))
+    assert not is_channel_major(turned[1], turned[0].module(x), turned[0].axis)
+
+
+class Positions(nn.Module):
+    """Linear layers on (B, height, width, C), as many positions as neurons."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(3, 5), nn.Linear(5, 4), nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.second(self.first(x).relu()).relu().mean((1, 2)))
+
+
+def test_toward_the_parents_reads_the_neuron_axis_off_the_level_before():
+    """A level ends (B, 5, 5, 5): by the shape alone nobody could tell where the neurons are."""
+    model, x = initialised(Positions(), 0), normal(40, 5, 5, 3)
+    levels = partition(model, x[:2])
+    assert [level.axis for level in levels] == [-1, -1, 1]
+    h = levels[0].module(x[:2])
+    assert is_channel_major(levels[1], h, -1) and not is_channel_major(levels[1], h, 1)
+    fused = fuse([model, model], x, grouping="hungarian", toward="parents", ridge=1e8).model
+    assert_same_function(model, fused, x, 1e-6)

@@ -18,7 +18,7 @@ WIDTHS = {"hungarian": 5, "same_index": 5, "kmeans": 4, "local_search": 4}
 @pytest.mark.parametrize("name", GROUPINGS)
 def test_groups_cover_all_neurons_and_cost_what_they_say(name, inputs, device):
     phi, scores = (tensor.to(device) for tensor in HARD[inputs])
-    found = GROUPINGS[name](gram(phi), scores, (5, 5), WIDTHS[name], generator=generator())
+    found = GROUPINGS[name]()(gram(phi), scores, (5, 5), WIDTHS[name], generator=generator())
     assert found.labels.device.type == device.type
     assert_is_grouping(found, 10, WIDTHS[name], scores)
     expected = reference.cluster_cost(*numpy(phi, scores), as_groups(found.labels, found.width))
@@ -32,7 +32,7 @@ def test_scaling_all_scores_changes_no_group(name, factor, seed):
     """C10."""
     phi, scores = points(10, seed=seed), positive(10, seed)
     plain, scaled = (
-        GROUPINGS[name](gram(phi), s, (5, 5), WIDTHS[name], generator=generator()) for s in (scores, scores * factor)
+        GROUPINGS[name]()(gram(phi), s, (5, 5), WIDTHS[name], generator=generator()) for s in (scores, scores * factor)
     )
     assert as_sets(plain.labels) == as_sets(scaled.labels)  # of equal starts another may win by rounding
     assert scaled.cost == pytest.approx(factor * plain.cost)
@@ -41,7 +41,7 @@ def test_scaling_all_scores_changes_no_group(name, factor, seed):
 @pytest.mark.parametrize("name", GROUPINGS)
 def test_the_same_generator_gives_the_same_groups(name, device):
     phi, scores = points(10).to(device), positive(10).to(device)
-    first, second = (GROUPINGS[name](gram(phi), scores, (5, 5), WIDTHS[name], generator=generator(3)) for _ in "ab")
+    first, second = (GROUPINGS[name]()(gram(phi), scores, (5, 5), WIDTHS[name], generator=generator(3)) for _ in "ab")
     assert first.labels.tolist() == second.labels.tolist()
 
 
@@ -50,7 +50,7 @@ def test_permuted_twins_find_each_other(name):
     """C13: as many groups as distinct neurons leave no error, in whatever order the twins come."""
     phi = points(6, dims=5)
     order = torch.tensor([3, 0, 5, 1, 4, 2])
-    found = GROUPINGS[name](gram(torch.cat([phi, phi[:, order]], 1)), positive(12), (6, 6), 6, generator=generator())
+    found = GROUPINGS[name]()(gram(torch.cat([phi, phi[:, order]], 1)), positive(12), (6, 6), 6, generator=generator())
     assert found.cost < 1e-12
     assert as_sets(found.labels) == {frozenset({int(order[j]), 6 + j}) for j in range(6)}
 
@@ -60,8 +60,8 @@ def test_the_order_of_a_parents_neurons_does_not_matter(name):
     """C9: groups and cost move along with the neurons."""
     phi, scores = points(10, seed=2), positive(10, 2)
     order = torch.cat([torch.randperm(5, generator=generator(1)), 5 + torch.randperm(5, generator=generator(2))])
-    plain = GROUPINGS[name](gram(phi), scores, (5, 5), 5, generator=generator())
-    moved = GROUPINGS[name](gram(phi[:, order]), scores[order], (5, 5), 5, generator=generator())
+    plain = GROUPINGS[name]()(gram(phi), scores, (5, 5), 5, generator=generator())
+    moved = GROUPINGS[name]()(gram(phi[:, order]), scores[order], (5, 5), 5, generator=generator())
     assert moved.cost == pytest.approx(plain.cost)
     assert {frozenset(int(order[j]) for j in group) for group in as_sets(moved.labels)} == as_sets(plain.labels)
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrofit_core.grouping import hungarian
+from retrofit_core.grouping import Hungarian
 from retrofit_core.moments import Rows, solve
 from tests import reference
 from tests.grouping.points import gram, numpy, points, positive
@@ -16,7 +16,7 @@ from tests.properties import as_groups, as_sets
 @given(st.integers(1, 6), st.integers(0, 99))
 def test_equals_brute_force_over_all_matchings(width, seed):
     phi, scores = points(2 * width, seed=seed), positive(2 * width, seed)
-    found = hungarian(gram(phi), scores, (width, width), width)
+    found = Hungarian()(gram(phi), scores, (width, width), width)
     best = min(reference.cluster_cost(*numpy(phi, scores), groups) for groups in reference.matchings(width))
     assert found.cost == pytest.approx(best, rel=1e-9, abs=1e-12)
 
@@ -33,7 +33,7 @@ def test_is_optimal_for_the_refitted_level(seed, ridge, toward):
     own = normal(4, 2 * width, seed=seed + 70) if toward and ridge else None
     scores = positive(2 * width, seed)
     solution = solve(Rows(x, z, True).moments(), ridge, toward=own)
-    found = hungarian(solution.gram, scores, (width, width), width)
+    found = Hungarian()(solution.gram, scores, (width, width), width)
     pull = None if own is None else own.numpy()
     cost = {
         frozenset(map(frozenset, groups)): reference.fitted_cost(*numpy(x, z, scores), groups, ridge, pull)
@@ -45,7 +45,7 @@ def test_is_optimal_for_the_refitted_level(seed, ridge, toward):
 @given(st.integers(0, 20))
 def test_group_k_holds_neuron_k_of_parent_0(seed):
     phi = points(10, seed=seed)
-    found = hungarian(gram(phi), positive(10, seed), (5, 5), 5)
+    found = Hungarian()(gram(phi), positive(10, seed), (5, 5), 5)
     assert [min(group) for group in as_groups(found.labels, 5)] == list(range(5))
     assert all(min(group) < 5 <= max(group) for group in as_groups(found.labels, 5))
 
@@ -54,8 +54,8 @@ def test_swapping_the_parents_gives_the_same_pairs():
     """C8."""
     phi, scores = points(12, seed=4), positive(12, 4)
     swapped = torch.arange(12).roll(6)
-    plain = hungarian(gram(phi), scores, (6, 6), 6)
-    other = hungarian(gram(phi[:, swapped]), scores[swapped], (6, 6), 6)
+    plain = Hungarian()(gram(phi), scores, (6, 6), 6)
+    other = Hungarian()(gram(phi[:, swapped]), scores[swapped], (6, 6), 6)
     assert other.cost == pytest.approx(plain.cost)
     assert {frozenset(int(swapped[j]) for j in group) for group in as_sets(other.labels)} == as_sets(plain.labels)
 
@@ -64,4 +64,4 @@ def test_swapping_the_parents_gives_the_same_pairs():
 def test_other_than_two_equal_parents_are_refused(widths, width):
     m = sum(widths)
     with pytest.raises(ValueError, match=r"hungarian pairs exactly two parents.*Use grouping='kmeans'"):
-        hungarian(gram(points(m)), positive(m), widths, width)
+        Hungarian()(gram(points(m)), positive(m), widths, width)

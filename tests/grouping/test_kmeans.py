@@ -4,9 +4,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans as ScikitKMeans
 
-from retrofit_core.grouping import kmeans
+from retrofit_core.grouping import KMeans
 from retrofit_core.grouping.base import squared_distances
 from retrofit_core.grouping.kmeans import distances_to_centroids, lloyd, seed_centres
 from tests import reference
@@ -17,7 +17,7 @@ from tests.properties import as_groups, as_sets, assert_close
 def grouped(phi, scores, width, *, seed=0, first=None, **options):
     first = phi.shape[1] // 2 if first is None else first
     widths = (first, phi.shape[1] - first)
-    return kmeans(gram(phi), scores, widths, width, generator=generator(seed), **options)
+    return KMeans(**options)(gram(phi), scores, widths, width, generator=generator(seed))
 
 
 @given(st.integers(1, 7), st.integers(1, 7), st.integers(0, 99))
@@ -33,9 +33,11 @@ def test_never_beats_brute_force_and_comes_near(m, width, seed):
 @pytest.mark.parametrize("m, width, seed", [(30, 10, 0), (40, 25, 1), (60, 8, 2), (60, 30, 3)])
 def test_is_as_good_as_scikit_learn(m, width, seed, device):
     phi, scores = points(m, 6, seed), positive(m, seed)
-    reference_cost = KMeans(width, n_init=10, random_state=0).fit(phi.T.numpy(), sample_weight=scores.numpy()).inertia_
+    reference_cost = (
+        ScikitKMeans(width, n_init=10, random_state=0).fit(phi.T.numpy(), sample_weight=scores.numpy()).inertia_
+    )
     widths = (m // 2, m - m // 2)
-    found = kmeans(gram(phi).to(device), scores.to(device), widths, width, generator=generator())
+    found = KMeans()(gram(phi).to(device), scores.to(device), widths, width, generator=generator())
     assert found.cost <= 1.05 * reference_cost
 
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrofit_core.grouping import kmeans, local_search
+from retrofit_core.grouping import KMeans, LocalSearch
 from retrofit_core.grouping.base import squared_distances
 from retrofit_core.grouping.local_search import _best_swap
 from tests import reference
@@ -18,7 +18,7 @@ def test_stays_within_25_times_the_optimum(m, width, seed):
     width = min(width, m)
     phi, scores = points(m, 2, seed), positive(m, seed)
     best = min(reference.cluster_cost(*numpy(phi, scores), groups) for groups in reference.partitions(m, width))
-    found = local_search(gram(phi), scores, (m // 2, m - m // 2), width, generator=generator(), restarts=1)
+    found = LocalSearch(restarts=1)(gram(phi), scores, (m // 2, m - m // 2), width, generator=generator())
     assert best - 1e-10 <= found.cost <= 25 * best + 1e-10
     assert found.cost <= 1.3 * best + 1e-10
 
@@ -27,8 +27,8 @@ def test_stays_within_25_times_the_optimum(m, width, seed):
 def test_is_never_worse_than_its_start(seed):
     phi, scores = points(40, 4, seed), positive(40, seed)
     arguments = (gram(phi), scores, (20, 20), 15)
-    start = kmeans(*arguments, generator=generator(seed), restarts=1)
-    found = local_search(*arguments, generator=generator(seed), restarts=1)
+    start = KMeans(restarts=1)(*arguments, generator=generator(seed))
+    found = LocalSearch(restarts=1)(*arguments, generator=generator(seed))
     assert found.cost <= start.cost
     assert found.report["start_cost"] == start.cost
 
@@ -37,8 +37,8 @@ def test_swaps_help_where_lloyd_is_stuck():
     """Three far pairs and a start with two centres in one of them: Lloyd cannot leave, a swap can."""
     phi = torch.tensor([[0.0, 1.0, 100.0, 101.0, 200.0, 201.0]]).double()
     scores = torch.ones(6).double()
-    stuck = kmeans(gram(phi), scores, (3, 3), 3, restarts=0)  # starts at neurons 0, 1, 2
-    found = local_search(gram(phi), scores, (3, 3), 3, generator=generator(), restarts=0)
+    stuck = KMeans(restarts=0)(gram(phi), scores, (3, 3), 3)  # starts at neurons 0, 1, 2
+    found = LocalSearch(restarts=0)(gram(phi), scores, (3, 3), 3, generator=generator())
     assert stuck.cost > 1000
     assert found.cost == pytest.approx(1.5)
     assert found.report["swaps"] >= 1

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrofit_core.grouping import Grouping, adjusted_rand, adjusted_rand_matrix, ordered_like, same_index
+from retrofit_core.grouping import Grouping, SameIndex, adjusted_rand, adjusted_rand_matrix, ordered_like
 from tests import reference
 from tests.grouping.points import gram, numpy, points, positive
 from tests.properties import as_groups, as_sets
@@ -42,11 +42,11 @@ def test_groups_of_one_parent_take_its_order():
 
 def test_class_c_goes_with_class_c():
     phi, scores = points(12), positive(12)
-    found = same_index(gram(phi), scores, (4, 4, 4), 4)
+    found = SameIndex()(gram(phi), scores, (4, 4, 4), 4)
     assert as_groups(found.labels, 4) == [[k, 4 + k, 8 + k] for k in range(4)]
     assert found.cost == pytest.approx(reference.cluster_cost(*numpy(phi, scores), as_groups(found.labels, 4)))
     with pytest.raises(ValueError, match="same_index needs equal widths"):
-        same_index(gram(phi), scores, (6, 6), 5)
+        SameIndex()(gram(phi), scores, (6, 6), 5)
 
 
 def test_adjusted_rand_is_one_for_equal_groups_whatever_their_numbers():

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from retrofit_core.importance import conductance, deeplift, importance_scores
+from retrofit_core.importance import Conductance, DeepLift, importance_scores
 from retrofit_core.importance.deeplift import uncovered
 from retrofit_core.levels import partition
 from tests.networks import CNN_SHAPE, cnn, initialised, labels, mlp, normal
@@ -20,7 +20,7 @@ def test_equals_captum_on_the_original_model(make, shape):
     model, x = make(), normal(6, *shape)
     levels, y = partition(model, x), labels(6, 3)
     with untouched(model):
-        found = deeplift(levels, x, y)
+        found = DeepLift().scores(levels, x, y)
     for level, values in zip(levels, found.values, strict=True):
         captum = LayerDeepLift(model, model.get_submodule(level.name)).attribute(x, torch.zeros_like(x), target=y)
         expected = captum.detach().movedim(level.axis, -1).abs().reshape(-1, level.width).sum(0) / len(x)
@@ -29,17 +29,21 @@ def test_equals_captum_on_the_original_model(make, shape):
 
 def test_is_complete_on_relu_networks_without_max_pooling():
     """C35."""
-    assert max(deeplift(partition(mlp(), x := normal(20, 6)), x, labels(20, 4)).report["completeness_gap"]) < 1e-6
+    assert (
+        max(DeepLift().scores(partition(mlp(), x := normal(20, 6)), x, labels(20, 4)).report["completeness_gap"]) < 1e-6
+    )
     model = initialised(nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(), nn.AvgPool2d(5), nn.Flatten(), nn.Linear(3, 2)), 0)
     x = normal(8, *CNN_SHAPE)
-    assert max(deeplift(partition(model, x), x, labels(8, 2)).report["completeness_gap"]) < 1e-6
+    assert max(DeepLift().scores(partition(model, x), x, labels(8, 2)).report["completeness_gap"]) < 1e-6
 
 
 def test_equals_conductance_on_linear_networks():
     """C36: both are the gradient times the difference from the baseline."""
     model, x, y = mlp((5, 4, 3), activation=nn.Identity), normal(6, 5), labels(6, 3)
     levels = partition(model, x)
-    for left, right in zip(deeplift(levels, x, y).values, conductance(levels, x, y).values, strict=True):
+    for left, right in zip(
+        DeepLift().scores(levels, x, y).values, Conductance().scores(levels, x, y).values, strict=True
+    ):
         assert_close(left / left.sum(), right / right.sum(), 1e-9)
 
 
@@ -78,10 +82,10 @@ def test_places_without_a_rule_are_refused_unless_the_gradient_may_stand_in(kind
     model, x, y = initialised(kind(), 0), normal(8, 5), labels(8, 3)
     levels = partition(model, x)
     with pytest.raises(ValueError, match=f"DeepLIFT has no rule for .*{place}.*fallback"):
-        deeplift(levels, x, y)
+        DeepLift().scores(levels, x, y)
     if kind is Reused:
         return  # Captum refuses it in any case
-    found = deeplift(levels, x, y, fallback="gradient")
+    found = DeepLift(fallback="gradient").scores(levels, x, y)
     assert found.report["without_rule"] == uncovered(levels) != []
     assert all(torch.isfinite(values).all() for values in found.values)
     assert found.report["completeness_gap"][0] > 1e-3  # and says by how much it misses
@@ -92,10 +96,10 @@ def test_places_without_a_rule_are_refused_unless_the_gradient_may_stand_in(kind
 def test_batches_do_not_matter(monkeypatch):
     x, y = normal(9, *CNN_SHAPE), labels(9, 3)
     levels = partition(cnn(), x)
-    whole = deeplift(levels, x, y)
+    whole = DeepLift().scores(levels, x, y)
     module = __import__("retrofit_core.importance.deeplift", fromlist=["x"])
     monkeypatch.setattr(module, "samples_per_batch", lambda *_, **__: 4)
-    parts = deeplift(levels, x, y)
+    parts = DeepLift().scores(levels, x, y)
     for left, right in zip(whole.values, parts.values, strict=True):
         assert_close(left, right, 1e-10)
     assert whole.report["completeness_gap"] == pytest.approx(parts.report["completeness_gap"], abs=1e-9)

@@ -21,7 +21,7 @@ def test_scores_are_positive_and_sum_to_one_per_level(name, device):
         assert values.dtype == torch.float64
         assert (values > 0).all()
         assert values.sum().item() == pytest.approx(1)
-    raw = importance_scores(model, x, y, name, normalise=False)
+    raw = importance_scores(model, x, y, name, normalise_scores=False)
     for values, unscaled in zip(found.values, raw.values, strict=True):
         assert_close(values, unscaled / unscaled.sum(), 1e-12)
 

@@ -1,0 +1,152 @@
+"""Files: written whole or not at all, locked against a second writer, known by the digest of their content."""
+
+import hashlib
+import os
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+LOCK = ".lock"
+#: Seconds that a writer waits for a lock: whoever only looks whether it is held has it for a moment.
+PATIENCE = 1.0
+#: A file that changed within so many seconds is digested again each time: a second change may bear the same time.
+SETTLED = 2.0
+#: Sets of more files than this are known by names, sizes and times: to read a million images takes minutes.
+MOST_READ = 1000
+#: (path, size, time of change, time of the entry's change, inode) -> digest
+_digests: dict[tuple[str, int, int, int, int], str] = {}
+
+
+class Locked(ValueError):
+    """Somebody else is writing there."""
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """A temporary file in the same folder that takes the name `path` when the block ends well.
+
+    Readers see the old content or the new one, also when the writer is killed; what a killed one left behind bears a
+    name of its own and disturbs nobody. It is safe against dying processes, not against a machine that loses power.
+    """
+    path = Path(path)
+    # In the same folder, because a rename across disks is not atomic.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.part")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        with suppress(OSError):  # gone already, or never there
+            temporary.unlink()
+
+
+def write(path: str | Path, content: bytes | str) -> None:
+    """Write a file whole or not at all, see `replacing`."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def locked(folder: str | Path, what: str = "", name: str = LOCK) -> Iterator[None]:
+    """Hold the only right to write in a folder; the system takes it back when the process dies.
+
+    Args:
+        what: what is written there, for the refusal; by default the folder.
+        name: of the lock's file in the folder.
+    Raises:
+        Locked: another writer, of this process or another one, holds it.
+    """
+    path = Path(folder) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path, timeout=PATIENCE)
+    try:
+        lock.acquire()
+    except Timeout:
+        with suppress(OSError):
+            pid = path.read_text()
+            raise Locked(
+                f"{what or folder} is being written by the process {pid or 'of another user'}. Wait for it, or end it first."
+            ) from None
+        raise Locked(f"{what or folder} is being written by another process. Wait for it, or end it first.") from None
+    try:
+        path.write_text(str(os.getpid()))
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # while it is held: whoever waits for this file notices and makes a new one
+        lock.release()
+
+
+def is_locked(folder: str | Path, name: str = LOCK) -> bool:
+    """Whether a living process writes in a folder, see `locked`."""
+    path = Path(folder) / name
+    if not path.exists():
+        return False
+    lock = FileLock(path, blocking=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        return True
+    except OSError:  # a folder in which nothing can be written has no writer
+        return False
+    lock.release()
+    return False
+
+
+def digest(path: str | Path) -> str:
+    """SHA-256 of a file's content, 64 hexadecimal digits. An unchanged file is read once in a process.
+
+    Raises:
+        OSError: it is not there or cannot be read.
+    """
+    path = Path(path).resolve()
+    before = _stamp(path)
+    if before in _digests:
+        return _digests[before]
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    newest = max(before[2], before[3]) / 1e9
+    if _stamp(path) == before and time.time() - newest > SETTLED:
+        _digests[before] = found
+    return found
+
+
+def digest_of(paths: Sequence[str | Path]) -> str:
+    """One digest of files, and of all files in folders, with their names in the order of the paths given.
+
+    Up to MOST_READ files are known by their content; more of them by name, size and time of change, which a copy that
+    does not keep times makes another set.
+
+    Raises:
+        OSError: one of them is not there or cannot be read.
+    """
+    files = [pair for path in paths for pair in _files_in(Path(path))]
+    whole = hashlib.sha256()
+    for name, path in files:
+        if len(files) <= MOST_READ:
+            known = digest(path)
+        else:
+            facts = path.stat()
+            known = f"{facts.st_size} {facts.st_mtime_ns}"
+        whole.update(f"{name}\0{known}\n".encode())
+    return whole.hexdigest()
+
+
+def _files_in(path: Path) -> Iterable[tuple[str, Path]]:
+    """(name within the set, path) of a file, or of the files in a folder; hidden ones are left out."""
+    if not path.is_dir():
+        return [(path.name, path)]
+    return [
+        (f"{path.name}/{Path(folder, name).relative_to(path).as_posix()}", Path(folder, name))
+        for folder, _, names in sorted(os.walk(path))
+        for name in sorted(names)
+        if not name.startswith(".")
+    ]
+
+
+def _stamp(path: Path) -> tuple[str, int, int, int, int]:
+    facts = path.stat()
+    # The time of the entry's change (ctime) as well: a program may set a file's own time back, but not this one.
+    return str(path), facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino

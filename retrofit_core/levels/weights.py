@@ -1,0 +1,113 @@
+"""Weights that a fit cannot write as they stand: computed from other tensors before each call, or used by several layers."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+from torch.nn.utils.prune import BasePruningMethod
+from torch.nn.utils.spectral_norm import SpectralNorm
+from torch.nn.utils.weight_norm import WeightNorm
+
+#: Layers of torch whose weight and bias are parameters unless something made them anything else.
+WITH_WEIGHTS = (nn.Linear, nn.Embedding, nn.modules.conv._ConvNd, nn.modules.batchnorm._NormBase, nn.LayerNorm)
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A weight that a layer computes from other tensors, so that whatever is written into it is lost."""
+
+    tensor: str
+    """Its name in the layer"""
+    by: str
+    """What computes it"""
+    remedy: str
+    """A call that makes it plain; {layer} stands for the layer"""
+
+
+def computed_weights(layer: nn.Module) -> list[Computed]:
+    """The weights of one layer, its submodules left out, that it computes: weight and spectral norm (both kinds of
+    each), pruning, any other parametrisation, and a `weight` or `bias` of a torch layer that is no parameter."""
+    computed: dict[str, Computed] = {}
+    if parametrize.is_parametrized(layer):
+        for tensor, chain in layer.parametrizations.items():  # type: ignore[union-attr]
+            by = ", ".join(type(step).__name__.strip("_") for step in chain)
+            remedy = f"torch.nn.utils.parametrize.remove_parametrizations({{layer}}, {tensor!r})"
+            computed[tensor] = Computed(tensor, by, remedy)
+    for hook in layer._forward_pre_hooks.values():
+        if isinstance(hook, WeightNorm):
+            remedy = f"torch.nn.utils.remove_weight_norm({{layer}}, {hook.name!r})"
+            computed[hook.name] = Computed(hook.name, "weight_norm", remedy)
+        elif isinstance(hook, SpectralNorm):
+            remedy = f"torch.nn.utils.remove_spectral_norm({{layer}}, {hook.name!r})"
+            computed[hook.name] = Computed(hook.name, "spectral_norm", remedy)
+        elif isinstance(hook, BasePruningMethod):
+            remedy = f"torch.nn.utils.prune.remove({{layer}}, {hook._tensor_name!r})"
+            computed[hook._tensor_name] = Computed(hook._tensor_name, "pruning", remedy)
+    for tensor in ("weight", "bias") if isinstance(layer, WITH_WEIGHTS) else ():
+        given = getattr(layer, tensor, None)
+        if tensor not in computed and isinstance(given, Tensor) and not isinstance(given, nn.Parameter):
+            computed[tensor] = Computed(tensor, "its own code", f"{{layer}}.{tensor} = torch.nn.Parameter(...)")
+    return list(computed.values())
+
+
+def refuse_computed_weights(model: nn.Module, who: str) -> None:
+    """Refuse a network with computed weights, for everything that writes, averages or reorders weights.
+
+    Args:
+        who: the network's name at the start of the sentence, such as "parent 0".
+    Raises:
+        ValueError: names the first such layer and the call that makes its weight plain.
+    """
+    for name, layer in model.named_modules():
+        for computed in computed_weights(layer):
+            remedy = computed.remedy.format(layer=f"model.get_submodule({name!r})")
+            raise ValueError(
+                f"{who}: the {computed.tensor} of layer {name!r} is computed from other tensors before each call "
+                f"({computed.by}), so it cannot be fitted, averaged or reordered. Make it plain first: {remedy}."
+            )
+
+
+def repeated(modules: Iterable[nn.Module]) -> set[int]:
+    """id() of each tensor, buffers included, that more than one of these modules holds, itself or inside.
+
+    Two parameters that merely view the same memory are none: copies of a network, and the fused one is a copy, hold them apart.
+    """
+    holders: dict[int, set[int]] = defaultdict(set)
+    for module in modules:
+        for tensor in (*module.parameters(), *module.buffers()):
+            holders[id(tensor)].add(id(module))
+    return {tensor for tensor, holding in holders.items() if len(holding) > 1}
+
+
+def shared_weights(model: nn.Module) -> Iterator[Sequence[str]]:
+    """Full names of parameters of different layers that are one tensor; a layer that runs twice is one layer."""
+    names: dict[int, list[str]] = defaultdict(list)
+    for path, module in model.named_modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            names[id(parameter)].append(f"{path}.{name}".lstrip("."))
+    yield from (several for several in names.values() if len(several) > 1)
+
+
+def refuse_batch_statistics(layers: Iterable[tuple[str, nn.Module]]) -> None:
+    """Refuse BatchNorms that normalise by the batch at hand, for what they compute depends on how samples are batched.
+
+    Args:
+        layers: by name, as a graph calls them; what lies inside them is looked at as well.
+    Raises:
+        ValueError: names the first such BatchNorm.
+    """
+    for path, layer in layers:
+        for name, module in layer.named_modules(prefix=path):
+            if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:
+                raise ValueError(batch_statistics(name))
+
+
+def batch_statistics(name: str) -> str:
+    """The sentence for a BatchNorm without running statistics."""
+    return (
+        f"the BatchNorm {name!r} keeps no running statistics, so what it computes depends on which samples share a batch, "
+        "and no level can be fitted to that. Put one with track_running_stats=True there and let training data pass it in "
+        "training mode, or use GroupNorm or InstanceNorm."
+    )

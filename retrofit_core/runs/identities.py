@@ -1,0 +1,157 @@
+"""What decides a run's numbers: its settings, the content of its files, and the version of its method.
+
+Two runs are the same work exactly if these are equal, whatever the files are called and whenever they were written.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from .. import files
+from ..data import digest as digest_of_data
+from ..methods import METHODS
+from ..registry import find
+from .config import RunConfig
+
+#: Fields of a config that name files: their content counts, not their names.
+NAMES = ("models", "data", "splits", "target")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Everything that decides the numbers of a run."""
+
+    config: RunConfig
+    inputs: Mapping[str, str | None]
+    """File as the config names it, "DATA train" and "DATA test" -> digest; None: it was not there, and if the run itself
+    trains it, it has no content of its own yet"""
+    method_version: int
+
+    def key(self) -> str:
+        """Ten characters that two runs share exactly if they are the same work."""
+        settings = {name: value for name, value in self.config.to_json().items() if name not in NAMES}
+        content = [(self._name(role), self.inputs.get(name) or name) for role, name in self.files()]
+        facts = json.dumps([settings, content, self.method_version], sort_keys=True)
+        return hashlib.sha256(facts.encode()).hexdigest()[:10]
+
+    def files(self) -> list[tuple[str, str]]:
+        """(role, name in `inputs`) of each file, in an order that depends on the settings only."""
+        config = self.config
+        models = [(f"model {index}", name) for index, name in enumerate(config.models)]
+        others = [("splits", config.splits), ("target", config.target)]
+        data = [(f"data {split}", f"{config.data} {split}") for split in _splits(config)]
+        return [*models, *((role, name) for role, name in others if name), *data]
+
+    def _name(self, role: str) -> str:
+        """A role with the part of a name that decides numbers: a splits file speaks of checkpoints by their names."""
+        if role.startswith("model ") and self.config.splits:
+            return f"{role} {Path(self.config.models[int(role.split()[1])]).name}"
+        return role
+
+
+def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
+    """The identity of a run whose files are as they are now.
+
+    Args:
+        folder: where relative names of files are read from.
+    """
+    base = Path(folder)
+    inputs: dict[str, str | None] = {name: _digest(base / name) for name in config.models}
+    if config.splits:
+        inputs[config.splits] = _digest(base / config.splits)
+    if config.target:  # a checkpoint's content, or the words of a preset or spec
+        inputs[config.target] = _digest(base / config.target) or f"the words {config.target}"
+    for split in _splits(config):
+        inputs[f"{config.data} {split}"] = _digest_of_data(config.data, split, base)
+    return Identity(config, inputs, method_version(config.method))
+
+
+def method_version(name: str) -> int:
+    """The version of a method, which is raised when its numbers change."""
+    return find(METHODS, name, "method").version
+
+
+def other_settings(old: RunConfig, new: RunConfig) -> str:
+    """The first setting that differs, files aside, as the rest of a sentence; empty where all are equal."""
+    for field in fields(RunConfig):
+        before, after = getattr(old, field.name), getattr(new, field.name)
+        if field.name not in NAMES and before != after:
+            return f"its {field.name} is {before}, not {after}"
+    if len(old.models) != len(new.models):
+        return f"it fuses {len(old.models)} networks, not {len(new.models)}"
+    for name in ("splits", "target"):
+        if (getattr(old, name) is None) != (getattr(new, name) is None):
+            return f"its {name} is {getattr(old, name)}, not {getattr(new, name)}"
+    if (old.splits or new.splits) and _basenames(old) != _basenames(new):
+        return f"its checkpoints are called {', '.join(_basenames(old))}, not {', '.join(_basenames(new))}"
+    return ""
+
+
+def difference(old: Identity, new: Identity) -> str:
+    """What makes them different work, as the rest of a sentence; empty where they are the same.
+
+    A file that one of them lacks counts as equal if it has the same name: it may be one that the run trains itself.
+    """
+    if told := other_settings(old.config, new.config):
+        return told
+    for (role, before), (_, after) in zip(old.files(), new.files(), strict=True):
+        first, second = old.inputs.get(before), new.inputs.get(after)
+        if first is not None and second is not None:
+            if first != second:
+                name = f"{after} ({role})" if before == after else f"{role}, {after} instead of {before},"
+                return f"the content of {name} has changed since"
+        elif before != after:
+            return f"its {role} is {before}, not {after}"
+    if old.method_version != new.method_version:
+        return f"{new.config.method} has changed since (version {old.method_version}, now {new.method_version})"
+    return ""
+
+
+def _splits(config: RunConfig) -> tuple[str, ...]:
+    """The splits of the data set that a run reads."""
+    return ("train", "test") if config.evaluate or config.analyse else ("train",)
+
+
+def _basenames(config: RunConfig) -> list[str]:
+    return [Path(name).name for name in config.models]
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        return files.digest(path)
+    except OSError:
+        return None
+
+
+def _digest_of_data(name: str, split: str, base: Path) -> str | None:
+    """As `load` finds the folder from `base`: the path itself, else data/NAME."""
+    sources = [name] if name == "digits" else [str(base / Path(name).expanduser()), str(base / "data" / name)]
+    for source in sources:
+        try:
+            return digest_of_data(source, split)
+        except ValueError:
+            continue
+    return None
+
+
+def to_json(found: Identity) -> dict[str, Any]:
+    """What config.json holds of it."""
+    return {
+        "config": found.config.to_json(),
+        "inputs": dict(found.inputs),
+        "method_version": found.method_version,
+    }
+
+
+def from_json(content: Mapping[str, Any]) -> Identity | None:
+    """The inverse of `to_json`; None for a record of the first schema, which knew its files by their names only.
+
+    Raises:
+        ValueError: unknown or missing fields.
+    """
+    if "inputs" not in content:
+        return None
+    return Identity(RunConfig.from_json(content["config"]), dict(content["inputs"]), int(content["method_version"]))

@@ -1,0 +1,64 @@
+"""A group of neurons and every place where it stands, as data."""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where a group stands in one tensor of the state dict."""
+
+    name: str
+    axis: int
+    index: Tensor
+    """(width, copies) positions of each neuron on the axis: several where a flattened convolution is read"""
+    kind: str
+    """"out": rows that make the neurons; "in": columns that read them; "vector": one number or more per neuron"""
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Where a group can be watched while the network runs."""
+
+    node: str
+    after: str
+    """The activation function behind the node, or the node itself"""
+    axis: int
+    index: Tensor
+    """(width, copies) positions on the axis"""
+    part: str
+    """"output"; "in_proj" or "out_proj" inside an attention module"""
+
+
+@dataclass(frozen=True, eq=False)
+class Junction:
+    """A sum in a residual stream whose two sides have orders of their own (`groups_apart`)."""
+
+    skip: "str | Junction"
+    """The side with fewer operations behind it: a group's name, or another sum that nothing else reads"""
+    branch: "str | Junction"
+    points: tuple[Point, Point]
+    """Where both sides can be watched"""
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Neurons that change places together."""
+
+    name: str
+    """The module that makes them, the first one of a residual stream"""
+    kind: str
+    """Type of that module, for tables"""
+    width: int
+    places: tuple[Place, ...]
+    points: tuple[Point, ...]
+    fixed: bool = False
+    """True for the classes: class c stays class c"""
+    junction: Junction | None = None
+    """What it is the sum of, where that is told apart"""
+
+
+def tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Every parameter and buffer under its first name, without gradients."""
+    return {name: tensor.detach() for name, tensor in (*model.named_parameters(), *model.named_buffers())}

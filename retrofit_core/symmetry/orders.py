@@ -1,0 +1,34 @@
+"""Copies of a network that compute the same, with their neurons in another order."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from .groups import neuron_groups
+from .maps import reordered
+
+
+def permuted(model: nn.Module, example: Tensor, permutations: Mapping[str, Tensor]) -> nn.Module:
+    """A copy that computes the same, with neuron permutations[group][i] of a group at place i.
+
+    Args:
+        permutations: by the names of `neuron_groups(model, example)`; groups that are left out stay as they are.
+    Raises:
+        ValueError: an unknown group, the group of the classes, or no permutation.
+    """
+    groups = neuron_groups(model, example)
+    known = {group.name: group for group in groups if not group.fixed}
+    for name, order in permutations.items():
+        if name not in known:
+            raise ValueError(f"there is no group {name!r} to permute. Known: {', '.join(known)}.")
+        if sorted(order.tolist()) != list(range(known[name].width)):
+            raise ValueError(f"group {name!r}: this is no permutation of its {known[name].width} neurons.")
+    return reordered(model, groups, permutations)
+
+
+def shuffled(model: nn.Module, example: Tensor, generator: torch.Generator) -> nn.Module:
+    """A copy that computes the same, with the neurons of every group in a random order."""
+    groups = neuron_groups(model, example)
+    orders = {group.name: torch.randperm(group.width, generator=generator) for group in groups if not group.fixed}
+    return reordered(model, groups, orders)

@@ -1,0 +1,27 @@
+"""`fuse` as the tests call it: any grouping and fit, their settings in flat keywords, as METHODS take them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from retrofit_core.fusion import Retrofit
+from retrofit_core.method import Method
+from retrofit_core.results import FusionResult
+
+FLAT = Method("fuse", "Retrofitting.", "", Retrofit, {"grouping": "kmeans", "fit": "ridge"})
+
+
+def fuse(models: Any, data: Any, **keywords: Any) -> FusionResult:
+    return FLAT(models, data, **keywords)
+
+
+@dataclass
+class Kept:
+    """A journal in memory."""
+
+    finished: list = field(default_factory=list)
+    on_add: Callable[..., Any] = lambda *_: None
+
+    def add(self, index: int, report: Any, weights: dict[str, Any]) -> None:
+        self.finished.append((report, {name: tensor.clone() for name, tensor in weights.items()}))
+        self.on_add(index)
