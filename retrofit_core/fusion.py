@@ -21,7 +21,7 @@ from .registry import made, name_of
 from .results import FusionResult, LevelReport, level_report
 from .runtime import Runtime
 from .settings import Value, setting
-from .task import Algorithm, Takes, Task, carry_out
+from .task import Algorithm, Cost, Takes, Task, carry_out
 from .walk import Step, Walk
 
 
@@ -80,6 +80,10 @@ class FusionPlan:
     def level_widths(self) -> list[tuple[int, ...]]:
         """The parents' neurons at each level."""
         return [self.levels.widths(index) for index in range(len(self.levels.fused))]
+
+    def cost(self) -> Cost:
+        """Passes and scores, level by level; grouping and fit say themselves what they take there."""
+        return Cost(passes=len(self.task.inputs), scored=True, groups=tuple(self.level_widths()))
 
 
 @dataclass(frozen=True)

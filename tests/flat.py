@@ -4,11 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from retrofit_core.baselines import Averaging, Ensembling
 from retrofit_core.fusion import Retrofit
 from retrofit_core.method import Method
 from retrofit_core.results import FusionResult
 
 FLAT = Method("fuse", "Retrofitting.", "", Retrofit, {"grouping": "kmeans", "fit": "ridge"})
+#: All their options are free.
+averaging = Method("averaging", "Mean of weights.", "", Averaging)
+ensembling = Method("ensembling", "Mean of outputs.", "", Ensembling)
 
 
 def fuse(models: Any, data: Any, **keywords: Any) -> FusionResult:

@@ -9,7 +9,7 @@ import torchvision
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from retrofit_core.architectures import ARCHITECTURES, PRESETS, build, parse, recognise
+from retrofit_core.architectures import ARCHITECTURES, PRESETS, build, fitted, input_shape, parse, recognise
 from retrofit_core.checkpoints import load_model
 from retrofit_core.data import load
 from retrofit_core.training import train
@@ -36,6 +36,21 @@ SPECS = [
     {"architecture": "vit", **VIT, "size": 6, "dropout": 0.0},
     {"architecture": "vit", **VIT, "patch": 4, "hidden": 32, "heads": 1, "channels": 3, "size": 8, "dropout": 0.0},
 ]
+
+
+@pytest.mark.parametrize("spec", [*SPECS, {"architecture": "cnn", "size": 6, "resize": 12}, "vgg11-half", "resnet18"])
+def test_a_network_takes_what_its_architecture_declares(spec):
+    with torch.device("meta"):
+        assert build(spec)(torch.zeros(2, *input_shape(spec))).shape[0] == 2
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_what_data_decide_is_filled_in_and_what_is_written_stays(name):
+    spec = fitted({"architecture": name}, (2, 12, 12), 7)
+    assert input_shape(spec) == ((288,) if name == "mlp" else (2, 12, 12))
+    with torch.device("meta"):
+        assert build(spec)(torch.zeros(1, 2, 12, 12)).shape == (1, 7)
+    assert fitted(spec, (3, 32, 32), 10) == spec
 
 
 def on_meta(name: str, **more) -> nn.Module:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from retrofit_core import METHODS, FusionResult, ensemble, evaluate
-from retrofit_core.baselines import average, averaging, ensembling, otfusion, rebasin
+from retrofit_core.baselines import average, otfusion, rebasin
 from retrofit_core.baselines.aligned import group_scores, without_norms
 from retrofit_core.baselines.otfusion import transport
 from retrofit_core.baselines.rebasin import match_weights
@@ -19,6 +19,7 @@ from retrofit_core.importance import importance_scores
 from retrofit_core.methods import settings_of, suited
 from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.symmetry import neuron_groups, shuffled, tensors
+from tests.flat import averaging, ensembling
 from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, rewired, widened
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
@@ -308,6 +309,56 @@ def test_ensembles():
         assert_close(ensembling(models, x).model(x).softmax(1), mean, 1e-6)
         assert_close(ensembling(models[::-1], x).model(x), ensembling(models, x).model(x), 1e-6)
         assert_close(ensembling(models[:1] * 3, x, combine="logits").model(x), models[0](x), 1e-10)
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "message"),
+    [
+        ("Average", {"sample_counts": [1, 2]}, "sample_counts do nothing .* Use FedAvg, or leave them out"),
+        ("FedAvg", {"sample_counts": [1, 2, 3]}, "2 parents need as many weights"),
+        ("Ensemble", {"class_shares": torch.ones(2, 4)}, "class_shares do nothing .* Use Ensemble-Shares"),
+        ("Ensemble-Logits", {"class_shares": torch.ones(2, 4)}, "class_shares do nothing with combine='logits'"),
+        (
+            "Ensemble-Shares",
+            {"class_shares": torch.ones(2, 5)},
+            "class_shares tell of 5 classes, and the parents have 4",
+        ),
+        ("Ensemble-Shares", {"class_shares": torch.ones(3, 4)}, "one row of class counts for each of the 2 models"),
+    ],
+)
+def test_counts_and_shares_that_would_do_nothing_or_fit_nothing_are_refused(method, given, message):
+    with pytest.raises(ValueError, match=message):
+        METHODS[method].plan([mlp(), mlp(seed=2)], normal(20, 6), **given)
+
+
+def test_results_hold_every_setting():
+    models, x, shares = [mlp(), mlp(seed=2)], normal(20, 6), torch.tensor([[1.0, 0, 2, 3], [0, 1, 1, 1]])
+    config = METHODS["Ensemble-Shares"](models, x, class_shares=shares, device="cpu").config
+    assert config == {
+        "method": "ensemble",
+        "combine": "shares",
+        "class_shares": shares.tolist(),
+        "device": "cpu",
+    }
+    counted = METHODS["FedAvg"](models, x, sample_counts=[1, 2]).config
+    assert (counted["weighting"], counted["sample_counts"]) == ("samples", [1, 2])
+
+
+PROBED = {"Average": {}, "FedAvg": {"sample_counts": [1, 2]}, "Ensemble": {}, "RegMean": {}, "KD": {}, "LP": {}}
+
+
+@pytest.mark.parametrize("method", PROBED)
+def test_a_plan_runs_nothing_but_single_samples(method):
+    """Its events, and what goes through the parents; the cost says what will."""
+    models, x, events, sizes = [mlp(), mlp(seed=2)], normal(20, 6), [], []
+    for model in models:
+        model.register_forward_hook(lambda _, inputs, __: sizes.append(len(inputs[0])))
+    with untouched(*models):
+        plan = METHODS[method].plan(models, x, monitor=Monitor(events.append), **PROBED[method])
+    assert not events and max(sizes) <= 2
+    cost = plan.cost()
+    assert cost.passes == (20 if method in ("RegMean", "KD", "LP") else 0)
+    assert (cost.trained, cost.complete) == ({"KD": "network", "LP": "head"}.get(method), method != "RegMean")
 
 
 def test_a_setting_that_a_method_does_not_know_is_refused():

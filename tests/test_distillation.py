@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import FusionResult, ensemble
+from retrofit_core import METHODS, FusionResult, ensemble
 from retrofit_core.architectures import build
-from retrofit_core.baselines import distillation, linear_probe
 from retrofit_core.baselines.distillation import fresh, kl
 from retrofit_core.baselines.linear_probe import head_of
 from retrofit_core.monitor import Cancelled, Monitor
@@ -17,6 +16,8 @@ from tests.flat import fuse
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, mlp, normal
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
+
+distillation, linear_probe = METHODS["KD"], METHODS["LP"]
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 4.0])
@@ -58,8 +59,8 @@ def test_a_student_of_any_architecture_learns():
     curve = result.config["curve"]
     assert min(row["validation"] for row in curve) < 0.2 * curve[0]["validation"]
     with torch.no_grad():
-        held = normal(200, 6, seed=5)
-        same = (result.model(held).argmax(1) == ensemble(models)(held).argmax(1)).double().mean()
+        unseen = normal(200, 6, seed=5)
+        same = (result.model(unseen).argmax(1) == ensemble(models)(unseen).argmax(1)).double().mean()
     assert same > 0.8
     assert result.config["student"]["parameters"] == sum(p.numel() for p in student.parameters())
     assert not result.model.training and result.levels == []
@@ -108,7 +109,8 @@ def test_features_of_parent_0_stay_bit_for_bit(name, fit):
     for parameter in second.parameters():
         parameter.data += 0.2 * normal(*parameter.shape, seed=3)
     with untouched(first, second):
-        result = linear_probe([first, second], x, fit=fit, epochs=3, learning_rate=1e-2, ridge="0.01x")
+        options = {"ridge": "0.01x"} if fit == "ridge" else {"epochs": 3, "learning_rate": 1e-2}
+        result = linear_probe([first, second], x, fit=fit, **options)
     head, changed = result.config["head"], []
     for key, tensor in tensors(result.model).items():
         if not torch.equal(tensor, tensors(first)[key]):
@@ -146,8 +148,8 @@ def test_fewer_samples_than_features_and_a_ridge_towards_the_head():
     models, x = [mlp((6, 50, 4)), mlp((6, 50, 4), seed=2)], normal(12, 6)
     exact = linear_probe(models, x, fit="ridge")
     assert_close(exact.model(x), (models[0](x) + models[1](x)).detach() / 2, 1e-8)
-    held = linear_probe(models, x, fit="ridge", ridge="1e9x").model
-    assert_close(held[2].weight, models[0][2].weight, 1e-6)  # the bias is not penalised
+    kept = linear_probe(models, x, fit="ridge", ridge="1e9x").model
+    assert_close(kept[2].weight, models[0][2].weight, 1e-6)  # the bias is not penalised
 
 
 def test_the_head_is_found():
@@ -161,21 +163,26 @@ def test_the_head_is_found():
 def test_refusals_progress_cancelling_and_saving(tmp_path):
     models, x = [mlp(), mlp(seed=2)], normal(20, 6)
     cases = [
-        (distillation, {"loss": "l1"}, "unknown loss 'l1'. Known: kl, mse"),
-        (distillation, {"teachers": "votes"}, "unknown teachers 'votes'"),
+        (distillation, {"loss": "l1"}, "loss is 'l1'. Use kl, mse"),
+        (distillation, {"teachers": "votes"}, "teachers is 'votes'. Use softmax, logits"),
         (distillation, {"start": "target"}, "start='target' needs a target"),
         (distillation, {"start": "parent0", "target": mlp()}, "start='parent0' needs parent 0's architecture"),
         (distillation, {"temperature": 1e-300}, "temperature is 1e-300. Use a number from 0.001"),
         (distillation, {"batch_size": 0}, "batch_size is 0. Use a whole number from 1"),
-        (distillation, {"budget": -1}, "budget is -1. Use a number from 0, or none"),
+        (distillation, {"budget": -1}, "budget is -1. Use a number from 0, none"),
         (distillation, {"patience": -1}, "patience is -1"),
         (distillation, {"epochs": "3"}, "epochs is '3'. Use a whole number"),
         (distillation, {"target": mlp((6, 8, 5))}, r"the parents' outputs have the shape \(4,\) .* student's \(5,\)"),
-        (linear_probe, {"goals": "labels"}, "unknown goals 'labels'"),
-        (linear_probe, {"fit": "exact"}, "unknown fit 'exact'"),
-        (linear_probe, {"ridge": "strong"}, "ridge must be 'auto'"),
+        (linear_probe, {"goals": "labels"}, "goals is 'labels'. Use logits, probabilities"),
+        (linear_probe, {"fit": "exact"}, "fit is 'exact'. Use gradient, ridge"),
+        (linear_probe, {"ridge": "strong"}, "ridge is 'strong'. Use 'auto', a number from 0"),
         (linear_probe, {"validation": 1.0}, "validation is 1.0. Use a number above 0 and below 1"),
-        (linear_probe, {"patience": -1}, "patience is -1. Use a whole number from 0, or none"),
+        (linear_probe, {"patience": -1}, "patience is -1. Use a whole number from 0, none"),
+    ]
+    cases += [
+        (linear_probe, {"fit": "ridge", "epochs": 3}, "epochs does nothing with fit='ridge'. Leave it out"),
+        (linear_probe, {"ridge": 0.1}, "ridge does nothing with fit='gradient'. .* or use fit='ridge'"),
+        (linear_probe, {"target": mlp()}, "unknown keyword of LP: 'target'"),
     ]
     for method, options, message in cases:
         with untouched(*models), pytest.raises(ValueError, match=message):
@@ -188,7 +195,25 @@ def test_refusals_progress_cancelling_and_saving(tmp_path):
         events = []
         result = method(models, x, epochs=2, monitor=Monitor(events.append))
         assert [event["index"] for event in events if event["kind"] == "epoch"] == [1, 2]
-        result.save(tmp_path / method.__name__)
-        again = FusionResult.load(tmp_path / method.__name__, mlp())
+        result.save(tmp_path / method.name)
+        again = FusionResult.load(tmp_path / method.name, mlp())
         assert_same_function(again.model, result.model, x, 0)
         assert again.config["curve"] == result.config["curve"]
+
+
+def test_a_result_tells_the_settings_that_decided_and_no_others():
+    models, x = [mlp(), mlp(seed=2)], normal(20, 6)
+    soft, squared = (distillation(models, x, epochs=0, loss=loss).config for loss in ("kl", "mse"))
+    assert (soft["temperature"], soft["teachers"]) == (2.0, "softmax")
+    assert (squared["temperature"], squared["teachers"]) == (None, "logits")
+    trained, solved = linear_probe(models, x, epochs=0).config, linear_probe(models, x, fit="ridge", ridge=1.0).config
+    assert "ridge" not in trained and trained["learning_rate"] == 1e-3
+    assert "learning_rate" not in solved and solved["ridge"] == 1.0
+
+
+def test_how_many_epochs_a_plan_counts():
+    models, x = [mlp(), mlp(seed=2)], normal(20, 6)
+    assert distillation.plan(models, x, epochs=40).cost().epochs == (40, 40)
+    assert distillation.plan(models, x, epochs=40, patience=3).cost().epochs == (4, 40)
+    assert linear_probe.plan(models, x, epochs=5).cost().epochs == (5, 5)
+    assert linear_probe.plan(models, x, fit="ridge").cost().epochs == (0, 0)

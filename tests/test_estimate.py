@@ -12,7 +12,7 @@ from retrofit_core.architectures import build, fitted, parse
 from retrofit_core.checkpoints import save_model
 from retrofit_core.estimate import estimate, pace, predict, seconds, work
 from retrofit_core.estimate.planning import blank
-from retrofit_core.methods import METHODS, RETROFITTING
+from retrofit_core.methods import METHODS
 from retrofit_core.runs import RunConfig, execute
 from retrofit_core.training.parents import TrainConfig, train_parents
 
@@ -57,8 +57,8 @@ def steady(monkeypatch):
         (pair(training=TrainConfig(parts=11)), "10 classes cannot serve 11 parts"),
         (pair(training=TrainConfig(arch=("vgg99",))), "vgg99"),
         (pair(importance="deeplifd"), "Did you mean 'deeplift'"),
-        (pair(ridge="strong"), "ridge must be"),
-        (pair(method="KF-Gradient", toward="parents"), "toward='parents' is a choice of the ridge"),
+        (pair(ridge="strong"), "ridge is 'strong'"),
+        (pair(method="KF-Gradient", toward="parents"), "has no setting 'toward' .* a setting of HF-Linear, KF-Linear"),
         (pair(memory=1000), "budget"),
         (pair(data="nowhere"), "there is no folder nowhere"),
     ],
@@ -112,7 +112,7 @@ def test_what_is_not_refused_runs(method, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = estimate(config, training)
     assert found.refusal is None and 0 < found.seconds[0] < found.seconds[1] and found.memory and found.disk
-    if method in RETROFITTING:
+    if METHODS[method].takes.levels:
         assert found.levels == 4
     train_parents(training, training.folder)
     result, _ = execute(config)

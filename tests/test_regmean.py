@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core.baselines import average, regmean
+from retrofit_core import METHODS
+from retrofit_core.baselines import average
 from retrofit_core.baselines.layersums import LayerSums
 from retrofit_core.baselines.regmean import solution
 from retrofit_core.levels.level import unfolded
@@ -16,22 +17,24 @@ from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels,
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
 
+regmean = METHODS["RegMean"]
+
 
 @pytest.mark.parametrize("ratio", [0.0, 0.5, 0.9, 1.0])
 def test_weights_minimise_the_regression_loss(ratio):
     """The gradient of sum_k tr (W - W_k)' a(G_k) (W - W_k) vanishes, by autograd; at ratio 1 it is least squares."""
     xs, weights = [normal(30, 5, seed=k) for k in (1, 2)], [normal(5, 3, seed=k) for k in (3, 4)]
     grams = [x.T @ x / len(x) for x in xs]
-    found = solution(grams, weights, ratio, 1e-14).requires_grad_()
+    W = solution(grams, weights, ratio, 1e-14).requires_grad_()
     loss = torch.zeros(())
-    for gram, own in zip(grams, weights, strict=True):
+    for gram, own_weights in zip(grams, weights, strict=True):
         scaled = gram * ratio + torch.diag(gram.diagonal()) * (1 - ratio)
-        loss = loss + torch.trace((found - own).T @ scaled @ (found - own))
-    (slope,) = torch.autograd.grad(loss, found)
+        loss = loss + torch.trace((W - own_weights).T @ scaled @ (W - own_weights))
+    (slope,) = torch.autograd.grad(loss, W)
     assert slope.abs().max() < 1e-9
     if ratio == 1.0:
         stacked = torch.linalg.lstsq(torch.cat(xs), torch.cat([x @ w for x, w in zip(xs, weights, strict=True)]))
-        assert_close(found, stacked.solution, 1e-9)
+        assert_close(W, stacked.solution, 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -101,10 +104,11 @@ def test_layer_sums_are_those_of_the_rows(layer, bias):
     sums = LayerSums(layer, 4, bias=bias, dtype=torch.float64)
     for part, rows in zip(h.split(3), z.split(3 * (len(z) // 7)), strict=True):
         sums.add(part, rows)
-    found, x = sums.finish(), unfolded(layer, h, ones=bias)
-    for ours, theirs in ((found.xx, x.T @ x), (found.xz, x.T @ z), (found.zz, z.T @ z), (found.sz, z.sum(0))):
+    moments, x = sums.finish(), unfolded(layer, h, ones=bias)
+    pairs = ((moments.xx, x.T @ x), (moments.xz, x.T @ z), (moments.zz, z.T @ z), (moments.sz, z.sum(0)))
+    for ours, theirs in pairs:
         assert_close(ours, theirs, 1e-10)
-    assert found.rows == len(x)
+    assert moments.rows == len(x)
     alone = LayerSums(layer, 1, bias=bias, dtype=torch.float64)
     alone.add(h)
     assert_close(alone.finish().xx, x.T @ x, 1e-10)
@@ -129,10 +133,12 @@ def test_refusals_progress_and_cancelling():
         (models, {"target": mlp((6, 5, 7, 4))}, "weights cannot be averaged"),
         ([mlp(), mlp((6, 5, 7, 4))], {}, "weights cannot be averaged: '0.weight' has the shapes"),
         ([], {}, "there is no parent to fuse"),
+        (models, {"importance": "uniform"}, "unknown keyword of RegMean: 'importance'"),
     ]
     for parents, options, message in cases:
         with untouched(*parents), pytest.raises(ValueError, match=message):
             regmean(parents, x, **options)
+    assert regmean.plan(models, x).cost().bytes == 2 * 2 * 8 * (6**2 + 8**2 + 7**2)  # float64, two parents, twice
     with pytest.raises(Cancelled):
         regmean(models, x, monitor=Monitor(cancelled=lambda: True))
     events = []

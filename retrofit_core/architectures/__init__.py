@@ -14,17 +14,32 @@ import torch
 from torch import Tensor, nn
 
 from retrofit_core.architectures import cnn, mlp, resnet, vgg, vit
+from retrofit_core.architectures.base import Architecture
 from retrofit_core.architectures.cnn import CNN
 from retrofit_core.architectures.mlp import MLP
 from retrofit_core.architectures.resnet import ResNet
 from retrofit_core.architectures.vgg import VGG
 from retrofit_core.architectures.vit import ViT
-from retrofit_core.ranges import check_ranges
 from retrofit_core.registry import find
+from retrofit_core.settings import check_seed
 
-__all__ = ["ARCHITECTURES", "CNN", "MLP", "PRESETS", "VGG", "ResNet", "ViT", "build", "fitted", "parse", "recognise"]
+__all__ = [
+    "ARCHITECTURES",
+    "CNN",
+    "MLP",
+    "PRESETS",
+    "VGG",
+    "Architecture",
+    "ResNet",
+    "ViT",
+    "build",
+    "fitted",
+    "input_shape",
+    "parse",
+    "recognise",
+]
 
-ARCHITECTURES = {"mlp": MLP, "cnn": CNN, "vgg": VGG, "resnet": ResNet, "vit": ViT}
+ARCHITECTURES: dict[str, type[Architecture]] = {"mlp": MLP, "cnn": CNN, "vgg": VGG, "resnet": ResNet, "vit": ViT}
 # The first that recognises wins: cnn comes before vgg, which is more general.
 RECOGNISERS = {
     "mlp": mlp.recognise,
@@ -52,7 +67,7 @@ LARGEST = 1 << 20  # of any number in a spec
 DEEPEST = 1000  # entries in a plan or a list of sizes, blocks in a row
 
 
-def build(spec: str | Mapping[str, Any], seed: int | None = None) -> nn.Module:
+def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Architecture:
     """The network of a spec, freshly initialised.
 
     Args:
@@ -73,7 +88,7 @@ def build(spec: str | Mapping[str, Any], seed: int | None = None) -> nn.Module:
     _check(name, builder, keywords)
     with torch.random.fork_rng(devices=[]) if seed is not None else nullcontext():
         if seed is not None:
-            check_ranges(seed=seed)
+            check_seed(seed)
             torch.default_generator.manual_seed(seed)
         try:
             return builder(**keywords)
@@ -105,12 +120,17 @@ def fitted(spec: Mapping[str, Any], shape: Sequence[int], classes: int) -> dict[
     Args:
         shape: (channels, height, width) of the images.
     """
-    channels, height, width = shape
-    if spec["architecture"] == "mlp":
-        return {"sizes": [channels * height * width, 256, classes], **spec}
-    known = inspect.signature(find(ARCHITECTURES, spec["architecture"], "architecture")).parameters
-    decided = {"channels": channels, "size": height, "classes": classes}
-    return {**{key: value for key, value in decided.items() if key in known}, **spec}
+    return {**find(ARCHITECTURES, spec["architecture"], "architecture").keywords_for(shape, classes), **spec}
+
+
+def input_shape(spec: str | Mapping[str, Any]) -> tuple[int, ...]:
+    """The shape of one input of a spec's network, as its architecture declares it; nothing is initialised.
+
+    Raises:
+        ValueError: as `build`.
+    """
+    with torch.device("meta"):
+        return build(spec).input_shape
 
 
 def recognise(state: Mapping[str, Tensor]) -> dict[str, Any]:

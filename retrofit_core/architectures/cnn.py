@@ -6,10 +6,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from retrofit_core.architectures import vgg
+from retrofit_core.architectures.base import Architecture
 from retrofit_core.architectures.enlarging import enlarging, recorded, side_of
 
 
-class CNN(nn.Module):
+class CNN(Architecture):
     """3x3 convolutions of three widths with ReLU, max pooling after the second and the third.
 
     Args:

@@ -1,12 +1,15 @@
 """Multi-layer perceptron: `flatten`, then `fc1`, `relu1`, `fc2` ... `fcN`."""
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from torch import Tensor, nn
 
+from retrofit_core.architectures.base import Architecture
 
-class MLP(nn.Module):
+
+class MLP(Architecture):
     """Linear layers of the given sizes with ReLU between them; every ReLU is a module of its own.
 
     Args:
@@ -22,6 +25,16 @@ class MLP(nn.Module):
             self.add_module(f"fc{number}", nn.Linear(inputs, outputs, bias=bias))
             if number < self.depth:
                 self.add_module(f"relu{number}", nn.ReLU())
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """As many numbers as the first layer reads; images of so many pixels are as good."""
+        return (self.spec["sizes"][0],)
+
+    @classmethod
+    def keywords_for(cls, shape: Sequence[int], classes: int) -> dict[str, Any]:
+        """One hidden layer of 256."""
+        return {"sizes": [prod(shape), 256, classes]}
 
     def forward(self, images: Tensor) -> Tensor:
         x = self.flatten(images)  # (n, C, H, W) -> (n, sizes[0])

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from retrofit_core.architectures.base import Architecture
 from retrofit_core.architectures.enlarging import enlarging, recorded, side_of
 
 EXPANSION = 4  # of a bottleneck block: its output is four times as wide as its 3x3 convolution
@@ -63,7 +64,7 @@ class Bottleneck(nn.Module):
         return self.relu3(out + self.downsample(x))
 
 
-class ResNet(nn.Module):
+class ResNet(Architecture):
     """Stem, stages of residual blocks, mean over positions, a linear classifier.
 
     Args:

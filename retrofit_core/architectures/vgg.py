@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from retrofit_core.architectures.base import Architecture
 from retrofit_core.architectures.enlarging import enlarging, recorded, side_of
 
 POOL = "M"  # max pooling in a plan, between the convolutions' widths
@@ -30,7 +31,7 @@ def scaled(plan: Sequence[int | str], width: float) -> list[int | str]:
     ]
 
 
-class VGG(nn.Module):
+class VGG(Architecture):
     """Convolutions of the plan's widths with ReLU, max pooling where it says "M", and a linear classifier.
 
     Every ReLU and pooling is a module of its own, so that a level, or a rule of attribution, belongs to one

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from retrofit_core.architectures.base import Architecture
 from retrofit_core.architectures.enlarging import enlarging, recorded, side_of
 
 HEAD_WIDTH = 32  # 384 / 12
@@ -74,7 +75,7 @@ class FirstToken(nn.Module):
         return x[:, 0]
 
 
-class ViT(nn.Module):
+class ViT(Architecture):
     """Patches embedded linearly, class token, learned positions, encoder blocks, LayerNorm and Linear.
 
     Args:

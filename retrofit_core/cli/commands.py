@@ -12,6 +12,7 @@ import torch
 import typer
 
 from .. import device as devices
+from ..architectures import input_shape
 from ..checkpoints import load_model
 from ..composites import COMPOSITES
 from ..data import DATASETS, load
@@ -123,7 +124,7 @@ def levels_command(
         raise ValueError(
             f"{model} holds several networks ({kind}), which have levels one by one. Name the checkpoint of one of them."
         )
-    levels = partition(network, _example(metadata["architecture"]), read_boundaries(boundaries))
+    levels = partition(network, torch.zeros(1, *input_shape(metadata["architecture"])), read_boundaries(boundaries))
     if as_json:
         return print_json({"levels": [_describe(level) for level in levels]})
     table = new_table("level", "kind", "neurons", "rows per sample", "parameters", title=str(model))
@@ -142,12 +143,6 @@ def _describe(level: Level) -> dict[str, Any]:
         "rows per sample": level.positions,
         "parameters": level.parameters,
     }
-
-
-def _example(spec: dict[str, Any]) -> torch.Tensor:
-    if "sizes" in spec:
-        return torch.zeros(1, spec["sizes"][0])
-    return torch.zeros(1, spec.get("channels", 3), spec.get("size", 32), spec.get("size", 32))
 
 
 @command("app")

@@ -63,18 +63,21 @@ def _counted(spec: str, device: str) -> Pace:
 
 def _measured(spec: str, device: str, counted: Pace) -> Pace:
     """From steps of one image and of as many as a twentieth of a second holds; never faster than the rate of products."""
-    place, shape = torch.device(device), _input_shape(spec)
-    model = copy.deepcopy(blank(spec)).to(place)  # in evaluation mode, for BatchNorm would refuse single images
+    chosen_device = torch.device(device)
+    model = copy.deepcopy(blank(spec)).to(chosen_device)  # in evaluation mode, for BatchNorm would refuse single images
     stepper = OPTIMIZERS["adamw"](model.parameters(), 1e-3, 0.0)
 
     def seconds(images: int) -> float:
-        x, y = torch.zeros(images, *shape, device=place), torch.zeros(images, dtype=torch.long, device=place)
-        devices.synchronise(place)
+        x, y = (
+            torch.zeros(images, *model.input_shape, device=chosen_device),
+            torch.zeros(images, dtype=torch.long, device=chosen_device),
+        )
+        devices.synchronise(chosen_device)
         start = time.perf_counter()
         stepper.zero_grad()
         cross_entropy(model(x), y).backward()
         stepper.step()
-        devices.synchronise(place)
+        devices.synchronise(chosen_device)
         return time.perf_counter() - start
 
     seconds(1)
@@ -85,16 +88,12 @@ def _measured(spec: str, device: str, counted: Pace) -> Pace:
     return Pace(max(one - each, 0.0), each)
 
 
-def _input_shape(spec: str) -> list[int]:
-    facts = json.loads(spec)
-    return facts["sizes"][:1] if "sizes" in facts else [facts.get("channels", 3), *[facts.get("size", 32)] * 2]
-
-
 @lru_cache(maxsize=32)
 def operations(spec: str) -> float:
     """Of a training step, for each image; a backward pass takes two forward ones."""
     with torch.device("meta"):
-        model, x = build(json.loads(spec)).eval(), torch.zeros(1, *_input_shape(spec))
+        model = build(json.loads(spec)).eval()
+        x = torch.zeros(1, *model.input_shape)
     with FlopCounterMode(display=False) as counter:
         model(x)
     return 3.0 * counter.get_total_flops()
@@ -103,44 +102,48 @@ def operations(spec: str) -> float:
 @lru_cache(maxsize=4)
 def step_seconds(device: str) -> float:
     """Seconds of a gradient step at the smallest of levels: what is not arithmetic."""
-    place = torch.device(device)
-    level = nn.Linear(8, 8).to(place)
-    return _step(level, torch.zeros(8, 8, device=place), torch.optim.AdamW(level.parameters(), lr=0.0), place, 20)
+    chosen_device = torch.device(device)
+    level = nn.Linear(8, 8).to(chosen_device)
+    return _step(
+        level, torch.zeros(8, 8, device=chosen_device), torch.optim.AdamW(level.parameters(), lr=0.0), chosen_device, 20
+    )
 
 
 @lru_cache(maxsize=4)
 def update_seconds(device: str) -> float:
     """Seconds for each parameter that a step takes, whatever its batch, on layers too large for the processor's caches."""
-    place, size = torch.device(device), 2048
-    layer, x = nn.Linear(size, size, bias=False).to(place), torch.zeros(1, size, device=place)
+    chosen_device, size = torch.device(device), 2048
+    layer, x = nn.Linear(size, size, bias=False).to(chosen_device), torch.zeros(1, size, device=chosen_device)
     stepper = OPTIMIZERS["adamw"](layer.parameters(), 1e-3, 0.0)
-    return _step(layer, x, stepper, place, 4) / size**2
+    return _step(layer, x, stepper, chosen_device, 4) / size**2
 
 
-def _step(layer: nn.Module, x: torch.Tensor, stepper: torch.optim.Optimizer, place: torch.device, times: int) -> float:
+def _step(
+    layer: nn.Module, x: torch.Tensor, stepper: torch.optim.Optimizer, chosen_device: torch.device, times: int
+) -> float:
     """Seconds of a training step of one layer, the quickest of several."""
-    found = []
+    seconds = []
     for _ in range(times):
-        devices.synchronise(place)
+        devices.synchronise(chosen_device)
         start = time.perf_counter()
         stepper.zero_grad()
         layer(x).square().mean().backward()
         stepper.step()
-        devices.synchronise(place)
-        found.append(time.perf_counter() - start)
-    return min(found)
+        devices.synchronise(chosen_device)
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
 
 
 @lru_cache(maxsize=4)
 def products_rate(device: str, dtype: torch.dtype) -> float:
     """Floating-point operations a second of a product of matrices."""
-    place = torch.device(device)
-    size = 512 if place.type == "cpu" else 4096
-    a, times = torch.ones(size, size, dtype=dtype, device=place), []
+    chosen_device = torch.device(device)
+    size = 512 if chosen_device.type == "cpu" else 4096
+    a, times = torch.ones(size, size, dtype=dtype, device=chosen_device), []
     for _ in range(8):
-        devices.synchronise(place)
+        devices.synchronise(chosen_device)
         start = time.perf_counter()
         torch.mm(a, a)
-        devices.synchronise(place)
+        devices.synchronise(chosen_device)
         times.append(time.perf_counter() - start)
     return 2 * size**3 / min(times)

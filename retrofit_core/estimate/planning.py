@@ -1,27 +1,26 @@
-"""What `fuse` would work on, or its refusal: networks are cut into levels, and nothing is computed."""
+"""What a run's method plans, or its refusal: the networks have no weights worth the name, and nothing is computed."""
 
+import dataclasses
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from .. import device as devices
-from ..architectures import build
+from ..architectures import Architecture, build
 from ..data import Images
-from ..eligibility import Plan, check
-from ..fusion import check_options
-from ..importance.deeplift import check_rules
-from ..methods import METHODS, RETROFITTING
+from ..method import Method
+from ..methods import METHODS
 from ..registry import find
-from ..runs import RunConfig, read_boundaries
-from ..settings import DEFAULTS, resolve
+from ..runs import RunConfig, all_keywords
+from ..task import Cost, Task
 
 
 @lru_cache(maxsize=32)
-def blank(spec: str) -> nn.Module:
+def blank(spec: str) -> Architecture:
     """The network of a spec in JSON, its weights zero: enough to be cut into levels, and free to make."""
     with torch.device("meta"):
         model = build(json.loads(spec))
@@ -32,63 +31,63 @@ def blank(spec: str) -> nn.Module:
     return model
 
 
-def plan_fusion(
-    config: RunConfig, models: list[nn.Module], target: nn.Module | None, data: Images, images: int
-) -> Plan:
-    """What `fuse` would work on.
+@dataclass(frozen=True, eq=False)
+class MethodPlan:
+    """A method that found nothing to refuse."""
 
+    algorithm: Any
+    """Its value"""
+    task: Task
+    plan: Any
+    """What the value planned"""
+    cost: Cost
+
+    @property
+    def networks(self) -> list[nn.Module]:
+        """Networks of the shapes that the result holds: one, or all parents side by side."""
+        if self.algorithm.takes.keeps_parents:
+            return list(self.task.parents)
+        return [self.task.target if self.task.target is not None else self.task.parents[0]]
+
+
+def plan_method(
+    config: RunConfig,
+    models: list[nn.Module],
+    target: nn.Module | None,
+    data: Images,
+    images: int,
+    counts: list[int] | None,
+    shares: Tensor | None,
+) -> MethodPlan:
+    """What the method of a config would do with networks without weights.
+
+    Args:
+        images: number of fusion samples.
+        counts, shares: as the splits tell; see `Task`.
     Raises:
-        ValueError: its refusal, with a method that works here if there is one.
+        ValueError: its refusal, with a method that works here if it goes level by level and there is one.
     """
     inputs = torch.zeros(1, *data.shape).expand(images, -1, -1, -1)
+    parents_data = [(inputs[:2], torch.zeros(2, dtype=torch.long))] * len(models)
 
-    def attempt(method: str) -> Plan:
-        keywords = keywords_of(method)
-        resolve(config.preset, keywords["grouping"], keywords["fit"], given_settings(config))
-        place, memory = torch.device("cpu"), config.memory or devices.MEMORY
-        found = check(
-            models,
-            inputs,
-            target=target,
-            device=place,
-            memory=memory,
-            boundaries=read_boundaries(config.boundaries),
-            **keywords,
-        )
-        shares = torch.ones(len(models), found.fused[-1].width) if config.head == "shares" else None
-        check_options(found, config.toward, config.head, shares, keywords["fit"])
-        return found
+    def attempt(method: Method) -> MethodPlan:
+        changed = dataclasses.replace(config, method=method.name)
+        keywords = all_keywords(changed, importance_data=parents_data, target=target, shares=shares, counts=counts)
+        algorithm, task = method.prepare(models, inputs, **{**keywords, "device": "cpu"})
+        plan = algorithm.plan(task)
+        return MethodPlan(algorithm, task, plan, plan.cost())
 
+    method = find(METHODS, config.method, "method")
     try:
-        found = attempt(config.method)
+        return attempt(method)
     except ValueError as error:
-        others = sorted(RETROFITTING, key=lambda name: -_alike(name, config.method))
-        works = next((other for other in others if _passes(attempt, other)), None)
+        others = [other for other in METHODS.values() if other.takes.levels and method.takes.levels]
+        others.sort(key=lambda other: -len(other.fixed.items() & method.fixed.items()))
+        works = next((other.name for other in others if _passes(attempt, other)), None)
         raise ValueError(f"{error} {works} works here." if works else str(error)) from error
-    if config.importance == "deeplift":
-        for levels in found.parents:
-            check_rules(levels)
-    return found
 
 
-def keywords_of(method: str) -> dict[str, str]:
-    return dict(getattr(find(METHODS, method, "method"), "keywords", {}))
-
-
-def given_settings(config: RunConfig) -> dict[str, Any]:
-    """The settings of a fit that a config gives itself."""
-    return {
-        "ridge": config.ridge,
-        **{name: value for name, value in (config.options or {}).items() if name in DEFAULTS},
-    }
-
-
-def _alike(first: str, second: str) -> int:
-    """How many keywords two methods share."""
-    return len(keywords_of(first).items() & keywords_of(second).items())
-
-
-def _passes(attempt: Callable[[str], Plan], method: str) -> bool:
+def _passes(attempt: Callable[[Method], MethodPlan], method: Method) -> bool:
     try:
         attempt(method)
     except ValueError:

@@ -66,7 +66,7 @@ def estimate(
 
 def _ratios(method: str, past: Iterable[Mapping[str, Any]], folder: Path) -> dict[str, tuple[float, float]]:
     """How much longer than predicted each stage took in the last three runs of the method, and how sure that is."""
-    found: dict[str, list[float]] = {}
+    ratios: dict[str, list[float]] = {}
     used = 0
     for run in past:
         # Another version's record, or one whose files are gone, teaches nothing.
@@ -78,8 +78,8 @@ def _ratios(method: str, past: Iterable[Mapping[str, Any]], folder: Path) -> dic
             work = count_work(config, training, folder, all_parents=True)
             for stage, (least, most) in work.seconds.items():
                 if (taken := run["stages"].get(stage)) and most:
-                    found.setdefault(stage, []).append(taken / math.sqrt(least * most))
+                    ratios.setdefault(stage, []).append(taken / math.sqrt(least * most))
             used += 1
         if used == 3:
             break
-    return {stage: (statistics.median(ratios), LEARNT) for stage, ratios in found.items()}
+    return {stage: (statistics.median(of_stage), LEARNT) for stage, of_stage in ratios.items()}

@@ -1,6 +1,5 @@
 """What there is to do in a run, counted."""
 
-import dataclasses
 import json
 import time
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from .. import device as devices
 from ..architectures import fitted, parse
@@ -18,16 +17,14 @@ from ..checkpoints import load_model
 from ..data import Images, load
 from ..data.sampling import balanced
 from ..data.splits import read_splits
-from ..methods import METHODS, RETROFITTING
-from ..registry import find
+from ..fusion import FusionPlan
 from ..runs import RunConfig, asks_for_shares, check_choices, class_shares, fusion_rows
 from ..training.parents import TrainConfig
 from ..training.parents import plan as plan_training
-from . import others
-from .memory import BATCH, disk_bytes, peak_memory
+from .memory import disk_bytes, peak_memory
 from .pace import Pace, pace_of
-from .planning import blank, plan_fusion
-from .seconds import analysis_seconds, fusion_seconds, training_seconds
+from .planning import blank, plan_method
+from .seconds import analysis_seconds, method_seconds, training_seconds
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,7 @@ class Work:
     memory: int
     disk: int
     levels: int
-    """0 for methods that do not go level by level"""
+    """Or neuron groups that are aligned; 0 for methods that know neither"""
     whole: bool = True
     """False: the seconds leave out what the method itself does, which only earlier runs tell"""
 
@@ -78,72 +75,40 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
     target = _target(config.target, data, folder)
     images = config.samples * (1 + config.augment)
     balanced(data.images.labels, config.samples, rows=fusion_rows(config, rows))
-    place = devices.pick(config.device)
-    if find(METHODS, config.method, "method") in [METHODS[name] for name in RETROFITTING]:
-        work, paces = _retrofitting(config, models, target, data.images, images, missing, place)
-    else:
-        work, paces = _other(config, models, target, data.images, images, missing, place, rows)
-    seconds = dict(work.seconds)
+    device = devices.pick(config.device)
+    counts = [len(part) for part in rows] if rows else None
+    shares = class_shares(data.images, list(rows) if rows else None) if asks_for_shares(config) else None
+    method = plan_method(config, models, target, data.images, images, counts, shares)
+    paces = _paces([*models, *method.networks], device)
+    parents, fused = paces[: len(models)], paces[len(models) :]
+    side_by_side = Pace(sum(pace.fixed for pace in fused), sum(pace.each for pace in fused))
+    alone = [*parents, side_by_side]
+    seconds = {"fusion": method_seconds(method, config.importance_samples, alone, device)}
+    if config.analyse and isinstance(method.plan, FusionPlan):
+        seconds["analysis"] = analysis_seconds(method, method.plan.levels, config.importance_samples, alone, device)
     if training is not None and missing:
-        seconds["training"] = training_seconds(planned, missing, paces, place)
+        seconds["training"] = training_seconds(planned, missing, paces, device)
     if config.evaluate:  # alone, and the parents again in the ensemble
         each = [data.tests * pace.forward for pace in paces]
         seconds["measuring"] = (2 * sum(each), 2 * sum(each))
-    return dataclasses.replace(work, seconds=seconds, reading=data.seconds)
-
-
-def _paces(networks: Sequence[nn.Module], place: torch.device) -> list[Pace]:
-    return [pace_of(json.dumps(network.spec), place.type) for network in networks]
-
-
-def _retrofitting(
-    config: RunConfig,
-    models: list[nn.Module],
-    target: nn.Module | None,
-    data: Images,
-    images: int,
-    missing: Sequence[int],
-    place: torch.device,
-) -> tuple[Work, list[Pace]]:
-    """A method that goes level by level, and the paces of all networks."""
-    found = plan_fusion(config, models, target, data, images)
-    paces = _paces([*models, found.model], place)
-    seconds = {"fusion": fusion_seconds(config, found, images, paces, place)}
-    if config.analyse:
-        seconds["analysis"] = analysis_seconds(config, found, images, paces, place)
-    memory = peak_memory(config, found, images, data, bool(missing))
-    return Work(seconds, 0.0, memory, disk_bytes(config, found, missing), len(found.fused)), paces
-
-
-def _other(
-    config: RunConfig,
-    models: list[nn.Module],
-    target: nn.Module | None,
-    data: Images,
-    images: int,
-    missing: Sequence[int],
-    place: torch.device,
-    rows: Sequence[Tensor] | None,
-) -> tuple[Work, list[Pace]]:
-    """Any other method, as far as its work can be counted, and the paces of all networks."""
-    shares = class_shares(data, list(rows) if rows else None) if asks_for_shares(config) else None
-    found = others.rehearse(
-        config, models, target, data, images, [len(part) for part in rows] if rows else None, shares
+    return Work(
+        seconds,
+        reading=data.seconds,
+        memory=peak_memory(method, images, data.images, missing),
+        disk=disk_bytes(method, missing, config.analyse),
+        levels=len(method.cost.groups),
+        whole=method.cost.complete,
     )
-    paces = _paces([*models, *found.fused], place)
-    fused = paces[len(models) :]
-    one = Pace(sum(pace.fixed for pace in fused), sum(pace.each for pace in fused))
-    seconds, whole = others.method_seconds(config, found, images, [*paces[: len(models)], one], place)
-    training = max((others.step_bytes(models[k], data.shape, BATCH) for k in missing), default=0)
-    memory = others.memory_bytes(found, images, data, training)
-    disk = others.disk_bytes(found, missing)
-    return Work({"fusion": seconds}, 0.0, memory, disk, len(found.widths), whole), paces
+
+
+def _paces(networks: Sequence[nn.Module], device: torch.device) -> list[Pace]:
+    return [pace_of(json.dumps(network.spec), device.type) for network in networks]
 
 
 def _source(name: str, folder: Path) -> str:
     """A data set as a worker in `folder` would find it."""
-    places = (folder / name, folder / "data" / name)
-    return next((str(path) for path in places if path.is_dir()), name)
+    folders = (folder / name, folder / "data" / name)
+    return next((str(path) for path in folders if path.is_dir()), name)
 
 
 def _target(name: str | None, data: _Data, folder: Path) -> nn.Module | None:

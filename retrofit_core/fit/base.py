@@ -74,6 +74,12 @@ class Fit(Value):
     levels: ClassVar[str] = "preactivations"
     """Where levels end by default; see `partition`"""
 
+    @property
+    def epochs_range(self) -> tuple[int, int]:
+        """Fewest and most epochs that each level is trained for; (0, 0): it is solved. A fit that trains has the fields
+        batch_size and validation too, as in `Gradient`."""
+        return 0, 0
+
     def check(self, fused: Sequence[Level], parents: Sequence[Sequence[Level]]) -> None:
         """Refuse, before any work, levels that it cannot fit.
 

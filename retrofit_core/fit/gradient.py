@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..descent import descend
+from ..descent import descend, fewest_epochs
 from ..grouping import Grouping
 from ..levels import Level, rows
 from ..moments import Moments, Rows, cross_of
@@ -55,6 +55,11 @@ class Gradient(Fit):
     patience: int | None = setting(15, "epochs without improvement before it stops; none: never", COUNT)
     perturbation: float = setting(0.0, "0: start at parent 0's weights; 1: start afresh", FRACTION)
     weighted_loss: bool = setting(False, "errors of a neuron weighted by its importance")
+
+    @property
+    def epochs_range(self) -> tuple[int, int]:
+        """It may stop early for want of patience."""
+        return fewest_epochs(self.epochs, self.patience), self.epochs
 
     def prepare(self, fitting: Fitting, sums: Moments | Rows) -> Prepared:
         """Neurons are grouped by their raw outputs."""

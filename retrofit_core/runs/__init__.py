@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .config import RunConfig, check_choices, config_options, method_keywords, read_boundaries
+    from .config import RunConfig, all_keywords, check_choices, config_options, method_keywords, read_boundaries
     from .execute import analyse_record, checkpoint_metadata, execute
     from .identities import Identity, difference, identity
     from .inputs import asks_for_shares, class_shares, fusion_rows, read_inputs
@@ -21,6 +21,7 @@ __all__ = [
     "Identity",
     "Run",
     "RunConfig",
+    "all_keywords",
     "analyse_record",
     "asks_for_shares",
     "check_choices",
@@ -45,7 +46,7 @@ __all__ = [
 ]
 #: Imported when they are first asked for: the app reads `standing` without waiting for torch.
 _HOMES = {
-    "config": ("RunConfig", "check_choices", "config_options", "method_keywords", "read_boundaries"),
+    "config": ("RunConfig", "all_keywords", "check_choices", "config_options", "method_keywords", "read_boundaries"),
     "execute": ("analyse_record", "checkpoint_metadata", "execute"),
     "identities": ("Identity", "difference", "identity"),
     "inputs": ("asks_for_shares", "class_shares", "fusion_rows", "read_inputs"),

@@ -8,6 +8,8 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor, nn
+
 from ..data.augment import POLICIES
 from ..grouping import GROUPINGS
 from ..importance import IMPORTANCE
@@ -150,6 +152,32 @@ def method_keywords(config: RunConfig) -> dict[str, Any]:
     suited = method.suited(wanted, defaults, methods_with)
     suited.pop("target", None)  # a network, once its file is read
     return suited | (config.options or {})
+
+
+def all_keywords(
+    config: RunConfig,
+    *,
+    importance_data: Any,
+    target: nn.Module | None,
+    shares: Tensor | None,
+    counts: list[int] | None,
+) -> dict[str, Any]:
+    """The flat keywords of a config's method: `method_keywords`, and what its files hold, as far as the method takes it.
+
+    Args:
+        importance_data, target, shares, counts: see `Inputs`.
+    Raises:
+        ValueError: as `method_keywords`.
+    """
+    method, keywords = find(METHODS, config.method, "method"), method_keywords(config)
+    takes = method.takes
+    held = {
+        "importance_data": (importance_data, takes.importance or takes.parents_data),
+        "target": (target, target is not None),
+        "class_shares": (shares, shares is not None),
+        "sample_counts": (counts, method.algorithm(**keywords).needs_counts),
+    }
+    return keywords | {name: value for name, (value, taken) in held.items() if taken}
 
 
 def config_options(config: RunConfig, options: dict[str, Any]) -> dict[str, Any] | None:

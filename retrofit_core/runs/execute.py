@@ -18,7 +18,7 @@ from ..monitor import Cancelled, Monitor
 from ..registry import find
 from ..results import FusionResult
 from ..runtime import Runtime
-from .config import RunConfig, check_choices, method_keywords
+from .config import RunConfig, all_keywords, check_choices
 from .identities import difference, identity
 from .inputs import Inputs, read_inputs, train_missing
 from .noting import noted
@@ -53,13 +53,13 @@ def execute(
         if recorder:
             recorder.inputs_are_read()
         method = find(METHODS, config.method, "method")
-        given = {
-            "importance_data": (inputs.importance, method.takes.importance or method.takes.parents_data),
-            "target": (inputs.target, inputs.target is not None),
-            "class_shares": (inputs.shares, inputs.shares is not None),
-            "sample_counts": (inputs.counts, method.algorithm(**method_keywords(config)).needs_counts),
-        }
-        keywords = method_keywords(config) | {name: value for name, (value, taken) in given.items() if taken}
+        keywords = all_keywords(
+            config,
+            importance_data=inputs.importance,
+            target=inputs.target,
+            shares=inputs.shares,
+            counts=inputs.counts,
+        )
         result = method(inputs.models, inputs.fusion, **keywords, monitor=watcher, journal=recorder)
         test = _test_images(config, required=config.evaluate) if config.evaluate or config.analyse else None
         metrics = {}
