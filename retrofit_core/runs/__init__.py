@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .config import RunConfig, check_choices, read_boundaries
-    from .execute import UNASKED, analyse_record, checkpoint_metadata, execute
+    from .execute import UNASKED, analyse_record, checkpoint_metadata, execute, measure
     from .identities import Identity, difference, identity
     from .inputs import asks_for_shares, class_shares, fusion_rows, read_inputs
     from .record import Run, create, list_runs, read_config, read_identity, read_run, read_status, record_folder
@@ -33,6 +33,7 @@ __all__ = [
     "fusion_rows",
     "identity",
     "list_runs",
+    "measure",
     "read_boundaries",
     "read_config",
     "read_identity",
@@ -45,7 +46,7 @@ __all__ = [
 #: Imported when they are first asked for: the app reads `standing` without waiting for torch.
 _HOMES = {
     "config": ("RunConfig", "check_choices", "read_boundaries"),
-    "execute": ("UNASKED", "analyse_record", "checkpoint_metadata", "execute"),
+    "execute": ("UNASKED", "analyse_record", "checkpoint_metadata", "execute", "measure"),
     "identities": ("Identity", "difference", "identity"),
     "inputs": ("asks_for_shares", "class_shares", "fusion_rows", "read_inputs"),
     "record": (

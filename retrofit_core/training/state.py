@@ -35,11 +35,11 @@ class Progress:
 
 def digest(tensors: Mapping[str, Tensor]) -> str:
     """A fingerprint of tensors with their names and shapes: SHA-256, its first 16 digits."""
-    found = hashlib.sha256()
+    whole = hashlib.sha256()
     for name, tensor in tensors.items():
-        found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} ".encode())
-        found.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return found.hexdigest()[:16]
+        whole.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} ".encode())
+        whole.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return whole.hexdigest()[:16]
 
 
 def write(path: Path, settings: dict[str, Any], progress: Progress) -> None:
@@ -71,10 +71,10 @@ def restore(path: Path, settings: dict[str, Any], progress: Progress) -> None:
     compare(facts["settings"], settings, f"{path} was written", advice)
     try:
         groups: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}, "draws": {}}
-        found = read_tensors(path)
-        if len(found) != facts["tensors"]:
-            raise ValueError(f"it has {len(found)} of {facts['tensors']} tensors")
-        for name, tensor in found.items():
+        tensors = read_tensors(path)
+        if len(tensors) != facts["tensors"]:
+            raise ValueError(f"it has {len(tensors)} of {facts['tensors']} tensors")
+        for name, tensor in tensors.items():
             kind, _, rest = name.partition("/")
             groups[kind][rest] = tensor
         progress.history = [dict(entry, epoch=int(entry["epoch"])) for entry in facts["history"]]
