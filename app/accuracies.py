@@ -8,6 +8,8 @@ import streamlit as st
 from retrofit_app import sources
 from retrofit_app.figures import percent
 
+from retrofit_core import files
+
 #: Test images on which a network is measured, at most: half a percentage point is five of them.
 IMAGES = 1000
 #: Seconds that measuring may take without being asked for.
@@ -59,7 +61,11 @@ def measure_all(picks: Any, names: Iterable[str]) -> None:
 
 
 def _from_runs(picks: Any, name: str) -> str:
-    """The accuracy in the newest finished run of this network, made since its file was written."""
+    """The accuracy in the newest finished run of this network, on these images: of the same content, whatever their names."""
+    try:
+        content = files.digest(sources.located(name))
+    except OSError:
+        return ""
     facts = {
         "data": picks.data,
         "mean": list(picks.mean) or None,
@@ -67,13 +73,20 @@ def _from_runs(picks: Any, name: str) -> str:
         "size": picks.size or None,
     }
     for entry in st.session_state.entries:
-        config = entry.config
-        if entry.shipped or name not in config["models"] or any(config.get(key) != facts[key] for key in facts):
+        config, inputs = entry.config, entry.inputs or {}
+        digests = [inputs.get(model) for model in config["models"]]
+        if entry.shipped or content not in digests or any(config.get(key) != facts[key] for key in facts):
             continue
-        found = entry.metrics.get("networks", {}).get(f"parent {config['models'].index(name)}")
-        if found and entry.status.get("started", 0) > sources.stamped(name)[1]:
-            return f"{percent(found['accuracy'])} of the test images"
+        network = entry.metrics.get("networks", {}).get(f"parent {digests.index(content)}")
+        if network and inputs.get(f"{picks.data} test") == _digest_of_data(picks.data):
+            return f"{percent(network['accuracy'])} of the test images"
     return ""
+
+
+def _digest_of_data(name: str) -> str:
+    from retrofit_core.data import digest
+
+    return digest(sources.located(name), "test")
 
 
 @st.cache_resource

@@ -63,10 +63,16 @@ def located(name: str) -> str:
 
 
 def changed(name: str) -> float:
-    """When a data set's folder was last changed: what caches go by."""
+    """When a data set's folder or something right in it was last changed: what caches go by.
+
+    A folder of a million images is not walked for every click.
+    """
+    if name == "digits":
+        return 0.0
+    folder = located(name)
     try:
-        return 0.0 if name == "digits" else os.stat(located(name)).st_mtime
-    except OSError:
+        return max(os.stat(folder).st_mtime, *(entry.stat().st_mtime for entry in os.scandir(folder)))
+    except (OSError, TypeError):  # TypeError: nothing is in it
         return 0.0
 
 
@@ -173,15 +179,15 @@ class Checkpoint:
 
 
 @st.cache_resource(max_entries=8, show_spinner="Reading the checkpoint…")
-def _read(path: str, changed: float) -> tuple[Any, dict[str, Any]]:
+def _read(path: str, content: str) -> tuple[Any, dict[str, Any]]:
     from retrofit_core.checkpoints import load_model
 
     return load_model(path)
 
 
 @st.cache_data(max_entries=32, show_spinner=False)
-def _described(path: str, changed: float) -> Checkpoint:
-    model, metadata = _read(path, changed)
+def _described(path: str, content: str) -> Checkpoint:
+    model, metadata = _read(path, content)
     spec = metadata["architecture"]
     counts = metadata.get("class_counts")
     return Checkpoint(
@@ -212,13 +218,13 @@ def model(name: str) -> Any:
     return _read(*stamped(name))[0]
 
 
-def stamped(name: str) -> tuple[str, float]:
-    """A checkpoint's path, and when it was written: what caches go by."""
+def stamped(name: str) -> tuple[str, str]:
+    """A checkpoint's path and the digest of its content: what caches go by."""
     path = located(name)
     try:
-        return path, os.stat(path).st_mtime
+        return path, files.digest(path)
     except OSError:
-        return path, 0.0
+        return path, ""
 
 
 def _widths(spec: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +28,7 @@ class Locked(ValueError):
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """A temporary file in the same folder that takes the name `path` when the block ends well.
+    """A temporary name in the same folder, for a file or a folder, that becomes `path` when the block ends well.
 
     Readers see the old content or the new one, also when the writer is killed; what a killed one left behind bears a
     name of its own and disturbs nobody. It is safe against dying processes, not against a machine that loses power.
@@ -39,6 +40,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
         yield temporary
         os.replace(temporary, path)
     finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
         with suppress(OSError):  # gone already, or never there
             temporary.unlink()
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -310,3 +311,59 @@ def test_analyse_makes_again_what_fuse_made(parents, monkeypatch, capsys):
     assert all(level in shown for level in added["levels"])
     assert main([*map(str, fuse_words(parents, "--analyse", "--out", "fused-too.safetensors"))]) == 2
     assert "name its folder (--record)" in capsys.readouterr().err
+
+
+# --- lines to go on with, which are pasted into a shell -----------------------------------------------------------------
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """What the commands print, without wrapping."""
+    lines = []
+    for module in ("training", "fusing", "commands"):
+        name = f"retrofit_core.cli.{module}.out.print"
+        monkeypatch.setattr(name, lambda *words, **_: lines.append(" ".join(map(str, words))))
+    return lines
+
+
+def test_the_lines_to_go_on_with_can_be_pasted(tmp_path, said, monkeypatch):
+    """Paths with spaces and brackets, and how the images are read."""
+    folder = tmp_path / "my [two] parents"
+    monkeypatch.setattr("retrofit_core.cli.training.train_parents", lambda *_, **__: [])
+    pixels = ["--mean", "0.5", "--std", "0.25", "--size", "12"]
+    assert main(["train", "--out", str(folder), *pixels]) == 0
+    following = next(line for line in said if line.startswith("Next: "))
+    words = shlex.split(following.removeprefix("Next: "))
+    assert words[:4] == ["retrofit", "fuse", *(str(folder / f"parent-{index}.safetensors") for index in range(2))]
+    assert words[words.index("--splits") + 1] == str(folder / "splits.json")
+    assert [word for flag in ("--mean", "--std", "--size") for word in words[words.index(flag) :][:2]] == pixels
+
+
+def test_downloaded_data_are_named_as_a_shell_reads_them(said, monkeypatch):
+    monkeypatch.setattr("retrofit_core.cli.commands.download", lambda *_: Path("my data/mnist"))
+    assert main(["data", "mnist"]) == 0
+    assert shlex.split(said[-1])[-1] == "my data/mnist"
+
+
+def test_a_fusion_goes_on_where_its_paths_have_spaces(parents, said, monkeypatch, capsys, tmp_path):
+    (tmp_path / "a b").mkdir()
+    words = [*map(str, fuse_words(parents, "--samples", 40)), "--out", str(tmp_path / "a b" / "fused.safetensors")]
+    assert main([*words, "--mean", "0.3", "--std", "0.4"]) == 0
+    following = shlex.split(said[-1])
+    assert following[1:4] == ["retrofit", "evaluate", str(tmp_path / "a b" / "fused.safetensors")]
+    assert following[following.index("--mean") + 1] == "0.3"
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("retrofit_core.cli.fusing.execute", interrupted)
+    assert main([*words, "--record", str(tmp_path / "c d")]) == 130
+    line = capsys.readouterr().err.replace("\n", " ").partition("Go on with: ")[2]
+    assert shlex.split(line)[:4] == ["retrofit", "fuse", "--resume", str(tmp_path / "c d")]
+
+
+def test_fusing_without_splits_is_refused_before_a_record_is_made(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["fuse", "a.safetensors", "--record", "r"]) == 2
+    assert "--fusion-from iid" in capsys.readouterr().err and not list(tmp_path.iterdir())
+    assert "so without --splits say iid" in " ".join(retrofit("fuse", "--help", cwd=tmp_path).stdout.split())

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 from rich.console import Console
 
 from retrofit_core import comparison
+from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.cli import main
 from retrofit_core.cli.fusing import leaderboard_table
 from retrofit_core.comparison import Leaderboard, compare, configurations, difference, operations
@@ -158,6 +160,43 @@ def test_finished_records_are_not_run_again(base, tmp_path, monkeypatch):
     first = compare(configs, images=40, records=tmp_path)
     monkeypatch.setattr(comparison, "execute", lambda *given: seen.append(given))
     assert compare(configs, images=40, records=tmp_path) == first and not seen
+
+
+def test_rows_of_other_parents_are_not_mixed_in(base, tmp_path):
+    """A parent trained again in its file: the finished record beside the new rows is that of another pair."""
+    base = dataclasses.replace(base, models=tuple(str(shutil.copy(model, tmp_path)) for model in base.models))
+    first = compare(configurations(base, "kf-linear", "uniform"), images=40, records=tmp_path / "records")
+    model, metadata = load_model(base.models[0])
+    for parameter in model.parameters():
+        parameter.data += 0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
+    save_model(model, base.models[0], **metadata)
+    configs = configurations(base, "kf-linear,average", "uniform")
+    mixed, clean = compare(configs, images=40, records=tmp_path / "records"), compare(configs, images=40)
+
+    def numbers(board):
+        return [{name: row[name] for name in ("name", "accuracy", "loss", "per_class")} for row in board.rows]
+
+    assert numbers(mixed) == numbers(clean)
+    keys = {row["key"] for board in (first, mixed) for row in board.rows if row["method"] == "KF-Linear"}
+    assert len(keys) == 2 and keys < {path.name for path in (tmp_path / "records").iterdir()}
+    again = compare(configs, images=40, records=tmp_path / "records")
+    assert again == mixed  # of the records, which know the new parents
+
+
+def test_networks_are_measured_on_the_configs_device(base, monkeypatch):
+    """A device without numbers stands for a GPU."""
+    devices = []
+
+    def noted(network, images, *, rows, **_):
+        devices.append(next(network.parameters()).device.type)
+        return torch.eye(10)[images.labels[rows]]
+
+    real = comparison.on_device
+    monkeypatch.setattr(comparison, "on_device", lambda network, _: real(network, "meta"))
+    monkeypatch.setattr(comparison, "scores", noted)
+    monkeypatch.setattr(comparison, "operations", lambda *_: 0)
+    compare(configurations(base, "average", "uniform"), images=20)
+    assert devices == ["meta"] * 3
 
 
 def test_cancelling_ends_it(base):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shlex
+from contextlib import nullcontext
 from unittest.mock import patch
 
 import pytest
@@ -10,8 +11,9 @@ import torch
 
 from retrofit_core.checkpoints import load_model
 from retrofit_core.cli import main
-from retrofit_core.data import load
+from retrofit_core.data import digits, load
 from retrofit_core.data.splits import dirichlet, read_splits
+from retrofit_core.files import Locked
 from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.training import parents
 from retrofit_core.training.parents import TrainConfig, read_training, train_parents
@@ -179,6 +181,46 @@ def test_a_cancelled_training_names_what_is_missing_and_goes_on_bit_for_bit(tmp_
         left, right = (tensors(tmp_path / folder / name) for folder in ("straight", "stopped"))
         assert all(torch.equal(left[key], right[key]) for key in left)
     assert not (tmp_path / "stopped" / "unfinished").exists()
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_parents_of_other_images_are_not_taken_over(tmp_path, monkeypatch, stopped):
+    """The data set was written over under its name: rows and labels are the same, the images are not."""
+
+    def stop(event):
+        if stopped and event["kind"] == "epoch":
+            raise Cancelled
+
+    with pytest.raises(Cancelled) if stopped else nullcontext():
+        train_parents(QUICK, tmp_path, only=0, monitor=Monitor(stop))
+    read = digits.read
+
+    def inverted(split):
+        pixels, labels, shape = read(split)
+        return lambda rows: 255 - pixels(rows), labels, shape
+
+    monkeypatch.setattr(digits, "read", inverted)
+    with pytest.raises(ValueError, match=r"with (images|rows) .*[Rr]emove .*parent-0"):
+        train_parents(QUICK, tmp_path, only=0, resume=True)
+
+
+def test_a_second_trainer_of_a_checkpoint_is_refused_and_other_parents_are_not(tmp_path):
+    refusals = []
+
+    def begin_again(event):
+        if event["kind"] == "epoch" and not refusals:
+            with pytest.raises(Locked) as refused:
+                train_parents(QUICK, tmp_path, only=0, resume=True)
+            refusals.append(str(refused.value))
+            train_parents(QUICK, tmp_path, only=1)
+
+    train_parents(QUICK, tmp_path, only=0, monitor=Monitor(begin_again))
+    assert "parent-0.safetensors is being written by the process" in refusals[0]
+    train_parents(QUICK, tmp_path / "straight")
+    for name in ("parent-0.safetensors", "parent-1.safetensors"):
+        left, right = (tensors(folder / name) for folder in (tmp_path, tmp_path / "straight"))
+        assert all(torch.equal(left[key], right[key]) for key in left)
+    assert not (tmp_path / "unfinished").exists()
 
 
 def test_the_note_of_the_folder_stays_that_of_its_parents(tmp_path):

@@ -1,7 +1,10 @@
 """Run records: written whole, resumed at the level where they stopped, never half-used."""
 
+import copy
 import dataclasses
+import importlib
 import json
+import os
 import shlex
 import shutil
 from pathlib import Path
@@ -10,11 +13,12 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from retrofit_core import analysis, runs
+from retrofit_core import analysis, files, runs
 from retrofit_core.baselines import regmean
-from retrofit_core.checkpoints import load_model
+from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.data import load
 from retrofit_core.data.splits import sharded
+from retrofit_core.methods import METHODS
 from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.training.parents import TrainConfig, train_parents, write_training
 from tests.networks import digits_parents
@@ -138,12 +142,215 @@ def test_a_damaged_record_is_set_aside_and_reported(config, tmp_path, damage):
     assert len(problems) == 1 and problems[0].startswith("bad") and str(tmp_path) not in problems[0]
 
 
-def test_a_silent_worker_is_reported_as_interrupted(config, tmp_path):
+def test_a_run_is_interrupted_when_nobody_is_at_it_and_not_because_it_is_silent(config, tmp_path):
     with pytest.raises(Cancelled):
         runs.execute(config, tmp_path / "run", Monitor(cancelled=lambda: True))
     status = runs.read_status(tmp_path / "run")
     (tmp_path / "run" / "status.json").write_text(json.dumps({**status, "state": "running", "updated": 0}))
     assert runs.read_run(tmp_path / "run").state == "interrupted"
+    with files.locked(tmp_path / "run"):
+        assert runs.read_run(tmp_path / "run").state == "running"
+
+
+def test_a_second_writer_of_a_record_is_refused(config, tmp_path):
+    refusals = []
+
+    def begin_again(event):
+        if event["kind"] == "level" and event["index"] == 1:
+            with pytest.raises(files.Locked) as refused:
+                runs.execute(config, tmp_path / "run")
+            refusals.append(str(refused.value))
+
+    runs.execute(config, tmp_path / "run", Monitor(begin_again))
+    assert refusals and f"is being written by the process {os.getpid()}" in refusals[0]
+    run = runs.read_run(tmp_path / "run")
+    assert run.state == "done" and len(run.levels) == 4
+    with files.locked(tmp_path / "run"), pytest.raises(files.Locked):
+        runs.analyse_record(tmp_path / "run")
+
+
+def test_a_choice_that_cannot_be_leaves_no_record(config, tmp_path):
+    with pytest.raises(ValueError, match="--fusion-from iid"):
+        runs.execute(dataclasses.replace(config, splits=None), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("moment", ["weights", "arrays", "table"])
+def test_a_writer_killed_in_a_level_loses_that_level_only(config, tmp_path, moment, monkeypatch):
+    """Whatever file of the second level was being written, the first one is kept and the numbers are those of a whole run."""
+
+    class Killed(BaseException):
+        pass
+
+    wanted = {"weights": "partial.safetensors", "arrays": "arrays.npz", "table": "levels.parquet"}[moment]
+    seen, replace = [], os.replace
+
+    def killed(source, target):
+        seen.append(Path(target).name)
+        if seen.count(wanted) == 2:
+            raise Killed
+        replace(source, target)
+
+    whole, _ = runs.execute(config)
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(os, "replace", killed)
+        patched.setattr("retrofit_core.runs.recorder.Recorder.stop", lambda *_: None)  # a killed process says nothing
+        runs.execute(config, tmp_path / "run")
+    assert runs.read_run(tmp_path / "run").state == "interrupted"
+    started = []
+    watch = Monitor(lambda event: started.append(event) if event.get("name") == "fit" else None)
+    resumed, _ = runs.execute(config, tmp_path / "run", watch)
+    assert len(started) == 3
+    assert torch.equal(weights(resumed.model), weights(whole.model))
+
+
+def test_measuring_takes_place_on_the_configs_device(config, monkeypatch):
+    """A device without numbers stands for a GPU."""
+    inputs = runs.read_inputs(dataclasses.replace(config, importance="uniform"))
+    devices = []
+
+    def noted(network, images, **_):
+        devices.append({tensor.device.type for tensor in network.parameters()})
+        return {}
+
+    monkeypatch.setattr(importlib.import_module("retrofit_core.runs.execute"), "evaluate", noted)
+    measured = runs.measure(inputs.models, copy.deepcopy(inputs.models[0]), load("digits", "test"), Monitor(), "meta")
+    assert list(measured["networks"]) == ["parent 0", "parent 1", "ensemble", "average", "fused"]
+    assert devices == [{"meta"}] * 5
+    assert {parameter.device.type for parameter in inputs.models[0].parameters()} == {"cpu"}
+
+
+# --- a run is known by what its files hold -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copied_inputs(config, tmp_path):
+    """The config with parents and splits of its own, which a test may overwrite."""
+    return dataclasses.replace(
+        config,
+        models=tuple(str(shutil.copy(model, tmp_path)) for model in config.models),
+        splits=str(shutil.copy(config.splits, tmp_path)),
+    )
+
+
+def train_again(path):
+    """Another network of the same architecture in the same file."""
+    model, metadata = load_model(path)
+    torch.manual_seed(5)
+    for parameter in model.parameters():
+        parameter.data += 0.3 * torch.randn_like(parameter)
+    save_model(model, path, **metadata)
+
+
+def cancel_at_level_two(event):
+    if event["kind"] == "level" and event["index"] == 2:
+        raise Cancelled
+
+
+def test_levels_of_other_parents_are_not_taken_over(copied_inputs, tmp_path):
+    """Cancelled, a parent trained again in the same file, gone on with: the result would be of no pair of networks."""
+    config, record = copied_inputs, tmp_path / "run"
+    with pytest.raises(Cancelled):
+        runs.execute(config, record, Monitor(cancel_at_level_two))
+    before = Path(config.models[1]).read_bytes()
+    train_again(config.models[1])
+    with pytest.raises(ValueError, match=r"cannot be gone on with: the content of .*parent-1.* has changed since"):
+        runs.execute(config, record)
+    assert runs.read_run(record).state == "cancelled" and len(runs.read_run(record).levels) == 2
+    Path(config.models[1]).write_bytes(before)  # the same content again, written later
+    assert runs.execute(config, record)[0].levels and runs.read_run(record).state == "done"
+
+
+def test_a_finished_record_is_not_overwritten_with_the_numbers_of_other_parents(copied_inputs, tmp_path):
+    runs.execute(copied_inputs, tmp_path / "run")
+    train_again(copied_inputs.models[0])
+    with pytest.raises(ValueError, match=r"parent-0.* has changed since"):
+        runs.execute(copied_inputs, tmp_path / "run")
+    with pytest.raises(ValueError, match=r"cannot be analysed: the content of .*parent-0"):
+        runs.analyse_record(tmp_path / "run")
+    assert runs.read_run(tmp_path / "run").analysis is None
+
+
+def test_a_run_without_a_finished_level_takes_its_files_as_they_are(copied_inputs, tmp_path):
+    with pytest.raises(Cancelled):
+        runs.execute(copied_inputs, tmp_path / "run", Monitor(cancelled=lambda: True))
+    train_again(copied_inputs.models[0])
+    resumed, _ = runs.execute(copied_inputs, tmp_path / "run")
+    clean, _ = runs.execute(copied_inputs)
+    assert torch.equal(weights(resumed.model), weights(clean.model))
+    assert runs.read_identity(tmp_path / "run") == runs.identity(copied_inputs)
+
+
+def test_a_parent_that_changes_while_it_is_read_is_noticed(copied_inputs, tmp_path, monkeypatch):
+    module = importlib.import_module("retrofit_core.runs.execute")
+    read = module.read_inputs
+
+    def read_and_change(config):
+        inputs = read(config)
+        train_again(config.models[0])
+        return inputs
+
+    monkeypatch.setattr(module, "read_inputs", read_and_change)
+    with pytest.raises(ValueError, match=r"parent-0.* has changed since the run began"):
+        runs.execute(copied_inputs, tmp_path / "run")
+
+
+def test_names_do_not_make_a_run_another_one_and_contents_do(copied_inputs, tmp_path, monkeypatch):
+    config = copied_inputs
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    moved = dataclasses.replace(
+        config,
+        models=tuple(str(shutil.copy(model, elsewhere)) for model in config.models),
+        splits=str(shutil.copy(config.splits, elsewhere / "rows.json")),
+    )
+    before = runs.identity(config)
+    assert not runs.difference(before, runs.identity(moved)) and before.key() == runs.identity(moved).key()
+    relative = dataclasses.replace(moved, models=tuple(Path(model).name for model in moved.models), splits="rows.json")
+    assert runs.identity(relative, elsewhere).key() == before.key()
+    monkeypatch.setattr(METHODS["KF-Linear"], "version", 2, raising=False)
+    assert "KF-Linear has changed since (version 1, now 2)" in runs.difference(before, runs.identity(config))
+    monkeypatch.undo()
+    Path(moved.splits).write_text(Path(moved.splits).read_text() + " ")
+    assert "splits" in runs.difference(before, runs.identity(moved))
+    assert runs.difference(before, runs.identity(dataclasses.replace(config, seed=1))) == "its seed is 0, not 1"
+    target = dataclasses.replace(config, target=str(shutil.copy(config.models[0], tmp_path / "target.safetensors")))
+    first = runs.identity(target)
+    train_again(target.target)
+    assert "target" in runs.difference(first, runs.identity(target)) and first.key() != runs.identity(target).key()
+
+
+def test_data_are_known_by_their_files(tmp_path):
+    folder = tmp_path / "mnist"
+    folder.mkdir()
+    for name in ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"):
+        (folder / name).write_bytes(b"first")
+    config = runs.RunConfig(models=("a",), data=str(folder))
+    before = runs.identity(config)
+    (folder / "t10k-images-idx3-ubyte").write_bytes(b"the test split")
+    (folder / "README").write_text("of no meaning")
+    assert runs.identity(config) == before
+    (folder / "train-labels-idx1-ubyte").write_bytes(b"other")
+    assert "data train" in runs.difference(before, runs.identity(config))
+    assert runs.identity(dataclasses.replace(config, data="mnist"), tmp_path).inputs["mnist train"]
+
+
+def test_a_record_of_the_first_schema_is_read_and_not_gone_on_with(config, tmp_path):
+    with pytest.raises(Cancelled):
+        runs.execute(config, tmp_path / "run", Monitor(cancel_at_level_two))
+    facts = json.loads((tmp_path / "run" / "config.json").read_text())
+    (tmp_path / "run" / "config.json").write_text(json.dumps({"schema": 1, "config": facts["config"]}))
+    assert runs.read_run(tmp_path / "run").config == config and runs.read_identity(tmp_path / "run") is None
+    with pytest.raises(ValueError, match="written by an earlier version.*Choose a new folder"):
+        runs.execute(config, tmp_path / "run")
+
+
+def test_a_record_keeps_how_its_parents_were_trained(wanted, tmp_path):
+    """The note beside the parents may be that of a later training, which the run never used."""
+    training, config = wanted
+    runs.execute(config, "run")
+    write_training(dataclasses.replace(training, epochs=9), training.folder)
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["training"] == training.to_json()
 
 
 def test_config_survives_json_and_shows_its_command(config):

@@ -37,6 +37,7 @@ from .terminal import (
     out,
     print_json,
     progress,
+    shell,
 )
 
 LAST_PORT = 65535
@@ -53,7 +54,7 @@ def data_command(
     """
     if name is not None:
         folder = download(name, out_folder)
-        out.print(f"Next: retrofit train --data {folder}", soft_wrap=True)
+        out.print("Next:", shell("retrofit", "train", "--data", folder), soft_wrap=True, markup=False, highlight=False)
         return
     table = new_table("data set", "how to get it")
     for known, facts in DATASETS.items():

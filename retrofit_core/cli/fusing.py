@@ -42,8 +42,10 @@ from .terminal import (
     new_table,
     number,
     out,
+    pixel_words,
     print_json,
     progress,
+    shell,
     size_in_bytes,
 )
 
@@ -75,8 +77,8 @@ ImportanceData = Annotated[
 FusionFrom = Annotated[
     str | None,
     typer.Option(
-        help="parent0: parent 0's training rows (the paper; needs --splits); iid: all rows. Default: parent0 "
-        "where there are splits."
+        help="parent0: parent 0's training rows (the paper; needs --splits); iid: all rows. Default: parent0, so without "
+        "--splits say iid."
     ),
 ]
 Splits = Annotated[Path | None, typer.Option(help="JSON file that tells which rows each parent was trained on.")]
@@ -274,7 +276,8 @@ def fuse_command(
     where = f", written to {out_file}" if out_file else ""
     out.print(f"Fused {len(config.models)} parents in {result.seconds:.1f} s{where}.")
     if out_file and not networks:
-        out.print(f"Next: retrofit evaluate {out_file} --data {config.data}", soft_wrap=True)
+        next_words = ["retrofit", "evaluate", out_file, "--data", config.data, *pixel_words(config)]
+        out.print("Next:", shell(*next_words), soft_wrap=True, markup=False, highlight=False)
     return None
 
 
@@ -296,8 +299,7 @@ def _check_alone_with_resume(context: typer.Context) -> None:
 def _going_on(folder: Path | None, out_file: Path | None) -> str:
     if folder is None:
         return "With --record FOLDER a run can go on after its last finished level."
-    again = f" --out {out_file}" if out_file else ""
-    return f"Go on with: retrofit fuse --resume {folder}{again}"
+    return f"Go on with: {shell('retrofit', 'fuse', '--resume', folder, *(['--out', out_file] if out_file else []))}"
 
 
 @command("compare")

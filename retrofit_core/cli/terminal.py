@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -163,6 +164,20 @@ def size_in_bytes(text: str | None) -> int | None:
     if not found or float(found[1]) <= 0:
         raise ValueError(f"--memory: {text!r} is not a size. Write, say, 2GB or 500MB.")
     return int(float(found[1]) * 1000 ** " KMGT".index(found[2].upper() or " "))
+
+
+def shell(*words: object) -> str:
+    """Words as a line for a shell, quoted where that is needed."""
+    return shlex.join(map(str, words))
+
+
+def pixel_words(config: Any) -> list[str]:
+    """The options of a `RunConfig` or `TrainConfig` that say how images are read, for a line that goes on with them."""
+    words = []
+    for name in ("mean", "std", "size"):
+        if (value := getattr(config, name)) is not None:
+            words += [f"--{name}", " ".join(map(str, value)) if isinstance(value, tuple) else str(value)]
+    return words
 
 
 def check_output(out_file: Path | None, record: Path | None) -> None:

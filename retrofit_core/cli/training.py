@@ -38,7 +38,9 @@ from .terminal import (
     networks_table,
     new_table,
     out,
+    pixel_words,
     print_json,
+    shell,
 )
 
 Epochs = Annotated[int | None, typer.Option(min=1, help="Passes over the rows. Default: the recipe's.")]
@@ -135,11 +137,9 @@ def train_command(
     for row in parents:
         table.add_row(Path(row["model"]).name, f"{row['accuracy']:.2f}", " ".join(map(str, row["class_counts"])))
     out.print(table)
-    out.print(
-        f"Next: retrofit fuse {' '.join(config.files(out_folder))} --data {data} --splits {splits} "
-        "--importance conductance --out fused.safetensors",
-        soft_wrap=True,
-    )
+    next_words = ["retrofit", "fuse", *config.files(out_folder), "--data", data, *pixel_words(config)]
+    next_words += ["--splits", splits, "--importance", "conductance", "--out", "fused.safetensors"]
+    out.print("Next:", shell(*next_words), soft_wrap=True, markup=False, highlight=False)
     return None
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from retrofit_core.data.known import DATASETS, recognise
+from retrofit_core.files import replacing
 from retrofit_core.registry import find
 
 
@@ -20,15 +21,20 @@ def download(name: str, folder: str | Path | None = None) -> Path:
     if key not in SOURCES:
         hint = "nothing to download, use --data digits" if key == "digits" else DATASETS[key].advice
         raise ValueError(f"{key} is not downloaded by this command: {hint}.")
-    place = Path(folder) if folder is not None else Path("data", key)
+    target = Path(folder) if folder is not None else Path("data", key)
     try:
-        SOURCES[key](place)
+        if target.exists():  # what is whole there is kept
+            SOURCES[key](target)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(target) as temporary:  # half a download, unpacked, would look like a whole one
+                SOURCES[key](temporary)
     except (OSError, RuntimeError) as error:  # no network, a full disk; sums that differ
         first = (str(error) or type(error).__name__).splitlines()[0][:200]
         raise ValueError(
-            f"{key} could not be downloaded to {place} ({first}). Try again, or {_by_hand(key)}."
+            f"{key} could not be downloaded to {target} ({first}). Try again, or {_by_hand(key)}."
         ) from error
-    return place
+    return target
 
 
 def _by_hand(key: str) -> str:

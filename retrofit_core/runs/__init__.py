@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .config import RunConfig, all_keywords, check_choices, config_options, method_keywords, read_boundaries
-    from .execute import analyse_record, checkpoint_metadata, execute
+    from .execute import analyse_record, checkpoint_metadata, execute, measure
     from .identities import Identity, difference, identity
     from .inputs import asks_for_shares, class_shares, fusion_rows, read_inputs
     from .record import Run, create, list_runs, read_config, read_identity, read_run, read_status, record_folder
@@ -34,6 +34,7 @@ __all__ = [
     "fusion_rows",
     "identity",
     "list_runs",
+    "measure",
     "method_keywords",
     "read_boundaries",
     "read_config",
@@ -47,7 +48,7 @@ __all__ = [
 #: Imported when they are first asked for: the app reads `standing` without waiting for torch.
 _HOMES = {
     "config": ("RunConfig", "all_keywords", "check_choices", "config_options", "method_keywords", "read_boundaries"),
-    "execute": ("analyse_record", "checkpoint_metadata", "execute"),
+    "execute": ("analyse_record", "checkpoint_metadata", "execute", "measure"),
     "identities": ("Identity", "difference", "identity"),
     "inputs": ("asks_for_shares", "class_shares", "fusion_rows", "read_inputs"),
     "record": (

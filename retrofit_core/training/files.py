@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.data import Images
+from retrofit_core.files import locked
 from retrofit_core.monitor import Cancelled
 from retrofit_core.training.loop import train
 from retrofit_core.training.recipes import AUTO, recipe
@@ -39,7 +40,7 @@ def facts_of(images: Images, rows: Tensor, recipe: dict[str, Any], size: int | N
         "data": images.name,
         "class_counts": torch.bincount(images.labels[rows], minlength=len(images.classes)).tolist(),
         "recipe": recipe,
-        "rows": {"count": len(rows), "digest": digest({"rows": rows}), **files},
+        "rows": {"count": len(rows), "digest": digest({"rows": rows}), "images": images.digest(), **files},
         **({"size": size} if size else {}),
     }
 
@@ -57,23 +58,26 @@ def trained(
         The model, and the epoch whose weights it has (0: the start; None: a checkpoint of an earlier version does not
         say). The checkpoint holds it as "best_epoch".
     Raises:
-        ValueError: the state or the checkpoint is of a training with other settings.
+        Locked: another process trains this checkpoint.
+        ValueError: the state or the checkpoint is of a training with other settings, or on other images.
         Cancelled, KeyboardInterrupt: on request, with a note that names the file which is not written yet.
     """
     state = state_of(file)
     if resume and file.exists() and not state.exists():
         return _finished(file, model, facts)
     try:
-        history = train(model, images, rows, state=state, **run)
+        with locked(state.parent, f"the checkpoint {file}", f"{file.name}.lock"):
+            history = train(model, images, rows, state=state, **run)
+            accuracies = [entry["accuracy"] for entry in history if entry["accuracy"] is not None]
+            best = history[-1]["best"]
+            save_model(model, file, **facts, validation_accuracy=max(accuracies, default=None), best_epoch=best)
+            state.unlink(missing_ok=True)
     except (KeyboardInterrupt, Cancelled) as stopped:
         stopped.add_note(f"{file.name} is not written yet.")
         raise
-    accuracies = [entry["accuracy"] for entry in history if entry["accuracy"] is not None]
-    best = history[-1]["best"]
-    save_model(model, file, **facts, validation_accuracy=max(accuracies, default=None), best_epoch=best)
-    state.unlink(missing_ok=True)
-    with suppress(OSError):  # the states of other parents are in it
-        state.parent.rmdir()
+    finally:
+        with suppress(OSError):  # the states of other parents are in it, or of this one
+            state.parent.rmdir()
     return model, best
 
 
@@ -82,11 +86,13 @@ def _finished(file: Path, model: nn.Module, facts: dict[str, Any]) -> tuple[nn.M
     finished, metadata = load_model(file)
     stored = {name: metadata.get(name) for name in facts if name != "recipe"}
     recipe = metadata.get("recipe")
-    stored |= recipe if isinstance(recipe, dict) else {}
+    recipe = recipe if isinstance(recipe, dict) else {}
     wanted = {"architecture": getattr(model, "spec", None), **facts, **facts["recipe"]}
     del wanted["recipe"]
+    if isinstance(stored["rows"], dict) and "images" not in stored["rows"]:  # an earlier version did not note them
+        wanted["rows"] = {name: value for name, value in wanted["rows"].items() if name != "images"}
     advice = f"Remove {file} to train it again."
-    compare({"architecture": metadata["architecture"], **stored}, wanted, f"{file} was trained", advice)
+    compare({"architecture": metadata["architecture"], **stored, **recipe}, wanted, f"{file} was trained", advice)
     return finished, metadata.get("best_epoch")
 
 

@@ -118,6 +118,7 @@ def train(
         "mean": list(images.mean),
         "std": list(images.std),
         "training_rows": states.digest({"rows": rows}),
+        **({"images": images.digest()} if state else {}),
         "initial_weights": states.digest(model.state_dict()),
         **settings,
         "optimizer": _name(optimizer),

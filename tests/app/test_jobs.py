@@ -1,8 +1,10 @@
 """Workers: one for the same work, found again, cancelled, reported when dead."""
 
+import contextlib
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -13,10 +15,11 @@ from retrofit_app import bundle, jobs
 from retrofit_app.jobs.children import CHILDREN
 from retrofit_app.jobs.workers import _spawn, worker_command
 
-from retrofit_core import files, load_model, runs
+from retrofit_core import files, load_model, runs, save_model
 from retrofit_core.data import load
+from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.runs.standing import worker_of
-from retrofit_core.training.parents import TrainConfig, read_training, train_parents
+from retrofit_core.training.parents import TrainConfig, read_training, train_parents, write_training
 
 from .analyses import plain
 
@@ -100,6 +103,76 @@ def test_a_reused_pid_is_not_the_worker(runs_folder, config, sleeper):
     worker = worker_of(folder)
     (folder / "worker.json").write_text(json.dumps({**worker, "birth": 1.0}))
     assert jobs.read_entry(folder).state == "interrupted"
+
+
+@pytest.fixture
+def pair(runs_folder):
+    """Parents of the user's own in the runs folder, and a config of them."""
+    (runs_folder / "own").mkdir(parents=True)
+    for name in (*bundle.PARENTS, "splits.json"):
+        shutil.copy(jobs.BUNDLED / name, runs_folder / "own" / name)
+    models = tuple(f"own/{name}" for name in bundle.PARENTS)
+    return runs.RunConfig(models=models, splits="own/splits.json", samples=60, device="cpu", evaluate=True)
+
+
+def train_again(path):
+    """Another network in the same file."""
+    model, metadata = load_model(path)
+    next(model.parameters()).data += 1.0
+    save_model(model, path, **metadata)
+
+
+def test_parents_that_were_trained_again_make_a_new_run(runs_folder, pair, sleeper, monkeypatch):
+    """The finished one is of other networks: it is neither opened nor written over."""
+    monkeypatch.chdir(runs_folder)
+    runs.execute(pair, pair.key())
+    known = jobs.entries()[0]
+    assert jobs.same_work(pair, known).name == pair.key() and jobs.start(pair) == runs_folder / pair.key()
+    before = (runs_folder / pair.key() / "status.json").read_bytes()
+    train_again(runs_folder / "own" / bundle.PARENTS[0])
+    assert jobs.same_work(pair, known) is None
+    folder = jobs.start(pair)
+    assert folder == runs_folder / runs.identity(pair).key() != runs_folder / pair.key()
+    assert jobs.start(pair) == folder
+    assert (runs_folder / pair.key() / "status.json").read_bytes() == before
+
+
+def test_a_stopped_run_does_not_go_on_with_parents_that_were_trained_again(runs_folder, pair, sleeper, monkeypatch):
+    def cancel(event):
+        if event["kind"] == "level" and event["index"] == 1:
+            raise Cancelled
+
+    monkeypatch.chdir(runs_folder)
+    with pytest.raises(Cancelled):
+        runs.execute(pair, "mine", Monitor(cancel))
+    train_again(runs_folder / "own" / bundle.PARENTS[0])
+    with pytest.raises(ValueError, match=r"run mine cannot be gone on with: the content of own/parent-0.* has changed"):
+        jobs.resume(runs_folder / "mine")
+    assert not worker_of(runs_folder / "mine")
+
+
+def test_copies_of_the_same_files_are_the_same_work(runs_folder, pair):
+    """The shipped run is opened also where its files are named by another path."""
+    config = dataclasses.replace(bundle.config("KF-Linear"), models=pair.models, splits=pair.splits)
+    assert jobs.start(config) == jobs.BUNDLED / "kf-linear"
+
+
+def test_a_run_tells_the_training_that_it_used(runs_folder, pair):
+    """Not what lies beside the parents now, which a copied command would repeat."""
+    shutil.copy(jobs.BUNDLED / "training.json", runs_folder / "own")
+    with contextlib.chdir(runs_folder):
+        runs.execute(pair, "mine")
+    write_training(TrainConfig(seed=7), runs_folder / "own")
+    assert jobs.read_entry(runs_folder / "mine").training == TrainConfig(seed=1, device="cpu").to_json()
+
+
+def test_a_silent_run_of_the_command_line_is_running_while_its_process_lives(runs_folder, config):
+    runs.create(runs_folder / "x", config)
+    write_status(runs_folder / "x", state="running", updated=1.0)
+    for locked, state in ((True, "running"), (False, "interrupted")):
+        with files.locked(runs_folder / "x") if locked else contextlib.nullcontext():
+            entry = jobs.read_entry(runs_folder / "x")
+            assert entry.state == state == runs.read_run(runs_folder / "x").state
 
 
 def test_failures_are_sentences_without_paths(runs_folder, config):

@@ -2,6 +2,7 @@
 
 import pickle
 import tarfile
+from pathlib import Path
 from urllib.error import URLError
 
 import pytest
@@ -54,13 +55,26 @@ def test_idx_files_are_left_to_torchvision(tmp_path, name, monkeypatch):
     asked = []
 
     def stand_in(root, download):
-        asked.append((root, download))
-        put(tmp_path / name / {"mnist": "MNIST", "fashion-mnist": "FashionMNIST"}[name] / "raw")
+        asked.append((Path(root).parent, download))
+        put(Path(root) / {"mnist": "MNIST", "fashion-mnist": "FashionMNIST"}[name] / "raw")
 
     monkeypatch.setattr("torchvision.datasets.MNIST", stand_in)
     monkeypatch.setattr("torchvision.datasets.FashionMNIST", stand_in)
     assert load(download(name, tmp_path / name)).name == name
-    assert asked == [(str(tmp_path / name), True)]
+    assert asked == [(tmp_path, True)] and [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_half_a_download_is_not_taken_for_a_whole_one(tmp_path, monkeypatch):
+    """torchvision looks only whether MNIST's unpacked files are there, not whether they are whole."""
+
+    def stopped(root, download):
+        put(Path(root) / "MNIST" / "raw")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("torchvision.datasets.MNIST", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        download("mnist", tmp_path / "new" / "mnist")
+    assert not list((tmp_path / "new").iterdir())
 
 
 def test_no_network_is_one_sentence_with_the_way_by_hand(tmp_path, monkeypatch):
