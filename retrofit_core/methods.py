@@ -2,7 +2,18 @@
 
 from typing import Any
 
-from .baselines import Averaging, Distillation, Ensembling, LinearProbe, RegMean
+from .baselines import (
+    Averaging,
+    Distillation,
+    Ensembling,
+    GitReBasin,
+    LinearProbe,
+    OTFusion,
+    PLeaS,
+    RegMean,
+    TransformerOTFusion,
+    ZipIt,
+)
 from .fusion import Retrofit
 from .method import Method, Methods
 from .settings import Value
@@ -86,10 +97,64 @@ METHODS = Methods(
                 combine="shares",
             ),
             _method(
+                "OTFusion",
+                "Neurons aligned by optimal transport of what they compute, then averaged (Singh and Jaggi 2020).",
+                "Singh and Jaggi 2020",
+                OTFusion,
+                mode="activations",
+            ),
+            _method(
+                "OTFusion-Weights",
+                "The same by their weights: no data decide.",
+                "Singh and Jaggi 2020",
+                OTFusion,
+                mode="weights",
+            ),
+            _method(
+                "Transformer-OTFusion",
+                "Every layer of a transformer aligned by soft transport of what it computes (Imfeld et al. 2024).",
+                "Imfeld et al. 2024",
+                TransformerOTFusion,
+                mode="activations",
+            ),
+            _method(
+                "Transformer-OTFusion-Weights",
+                "The same by their weights: no data decide.",
+                "Imfeld et al. 2024",
+                TransformerOTFusion,
+                mode="weights",
+            ),
+            _method(
+                "Git-Re-Basin",
+                "Neurons of two networks paired by what they compute, then averaged (Ainsworth et al. 2023).",
+                "Ainsworth et al. 2023",
+                GitReBasin,
+                mode="activations",
+            ),
+            _method(
+                "Git-Re-Basin-Weights",
+                "The same by all weights: no data decide.",
+                "Ainsworth et al. 2023",
+                GitReBasin,
+                mode="weights",
+            ),
+            _method(
+                "ZipIt",
+                "The most alike neurons merged, also within one network (Stoica et al. 2024).",
+                "Stoica et al. 2024",
+                ZipIt,
+            ),
+            _method(
                 "RegMean",
                 "Each layer by least squares on the networks' own inputs, neurons as they lie.",
                 "Jin et al. 2023",
                 RegMean,
+            ),
+            _method(
+                "PLeaS",
+                "Neurons paired, then each layer by least squares (Nasery et al. 2025).",
+                "Nasery et al. 2025",
+                PLeaS,
             ),
             _method(
                 "KD",

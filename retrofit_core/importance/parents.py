@@ -27,11 +27,19 @@ def parents_scores(
     """
     scores = []
     for index, (levels, (x, y)) in enumerate(zip(parents, data, strict=True)):
-        classes = levels[-1].width
-        if y is not None and len(y) and not 0 <= int(y.min()) <= int(y.max()) < classes:
-            raise ValueError(f"labels run from {int(y.min())} to {int(y.max())}; the parents have {classes} classes.")
+        check_classes(y, levels[-1].width)
         monitor.emit("phase", name="importance", parent=index, parents=len(parents))
         dtype = next(levels[0].module.parameters()).dtype
         labels = y.to(device) if y is not None else None
         scores.append(importance_scores(levels, x.to(device, dtype), labels, importance, monitor=monitor))
     return scores
+
+
+def check_classes(y: Tensor | None, classes: int) -> None:
+    """Refuse labels that a network has no class for.
+
+    Raises:
+        ValueError: says which labels there are.
+    """
+    if y is not None and len(y) and not 0 <= int(y.min()) <= int(y.max()) < classes:
+        raise ValueError(f"labels run from {int(y.min())} to {int(y.max())}; the parents have {classes} classes.")
