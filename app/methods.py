@@ -54,7 +54,7 @@ def weighs(entry: jobs.Entry) -> bool:
 def goes_level_by_level(entry: jobs.Entry) -> bool:
     """Whether a run fits level after level to targets, so that it has errors of both kinds and an analysis."""
     made = decided(entry)
-    return "fit" in made if made else takes(entry.config.get("method", "")).levels
+    return {"grouping", "fit"} <= made.keys() if made else takes(entry.config.get("method", "")).levels
 
 
 def keeps_parents(entry: jobs.Entry) -> bool:
