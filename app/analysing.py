@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import streamlit as st
-from retrofit_app import jobs, presets, show, state
+from retrofit_app import jobs, methods, show, state
 
 POLL = 0.6  # seconds
 
 
 def panel(entry: jobs.Entry) -> None:
     """Start it, watch it, or say how it ended."""
-    if presets.method_of(entry.config) not in presets.RETROFITTING:
+    if not methods.goes_level_by_level(entry):
         show.why(
             f"{entry.config['method']} aligns neurons and fits no level, so there is no analysis of it: other scores' "
             "groupings, accuracies after each level and targets belong to HF and KF methods."

@@ -1,10 +1,12 @@
 """The configs that the picks of the form make. No Streamlit, and no torch before they are made."""
 
 import json
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Any
 
-from retrofit_app.presets import RESHAPING, RETROFITTING, Picks
+from retrofit_app import methods
+from retrofit_app.presets import Picks
 
 #: What a scale multiplies; the suffixes are those of the library's presets.
 CNN_WIDTHS, MLP_WIDTH = (16, 32, 32), 256
@@ -69,19 +71,21 @@ def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
     Raises:
         ValueError: what is asked makes no sense.
     """
-    from retrofit_core.options import checked, read_options
     from retrofit_core.runs import RunConfig
+    from retrofit_core.runs.options import read_options
 
-    retrofits = picks.method in RETROFITTING
+    method = methods.table()[picks.method]
+    takes = method.takes
     chosen = {
         "method": picks.method,
-        "importance": picks.importance_used,
+        "grouping": picks.grouping_used,
+        "importance": picks.importance_used or RunConfig.importance,
         "samples": picks.samples,
         "seed": picks.fusion_seed,
-        "preset": picks.settings if retrofits else "default",
+        "preset": picks.settings if "preset" in method.keywords() else RunConfig.preset,
         "evaluate": True,
-        "analyse": retrofits,
-        "options": checked(picks.method, read_options(list(picks.options))),
+        "analyse": takes.levels,
+        "options": checked_options(picks, read_options(list(picks.options))),
         "fusion_from": "iid" if picks.source == "all" else None,
     }
     if picks.networks == "shipped":
@@ -91,16 +95,41 @@ def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
         return replace(config, **chosen)
     if picks.networks == "own":
         return _fusion_of_files(picks, chosen)
-    target = (
-        None
-        if picks.fused == "first" or picks.method not in RESHAPING
-        else architecture(picks.arch, picks.fused, inputs, classes)
-    )
+    reshaped = takes.target and picks.fused != "first"
+    target = architecture(picks.arch, picks.fused, inputs, classes) if reshaped else None
     folder = f"parents-{parents.key()}"
     models = tuple(f"{folder}/parent-{index}.safetensors" for index in range(picks.parents))
     return RunConfig(
         models=models, data=picks.data, splits=f"{folder}/splits.json", target=target, **_pixels(picks), **chosen
     )
+
+
+def options(picks: Picks) -> Mapping[str, Any]:
+    """What the picked method, grouping and score can be told beside the fields of a config: name -> `Setting`."""
+    from retrofit_core.runs.options import options_of
+
+    return options_of(picks.method, _config_fields(), **_parts(picks))
+
+
+def checked_options(picks: Picks, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Options as a config holds them: those that differ from their defaults, None for none.
+
+    Raises:
+        ValueError: a name that is no option of what is picked, or a value that it does not take.
+    """
+    from retrofit_core.runs.options import checked
+
+    return checked(picks.method, given, _config_fields(), **_parts(picks))
+
+
+def _config_fields() -> list[str]:
+    from retrofit_core.runs import RunConfig
+
+    return [field.name for field in fields(RunConfig)]
+
+
+def _parts(picks: Picks) -> dict[str, str | None]:
+    return {"grouping": picks.grouping_used, "importance": picks.importance_used}
 
 
 def _pixels(picks: Picks) -> dict[str, Any]:
@@ -115,12 +144,13 @@ def _fusion_of_files(picks: Picks, chosen: dict[str, Any]) -> Any:
         raise ValueError("name or upload at least one checkpoint: two or more to fuse, one to compress.")
     # Without a splits file nobody knows whose images are whose.
     rows = {"splits": picks.rows} if picks.rows else {"fusion_from": "iid"}
-    if not picks.rows and picks.importance_used != "uniform":
+    score = picks.importance_used
+    if not picks.rows and score is not None and methods.importances()[score].needs_data:
         rows["importance_data"] = "fusion"
     return RunConfig(
         models=picks.files,
         data=picks.data,
-        target=picks.target or None if picks.method in RESHAPING else None,
+        target=picks.target or None if methods.takes(picks.method).target else None,
         **_pixels(picks),
         **{**chosen, **rows},
     )

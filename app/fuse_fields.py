@@ -30,8 +30,8 @@ HELP = {
     "method": "The first four are the paper's: HF pairs the neurons of two equal networks one to one, KF clusters them; Linear "
     "fits each level in closed form, Gradient by gradient descent. The others are what they are compared with. The line below "
     "says what the chosen one does.",
-    "importance": "What a neuron counts when neurons are grouped: its part in the network's decisions (conductance or "
-    "DeepLIFT), or all the same.",
+    "grouping": "Which neurons are put together. Every method has its own way; another one can take its place.",
+    "importance": "What a neuron counts when neurons are grouped: its part in the network's decisions, or all the same.",
     "samples": "Training images that the fusion sees, balanced over the classes. The paper uses 400.",
     "source": "Whose training images the fusion sees. The paper takes network A's; where A has none of some class, the images of "
     "all networks may serve better.",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
-from retrofit_app import accuracies, copies, fuse_options, fuse_plan, jobs, own_files, presets, sources, state
+from retrofit_app import accuracies, copies, fuse_options, fuse_plan, jobs, methods, own_files, presets, sources, state
 from retrofit_app.figures import letter
 from retrofit_app.figures.split import split_strip, split_words
 from retrofit_app.fuse_fields import HELP, KEY, changed, number, select, to_address
@@ -201,16 +201,18 @@ def measure(names: tuple[str, ...], picks: Picks) -> None:
 
 
 def fusion(picks: Picks) -> None:
-    """Method, importance, samples, seed, and what the method alone can be told."""
-    from retrofit_core.methods import SENTENCES
-
-    retrofits, reshapes = picks.method in presets.RETROFITTING, picks.method in presets.RESHAPING
+    """Method, grouping, importance, samples, seed, and the options of the first three."""
+    chosen = methods.table()[picks.method]
+    takes = chosen.takes
     with st.container(horizontal=True, vertical_alignment="bottom"):
         with st.container(width=240):
             method(picks)
-        if picks.method in presets.WEIGHING:
+        if takes.levels:
+            with st.container(width=190):
+                grouping(picks)
+        if takes.importance:
             with st.container(width=170):
-                select("importance", "Importance", presets.IMPORTANCE, picks)
+                importance(picks)
         with st.container(width=130):
             number("samples", "Samples", 10, presets.MOST_SAMPLES, 50, picks)
         if picks.networks != "own" or picks.rows:
@@ -218,13 +220,13 @@ def fusion(picks: Picks) -> None:
                 select("source", "Samples from", presets.SOURCES, picks)
         with st.container(width=120):
             number("fusion_seed", "Seed", 0, presets.MOST_SEED, 1, picks)
-        if retrofits:
+        if "preset" in chosen.keywords():
             with st.container(width=150):
                 select("settings", "Settings", presets.SETTINGS, picks)
-        if picks.networks == "train" and picks.arch in SCALED and reshapes:
+        if picks.networks == "train" and picks.arch in SCALED and takes.target:
             with st.container(width=160):
                 select("fused", "Fused width", presets.FUSED, picks)
-        if picks.networks == "own" and reshapes:
+        if picks.networks == "own" and takes.target:
             with st.container(width=220):
                 st.session_state[KEY + "target"] = picks.target
                 st.text_input(
@@ -234,7 +236,7 @@ def fusion(picks: Picks) -> None:
                     help=HELP["target"],
                     placeholder="as network A",
                 )
-    st.caption(SENTENCES[picks.method])
+    st.caption(chosen.sentence)
     fuse_options.ask(picks)
 
 
@@ -244,16 +246,39 @@ def method(picks: Picks) -> None:
 
     def write() -> None:
         preset, now, _ = presets.read_address(st.query_params)
-        to_address(preset, replace(now, method=st.session_state[KEY + "method"], options=()))
+        to_address(preset, replace(now, method=st.session_state[KEY + "method"], grouping="", options=()))
 
     st.selectbox(
         "Method",
-        presets.METHODS,
+        list(methods.table()),
         key=KEY + "method",
         on_change=write,
         help=HELP["method"],
-        format_func=lambda name: name if name in presets.RETROFITTING else f"{name} (to compare)",
+        format_func=lambda name: name if methods.takes(name).levels else f"{name} (to compare)",
     )
+
+
+def grouping(picks: Picks) -> None:
+    """The grouping, which is the method's own unless another one is chosen."""
+    own = methods.table()[picks.method].fixed.get("grouping", "")
+    _part("grouping", "Grouping", ["", *methods.groupings()], picks, lambda name: name or f"as the method ({own})")
+
+
+def importance(picks: Picks) -> None:
+    """The score of the neurons."""
+    _part("importance", "Importance", list(methods.importances()), picks, str)
+
+
+def _part(name: str, label: str, known: list[str], picks: Picks, words: Callable[[str], str]) -> None:
+    """The list of a part that has options of its own; another one takes along the options that it has, too."""
+    st.session_state[KEY + name] = getattr(picks, name)
+
+    def write() -> None:
+        preset, now, _ = presets.read_address(st.query_params)
+        now, _ = fuse_options.settle(replace(now, **{name: st.session_state[KEY + name]}))
+        to_address(preset, now)
+
+    st.selectbox(label, known, key=KEY + name, on_change=write, help=HELP[name], format_func=words)
 
 
 def start(plan: fuse_plan.Plan) -> None:

@@ -1,4 +1,4 @@
-"""What the chosen method alone can be told: a control for each option, drawn from its default and the kinds it takes."""
+"""What the chosen method, grouping and score can be told: a control for each option, drawn from its setting."""
 
 import math
 from collections.abc import Callable
@@ -6,110 +6,117 @@ from dataclasses import replace
 from typing import Any
 
 import streamlit as st
-from retrofit_app import presets
+from retrofit_app import configs, presets
 from retrofit_app.fuse_fields import KEY, to_address
 from retrofit_app.presets import Picks
 
-PLAIN = ("", "null")  # how a user writes nothing
+EMPTY = ("", "none", "null")  # how a user writes nothing
 
 
 def settle(picks: Picks) -> tuple[Picks, list[str]]:
-    """The picks with those options only that their method takes, and a sentence for each that was left out."""
+    """The picks with those options only that can be told, and a sentence for each that was left out."""
     if not picks.options:
         return picks, []
-    from retrofit_core.options import checked, read_options, written
+    from retrofit_core.runs.options import read_options, written
 
-    good, ignored = {}, []
+    kept: dict[str, Any] = {}
+    ignored = []
     for word in picks.options:
         try:
-            one = read_options([word])
-            checked(picks.method, one)
-            good |= one
+            option = read_options([word])
+            configs.checked_options(picks, option)
+            kept |= option
         except ValueError as error:
-            ignored.append(f"Ignored options={word[:60]} in the address: {error} Shown instead: the method's default.")
-    return replace(picks, options=tuple(written(checked(picks.method, good)))), ignored
+            ignored.append(f"Ignored options={word[:60]} in the address: {error} Shown instead: its default.")
+    return replace(picks, options=tuple(written(configs.checked_options(picks, kept)))), ignored
 
 
 def ask(picks: Picks) -> None:
-    """The options of the method, behind one line; what was changed stands beside it."""
-    from retrofit_core.options import options_of, read_options
+    """The options behind one line; what was changed stands beside it."""
+    from retrofit_core.runs.options import read_options
 
-    known = options_of(picks.method)
-    if not known:
+    settings = configs.options(picks)
+    if not settings:
         return
     given = read_options(list(picks.options))
     with st.expander(f"Options of {picks.method}", icon=":material/tune:", key=f"{KEY}options-{picks.method}"):
         with st.container(horizontal=True, vertical_alignment="bottom"):
-            for name, option in known.items():
+            for name, setting in settings.items():
                 with st.container(width=200):
-                    _control(picks.method, name, option, given.get(name, option.default))
-        st.caption("Nothing has to be changed here: these are the defaults.")
+                    _control(picks.method, setting, given.get(name, setting.default))
+        st.caption("Nothing has to be changed: these are the defaults.")
     if given:
         st.caption(f"Changed: {', '.join(picks.options)}")
 
 
-def _control(method: str, name: str, option: Any, value: Any) -> None:
-    """Toggle, list, number or text, as the option's kinds ask for."""
-    key = f"{KEY}option-{method}-{name}"
-    label, words = name.replace("_", " ").capitalize(), f"{option.help[:1].upper()}{option.help[1:].rstrip('.')}."
-    if name not in ("a", "b"):  # names that say nothing get their meaning as a label
-        words = f"{words} (`--option {name}=…`)"
-    on_change = _changed(method, name, key)
-    empty = type(None) in option.kinds
-    if option.kinds == (bool,):
+def _control(method: str, setting: Any, value: Any) -> None:
+    """Toggle, list, number or text, as the kinds of the setting ask for."""
+    key = f"{KEY}option-{method}-{setting.name}"
+    label, help = setting.name.replace("_", " ").capitalize(), setting.help
+    help = f"{help[:1].upper()}{help[1:].rstrip('.')}. (`--option {setting.name}=…`)"
+    on_change = _changed(setting, key)
+    if setting.kinds == (bool,):
         st.session_state[key] = value
-        st.toggle(label, key=key, on_change=on_change, help=words)
-    elif option.words:
+        st.toggle(label, key=key, on_change=on_change, help=help)
+    elif setting.words:
         st.session_state[key] = value
-        st.selectbox(label, list(option.words), key=key, on_change=on_change, help=words)
-    elif str in option.kinds:
-        st.session_state[key] = "" if value is None else str(value)
-        st.text_input(
-            label,
-            key=key,
-            on_change=_changed(method, name, key, _read),
-            help=words,
-            placeholder="none" if empty else str(option.default),
-        )
+        st.selectbox(label, list(setting.words), key=key, on_change=on_change, help=help)
+    elif str in setting.kinds or tuple in setting.kinds:
+        st.session_state[key] = _text(value)
+        placeholder = _text(setting.default) or "none"
+        st.text_input(label, key=key, on_change=on_change, help=help, placeholder=placeholder)
     else:
-        whole = int in option.kinds
+        whole = int in setting.kinds
         st.session_state[key] = value if value is None or whole else float(value)
-        step = 1 if whole else 10.0 ** math.floor(math.log10(option.default)) if option.default else 0.1
+        step = 1 if whole else 10.0 ** math.floor(math.log10(setting.default)) if setting.default else 0.1
         st.number_input(
             label,
             None,
             None,
-            None if empty else "min",
+            None if type(None) in setting.kinds else "min",
             step=step,
             key=key,
             on_change=on_change,
-            help=words,
+            help=help,
             format=None if whole else "%g",
             placeholder="none",
         )
 
 
-def _read(text: str) -> Any:
-    """A number where it is one, nothing where nothing stands, else the word."""
-    from retrofit_core.options import read_options
+def _text(value: Any) -> str:
+    """A value in a text control."""
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return "" if value is None else str(value)
 
-    value = None if text.strip() in PLAIN else read_options([f"value={text.strip()}"])["value"]
-    return float(value) if type(value) is int else value
+
+def _read(setting: Any, value: Any) -> Any:
+    """A control's value as the setting takes it: of text a list of names, a number where it is one, else the word."""
+    from retrofit_core.runs.options import read_options
+
+    if not isinstance(value, str) or setting.words:
+        return value
+    text = value.strip()
+    if tuple in setting.kinds:
+        return tuple(word for part in text.split(",") if (word := part.strip()))
+    read = None if text in EMPTY else read_options([f"value={text}"])["value"]
+    return float(read) if type(read) is int and int not in setting.kinds else read
 
 
-def _changed(method: str, name: str, key: str, read: Callable[[Any], Any] = lambda value: value) -> Callable[[], None]:
-    """A callback that puts an option's new value into the address; for one that the method does not take it says why not."""
+def _changed(setting: Any, key: str) -> Callable[[], None]:
+    """A callback that puts an option's new value into the address; of one that cannot be told it says why not."""
 
     def write() -> None:
-        from retrofit_core.options import checked, read_options, written
+        from retrofit_core.runs.options import read_options, written
 
         preset, picks, _ = presets.read_address(st.query_params)
         picks, _ = settle(picks)
+        changed = {**read_options(list(picks.options)), setting.name: _read(setting, st.session_state[key])}
         try:
-            found = checked(method, {**read_options(list(picks.options)), name: read(st.session_state[key])})
+            options = configs.checked_options(picks, changed)
         except ValueError as error:
             st.toast(f"Left as it was: {error}", icon=":material/info:")
             return
-        to_address(preset, replace(picks, options=tuple(written(found))))
+        to_address(preset, replace(picks, options=tuple(written(options))))
 
     return write

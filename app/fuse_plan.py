@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
-from retrofit_app import accuracies, configs, jobs, sources
+from retrofit_app import accuracies, configs, jobs, methods, sources
 from retrofit_app.figures import letter, listing, percent
-from retrofit_app.presets import RETROFITTING, Picks
+from retrofit_app.presets import Picks
 
 MEBI, GIBI = 2**20, 2**30
 
@@ -33,29 +33,29 @@ class Plan:
 
 def plan(picks: Picks) -> Plan:
     """Never raises for what a user can pick: the reason becomes the refusal."""
-    found = Plan()
+    known = Plan()
     try:
         facts = sources.facts(picks if picks.networks != "shipped" else Picks())
-        found = replace(found, classes=facts.classes)
+        known = replace(known, classes=facts.classes)
         training = configs.training(picks, facts.inputs, len(facts.classes))
         counts = _counts(picks, training)
-        found = replace(
-            found,
+        known = replace(
+            known,
             training=training,
             counts=counts,
             notes=(_data_words(facts), *_network_words(picks, training)),
             unmeasured=tuple(name for name in _files(picks, training) if not accuracies.words(picks, name)),
         )
         config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
-        found = replace(found, config=config)
+        known = replace(known, config=config)
         estimate = _estimate(config, training)
         missing = training is not None and len(_files(picks, training)) < training.parts
-        return replace(found, refusal=estimate.refusal or "", words=_estimate_words(estimate, config, missing))
+        return replace(known, refusal=estimate.refusal or "", words=_estimate_words(estimate, config, missing))
     except ValueError as error:
         text = str(error).replace(f"{jobs.runs_folder()}/", "").replace(str(Path.home()), "~")
-        return replace(found, refusal=sources.form_words(text))
+        return replace(known, refusal=sources.form_words(text))
     except OSError as error:  # a path that no file system takes, or that may not be read
-        return replace(found, refusal=f"a file or folder that is named above cannot be read ({error.strerror}).")
+        return replace(known, refusal=f"a file or folder that is named above cannot be read ({error.strerror}).")
 
 
 def _counts(picks: Picks, training: Any) -> tuple[tuple[int, ...], ...]:
@@ -85,8 +85,8 @@ def _counts_of_split(training: dict[str, Any], _picks: Picks, changed: float) ->
 
 def _counts_of_files(picks: Picks) -> tuple[tuple[int, ...], ...]:
     if not picks.rows:
-        told = [sources.described(name).counts for name in picks.files]
-        return tuple(told) if told and all(told) else ()
+        counts = [sources.described(name).counts for name in picks.files]
+        return tuple(counts) if counts and all(counts) else ()
     import torch
 
     from retrofit_core.data.splits import read_splits
@@ -116,8 +116,8 @@ def _network_words(picks: Picks, training: Any) -> list[str]:
     ready = _files(picks, training)
     if len(ready) < training.parts:
         return []
-    known = [(letter(index), accuracies.words(picks, name)) for index, name in enumerate(ready)]
-    each = [f"{who} gets {told}" for who, told in known if told]
+    measured = [(letter(index), accuracies.words(picks, name)) for index, name in enumerate(ready)]
+    each = [f"{network} gets {accuracy}" for network, accuracy in measured if accuracy]
     return [
         "These networks are trained already: only the fusion is left to do.",
         *([f"{listing(each)}."] if each else []),
@@ -133,17 +133,17 @@ def _files(picks: Picks, training: Any) -> tuple[str, ...]:
 
 
 def _checkpoint_words(index: int, name: str, picks: Picks) -> str:
-    found = sources.described(name)
+    checkpoint = sources.described(name)
     words = [
-        f"{letter(index)}, {found.name}: {found.architecture} ({found.widths})",
-        f"{found.parameters:,} parameters",
+        f"{letter(index)}, {checkpoint.name}: {checkpoint.architecture} ({checkpoint.widths})",
+        f"{checkpoint.parameters:,} parameters",
     ]
-    if found.counts:
-        words.append(f"trained on {sum(count > 0 for count in found.counts)} of {len(found.counts)} classes")
-    if told := accuracies.words(picks, name):
-        words.append(told)
-    elif found.accuracy is not None:
-        words.append(f"{percent(found.accuracy)} of held-out images")
+    if checkpoint.counts:
+        words.append(f"trained on {sum(count > 0 for count in checkpoint.counts)} of {len(checkpoint.counts)} classes")
+    if accuracy := accuracies.words(picks, name):
+        words.append(accuracy)
+    elif checkpoint.accuracy is not None:
+        words.append(f"{percent(checkpoint.accuracy)} of held-out images")
     return " · ".join(words)
 
 
@@ -169,7 +169,7 @@ def _estimated(known: tuple, _config: Any, _training: Any, _past: list[jobs.Entr
 
 def _estimate_words(estimate: Any, config: Any, trains: bool) -> str:
     least, most = estimate.seconds
-    fuses = f"fusing {estimate.levels} levels" if config.method in RETROFITTING else config.method
+    fuses = f"fusing {estimate.levels} levels" if methods.takes(config.method).levels else config.method
     what = f"Training and {fuses}" if trains else f"{fuses[0].upper()}{fuses[1:]}"
     words = (
         f"{what} takes about **{duration(least)} to {duration(most)}** and {size(estimate.memory)} of memory, and leaves "

@@ -10,13 +10,12 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
-from retrofit_app import copies, figures, jobs, level_data, presets, show, state
+from retrofit_app import copies, figures, jobs, level_data, methods, show, state
 from retrofit_app.figures import Network, letter, listing, number, percent
 
 HERE = Path(__file__).parent
 KNOWN = 5.0  # per cent of a class right, above which a network counts as knowing it
 KNOWN_WELL = 0.8  # of the whole accuracy, below which a class counts as one where the network is weak
-WITHOUT_SAMPLES = ("Average", "FedAvg")
 SEEN = 50.0  # per cent of every class right, above which a fused network sees it all
 MOST_NAMED = 20  # classes up to which they are listed by name
 MOST_CARDS = 4  # parents whose cards fit beside each other
@@ -53,7 +52,7 @@ def headline(entry: jobs.Entry, palette: figures.Palette) -> None:
         if counts
         else [[(value or 0) >= KNOWN for value in table["per_class"]] for table in tables]
     )
-    together = _together(entry)
+    together = methods.keeps_parents(entry)
     halves = parents == 2 and all(first != second for first, second in zip(*seen, strict=True))
     sees = not together and halves and all((value or 0) >= SEEN for value in networks["fused"]["per_class"])
     st.title("Two half-blind networks, one that sees it all" if sees else _title(parents, together), anchor=False)
@@ -110,15 +109,16 @@ def _finding(
         who = "On their own the networks get" if n > 1 else "The network gets"
         words.append(f"{who} {listing(each)} of the test images right.")
     words.append(_made(entry, percent(fused["accuracy"]), source, seconds))
-    if n > 1 and not _together(entry):
+    if n > 1 and not methods.keeps_parents(entry):
         together = (
             f"running {'both' if n == 2 else 'all of them'} and averaging their predictions gives "
             f"{percent(networks['ensemble']['accuracy'])}, at {_times(n)} the cost."
         )
-        if presets.method_of(config) == "Average":
+        average = networks.get("average")
+        if average is not None and average["per_class"] == fused["per_class"]:  # the run is the average itself
             words.append(together.capitalize())
-        elif "average" in networks:
-            words.append(f"Simply averaging their weights gives {percent(networks['average']['accuracy'])}; {together}")
+        elif average is not None:
+            words.append(f"Simply averaging their weights gives {percent(average['accuracy'])}; {together}")
         else:
             words.append(together.capitalize() + " Their weights cannot be averaged: they differ in shape.")
     return " ".join(words)
@@ -136,7 +136,7 @@ def _shortfall(
         f"**Network {letter(best)} alone is better**, with {percent(alone[best])}: this fusion loses "
         f"{number(alone[best] - fused['accuracy'])} points to it."
     ]
-    if counts and _of_first(entry) and presets.method_of(entry.config) not in WITHOUT_SAMPLES:
+    if counts and _of_first(entry) and methods.uses_samples(entry):
         lacking = [
             name
             for name, own, rest, value in zip(
@@ -160,24 +160,19 @@ def _of_first(entry: jobs.Entry) -> bool:
 
 def _made(entry: jobs.Entry, accuracy: str, source: str, seconds: str) -> str:
     """What the method did, and how good the result is."""
-    config, method, n = entry.config, presets.method_of(entry.config), len(entry.config["models"])
-    weighed = f", {config.get('importance')} importance" if method in presets.WEIGHING else ""
-    if method in presets.RETROFITTING:
+    config, method, n = entry.config, entry.config["method"], len(entry.config["models"])
+    weighed = f", {config.get('importance')} importance" if methods.weighs(entry) else ""
+    if methods.goes_level_by_level(entry):
         into = "fuses them, level by level, into" if n > 1 else "turns it, level by level, into"
         return f"Retrofitting {into} **one network that gets {accuracy}** ({method}{weighed}), from {source}{seconds}."
-    if _together(entry):
+    if methods.keeps_parents(entry):
         return (
             f"Run side by side, at {_times(n)} the cost of one, they get **{accuracy}** ({method}); nothing is fused."
         )
-    given = "" if method in WITHOUT_SAMPLES else f", from {source}"
+    given = f", from {source}" if methods.uses_samples(entry) else ""
     return (
         f"{method} makes of {'them' if n > 1 else 'it'} **one network that gets {accuracy}**{weighed}{given}{seconds}."
     )
-
-
-def _together(entry: jobs.Entry) -> bool:
-    """Whether the result is all networks side by side."""
-    return presets.method_of(entry.config).startswith("Ensemble")
 
 
 def _classes(names: list[str], has: list[bool]) -> str:
@@ -250,13 +245,13 @@ def lost(entry: jobs.Entry, palette: figures.Palette) -> None:
         heading=f"**{strip.caption}**",
         below="",
     )
-    retrofits = presets.method_of(entry.config) in presets.RETROFITTING
+    fitted = methods.goes_level_by_level(entry)
     st.caption(
         "Bars: errors in per cent of the neurons' importance-weighted energy. Grouping: neurons that share a cluster "
         "are not alike. "
         + (
             "Approximation: the new level does not reach the clusters' centres."
-            if retrofits
+            if fitted
             else f"{entry.config['method']} aligns neurons and fits no level, so there is no approximation error, and no "
             "accuracy after each level."
         )
@@ -301,11 +296,10 @@ def neurons(entry: jobs.Entry, palette: figures.Palette, worst: int) -> None:
         st.error(f"The neurons are not shown: {str(error).replace(str(entry.folder), entry.name)}")
         return
     own = entry.config.get("importance")
-    weighed = f" ({own})" if presets.method_of(entry.config) in presets.WEIGHING else ""
-    other = "uniform" if own != "uniform" else "conductance"
+    weighed = f" ({own})" if methods.weighs(entry) else ""
     scores: list[str | None] = [None]
-    if found is not None and other in found.levels[worst].labels:
-        scores.append(other)
+    if found is not None:
+        scores += [score for score in found.levels[worst].labels if score != own][:1]
     for column, score in zip(st.columns(2, gap="large"), scores, strict=False):
         with column:
             words = (
@@ -417,7 +411,7 @@ def measured(entry: jobs.Entry, known: list[jobs.Entry]) -> list[tuple[Network, 
         rows.append(
             (
                 f"this run: {entry.config['method']}" if same else entry.config["method"],
-                "reference" if _together(entry) else "fused",
+                "reference" if methods.keeps_parents(entry) else "fused",
                 networks["fused"],
                 True,
             )

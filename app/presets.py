@@ -1,10 +1,15 @@
-"""What the form of a new fusion asks: the picks, presets of them, and their place in the address. No Streamlit, no torch."""
+"""What the form of a new fusion asks: the picks, presets of them, and their place in the address.
+
+No Streamlit; torch only where the address or a pick names a method, a score or a grouping, which the library knows.
+"""
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import PurePath
 from typing import Any
+
+from retrofit_app import methods
 
 NETWORKS = {"shipped": "shipped pair", "train": "train new ones", "own": "my own"}
 SPLITS = {
@@ -17,34 +22,6 @@ ARCHITECTURES = ("cnn", "mlp", "vgg11", "vgg13", "vgg16", "resnet18", "resnet34"
 SCALES = {"0.5": "half", "1": "normal", "2": "double"}
 FUSED = {"first": "as network A", **SCALES}
 RECIPES = {"small": "small", "cifar": "cifar", "paper": "the paper's", "imagenet": "imagenet"}
-#: The paper's own, which go level by level, and what they are compared with; in the library's order.
-RETROFITTING = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
-ALIGNING = (
-    "OTFusion",
-    "OTFusion-Weights",
-    "Transformer-OTFusion",
-    "Transformer-OTFusion-Weights",
-    "Git-Re-Basin",
-    "Git-Re-Basin-Weights",
-)
-METHODS = (
-    *RETROFITTING,
-    "Average",
-    "FedAvg",
-    "Ensemble",
-    "Ensemble-Logits",
-    "Ensemble-Shares",
-    *ALIGNING,
-    "ZipIt",
-    "RegMean",
-    "PLeaS",
-    "KD",
-    "LP",
-)
-#: Methods that weigh neurons by importance, and those whose fused network may have widths of its own.
-WEIGHING = (*RETROFITTING, *ALIGNING)
-RESHAPING = (*RETROFITTING, *ALIGNING, "ZipIt", "RegMean", "PLeaS", "KD")
-IMPORTANCE = ("uniform", "conductance", "deeplift")
 SETTINGS = {"default": "ours", "paper": "the paper's"}
 SOURCES = {"first": "network A", "all": "all networks"}
 MOST_PARENTS, MOST_SAMPLES, MOST_EPOCHS, MOST_SEED, MOST_SIZE, MOST_CHANNELS = 12, 100_000, 1000, 9999, 1024, 64
@@ -74,6 +51,8 @@ class Picks:
     """0 for the recipe's own number"""
     split_seed: int = 0
     method: str = "KF-Linear"
+    grouping: str = ""
+    """In place of the method's own"""
     importance: str = "conductance"
     samples: int = 400
     source: str = "first"
@@ -81,7 +60,7 @@ class Picks:
     fusion_seed: int = 0
     settings: str = "default"
     options: tuple[str, ...] = ()
-    """NAME=VALUE, what the method alone can be told, where that differs from its defaults"""
+    """NAME=VALUE, what method, grouping and score can be told, where that differs from their defaults"""
     files: tuple[str, ...] = ()
     rows: str = ""
     """Splits file of own checkpoints"""
@@ -89,9 +68,16 @@ class Picks:
     """Fused architecture for own checkpoints: a preset of the library or a JSON spec"""
 
     @property
-    def importance_used(self) -> str:
+    def importance_used(self) -> str | None:
         """The importance, for methods that weigh neurons; the others have none."""
-        return self.importance if self.method in WEIGHING else "uniform"
+        return self.importance if methods.takes(self.method).importance else None
+
+    @property
+    def grouping_used(self) -> str | None:
+        """A grouping in place of the method's own, for methods that go level by level; None for the method's own."""
+        method = methods.table()[self.method]
+        own = method.fixed.get("grouping")
+        return self.grouping if method.takes.levels and self.grouping not in ("", own) else None
 
     def scales(self) -> tuple[str, ...]:
         """One scale for each parent, normal where nothing was said."""
@@ -152,18 +138,18 @@ PRESETS: dict[str, Preset] = {
 FIRST = "shipped"
 
 
-def method_of(config: Mapping[str, Any]) -> str:
-    """A run's method as the tables have it; the command line takes it in any case."""
-    return next(
-        (name for name in METHODS if name.lower() == str(config.get("method")).lower()), str(config.get("method"))
-    )
-
-
 # --- the address ----------------------------------------------------------------------------------
 
 
 def _one_of(known: Mapping[str, Any] | tuple[str, ...]) -> Callable[[str], str]:
+    return _one_of_table(lambda: known)
+
+
+def _one_of_table(table: Callable[[], Mapping[str, Any] | tuple[str, ...]]) -> Callable[[str], str]:
+    """A reader of names from a table that is looked at when a name is read."""
+
     def read(text: str) -> str:
+        known = table()
         if text not in known:
             raise ValueError(f"it is one of {', '.join(known)}")
         return text
@@ -191,10 +177,10 @@ def _ratio(text: str) -> float:
 
 
 def _scales(text: str) -> tuple[str, ...]:
-    found = tuple(text.split(","))
-    if len(found) > MOST_PARENTS or set(found) - set(SCALES):
+    scales = tuple(text.split(","))
+    if len(scales) > MOST_PARENTS or set(scales) - set(SCALES):
         raise ValueError(f"it is a list of {', '.join(SCALES)}, one for each network")
-    return found
+    return scales
 
 
 def _numbers(text: str) -> tuple[float, ...]:
@@ -215,10 +201,10 @@ def _path(text: str) -> str:
 
 def _words(text: str) -> tuple[str, ...]:
     """Options in form only: whether the method takes them is settled where that is known."""
-    found = tuple(filter(None, _path(text).split("|")))
-    if not all("=" in word.strip("=") for word in found):
+    words = tuple(filter(None, _path(text).split("|")))
+    if not all("=" in word.strip("=") for word in words):
         raise ValueError("it is a list of NAME=VALUE, separated by |")
-    return found
+    return words
 
 
 READERS: dict[str, Callable[[str], Any]] = {
@@ -236,8 +222,9 @@ READERS: dict[str, Callable[[str], Any]] = {
     "recipe": _one_of(RECIPES),
     "epochs": _whole(0, MOST_EPOCHS),
     "split_seed": _whole(0, MOST_SEED),
-    "method": _one_of(METHODS),
-    "importance": _one_of(IMPORTANCE),
+    "method": _one_of_table(methods.table),
+    "grouping": _one_of_table(methods.groupings),
+    "importance": _one_of_table(methods.importances),
     "samples": _whole(10, MOST_SAMPLES),
     "source": _one_of(SOURCES),
     "fusion_seed": _whole(0, MOST_SEED),
@@ -258,18 +245,18 @@ def read_address(address: Mapping[str, str]) -> tuple[str, Picks, list[str]]:
     if preset not in PRESETS:
         ignored.append(f"Ignored preset={preset[:60]} in the address: no such preset. Shown instead: {FIRST}.")
         preset = FIRST
-    found = {}
+    picked = {}
     for name, read in READERS.items():
         text = address.get(name.replace("_", "-"))
         if text is None:
             continue
         try:
-            found[name] = read(text)
+            picked[name] = read(text)
         except ValueError as error:
             default = _written(getattr(PRESETS[preset].picks, name)) or "nothing"
             shown = f"{name.replace('_', '-')}={text[:60]}"
             ignored.append(f"Ignored {shown} in the address: {error}. Shown instead: {default}.")
-    return preset, replace(PRESETS[preset].picks, **found), ignored
+    return preset, replace(PRESETS[preset].picks, **picked), ignored
 
 
 def write_address(preset: str, picks: Picks) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import streamlit as st
-from retrofit_app import jobs, presets
+from retrofit_app import jobs, methods
 from retrofit_app.address import Field, canonical, merged, option, settle
 from retrofit_app.figures import DARK, LIGHT, Palette, listing, percent
 
@@ -139,7 +139,8 @@ def label(entry: jobs.Entry) -> str:
     """A run's line in the picker: short, the rest is `details`."""
     config = entry.config
     result = percent(entry.accuracy) if entry.accuracy is not None else STATES.get(entry.state, entry.state)
-    weighed = f"{config.get('importance')}, " if presets.method_of(config) in presets.WEIGHING else ""
+    # Of another run only its record knows without torch whether its method weighs neurons, and that not before its end.
+    weighed = f"{config.get('importance')}, " if "importance" in methods.decided(entry) else ""
     kind = "shipped" if entry.shipped else f"{weighed}seed {config.get('seed')}"
     return f"{config['method']} {result} · {kind}"
 
@@ -147,9 +148,10 @@ def label(entry: jobs.Entry) -> str:
 def details(entry: jobs.Entry) -> str:
     """What a run was, in a line."""
     config = entry.config
-    weighed = f", {config.get('importance')} importance" if presets.method_of(config) in presets.WEIGHING else ""
+    weighed = f", {config.get('importance')} importance" if methods.weighs(entry) else ""
+    grouped = f", {config['grouping']} grouping" if config.get("grouping") else ""
     words = [
-        f"{config['method']}{weighed}",
+        f"{config['method']}{grouped}{weighed}",
         *(f"{name} {value}" for name, value in (config.get("options") or {}).items()),
         f"{config.get('samples')} samples" + (" of all networks" if config.get("fusion_from") == "iid" else ""),
         f"seed {config.get('seed')}",

@@ -38,6 +38,8 @@ class Takes:
     """Whether it goes level by level: errors, journal, analysis"""
     keeps_parents: bool = False
     """Whether its result holds all parents side by side, in place of one network"""
+    uses_data: bool = True
+    """Whether the fusion data decide anything"""
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ class CombiningPlan:
 class Averaging(Algorithm):
     """Vanilla averaging, or one round of FedAvg (McMahan et al. 2017): no alignment, no levels, nothing random."""
 
-    takes: ClassVar[Takes] = Takes(equal_widths=True, sample_counts=True)
+    takes: ClassVar[Takes] = Takes(equal_widths=True, sample_counts=True, uses_data=False)
 
     weighting: Literal["equal", "samples"] = setting(
         "equal", "equal, or samples: by the number of training samples of each parent (FedAvg)"
@@ -125,7 +125,7 @@ class Averaging(Algorithm):
 class Ensembling(Algorithm):
     """`ensemble` as a method: all parents run side by side, so that it bounds what one network can be asked to reach."""
 
-    takes: ClassVar[Takes] = Takes(class_shares=True, keeps_parents=True)
+    takes: ClassVar[Takes] = Takes(class_shares=True, keeps_parents=True, uses_data=False)
 
     combine: Literal["softmax", "logits", "shares"] = setting(
         "softmax", "mean of softmax, of logits, or of softmax weighted by shares: the parents' of each class's samples"

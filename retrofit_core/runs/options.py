@@ -37,7 +37,7 @@ def checked(
             others = [other for other in METHODS if name in options_of(other, fields)]
             owners = f" It is an option of {', '.join(others)}." if others else ""
             if method in others:
-                owners = " It belongs to another importance."
+                owners = " It belongs to another grouping or importance."
             raise ValueError(f"{method} has no option {name!r}. Known: {', '.join(known) or 'none'}.{owners}")
         if not known[name].takes(value):
             raise ValueError(f"option {name} of {method} is {value!r}. It takes: {known[name].description}.")

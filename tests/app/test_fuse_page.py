@@ -16,8 +16,9 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
 from retrofit_core import load_model, runs, save_model
+from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
-from retrofit_core.methods import METHODS, RETROFITTING, SENTENCES
+from retrofit_core.methods import METHODS
 
 MAIN = str(jobs.BUNDLED.parent / "main.py")
 
@@ -64,7 +65,13 @@ def test_first_page_shows_the_shipped_fusion(shipped):
     page.run()
     shown = [table.value for table in page.dataframe if "network" in table.value]
     assert [list(table["network"]) for table in shown] == [
-        ["network A", "network B", "ensemble", "plain average", *RETROFITTING]
+        [
+            "network A",
+            "network B",
+            "ensemble",
+            "plain average",
+            *(name for name in METHODS if METHODS[name].takes.levels),
+        ]
     ] * 2
     fused = shown[1].set_index("network").loc["KF-Linear"]
     assert fused.tolist() == pytest.approx(networks["fused"]["per_class"])
@@ -84,6 +91,9 @@ def test_form_offers_every_method_and_importance():
     page = open_page()
     assert [option.partition(" (")[0] for option in page.selectbox(key="new-method").options] == list(METHODS)
     assert set(page.selectbox(key="new-importance").options) == set(IMPORTANCE)
+    assert page.selectbox(key="new-grouping").options == ["as the method (kmeans)", *GROUPINGS]
+    page.selectbox(key="new-method").set_value("OTFusion").run()
+    assert "new-grouping" not in [control.key for control in page.selectbox]
 
 
 def test_a_methods_options_are_asked_and_travel_in_the_address():
@@ -112,7 +122,7 @@ def test_every_method_can_be_chosen_and_says_what_it_does():
     for method in METHODS:
         page = open_page(method=method)
         assert not page.error and not page.warning and not page.exception, (method, errors(page))
-        assert SENTENCES[method] in words(page) and not button(page, "start").disabled
+        assert METHODS[method].sentence in words(page) and not button(page, "start").disabled
 
 
 @pytest.mark.parametrize(

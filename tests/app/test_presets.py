@@ -1,16 +1,17 @@
 """The form's picks: in the address and back, and as configs."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from retrofit_app import bundle, configs, presets
+from retrofit_app import bundle, configs, methods, presets
 from retrofit_app.presets import PRESETS, Picks
 
 from retrofit_core.architectures import build, fitted, parse
+from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
-from retrofit_core.methods import METHODS, RETROFITTING, settings_of
+from retrofit_core.methods import METHODS
 from retrofit_core.training.recipes import RECIPES
 
 VALUES = {
@@ -21,7 +22,9 @@ VALUES = {
     "split": st.sampled_from(list(presets.SPLITS)),
     "ratio": st.integers(1, 100).map(lambda n: n / 100),
     "samples": st.integers(10, 9999),
-    "method": st.sampled_from(presets.METHODS),
+    "method": st.sampled_from(list(METHODS)),
+    "grouping": st.sampled_from(["", *GROUPINGS]),
+    "importance": st.sampled_from(list(IMPORTANCE)),
     "fusion_seed": st.integers(0, 9999),
     "files": st.lists(st.sampled_from(["a.safetensors", "b c.safetensors"]), max_size=2, unique=True).map(tuple),
     "options": st.lists(st.sampled_from(["solver=sinkhorn", "repair=true"]), max_size=2, unique=True).map(tuple),
@@ -53,10 +56,8 @@ def test_presets_write_nothing_but_their_name():
 
 
 def test_tables_say_what_the_library_knows():
-    assert tuple(METHODS) == presets.METHODS and set(presets.IMPORTANCE) == set(IMPORTANCE)
-    assert presets.RETROFITTING == RETROFITTING
-    for keyword, names in (("importance", presets.WEIGHING), ("target", presets.RESHAPING)):
-        assert set(names) == {name for name in METHODS if keyword in settings_of(name)}
+    for preset in PRESETS.values():
+        assert preset.picks.method in METHODS and preset.picks.importance in IMPORTANCE
     assert set(presets.RECIPES) < set(RECIPES)
     assert list(configs.CNN_WIDTHS) == build({"architecture": "cnn"}, seed=0).spec["widths"]
     assert fitted(parse("mlp"), (1, 8, 8), 10)["sizes"][1] == configs.MLP_WIDTH
@@ -69,6 +70,27 @@ def test_scaled_architectures_can_be_built(arch, scale):
     normal = fitted(parse(arch), (1, 8, 8), 10)
     sizes = {name: sum(p.numel() for p in build(s, seed=0).parameters()) for name, s in (("own", spec), ("1", normal))}
     assert (sizes["own"] > sizes["1"]) == (float(scale) > 1) and (sizes["own"] < sizes["1"]) == (float(scale) < 1)
+
+
+def test_another_grouping_stands_in_the_config_and_the_methods_own_does_not():
+    picks = replace(PRESETS["shipped"].picks, grouping="local_search", options=("max_swaps=7", "steps=20"))
+    config = configs.fusion(picks, None, 64, 10)
+    assert config.grouping == "local_search" and config.options == {"max_swaps": 7, "steps": 20}
+    assert "--grouping local_search" in config.command() and "--option max_swaps=7" in config.command()
+    same = configs.fusion(replace(picks, grouping="kmeans", options=()), None, 64, 10)
+    assert same == configs.fusion(PRESETS["shipped"].picks, None, 64, 10)
+    average = configs.fusion(replace(picks, method="Average", options=()), None, 64, 10)
+    assert average.grouping is None and average.importance == "uniform" and not average.analyse
+
+
+def test_a_score_that_needs_no_data_asks_for_none():
+    own = replace(PRESETS["own"].picks, files=("a.safetensors", "b.safetensors"))
+    needs = {name: configs.fusion(replace(own, importance=name), None, 64, 10).importance_data for name in IMPORTANCE}
+    assert needs == {name: "fusion" if score.needs_data else None for name, score in IMPORTANCE.items()}
+
+
+def test_a_method_of_another_version_takes_nothing():
+    assert not methods.takes("Magic").importance and methods.takes("kf-linear").importance
 
 
 def test_configs_of_the_presets():

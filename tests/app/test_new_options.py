@@ -1,0 +1,127 @@
+"""A score and a grouping that nobody has seen before: one class and one line in a table, and everything offers them."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+import torch
+from retrofit_app import bundle, configs, jobs, presets
+from streamlit.testing.v1 import AppTest
+
+from retrofit_core import runs
+from retrofit_core.grouping import GROUPINGS, Grouper, Grouping
+from retrofit_core.importance import IMPORTANCE, Importance
+from retrofit_core.settings import Range, setting
+
+MAIN = str(jobs.BUNDLED.parent / "main.py")
+ADDRESS = {"grouping": "in_turn", "importance": "loudness", "options": "power=3.0|offset=2"}
+
+
+@dataclass(frozen=True, eq=False)
+class Loudness(Importance):
+    """How strongly a neuron answers."""
+
+    needs_labels: ClassVar[bool] = False
+
+    power: float = setting(1.0, "exponent of the answers", Range(0.5, 4))
+    centred: bool = setting(False, "leave the mean answer out")
+
+    def scores(self, levels, x, y, *, monitor):
+        values = []
+        for level in levels:
+            x = level.module(x)
+            answers = x.movedim(level.axis, -1).flatten(0, -2).detach()
+            if self.centred:
+                answers = answers - answers.mean(0)
+            values.append(answers.abs().pow(self.power).mean(0))
+        return values
+
+
+@dataclass(frozen=True)
+class InTurn(Grouper):
+    """Neurons are dealt out like cards."""
+
+    offset: int = setting(0, "group of the first neuron", Range(0, 9, whole=True))
+
+    def __call__(self, gram, scores, widths, width, *, generator=None):
+        return Grouping((torch.arange(len(gram)) + self.offset) % width, width, 0.0)
+
+
+@pytest.fixture
+def registered(monkeypatch, runs_folder) -> Iterator[None]:
+    """The one line in each table."""
+    monkeypatch.setitem(IMPORTANCE, "loudness", Loudness)
+    monkeypatch.setitem(GROUPINGS, "in_turn", InTurn)
+    return runs_folder
+
+
+def open_page(**address: str) -> AppTest:
+    page = AppTest.from_file(MAIN, default_timeout=60)
+    for name, value in address.items():
+        page.query_params[name] = value
+    return page.run()
+
+
+def test_the_form_offers_them_with_their_options(registered):
+    page = open_page()
+    assert "loudness" in page.selectbox(key="new-importance").options
+    assert "in_turn" in page.selectbox(key="new-grouping").options
+    page.number_input(key="new-option-KF-Linear-steps").set_value(20).run()
+    page.number_input(key="new-option-KF-Linear-restarts").set_value(3).run()
+    assert set(page.query_params["options"].split("|")) == {"steps=20", "restarts=3"}
+    page.selectbox(key="new-importance").set_value("loudness").run()
+    assert page.query_params["importance"] == "loudness" and page.query_params["options"] == "restarts=3"
+    page.selectbox(key="new-grouping").set_value("in_turn").run()
+    assert "options" not in page.query_params and not page.warning  # options of parts that were left go without a word
+    page.number_input(key="new-option-KF-Linear-power").set_value(3.0).run()
+    page.toggle(key="new-option-KF-Linear-centred").set_value(True).run()
+    page.toggle(key="new-option-KF-Linear-centred").set_value(False).run()
+    page.number_input(key="new-option-KF-Linear-offset").set_value(2).run()
+    assert {name: page.query_params[name] for name in ADDRESS} == ADDRESS
+    page.number_input(key="new-option-KF-Linear-offset").set_value(99).run()
+    assert page.query_params["options"] == ADDRESS["options"]
+    assert ["offset" in toast.value and "to 9" in toast.value for toast in page.toast] == [True]
+
+
+def test_the_address_brings_them_back(registered):
+    page = open_page(**ADDRESS)
+    assert not page.error and not page.warning and not page.exception
+    assert page.selectbox(key="new-grouping").value == "in_turn"
+    assert page.number_input(key="new-option-KF-Linear-power").value == 3.0
+    assert page.number_input(key="new-option-KF-Linear-offset").value == 2
+
+
+def test_a_record_holds_them(registered, monkeypatch):
+    config = configs.fusion(presets.read_address(ADDRESS)[1], None, 64, 10)
+    assert (config.grouping, config.importance) == ("in_turn", "loudness")
+    assert config.options == {"power": 3.0, "offset": 2}
+    monkeypatch.chdir(jobs.BUNDLED)
+    result, _ = runs.execute(config, registered / "mine")
+    labels = result.levels[0].labels
+    assert torch.equal(labels.sort().values, torch.arange(16).repeat_interleave(2))
+    assert runs.read_config(registered / "mine") == config
+    decided = json.loads((registered / "mine" / "result.json").read_text())["config"]
+    expected = {"grouping": "in_turn", "importance": "loudness", "power": 3.0, "centred": False, "offset": 2}
+    assert {name: decided[name] for name in expected} == expected
+    page = open_page(run="mine")
+    assert not page.error and not page.exception
+    assert "in_turn grouping, loudness importance" in page.sidebar.caption[0].value
+    other = configs.fusion(presets.read_address({**ADDRESS, "options": "power=2.0"})[1], None, 64, 10)
+    assert other.key() != config.key() != bundle.config("KF-Linear").key()
+
+
+def test_the_command_line_lists_them():
+    code = """
+import sys
+from tests.app.test_new_options import GROUPINGS, IMPORTANCE, InTurn, Loudness
+IMPORTANCE["loudness"], GROUPINGS["in_turn"] = Loudness, InTurn
+from retrofit_core.cli import main
+sys.exit(main(["fuse", "--help"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=200, check=True)
+    text = " ".join(done.stdout.replace("│", " ").split())
+    assert "loudness (power, centred)" in text and "in_turn (offset)" in text
