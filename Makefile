@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Two processes, each of which takes whole files: a file's fixtures are made once. `make test PARALLEL=` takes one process.
+PARALLEL ?= -n 2 --dist loadfile
 
 .PHONY: help app test quick lint types format notebooks bundle benchmark clean
 
@@ -24,10 +26,10 @@ app: $(VENV)/installed  ## Set up and open the workbench in the browser
 	$(BIN)/retrofit app
 
 test: $(VENV)/installed-dev  ## Set up and run every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 
 quick: $(VENV)/installed-dev  ## The tests that need under a minute
-	$(BIN)/python -m pytest -m "not slow and not browser"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not browser"
 
 lint: $(VENV)/installed-dev  ## Formatting, lint and types
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/pyright

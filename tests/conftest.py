@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -43,3 +44,17 @@ threadpool_limits(1)
 # The same examples every time, and no limit per example: these machines are shared.
 settings.register_profile("tests", deadline=None, derandomize=True, max_examples=25, database=None)
 settings.load_profile("tests")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`--dist loadfile`, where all browser tests go to one process: one server, one Chromium at a time."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # only where the tests run in several processes
+
+    class BrowserTogether(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "browser" if "/test_browser_" in nodeid else super()._split_scope(nodeid)
+
+    return BrowserTogether(config, log)

@@ -310,6 +310,7 @@ def test_images_are_never_shrunk():
     assert "resize" not in model.spec and model.positions.shape[1] == 37
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_takes_digits(name):
     model = on_meta(name, channels=1, size=8)

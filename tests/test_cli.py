@@ -1,5 +1,7 @@
-"""The command line, as a user calls it: in a process of its own."""
+"""The command line: in this process, and as a user calls it where the process itself is what is tested."""
 
+import contextlib
+import io
 import json
 import os
 import shlex
@@ -19,12 +21,23 @@ ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.slow
 
 
-def retrofit(*words, cwd, expect=0, **kwargs):
-    """Run `python -m retrofit_core` and return the finished process."""
-    done = subprocess.run(
-        command(*words), cwd=cwd, env=environment(), capture_output=True, text=True, timeout=600, **kwargs
-    )
+def retrofit(*words, cwd, expect=0):
+    """Run a command in this process, as `main` does for a user, and return its exit code and what it printed.
+
+    A process of its own for each would spend four seconds in imports; the tests of signals start real ones.
+    """
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([str(word) for word in words])
+    done = subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
     assert done.returncode == expect, done.stdout + done.stderr
+    return done
+
+
+def in_a_process(*words, cwd):
+    """Run `python -m retrofit_core`, as a user calls it."""
+    done = subprocess.run(command(*words), cwd=cwd, env=environment(), capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
     return done
 
 
@@ -65,7 +78,8 @@ def test_fuse_then_evaluate(parents):
     measured = json.loads(retrofit("evaluate", "fused.safetensors", "--json", cwd=parents).stdout)
     assert 75 < measured["accuracy"] <= 100  # per cent; no parent can pass 55
     assert len(measured["per_class"]) == 10
-    shown = retrofit("evaluate", "fused.safetensors", "parents/parent-0.safetensors", "--ensemble", cwd=parents).stdout
+    words = ("evaluate", "fused.safetensors", "parents/parent-0.safetensors", "--ensemble")
+    shown = in_a_process(*words, cwd=parents).stdout
     assert f"{measured['accuracy']:.2f}" in shown and "ensemble" in shown
 
 
@@ -81,8 +95,9 @@ def assert_same_tensors(left, right):
 
 
 def test_the_same_seed_gives_the_same_numbers(parents):
-    for name in ("a", "b"):
-        retrofit(*fuse_words(parents, "--seed", 3, "--out", f"{name}.safetensors"), cwd=parents)
+    """Whatever was drawn before in a process, and whatever order its sets have."""
+    for name, run in (("a", retrofit), ("b", in_a_process)):
+        run(*fuse_words(parents, "--seed", 3, "--out", f"{name}.safetensors"), cwd=parents)
     (left, left_facts), (right, right_facts) = (tensors_of(parents / f"{name}.safetensors") for name in ("a", "b"))
     assert_same_tensors(left, right)
     assert left_facts == right_facts

@@ -30,6 +30,7 @@ def base(tmp_path_factory):
     return RunConfig(**parents, samples=60, importance_samples=40, device="cpu")
 
 
+@pytest.mark.slow
 def test_the_numbers_are_those_of_the_runs(base, tmp_path):
     board = compare(configurations(base, "kf-linear,average,ensemble", "uniform,conductance"), images=300)
     assert [row["name"] for row in board.rows if row["method"] is None] != []

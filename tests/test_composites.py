@@ -68,6 +68,7 @@ def test_parents_of_different_architectures_and_ensembles_of_ensembles(tmp_path)
         assert torch.equal(again.models[0](x), inner(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.1, 1.0])
 @pytest.mark.parametrize("name", SPECS)
 def test_a_partial_zip_comes_back(name, share, tmp_path):
@@ -236,6 +237,7 @@ def invoke(capsys, *words, code=0):
     return printed.err if code else printed.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["Ensemble", "Ensemble-Shares", "KD"])
 def test_a_run_of_several_networks_is_recorded_evaluated_and_read(method, config, tmp_path, capsys):
     out = tmp_path / "fused.safetensors"

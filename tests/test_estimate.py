@@ -105,6 +105,7 @@ def test_parents_of_other_classes_are_refused(tmp_path):
     assert "have 10 and 7 classes" in str(estimate(config, folder=tmp_path).refusal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_what_is_not_refused_runs(method, tmp_path, monkeypatch):
     options = {"epochs": 1} if method in ("KD", "LP") else None

@@ -112,6 +112,15 @@ def test_float32_rows_are_accumulated_in_float64():
     assert_close(sums.zz, torch.full((2, 2), 10 * (1e-4**2 + 1e4**2)), 1e-7)
 
 
+def test_small_numbers_behind_a_large_one_are_not_lost_in_float32_rows():
+    """2^25 + 99 is no number of float32."""
+    z = torch.ones(100, 2)
+    z[0, 0] = 2**25
+    sums = Moments.zeros(2)
+    sums.accumulate(z)
+    assert sums.sz.tolist() == [2**25 + 99, 100]
+
+
 def test_moments_of_different_levels_cannot_be_added():
     rows, _ = problem()
     with pytest.raises(ValueError, match="moments of different levels cannot be added"):

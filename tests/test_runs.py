@@ -55,6 +55,7 @@ def test_a_finished_record_reads_back(config, tmp_path):
     assert metadata["recipe"]["models"] == ["parent-0.safetensors", "parent-1.safetensors"]
 
 
+@pytest.mark.slow
 def test_a_methods_own_options_reach_it_and_wrong_ones_are_refused_first(config, tmp_path):
     config = dataclasses.replace(config, method="KD", importance="uniform", options={"epochs": 2, "start": "parent0"})
     result, _ = runs.execute(config)
@@ -521,6 +522,7 @@ def test_analysing_a_finished_record_gives_what_the_run_itself_would_have(config
         assert torch.equal(ours.kept, theirs.kept)
 
 
+@pytest.mark.slow
 def test_an_older_analysis_is_replaced_whole_or_not_at_all(analysed, tmp_path, monkeypatch):
     folder = copied(analysed[0], tmp_path)
 
@@ -539,6 +541,7 @@ def test_an_older_analysis_is_replaced_whole_or_not_at_all(analysed, tmp_path, m
     assert runs.read_run(folder).analysis is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["cancelled", "refused"])
 def test_a_fusion_is_kept_whatever_becomes_of_its_analysis(config, tmp_path, how, monkeypatch):
     def cancel(event):
@@ -565,6 +568,7 @@ def _refuse(*_, **__):
     raise ValueError("refused for a test")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["cancelled", "refused"])
 def test_a_later_analysis_notes_how_it_ended_and_leaves_the_run_as_it_was(config, analysed, tmp_path, how, monkeypatch):
     folder = tmp_path / "run"
@@ -607,6 +611,7 @@ def test_an_analysis_that_is_asked_for_is_part_of_the_config(config):
     assert shlex.split(asked.command())[-1] == "--analyse"
 
 
+@pytest.mark.slow
 def test_a_uniform_run_is_compared_on_the_parents_own_rows(config, analysed, tmp_path):
     uniform = dataclasses.replace(config, importance="uniform", analyse=True)
     assert runs.read_inputs(dataclasses.replace(uniform, analyse=False)).importance is None

@@ -33,6 +33,8 @@ def vision(seed=1):
 
 
 PAIRS = {"vit": (vit, VGG_SHAPE), "torchvision vit": (vision, IMAGES)}
+#: The second one is the same mathematics behind another attention module.
+NAMES = ["vit", pytest.param("torchvision vit", marks=pytest.mark.slow)]
 
 
 def changed(model, seed, size=0.3):
@@ -164,7 +166,7 @@ def test_equals_the_steps_in_plain_lines(mode, policy):
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_shuffled_copy_is_found_again_by_every_policy(name, mode, policy):
     make, shape = PAIRS[name]
     model, x = make(), normal(20, *shape)
@@ -178,7 +180,7 @@ def test_a_shuffled_copy_is_found_again_by_every_policy(name, mode, policy):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", NAMES)
 def test_exchanged_heads_are_found_again(name, mode):
     """Heads may change places as wholes; OTFusion, which keeps them apart, does not see it."""
     make, shape = PAIRS[name]
@@ -199,6 +201,7 @@ def test_exchanged_heads_are_found_again(name, mode):
         assert_same_function(otfusion([model, twin], x, mode=mode).model, model, x, 1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", PAIRS)
 def test_the_softer_the_further_from_itself(name, mode):
@@ -215,6 +218,7 @@ def test_the_softer_the_further_from_itself(name, mode):
     assert gaps[0] < 1e-3 * gaps[1] and 0 < gaps[1] < gaps[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_sinkhorn_tends_to_the_exact_fusion(mode):
     first, x = vit(depth=1), normal(20, *VGG_SHAPE)
@@ -242,6 +246,7 @@ def test_several_parents_are_the_mean_of_pairs_with_the_anchor(mode):
     assert_same_function(transformer_otfusion([first], x, mode=mode).model, first, x, 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("changes", [{"mlp_width": 11}, {"hidden": 18}])
 def test_parents_of_other_widths(changes, mode):
@@ -305,6 +310,7 @@ def test_scores_are_the_marginals(monkeypatch):
             assert_close(seen[names.index(name)][1 - k], wanted, 1e-10)  # the anchor's is the target's
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_importance_in_practice(mode):
     """A shuffled copy has the shuffled scores, so it is found again; constant scores are uniform ones."""
@@ -330,6 +336,7 @@ def test_without_skips_and_attentions_only_the_defaults_differ():
         assert_same_function(ours.model, theirs.model, x, 1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAIRS)
 def test_repair_meets_its_goals(name):
     """Layers that read a fused stream get the mean of what the pairs' neurons vary; a copy stays as it is."""

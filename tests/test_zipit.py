@@ -132,6 +132,7 @@ def test_where_nothing_merges_it_is_the_mean_of_logits(name):
     assert [level.width for level in result.levels[:-1]] == [sum(level.widths) for level in result.levels[:-1]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp", "vgg with a flatten", "vgg with BatchNorm", "resnet", "vit"])
 def test_partial_zip_of_copies_and_of_different_parents(name):
     """The trunk is common, the tails are the parents' own; wherever it is cut."""

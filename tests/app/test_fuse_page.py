@@ -96,6 +96,7 @@ def test_form_offers_every_method_and_importance():
     assert "new-grouping" not in [control.key for control in page.selectbox]
 
 
+@pytest.mark.slow
 def test_a_methods_options_are_asked_and_travel_in_the_address():
     page = open_page(method="OTFusion", importance="uniform")
     assert page.selectbox(key="new-option-OTFusion-solver").options == ["exact", "sinkhorn"]
@@ -118,6 +119,7 @@ def test_a_methods_options_are_asked_and_travel_in_the_address():
     assert "new-importance" not in [found.key for found in page.selectbox]  # KD weighs no neurons
 
 
+@pytest.mark.slow
 def test_every_method_can_be_chosen_and_says_what_it_does():
     for method in METHODS:
         page = open_page(method=method)
@@ -125,6 +127,7 @@ def test_every_method_can_be_chosen_and_says_what_it_does():
         assert METHODS[method].sentence in words(page) and not button(page, "start").disabled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("address", "says"),
     [
@@ -145,6 +148,7 @@ def test_the_method_that_needs_two_networks_names_those_that_take_more():
     assert "exactly two parents; found 4" in found and "OTFusion, KF-Linear" in found and button(page, "start").disabled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("value", "kept"), [(5, 10), (10**7, presets.MOST_SAMPLES), (60, 60)])
 def test_a_number_outside_its_limits_becomes_the_nearest_and_that_is_said(value, kept):
     page = open_page(preset="sharded")
@@ -162,6 +166,7 @@ def test_an_option_out_of_range_is_left_as_it_was_with_the_reason():
     assert ["epochs" in found.value and "from 0" in found.value for found in page.toast] == [True]
 
 
+@pytest.mark.slow
 def test_samples_of_all_networks_are_asked_for_and_told():
     page = open_page(preset="sharded")
     page.selectbox(key="new-source").set_value("all").run()
@@ -174,6 +179,7 @@ def test_samples_of_all_networks_are_asked_for_and_told():
     assert "samples" not in [found.key for found in open_page(preset="own").selectbox]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page_name", "address"), [("fuse", {"foo": "1", "level": "x"}), ("levels", {"preset": "four"})]
 )
@@ -222,6 +228,7 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
         assert "approximation error" not in words(page)
 
 
+@pytest.mark.slow
 def test_every_control_has_a_help_text():
     for address in (
         {},
@@ -235,6 +242,7 @@ def test_every_control_has_a_help_text():
             assert all(control.help for control in kind), [control.label for control in kind if not control.help]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", [name for name in presets.PRESETS if name != "own"])
 def test_presets_can_be_started_and_show_who_gets_what(preset):
     page = open_page(preset=preset)
@@ -263,6 +271,7 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
     assert "split-seed" not in page.query_params  # as in the preset
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("address", "says"),
     [
@@ -296,6 +305,7 @@ def test_a_path_that_no_file_system_takes_is_refused(monkeypatch):
     assert "cannot be read (File name too long)" in errors(page) and "could not be shown" not in errors(page)
 
 
+@pytest.mark.slow
 def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sleeper):
     page = open_page(preset="sharded")
     button(page, "start").click().run()
@@ -316,6 +326,7 @@ def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sl
     assert button(other, "start").disabled and "still going on" in " ".join(info.value for info in other.info)
 
 
+@pytest.mark.slow
 def test_settings_that_were_run_before_open_the_run(runs_folder, sleeper, monkeypatch):
     known = jobs.read_entry(jobs.BUNDLED / "hf-linear", shipped=True)
     _, picks, _ = presets.read_address({"method": "HF-Linear"})
@@ -328,6 +339,7 @@ def test_settings_that_were_run_before_open_the_run(runs_folder, sleeper, monkey
     assert page.query_params["run"] == "hf-linear" and not runs_folder.exists()
 
 
+@pytest.mark.slow
 def test_own_checkpoints_are_described_before_anything_runs(shipped):
     files = "|".join(str(jobs.BUNDLED / name) for name in bundle.PARENTS)
     page = open_page(preset="own", files=files)
@@ -352,6 +364,7 @@ def test_networks_that_take_long_to_measure_are_measured_on_request(monkeypatch)
     assert "of the test images" in words(page) and "new-measure" not in keys(page) and not page.error
 
 
+@pytest.mark.slow
 def test_a_run_that_measured_a_network_tells_its_accuracy(runs_folder, shipped, monkeypatch):
     monkeypatch.setattr(accuracies, "QUICK", -1.0)
     monkeypatch.setattr(accuracies, "_kept", lambda kept={}: kept)
@@ -372,6 +385,7 @@ def test_a_run_that_measured_a_network_tells_its_accuracy(runs_folder, shipped, 
             assert (sentence in words(page)) != changed, words(page)
 
 
+@pytest.mark.slow
 def test_uploads_are_checked_and_kept_by_content(runs_folder):
     page = open_page(preset="own")
     content = (jobs.BUNDLED / bundle.PARENTS[0]).read_bytes()
@@ -392,6 +406,7 @@ def test_uploads_are_checked_and_kept_by_content(runs_folder):
     assert not list(runs_folder.rglob("*.safetensors")) and "files" not in page.query_params
 
 
+@pytest.mark.slow
 def test_an_upload_that_is_taken_back_leaves_the_fusion_and_the_disk(runs_folder):
     page = open_page(preset="own")
     files = [
@@ -423,6 +438,7 @@ def stopped(runs_folder, **status):
     return config.key()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "says"),
     [
@@ -475,6 +491,7 @@ def test_a_damaged_record_is_named_in_its_place(runs_folder):
     assert "cannot be read" in found and str(runs_folder) not in found
 
 
+@pytest.mark.slow
 def test_a_run_of_another_version_is_flagged(runs_folder, shipped):
     folder = runs_folder / "mine"
     shutil.copytree(shipped.folder, folder)
@@ -487,6 +504,7 @@ def test_a_run_of_another_version_is_flagged(runs_folder, shipped):
         assert f"retrofit-workbench {version}" in show.origin(jobs.read_entry(folder))
 
 
+@pytest.mark.slow
 def test_the_first_picture_is_painted_without_torch():
     """Importing torch takes seconds; what stands above the fold must not wait for it."""
     code = """

@@ -288,6 +288,7 @@ def test_a_damaged_note_stops_a_start_and_no_list(runs_folder, wanted, training,
     assert jobs.read_entry(runs_folder / "x").training is None
 
 
+@pytest.mark.slow
 def test_class_counts_of_trained_parents(runs_folder, wanted, training):
     train_parents(dataclasses.replace(training, epochs=1), runs_folder / training.folder)
     counts = jobs.class_counts(wanted.to_json())
