@@ -20,15 +20,15 @@ def download(name: str, folder: str | Path | None = None) -> Path:
     if key not in SOURCES:
         hint = "nothing to download, use --data digits" if key == "digits" else DATASETS[key].advice
         raise ValueError(f"{key} is not downloaded by this command: {hint}.")
-    place = Path(folder) if folder is not None else Path("data", key)
+    target = Path(folder) if folder is not None else Path("data", key)
     try:
-        SOURCES[key](place)
+        SOURCES[key](target)
     except (OSError, RuntimeError) as error:  # no network, a full disk; sums that differ
         first = (str(error) or type(error).__name__).splitlines()[0][:200]
         raise ValueError(
-            f"{key} could not be downloaded to {place} ({first}). Try again, or {_by_hand(key)}."
+            f"{key} could not be downloaded to {target} ({first}). Try again, or {_by_hand(key)}."
         ) from error
-    return place
+    return target
 
 
 def _by_hand(key: str) -> str:
