@@ -1,5 +1,6 @@
 """Training: what it reaches, repeats, restores and refuses."""
 
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,8 @@ from torch import nn
 
 from retrofit_core import device as devices
 from retrofit_core.architectures import build
+from retrofit_core.checkpoints import load_model, save_model
+from retrofit_core.cli import main
 from retrofit_core.data import load
 from retrofit_core.data.splits import sharded
 from retrofit_core.evaluation import evaluate
@@ -497,6 +500,39 @@ def test_a_finetuning_that_only_harms_gives_the_start_back(digits):
     assert [entry["best"] for entry in history] == [0, 0, 0]
     assert max(entry["accuracy"] for entry in history[1:]) < history[0]["accuracy"]
     assert_equal(tensors(model), before)
+
+
+def test_the_command_says_that_no_epoch_was_better(digits, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    model = network()
+    train(model, digits, epochs=3)
+    facts = {"classes": list(digits.classes), "mean": list(digits.mean), "std": list(digits.std)}
+    save_model(model, tmp_path / "start.safetensors", **facts)
+    words = ["finetune", "start.safetensors", "--epochs", "1", "--learning-rate", "3", "--augment", "flip"]
+    assert main([*words, "--out", "a.safetensors"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "No epoch was better than start.safetensors on held-out training images, so a.safetensors holds its" in shown
+    assert main([*words, "--out", "a.safetensors", "--resume", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["best_epoch"] == 0 and told["networks"]["before"] == told["networks"]["after"]
+    tuned, metadata = load_model(tmp_path / "a.safetensors")
+    assert_equal(tensors(tuned), tensors(model))
+    assert metadata["best_epoch"] == 0 and metadata["recipe"]["flip"] and metadata["recipe"]["crop"] == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--learning-rate", "-1"], "training needs learning_rate > 0. Found -1.0"),
+        (["--precision", "float16"], "unknown precision 'float16'"),
+        (["--augment", "blur"], "unknown augmentation 'blur'"),
+        (["--seed", "-1"], "-1 is no seed"),
+    ],
+)
+def test_a_finetuning_that_cannot_be_is_refused_before_any_file_is_read(option, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["finetune", "missing.safetensors", "--out", "a.safetensors", *option]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_finetuning_of_unknown_data_is_a_plain_loop(digits):

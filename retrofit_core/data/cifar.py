@@ -36,10 +36,14 @@ def find_100(folder: Path, split: str) -> Found | None:
 
 
 def _find(folder: Path, inner: str, files: Sequence[str], labels: str, name: str) -> Found | None:
-    for place in (folder, folder / inner):
-        paths = [place / file for file in files]
+    for candidate in (folder, folder / inner):
+        paths = [candidate / file for file in files]
         # All files: data sets of strangers may have a file `train`.
-        if paths and all(path.is_file() for path in paths) and (place.name == inner or (place / "meta").is_file()):
+        if (
+            paths
+            and all(path.is_file() for path in paths)
+            and (candidate.name == inner or (candidate / "meta").is_file())
+        ):
             return Found(partial(read, paths, labels), names=(name,), files=tuple(paths))
     return None
 

@@ -35,14 +35,14 @@ def lazily(
     """
     keeps = count * int(np.prod(shape)) <= KEPT
     kept = np.empty((count if keeps else 0, *shape), dtype=np.uint8)  # pages of an untouched array cost no memory
-    known = np.zeros(len(kept), dtype=bool)
+    decoded_already = np.zeros(len(kept), dtype=bool)
 
-    def decode(rows: np.ndarray, pixels: np.ndarray, places: np.ndarray) -> None:
+    def decode(rows: np.ndarray, pixels: np.ndarray, positions: np.ndarray) -> None:
         with ThreadPoolExecutor(THREADS) as pool:
             for start in range(0, len(rows), CHUNK):
                 images = encoded(rows[start : start + CHUNK])
-                found = pool.map(partial(decoded, shape=shape, fit=fit), *zip(*images, strict=True))
-                pixels[places[start : start + CHUNK]] = np.stack(list(found))
+                images_decoded = pool.map(partial(decoded, shape=shape, fit=fit), *zip(*images, strict=True))
+                pixels[positions[start : start + CHUNK]] = np.stack(list(images_decoded))
 
     def read(rows: Tensor) -> Tensor:
         wanted = rows.numpy()
@@ -50,9 +50,9 @@ def lazily(
             pixels = np.empty((len(wanted), *shape), dtype=np.uint8)
             decode(wanted, pixels, np.arange(len(wanted)))
             return torch.from_numpy(pixels)
-        new = np.unique(wanted[~known[wanted]])
+        new = np.unique(wanted[~decoded_already[wanted]])
         decode(new, kept, new)
-        known[new] = True
+        decoded_already[new] = True
         return torch.from_numpy(kept[wanted])
 
     return read

@@ -33,14 +33,14 @@ def find(folder: Path, split: str) -> Found | None:
         ValueError: folders that are no classes, or cannot be read.
     """
     if any(_subfolders(folder / name) for name in SPLITS):
-        own = _subfolders(folder / split)
-        names = _classes(_subfolders(folder / "train") or own)
-        if not own:
+        class_folders = _subfolders(folder / split)
+        names = _classes(_subfolders(folder / "train") or class_folders)
+        if not class_folders:
             return None
-        unknown = sorted({path.name for path in own} - set(names))
+        unknown = sorted({path.name for path in class_folders} - set(names))
         if unknown:
             raise ValueError(f"{folder / split} has the class folder {unknown[0]!r}, but {folder / 'train'} has not.")
-        return Found(partial(_read, own, names, None), classes=names, files=tuple(own))
+        return Found(partial(_read, class_folders, names, None), classes=names, files=tuple(class_folders))
     classes = _subfolders(folder)
     if split == "val" or not any(_has_image(path) for path in classes):
         return None
@@ -73,19 +73,19 @@ def images_in(folder: Path) -> list[str]:
     Raises:
         ValueError: no images, images of a format that is not decoded, or something that cannot be read.
     """
-    found = []
-    for place, _, names in sorted(os.walk(folder, onerror=_refuse)):
+    paths = []
+    for parent, _, names in sorted(os.walk(folder, onerror=_refuse)):
         for name in sorted(names):
             suffix = os.path.splitext(name)[1].lower()
             if name.startswith("."):
                 continue
             if suffix in OTHER_SUFFIXES:
-                raise ValueError(f"{place}/{name} is no {', '.join(SUFFIXES)}: convert it or take it out.")
+                raise ValueError(f"{parent}/{name} is no {', '.join(SUFFIXES)}: convert it or take it out.")
             if suffix in SUFFIXES:
-                found.append(os.path.join(place, name))
-    if not found:
+                paths.append(os.path.join(parent, name))
+    if not paths:
         raise ValueError(f"class folder {folder} holds no images ({', '.join(SUFFIXES)}): fill it or take it out.")
-    return found
+    return paths
 
 
 def _read(folders: list[Path], names: tuple[str, ...], part: str | None, channels: int, fit: Fit | None) -> Content:

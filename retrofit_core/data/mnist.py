@@ -30,16 +30,16 @@ def find(folder: Path, split: str) -> Found | None:
     """
     prefix = PREFIXES.get(split)
     pairs = []
-    for place in (folder, folder / "raw", folder / "MNIST" / "raw", folder / "FashionMNIST" / "raw"):
+    for candidate in (folder, folder / "raw", folder / "MNIST" / "raw", folder / "FashionMNIST" / "raw"):
         files = [
-            next((path for path in (place / name, place / f"{name}.gz") if path.is_file()), None)
+            next((path for path in (candidate / name, candidate / f"{name}.gz") if path.is_file()), None)
             for name in (f"{prefix}-images-idx3-ubyte", f"{prefix}-labels-idx1-ubyte")
         ]
         if files[0] and files[1]:
             pairs.append((files[0], files[1]))
     if len(pairs) > 1:
-        places = " and ".join(str(images.parent) for images, _ in pairs)
-        raise ValueError(f"{folder} holds several data sets, in {places}: give the folder of one of them.")
+        parents = " and ".join(str(images.parent) for images, _ in pairs)
+        raise ValueError(f"{folder} holds several data sets, in {parents}: give the folder of one of them.")
     if not pairs:
         return None
     return Found(partial(_read, *pairs[0]), names=(pairs[0][0].parent.parent.name,), files=pairs[0])

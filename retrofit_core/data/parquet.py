@@ -27,9 +27,9 @@ MOST_CLASSES = 100_000
 
 def locate(folder: Path, split: str) -> list[Path]:
     """A split's files, in order: `train.parquet` or `train-00000-of-00001.parquet` ..., here or in `data`."""
-    for place in (folder, folder / "data"):
-        files = [place / f"{split}.parquet"] if (place / f"{split}.parquet").is_file() else []
-        files = files or sorted(place.glob(f"{split}-*.parquet"))
+    for parent in (folder, folder / "data"):
+        files = [parent / f"{split}.parquet"] if (parent / f"{split}.parquet").is_file() else []
+        files = files or sorted(parent.glob(f"{split}-*.parquet"))
         if files:
             return files
     return []
@@ -60,9 +60,9 @@ def read(files: Sequence[Path], channels: int, fit: Fit | None = None) -> Conten
     def encoded(rows: np.ndarray) -> list[Encoded]:
         images: list[Encoded] = [(b"", "")] * len(rows)
         for table, start, stop in zip(tables, starts[:-1], starts[1:], strict=True):
-            places = np.flatnonzero((rows >= start) & (rows < stop))
-            for place, image in zip(places, table.encoded(rows[places] - start), strict=True):
-                images[place] = image
+            positions = np.flatnonzero((rows >= start) & (rows < stop))
+            for position, image in zip(positions, table.encoded(rows[positions] - start), strict=True):
+                images[position] = image
         return images
 
     shape = shape_of(encoded(np.array([0]))[0], channels, fit)
@@ -97,10 +97,10 @@ class _Table:
         return [(image, f"row {row} of {self.path}") for row, image in zip(rows, images, strict=True)]
 
     def _column(self, names: tuple[str, ...]) -> str:
-        found = next((name for name in names if name in self._names), None)
-        if found is None:
+        column = next((name for name in names if name in self._names), None)
+        if column is None:
             raise ValueError(f"{self.path} has no column {names[0]!r}, only: {', '.join(self._names)}.")
-        return found
+        return column
 
     def _read(self, column: str) -> Any:
         try:

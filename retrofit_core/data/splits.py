@@ -185,11 +185,11 @@ def _match(parts: list[dict[str, Any]], files: list[str], path: Path) -> list[in
     names = [part.get("model") for part in parts]
     if len(set(files)) == len(files) and all(names.count(file) == 1 for file in files):
         return [names.index(file) for file in files]
-    found = [file for file in files if file in names]
-    if found and len(set(files)) == len(files):
+    listed = [file for file in files if file in names]
+    if listed and len(set(files)) == len(files):
         missing = next(file for file in files if file not in names or names.count(file) > 1)
         raise ValueError(
-            f"splits file {path} has no part of its own for {missing}, but one for {found[0]}; parts and checkpoints belong "
+            f"splits file {path} has no part of its own for {missing}, but one for {listed[0]}; parts and checkpoints belong "
             "together by file name. Name the checkpoints that it lists, or give the file a part for each."
         )
     if len(parts) != len(files):
