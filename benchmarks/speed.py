@@ -165,10 +165,12 @@ def clustering(inputs: Any, place: torch.device) -> dict[str, Any]:
     """n = 1024 neurons, k = 512: a level of the pair and random points, against scikit-learn with as many starts."""
     parents = [partition(model, inputs.fusion[0][:1]) for model in inputs.models]
     walk = Walk(parents, parents[0], inputs.fusion[0], device=torch.device("cpu"))
-    for index in range(4):
-        walk.moments(index, inputs=False)
-        walk.advance(index)
-    real = solve(walk.moments(4, inputs=True)).gram
+    for step in walk:
+        if step.index < 4:
+            step.moments(inputs=False)
+            continue
+        real = solve(step.moments(inputs=True)).gram
+        break
     random = torch.randn(1024, 1024, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     found = {}
     for name, gram in (("level features.11 of the pair", real), ("random points", random @ random.T)):

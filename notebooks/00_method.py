@@ -41,7 +41,7 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.colors import LinearSegmentedColormap
 
-from retrofit_core import METHODS, Moments, ensemble, evaluate, importance_scores, partition, train
+from retrofit_core import METHODS, ensemble, evaluate, importance_scores, partition, train
 from retrofit_core.architectures import build
 from retrofit_core.baselines import average
 from retrofit_core.data import load
@@ -50,7 +50,7 @@ from retrofit_core.data.splits import sharded
 from retrofit_core.fit import ridge
 from retrofit_core.grouping import kmeans, ordered_like, same_index
 from retrofit_core.levels import compose
-from retrofit_core.moments import approximation_error, grouping_error, solve, unavoidable_error
+from retrofit_core.moments import MomentSums, approximation_error, grouping_error, solve, unavoidable_error
 from retrofit_core.results import principal_components
 
 BLUE, ORANGE, TEAL, GREY, INK = "#0072B2", "#D55E00", "#0B6E6E", "#8A8A85", "#111111"
@@ -184,11 +184,11 @@ assert top[:16].sum() > 2 * top[-16:].sum()
 # %%
 with torch.no_grad():
     x = torch.cat([fused[0].inputs(X).double(), torch.ones(400, 1)], 1)  # (400, 65)
-sums, halves = (Moments.zeros(64, 65, bias=True) for _ in range(2))
-sums.accumulate(z, x)
+sums, halves = (MomentSums(64, 65, bias=True) for _ in range(2))
+sums.add(z, x)
 for half in (slice(0, 200), slice(200, 400)):
-    halves.accumulate(z[half], x[half])
-sums, halves = sums.symmetric(), halves.symmetric()
+    halves.add(z[half], x[half])
+sums, halves = sums.finish(), halves.finish()
 assert torch.allclose(sums.zz, z.T @ z) and torch.allclose(sums.zz, halves.zz) and torch.allclose(sums.xz, halves.xz)
 fig, axes = plt.subplots(1, 3, figsize=(9, 3.1))
 for ax, (name, matrix) in zip(axes, {"x'x": sums.xx, "x'z": sums.xz, "z'z": sums.zz}.items(), strict=True):
@@ -274,7 +274,8 @@ assert inside > outside + 0.3
 
 # %%
 points, explained = principal_components(sums.zz, 2)
-A = groups.averaging(s)  # (64, 32)
+targets = groups.targets(s)
+A = targets.A  # (64, 32)
 centres = A.T @ points
 several = sorted(
     (k for k in range(32) if len(R[k]) > 1), key=lambda k: float(torch.atan2(centres[k, 1], centres[k, 0]))
@@ -382,8 +383,10 @@ print(f"J = {J:.3f} = grouping {grouping:.3f} + approximation {approximation:.3f
 print(f"difference {abs(J - grouping - approximation) / J:.0e} of J; Eq. 1, nearest neuron per image: {nearest:.3f}")
 print(f"unavoidable, by any weights: {unavoidable_error(sums, s):.6f}")
 assert torch.isclose(J, grouping + approximation, rtol=1e-6) and nearest <= J
-assert abs(grouping_error(sums.zz, s, A) / grouping - 1) < 1e-6  # the library gets both from the moments alone
-assert abs(approximation_error(sums, s, A, V) / approximation - 1) < 1e-3
+assert (
+    abs(grouping_error(sums.zz, s, groups.labels, targets) / grouping - 1) < 1e-6
+)  # the library gets both from the moments alone
+assert abs(approximation_error(sums, targets, V) / approximation - 1) < 1e-3
 
 # %% [markdown]
 # ## Level 2
@@ -400,18 +403,20 @@ with torch.no_grad():
     z = torch.cat([compose(levels[:2], X) for levels in parents], 1).double()  # (400, 64)
     x = torch.cat([fused[1].inputs(fused[0].module(X)).double(), torch.ones(400, 1)], 1)  # (400, 33)
 s = torch.cat([parent[1] for parent in scores])
-sums = Moments.zeros(64, 33, bias=True)
-sums.accumulate(z, x)
-solution = solve(sums.symmetric(), "auto")
+sums = MomentSums(64, 33, bias=True)
+sums.add(z, x)
+sums = sums.finish()
+solution = solve(sums, "auto")
 groups = kmeans(solution.gram, s, (32, 32), 32, generator=torch.Generator().manual_seed(1))
 groups = ordered_like(groups, sums.zz, s, torch.arange(32))
-A = groups.averaging(s)
-V = ridge(fused[1], solution, A)
+targets = groups.targets(s)
+V = ridge(fused[1], solution, targets.A)
 with torch.no_grad():
     zF = compose(fused[:2], X).double()
 J = (s * (zF[:, groups.labels] - z).square().sum(0)).sum()
 energy = s @ sums.zz.diagonal()
-grouping, approximation = grouping_error(sums.zz, s, A), approximation_error(sums, s, A, V)
+grouping = grouping_error(sums.zz, s, groups.labels, targets)
+approximation = approximation_error(sums, targets, V)
 print(f"J = {J:.3f} = grouping {grouping:.3f} + approximation {approximation:.3f}")
 unavoidable = unavoidable_error(sums, s)
 print(f"unavoidable, by any weights: {unavoidable:.3f}")
@@ -433,10 +438,11 @@ with torch.no_grad():
     z = torch.cat([compose(levels, X) for levels in parents], 1).double()  # (400, 20)
     x = torch.cat([fused[2].inputs(compose(fused[:2], X)).double(), torch.ones(400, 1)], 1)
 s = torch.cat([parent[2] for parent in scores])
-sums = Moments.zeros(20, 33, bias=True)
-sums.accumulate(z, x)
-solution = solve(sums.symmetric(), "auto")
-A = same_index(solution.gram, s, (10, 10), 10).averaging(s)
+sums = MomentSums(20, 33, bias=True)
+sums.add(z, x)
+sums = sums.finish()
+solution = solve(sums, "auto")
+A = same_index(solution.gram, s, (10, 10), 10).targets(s).A
 ridge(fused[2], solution, A)
 shares = torch.stack([A[:10].diagonal(), A[10:].diagonal()])  # (2, 10): whom the target of each class follows
 fig, ax = plt.subplots(figsize=(8, 2.9))

@@ -16,23 +16,44 @@ MEMORY = 8 * 2**30
 #: Bytes of pixels that training keeps on its device before it decodes them again for every epoch.
 PIXEL_BYTES = 2 * 2**30
 
+#: Machine epsilon of float32 products in the precisions that are coarser than their own.
+_FLOAT32_ROUNDING = {"tf32": 2.0**-10, "bf16": 2.0**-7}
+
 PRECISIONS = ("auto", "float32", "bfloat16")
 
 
 def pick(name: str | torch.device | None = None) -> torch.device:
     """The device called `name`; by default CUDA where there is one, else the CPU.
 
+    It says which one it is ("cuda" becomes "cuda:0"), as the tensors on it do, so that devices can be compared.
+
     Raises:
-        ValueError: the device does not exist on this machine.
+        ValueError: the device does not exist on this machine, or it cannot hold sums in float64.
     """
     if name is None or name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
+        if device.type == "mps":
+            raise ValueError("device 'mps' has no float64, in which sums are held. Use 'cpu' or 'auto'.")
+        device = torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"device {name!r} is not available here ({reason}). Use 'cpu' or 'auto'.") from error
+    return device
+
+
+def same(left: torch.device, right: torch.device) -> bool:
+    """Whether both are the same device: "cuda" is the current one of them, "cpu" and "cpu:0" are one."""
+    return normalised(left) == normalised(right)
+
+
+def normalised(device: torch.device) -> torch.device:
+    """The device with its index, where there can be several."""
+    if device.type == "cpu":
+        return torch.device("cpu")
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", torch.cuda.current_device())
     return device
 
 
@@ -63,6 +84,27 @@ def sum_dtype(device: torch.device) -> torch.dtype:
             else torch.float32
         )
     return torch.float32
+
+
+def product_rounding(dtype: torch.dtype, device: torch.device) -> float:
+    """Machine epsilon of matrix products of `dtype` as the device carries them out.
+
+    float32 products are rounded to TF32 or bfloat16 where that was allowed (torch.set_float32_matmul_precision,
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cuda.matmul.fp32_precision).
+    """
+    if dtype != torch.float32:
+        return torch.finfo(dtype).eps
+    return _FLOAT32_ROUNDING.get(_float32_precision(device), torch.finfo(torch.float32).eps)
+
+
+def _float32_precision(device: torch.device) -> str:
+    """How the device's library carries out float32 products: "ieee", "none" (its default, which is the same), "tf32", "bf16"."""
+    library = torch.backends.cuda if device.type == "cuda" else torch.backends.mkldnn
+    precision = getattr(getattr(library, "matmul", None), "fp32_precision", None)
+    if precision is not None:
+        return precision
+    allowed = device.type == "cuda" and torch.backends.cuda.matmul.allow_tf32  # before PyTorch 2.9
+    return "tf32" if allowed else "ieee"
 
 
 def autocast_dtype(precision: str, device: torch.device) -> torch.dtype:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .device import same
 from .grouping import Grouper, SameIndex
 from .levels import Level, merged, partition
 from .levels.tracing import check_output
@@ -208,8 +209,8 @@ def _check_precision(models: Sequence[nn.Module]) -> None:
 
 def on_device(model: nn.Module, device: torch.device) -> nn.Module:
     """The model if it is there, else a copy."""
-    here = all(parameter.device == device for parameter in model.parameters())
-    return model if here else copy.deepcopy(model).to(device)
+    there = all(same(parameter.device, device) for parameter in model.parameters())
+    return model if there else copy.deepcopy(model).to(device)
 
 
 def _levels(

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from . import device as devices
+from .budget import check_memory
 from .eligibility import Levels, check_groupings, check_inputs, cut_into_levels
 from .fit import FITS, Fit, Fitting, Groups, Ridge
 from .grouping import GROUPINGS, Grouper, Grouping, KMeans, SameIndex, check_grouping, ordered, ordered_like
@@ -21,7 +22,7 @@ from .results import FusionResult, LevelReport, level_report
 from .runtime import Runtime
 from .settings import Value, setting
 from .task import Algorithm, Cost, Takes, Task, carry_out
-from .walk import Walk, check_memory
+from .walk import Step, Walk
 
 
 def fuse(
@@ -161,39 +162,30 @@ class Retrofit(Algorithm):
         )
         finished = list(journal.finished) if journal else []
         reports: list[LevelReport] = []
-        for index, level in enumerate(monitor.each("level", levels.fused)):  # Algorithm 1, line 1: bottom-up
-            clock.seconds.clear()
-            if index < len(finished):
-                reports.append(_take_over(level, *finished[index]))
-                walk.advance(index)
+        for step in monitor.each("level", walk):  # Algorithm 1, line 1: bottom-up; the fitted level feeds the next one
+            if step.index < len(finished):
+                reports.append(_take_over(step.level, *finished[step.index]))
                 continue
-            sums = walk.moments(index, inputs=self.fit.needs_inputs, dtype=products)  # line 2: z of the parents
-            s = self._scores(level, torch.cat([parent.values[index] for parent in scores]), task)  # line 3
-            monitor.emit("phase", name="grouping", level=level.name)
-            fitting = self.fitting(plan, walk, index, reports, clock)
+            sums = step.moments(
+                inputs=self.fit.needs_inputs, dtype=products
+            )  # line 2: z of the parents, x of the fused
+            s = self._scores(step.level, torch.cat([parent.values[step.index] for parent in scores]), task)  # line 3
+            monitor.emit("phase", name="grouping", level=step.name)
+            fitting = self.fitting(plan, step, reports, clock)
             prepared = self.fit.prepare(fitting, sums)
-            with clock.phase("group"):  # line 4: R_1 ... R_d
-                groups = self._group(plan, walk, index, prepared.gram, sums.zz, s, fitting.generator)
-                A = groups.averaging(s)  # lines 5-7: T = z A
-            monitor.emit("phase", name="fit", level=level.name)
-            fitted = prepared.fit(A, s)  # lines 8-9: the weights of the level
-            walk.advance(index)  # the fitted level feeds the next one
+            with clock.phase("group"):
+                groups = self._group(step, prepared.gram, sums.zz, s, fitting.generator)  # line 4: R_1 ... R_d
+                targets = groups.targets(s)  # lines 5-7: T = z A
+            monitor.emit("phase", name="fit", level=step.name)
+            fitted = prepared.fit(groups, targets, s)  # lines 8-9: the weights of the level
+            facts = {"grouping": groups.report, "seconds": dict(clock.seconds), **fitted}
             reports.append(
-                level_report(
-                    level,
-                    levels.widths(index),
-                    sums.rows,
-                    sums.zz,
-                    s,
-                    groups.labels,
-                    A,
-                    grouping=groups.report,
-                    seconds=dict(clock.seconds),
-                    **fitted,
-                )
+                level_report(step.level, step.widths, sums.rows, sums.zz, s, groups.labels, targets, **facts)
             )
+            clock.seconds.clear()
             if journal is not None:
-                journal.add(index, reports[-1], {name: p.detach() for name, p in level.module.state_dict().items()})
+                weights = {name: tensor.detach() for name, tensor in step.level.module.state_dict().items()}
+                journal.add(step.index, reports[-1], weights)
         for level in levels.fused:
             level.put_back()
         reset_statistics(levels.model, inputs, keep_function=True, batch=walk.batch)
@@ -201,7 +193,7 @@ class Retrofit(Algorithm):
         return FusionResult(levels.model, reports, self.config(task), seconds, [parent.report for parent in scores])
 
     def fitting(
-        self, plan: FusionPlan, walk: Walk, index: int, reports: Sequence[LevelReport], clock: devices.Stopwatch
+        self, plan: FusionPlan, step: Step, reports: Sequence[LevelReport], clock: devices.Stopwatch
     ) -> Fitting:
         """What a fit works on at one level, the levels before it being fitted.
 
@@ -210,16 +202,13 @@ class Retrofit(Algorithm):
         """
         previous = None
         if reports:
-            before, axis = reports[-1], plan.levels.fused[index - 1].axis
-            previous = Groups(before.labels.to(walk.device), before.widths, before.width, axis)
+            before, axis = reports[-1], plan.levels.fused[step.index - 1].axis
+            previous = Groups(before.labels.to(step.device), before.widths, before.width, axis)
         return Fitting(
-            level=plan.levels.fused[index],
-            parents=[parent[index] for parent in plan.levels.parents],
+            step=step,
             previous=previous,
-            walk=walk,
-            index=index,
             first_parent_state={name: t for level in plan.levels.parents[0] for name, t in level.state().items()},
-            generator=level_generator(plan.task.seed, index),
+            generator=level_generator(plan.task.seed, step.index),
             monitor=plan.task.runtime.monitor,
             clock=clock,
         )
@@ -254,24 +243,15 @@ class Retrofit(Algorithm):
             return task.class_shares.to(s).flatten()
         return torch.full_like(s, s.mean().item())
 
-    def _group(
-        self,
-        plan: FusionPlan,
-        walk: Walk,
-        index: int,
-        gram: Tensor,
-        zz: Tensor,
-        s: Tensor,
-        generator: torch.Generator,
-    ) -> Grouping:
-        level, widths = plan.levels.fused[index], plan.levels.widths(index)
+    def _group(self, step: Step, gram: Tensor, zz: Tensor, s: Tensor, generator: torch.Generator) -> Grouping:
+        level, widths = step.level, step.widths
         if level.head:  # class k stays class k
             return SameIndex()(gram, s, widths, level.width)
         groups = self.grouping(gram, s, widths, level.width, generator=generator)
         if not isinstance(self.grouping, Grouper):
             groups = check_grouping(groups, len(s), level.width)
         if level.residual:  # the skip adds the neurons before the level, in their order
-            return ordered(groups, zz, s, *walk.stream(index))
+            return ordered(groups, zz, s, *step.stream())
         # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good.
         return ordered_like(groups, zz, s, torch.arange(widths[0], device=zz.device))
 

@@ -1,8 +1,13 @@
 """Moments of a 3 x 3 convolution without unfolding its inputs: neighbouring patches share their pixels.
 
 x'x consists of 81 blocks (C x C), one for each pair of kernel offsets a, b. A block is the sum over positions y of
-pixel(y + a) pixel(y + b)' and depends on a and b only through the lag b - a, but for patches at the border. Of the 45
-blocks on and above the diagonal 13 are different; the border costs 12 thin products more.
+pixel(y + a) pixel(y + b)'. With u = y + a it is a sum over pixels u and their partners u + lag, lag = b - a, and so it
+depends on a and b only through the lag, but for one thing: y = u - a must lie in the image, which takes the first row
+from the offsets that point down, the last row from those that point up, and columns likewise. So the image is cut
+into bands (first, middle, last); every lag sums each band by itself, and a block adds up the bands that belong to it.
+
+Nothing is ever subtracted. Each entry of x'x is a sum of the same products as in the unfolded form, and its error has
+the same bound, eps times a small factor times |x_i| |x_j|, on maps of any size; diagonals are sums of squares.
 
 Legend: B samples, C channels, a = (down, right) offsets in -1..1, pixels outside the image are zero.
 """
@@ -11,15 +16,14 @@ from itertools import product
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
-from .moments import Moments
+from .moments import Moments, MomentSums
 
 Offset = tuple[int, int]
+Band = tuple[int, ...]
 OFFSETS: list[Offset] = list(product((-1, 0, 1), repeat=2))  # type: ignore[arg-type]
 #: One of each pair of opposite lags.
 LAGS: list[Offset] = [lag for lag in product(range(-2, 3), repeat=2) if lag >= (0, 0)]  # type: ignore[misc]
-EDGES: list[Offset] = [(-1, 0), (1, 0), (0, -1), (0, 1)]
 #: With fewer channels the 13 products are too small to be fast.
 MIN_CHANNELS = 96
 
@@ -37,84 +41,99 @@ def applies(layer: nn.Module | None) -> bool:
 
 
 class LagSums:
-    """Sums over samples from which xx and xz follow, in float64 whatever the products' precision."""
+    """Sums over samples from which the moments of a convolution follow, in float64 whatever the products' precision.
 
-    def __init__(self, channels: int, m: int, device: torch.device) -> None:
-        def zeros(*shape: int) -> Tensor:
-            return torch.zeros(*shape, dtype=torch.float64, device=device)
+    Args:
+        channels: C of the convolution's input.
+        m: columns of the outputs z.
+        bias: a column of ones belongs to x.
+    """
 
-        self.channels = channels
-        self.whole = {lag: zeros(channels, channels) for lag in LAGS}
-        # (edge, lag): pixels on that edge of the image and their partners, also on it
-        self.edge = {(edge, lag): zeros(channels, channels) for edge in EDGES for lag in LAGS if _along(edge, lag)}
-        self.corner = {(down, right): zeros(channels, channels) for down in (-1, 1) for right in (-1, 1)}
-        self.outputs = {offset: zeros(channels, m) for offset in OFFSETS}
-        self.pixels = {offset: zeros(channels) for offset in OFFSETS}
+    def __init__(self, channels: int, m: int, *, bias: bool, device: torch.device | None = None) -> None:
+        self.channels, self.bias = channels, bias
+        self.outputs = MomentSums(m, device=device)
+        #: (lag, band of rows, band of columns) -> (C, C) sum over the pixels of both bands and their partners.
+        self.pairs: dict[tuple[Offset, Band, Band], Tensor] = {}
+        self.products = {a: self.outputs.zz.new_zeros(channels, m) for a in OFFSETS}
+        self.pixels = {a: self.outputs.zz.new_zeros(channels) for a in OFFSETS}
 
     def add(self, h: Tensor, z: Tensor) -> None:
         """Add a batch: the convolution's inputs h (B, C, H, W), the parents' output rows z (B H W, m) in the precision
         of the products."""
-        image = h.permute(0, 2, 3, 1).to(z.dtype).contiguous()  # (B, H, W, C)
-        padded = pad(image, (0, 0, 2, 2, 2, 2))
-        height, width = image.shape[1:3]
-        for shift in {*LAGS, *OFFSETS}:
-            down, right = 2 + shift[0], 2 + shift[1]
-            partner = padded[:, down : down + height, right : right + width].contiguous()
-            if shift in self.outputs:
-                self.outputs[shift] += _product(partner, z)
-                self.pixels[shift] += partner.sum((0, 1, 2), dtype=torch.float64)
-            if shift in self.whole:
-                self.whole[shift] += _product(image, partner)
-            for edge in EDGES:
-                if (edge, shift) in self.edge:
-                    self.edge[edge, shift] += _product(_on(image, edge), _on(partner, edge))
-        for down, right in self.corner:
-            pixel = _on(_on(image, (down, 0)), (0, right))
-            self.corner[down, right] += _product(pixel, pixel)
+        self.outputs.add(z)
+        B, C, height, width = h.shape
+        # Samples inside: neighbouring pixels of one row of the image are then one matrix, without a copy.
+        image = h.permute(2, 3, 0, 1).to(z.dtype).contiguous()  # (H, W, B, C)
+        outputs = z.reshape(B, height, width, -1).permute(1, 2, 0, 3).contiguous()  # (H, W, B, m)
+        for lag in LAGS:
+            for (down, rows), (right, columns) in product(_bands(height, lag[0]), _bands(width, lag[1])):
+                if (lag, down, right) not in self.pairs:
+                    self.pairs[lag, down, right] = self.outputs.zz.new_zeros(C, C)
+                _add_products(self.pairs[lag, down, right], image, image, rows, columns, lag)
+        sums = image.sum(2, dtype=torch.float64)  # (H, W, C)
+        for a in OFFSETS:  # pixel u is read at offset a by position u - a
+            rows, columns = _overlap(height, -a[0]), _overlap(width, -a[1])
+            _add_products(self.products[a], image, outputs, rows, columns, (-a[0], -a[1]))
+            self.pixels[a] += sums[rows, columns].sum((0, 1))
 
-    def write(self, sums: Moments) -> None:
-        """Set xx and xz of sums that hold everything else; columns are channel-major, as `weight.flatten(1)`."""
-        assert sums.xx is not None and sums.xz is not None
-        channels, p = self.channels, 9 * self.channels
-        xx = sums.xx[:p, :p].unflatten(0, (channels, 9)).unflatten(2, (channels, 9))
-        xz = sums.xz[:p].unflatten(0, (channels, 9))
+    def finish(self) -> Moments:
+        """The moments; columns are channel-major, as `weight.flatten(1)`. Nothing can be added afterwards."""
+        sums = self.outputs.finish()
+        p = 9 * self.channels
+        xx = sums.zz.new_zeros(p + self.bias, p + self.bias)
+        xz = sums.zz.new_zeros(p + self.bias, len(sums.zz))
+        blocks = xx[:p, :p].unflatten(0, (self.channels, 9)).unflatten(2, (self.channels, 9))
         for i, a in enumerate(OFFSETS):
-            xz[:, i] = self.outputs[a]
-            for j, b in enumerate(OFFSETS):
-                xx[:, i, :, j] = self._block(a, b)
-        if sums.bias:
-            pixels = torch.stack([self.pixels[a] for a in OFFSETS], 1).flatten()
-            sums.xx[p, :p] = sums.xx[:p, p] = pixels
-            sums.xx[p, p] = sums.rows
-            sums.xz[p] = sums.sz
+            xz[:p].unflatten(0, (self.channels, 9))[:, i] = self.products[a]
+            for j, b in enumerate(OFFSETS[i:], i):
+                self._write_block(blocks[:, i, :, j], a, b)
+                if i != j:
+                    blocks[:, j, :, i] = blocks[:, i, :, j].T
+        if self.bias:
+            xx[p, :p] = xx[:p, p] = torch.stack([self.pixels[a] for a in OFFSETS], 1).flatten()
+            xx[p, p] = sums.rows
+            xz[p] = sums.sz
+        return Moments(sums.zz, sums.sz, xx, xz, sums.rows, self.bias, sums.rounding)
 
-    def _block(self, a: Offset, b: Offset) -> Tensor:
-        """(C, C): sum over positions y of pixel(y + a) pixel(y + b)'.
-
-        From all pixels with a partner at the lag, those are taken away whose position y lies outside the image; both
-        pixels are inside it only if both offsets point across the same edge.
-        """
+    def _write_block(self, block: Tensor, a: Offset, b: Offset) -> None:
+        """(C, C): the sum over positions y of pixel(y + a) pixel(y + b)', from the bands that offset a reads."""
         lag = (b[0] - a[0], b[1] - a[1])
-        if lag not in self.whole:
-            return self._block(b, a).T
-        down = (-a[0], 0) if a[0] == b[0] != 0 else None
-        right = (0, -a[1]) if a[1] == b[1] != 0 else None
-        found = self.whole[lag]
-        for edge in (down, right):
-            found = found if edge is None else found - self.edge[edge, lag]
-        return found + self.corner[down[0], right[1]] if down and right else found  # it was taken away twice
+        for (other, down, right), pairs in self.pairs.items():
+            if other == lag and a[0] in down and a[1] in right:
+                block += pairs
 
 
-def _along(edge: Offset, lag: Offset) -> bool:
-    """Whether the lag runs along the edge, so that both pixels can lie on it."""
-    return edge[0] * lag[0] == 0 and edge[1] * lag[1] == 0
+def _bands(size: int, lag: int) -> list[tuple[Band, slice]]:
+    """The rows (or columns) that have a partner at a lag, cut into bands; each is known by the offsets that read it.
+
+    At lag 0 position u - a lies outside the image for the first row at a = 1 and for the last row at a = -1. At other lags the
+    partner lies outside as well, so one band serves all.
+    """
+    if lag:
+        bands = [((-1, 0, 1), _overlap(size, lag))]
+    elif size == 1:
+        bands = [((0,), slice(0, 1))]
+    else:
+        bands = [((-1, 0), slice(0, 1)), ((-1, 0, 1), slice(1, size - 1)), ((0, 1), slice(size - 1, size))]
+    return [(band, span) for band, span in bands if span.start < span.stop]
 
 
-def _on(image: Tensor, edge: Offset) -> Tensor:
-    """The pixels on an edge: the first row for (-1, 0), the last column for (0, 1)."""
-    axis = 1 if edge[0] else 2
-    return image.narrow(axis, 0 if sum(edge) < 0 else image.shape[axis] - 1, 1)
+def _overlap(size: int, lag: int) -> slice:
+    """The rows (or columns) u for which u + lag lies in the image as well."""
+    return slice(max(0, -lag), max(0, size - max(0, lag)))
 
 
-def _product(left: Tensor, right: Tensor) -> Tensor:
-    return (left.reshape(-1, left.shape[-1]).T @ right.reshape(-1, right.shape[-1])).double()
+def _add_products(total: Tensor, left: Tensor, right: Tensor, rows: slice, columns: slice, lag: Offset) -> None:
+    """Add the sum over pixels u in rows x columns of left(u)' right(u + lag); images are (H, W, B, C)."""
+    if rows.start >= rows.stop or columns.start >= columns.stop:
+        return
+    partners = right[rows.start + lag[0] : rows.stop + lag[0], columns.start + lag[1] : columns.stop + lag[1]]
+    pixels = left[rows, columns]
+    if columns.stop - columns.start == 1:  # one long column instead of many short rows: a small copy
+        total += pixels.flatten(0, 2).T @ partners.flatten(0, 2)
+        return
+    product_ = total if total.dtype == left.dtype else torch.zeros_like(total, dtype=left.dtype)
+    for one, other in zip(pixels, partners, strict=True):
+        product_.addmm_(one.flatten(0, 1).T, other.flatten(0, 1))
+    if product_ is not total:
+        total += product_

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from . import files
 from .checkpoints import load_model, save_model
 from .moments import grouping_error
+from .targets import Targets
 
 ARRAYS = ("labels", "scores", "gram")
 COMPONENTS = 3
@@ -51,6 +52,8 @@ class LevelReport:
     """primal, dual or gradient"""
     grouping: dict[str, Any]
     """What the grouping tells about itself"""
+    cross_error: float = 0.0
+    """Theorem 1's third term: 0 where the targets are the groups' weighted means, of either sign for other targets"""
     curve: list[dict[str, Any]] = field(default_factory=list)
     """Loss per epoch of a gradient fit; empty for a closed form"""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -60,6 +63,11 @@ class LevelReport:
     def parents(self) -> Tensor:
         """(m,) the parent of each neuron."""
         return torch.repeat_interleave(torch.arange(len(self.widths)), torch.tensor(self.widths))
+
+    @property
+    def cost(self) -> float:
+        """J = sum_j s_j |f_k(j) - z_j|^2 of the fused neurons f: grouping, approximation and cross error together."""
+        return self.grouping_error + self.approximation_error + self.cross_error
 
     @cached_property
     def _components(self) -> tuple[Tensor, Tensor]:
@@ -82,29 +90,37 @@ class LevelReport:
 
 
 def level_report(
-    place: Any, widths: Sequence[int], rows: int, zz: Tensor, s: Tensor, labels: Tensor, A: Tensor, **facts: Any
+    level: Any,
+    widths: Sequence[int],
+    rows: int,
+    zz: Tensor,
+    s: Tensor,
+    labels: Tensor,
+    targets: Targets,
+    **facts: Any,
 ) -> LevelReport:
     """The report of a level whose parents' neurons were put into groups.
 
     Args:
-        place: the fused `Level` or neuron group: name, kind and width.
+        level: the fused `Level` or neuron group: name, kind and width.
         zz: (m, m) inner products of the parents' outputs, sums over rows.
         s: (m,) scores.
-        labels, A: the groups, (m,) and (m, d).
+        labels: (m,) groups.
+        targets: what the groups' neurons were fitted to.
         facts: the other fields: of the grouping, of the fit, seconds.
     """
     weights = s.to(zz)
     return LevelReport(
-        name=place.name,
-        kind=place.kind,
+        name=level.name,
+        kind=level.kind,
         widths=tuple(widths),
-        width=place.width,
+        width=level.width,
         rows=rows,
         scores=s.cpu(),
         labels=labels.cpu(),
         gram=zz.float().cpu(),
         energy=(weights @ zz.diagonal()).item(),
-        grouping_error=grouping_error(zz, weights, A),
+        grouping_error=grouping_error(zz, weights, labels.to(zz.device), targets),
         **facts,
     )
 

@@ -12,9 +12,9 @@ from .eligibility import check_models
 from .importance import Importance, Uniform, importance_name
 from .results import FusionResult
 from .runtime import Runtime
+from .samples import as_tensors, parents_data
 from .settings import Value, check_seed
 from .training_flags import evaluating
-from .walk import as_tensors, parents_data
 
 
 @dataclass(frozen=True)

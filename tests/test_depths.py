@@ -236,8 +236,8 @@ def test_an_ample_budget_keeps_the_boundary_tensors():
     model, x = cnn(), normal(30, *CNN_SHAPE)
     levels = partition(model, x[:2])
     keeping = walk.Walk([levels], levels, x, device=torch.device("cpu"))
-    keeping.moments(0, inputs=True)
+    next(iter(keeping)).moments(inputs=True)
     assert keeping.kept[0][0][0] == 1
     tight = walk.Walk([levels], levels, x, device=torch.device("cpu"), memory=0)
-    tight.moments(0, inputs=True)
+    next(iter(tight)).moments(inputs=True)
     assert tight.kept[0][0][0] == 0

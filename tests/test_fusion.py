@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from retrofit_core import device as devices
-from retrofit_core import walk
+from retrofit_core import layersums, walk
 from retrofit_core.levels import partition
 from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.presets import preset_settings
@@ -334,7 +334,7 @@ def test_batch_sizes_and_budgets_change_nothing(change, options, monkeypatch, de
     if change == "batches":
         monkeypatch.setattr(walk, "BATCH", 7)
     elif change == "chunks":
-        monkeypatch.setattr(walk, "CHUNK_BYTES", 8 * 49 * 18 * 2)
+        monkeypatch.setattr(layersums, "CHUNK_BYTES", 8 * 49 * 18 * 2)
     else:
         monkeypatch.setattr(walk.Walk, "_fits", lambda self, index: False)
     found = fuse(parents, x, device=device, **options).model

@@ -24,11 +24,16 @@ LAYERS = {
     "descent": 1,
     "moments": 1,
     "lags": 1,
+    "targets": 1,
     "data": 1,
     "architectures": 1,
     "grouping": 2,
     "importance": 2,
-    "walk": 2,
+    "samples": 2,
+    "budget": 2,
+    "contributors": 2,
+    "layersums": 2,
+    "walk": 3,
     "norm_statistics": 2,
     "symmetry": 2,
     "composites": 2,
@@ -52,8 +57,8 @@ LAYERS = {
     "cli": 11,
     "__main__": 12,
 }
-#: The steps inside a layer: folding is a part of partitioning, lags are another way to the moments.
-INSIDE_LAYERS = {("levels", "batchnorm"), ("lags", "moments")}
+#: The steps inside a layer: folding is a part of partitioning, lags are another way to the moments, errors are those of targets.
+INSIDE_LAYERS = {("levels", "batchnorm"), ("lags", "moments"), ("moments", "targets")}
 FILES = sorted(CORE.rglob("*.py"))
 
 

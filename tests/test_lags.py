@@ -4,10 +4,14 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import lags
+from retrofit_core import METHODS, lags
+from retrofit_core import device as devices
 from retrofit_core.lags import LagSums, applies
 from retrofit_core.levels import unfolded
-from retrofit_core.moments import Moments, product_dtype
+from retrofit_core.moments import MomentSums, product_dtype
+from retrofit_core.moments.products import cholesky
+from retrofit_core.moments.sums import mean_diagonal
+from tests.networks import normal
 from tests.properties import assert_close
 
 
@@ -19,21 +23,92 @@ def test_lags_give_the_moments_of_the_unfolded_rows(shape, bias, device):
     h = torch.randn(shape, generator=draw, dtype=torch.float64)
     z = torch.randn(shape[0] * shape[2] * shape[3], 11, generator=draw, dtype=torch.float64)
     p = 9 * shape[1] + bias
-    expected = Moments.zeros(11, p, bias=bias)
-    expected.accumulate(z, unfolded(conv, h, ones=bias))
-    found = Moments.zeros(11, p, bias=bias, device=device)
-    sums = LagSums(shape[1], 11, device)
+    unfolding = MomentSums(11, p, bias=bias)
+    unfolding.add(z, unfolded(conv, h, ones=bias))
+    sums = LagSums(shape[1], 11, bias=bias, device=device)
     half = shape[0] // 2
     rows = half * shape[2] * shape[3]
     for part, outputs in ((h[:half], z[:rows]), (h[half:], z[rows:])):  # two batches
         if len(part):
-            found.accumulate(outputs.to(device))
             sums.add(part.to(device), outputs.to(device))
-    sums.write(found.symmetric())
-    expected.symmetric()
+    found, expected = sums.finish(), unfolding.finish()
     assert_close(found.xx.cpu(), expected.xx, 1e-12)
     assert_close(found.xz.cpu(), expected.xz, 1e-12)
     assert_close(found.zz.cpu(), expected.zz, 1e-12)
+
+
+SMALL_MAPS = [(size, size) for size in range(1, 9)] + [(1, 2), (1, 7), (5, 1), (2, 8)]
+
+
+def images(channels: int, height: int, width: int, samples: int, which: str) -> torch.Tensor:
+    """float32 inputs of a convolution, as they stand behind a ReLU; "borders" are nearly dark but for the outermost pixels,
+    so that what a corner of the kernel reads is a small part of the whole."""
+    draw = torch.Generator().manual_seed(1)
+    h = torch.randn(samples, channels, height, width, generator=draw).relu()
+    if which == "borders" and min(height, width) > 2:
+        h[:, :, 1:-1, 1:-1] *= 1e-4
+    if which == "one corner":
+        h[:, :, 1:, :] *= 1e-5
+        h[:, :, :, 1:] *= 1e-5
+    return h
+
+
+@pytest.mark.parametrize("which", ["plain", "borders", "one corner"])
+@pytest.mark.parametrize("height, width", SMALL_MAPS)
+def test_float32_products_stay_near_those_of_float64_rows(height, width, which, device):
+    """Every entry within eps of |x_i| |x_j|, as if unfolded: the border is never a difference of large numbers. Diagonals are
+    not negative, and the factor exists at the weakest ridge that float32 products are used for, with fewer rows than columns."""
+    channels, samples = 16, 12
+    conv = nn.Conv2d(channels, 3, 3, padding=1)
+    h = images(channels, height, width, samples, which)
+    z = torch.randn(samples * height * width, 5, generator=torch.Generator().manual_seed(2))
+    sums = LagSums(channels, 5, bias=True, device=device)
+    sums.add(h[:7].to(device), z[: 7 * height * width].to(device))
+    sums.add(h[7:].to(device), z[7 * height * width :].to(device))
+    found = sums.finish()
+    x = unfolded(conv, h, torch.float64, ones=True)
+    xx, xz = found.xx.cpu(), found.xz.cpu()
+    assert (xx.diagonal() >= 0).all()
+    assert torch.equal(xx, xx.T)
+    lengths = x.norm(dim=0)
+    bound = 4 * torch.finfo(torch.float32).eps
+    assert ((xx - x.T @ x).abs() <= bound * lengths[:, None] * lengths).all()
+    assert ((xz - x.T @ z.double()).abs() <= bound * lengths[:, None] * z.double().norm(dim=0)).all()
+    strength = 1e-3 * mean_diagonal(found)
+    assert cholesky(xx, strength, bias=True)[1] == strength  # not raised
+
+
+def test_batches_of_maps_of_other_sizes_add_up():
+    conv = nn.Conv2d(3, 2, 3, padding=1).double()
+    sums, rows = LagSums(3, 4, bias=False), []
+    for height, width in ((1, 1), (1, 3), (4, 2), (3, 5)):
+        h, z = normal(2, 3, height, width, seed=height), normal(2 * height * width, 4, seed=width)
+        sums.add(h, z)
+        rows.append((unfolded(conv, h), z))
+    x, z = (torch.cat(parts) for parts in zip(*rows, strict=True))
+    found = sums.finish()
+    assert_close(found.xx, x.T @ x, 1e-12)
+    assert_close(found.xz, x.T @ z, 1e-12)
+
+
+@pytest.mark.parametrize("ratio", [0.9, 1.0])
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_regmean_solves_convolutions_on_small_maps(size, ratio):
+    """What a ResNet's last stage is to images of 64 pixels: 2 x 2 maps."""
+    torch.manual_seed(0)
+    parents = [
+        nn.Sequential(
+            nn.Conv2d(3, 96, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(96, 96, 3, padding=1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(96 * size * size, 4),
+        )
+        for _ in range(2)
+    ]
+    model = METHODS["RegMean"](parents, torch.randn(20, 3, size, size), ratio=ratio, device="cpu").model
+    assert all(torch.isfinite(p).all() for p in model.parameters())
 
 
 def test_only_plain_3x3_convolutions_take_it(monkeypatch):
@@ -61,3 +136,12 @@ def test_products_are_float32_only_where_the_ridge_outweighs_their_rounding():
     for ridge in (0, 10.0, 1e-3, "0.0001x"):  # numbers are on sums: how large they are is not known beforehand
         assert product_dtype(ridge, torch.float32, cpu) == torch.float64
     assert product_dtype("auto", torch.float64, cpu) == torch.float64
+
+
+def test_coarser_float32_products_need_a_larger_ridge(monkeypatch):
+    """TF32 rounds to 1e-3: no default ridge outweighs that, so the CPU takes float64."""
+    cpu = torch.device("cpu")
+    for precision in ("tf32", "bf16"):
+        monkeypatch.setattr(devices, "_float32_precision", lambda _, precision=precision: precision)
+        assert product_dtype("auto", torch.float32, cpu) == torch.float64
+        assert product_dtype("100x", torch.float32, cpu) == torch.float32

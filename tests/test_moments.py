@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
@@ -9,17 +10,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrofit_core import moments
-from retrofit_core.grouping import averaging_matrix
+from retrofit_core import device as devices
 from retrofit_core.moments import (
     Moments,
+    MomentSums,
     Rows,
     approximation_error,
+    cross_error,
     dual_is_cheaper,
     grouping_error,
+    products,
     solve,
     unavoidable_error,
 )
+from retrofit_core.targets import Targets, excess, weighted_means
 from tests import reference
 from tests.networks import normal
 from tests.properties import as_groups, assert_close
@@ -76,22 +80,22 @@ def test_any_split_in_any_order_gives_the_same_sums(sizes, random):
     whole = rows.moments()
     spans = list(zip(np.cumsum([0, *sizes[:-1]]), np.cumsum(sizes), strict=True)) if sum(sizes) else [(0, 1)]
     random.shuffle(spans)
-    one = Moments.zeros(M, 6, bias=True)
+    one = MomentSums(M, 6, bias=True)
     parts = []
     for start, stop in spans:
-        one.accumulate(rows.z[start:stop], rows.x[start:stop])
+        one.add(rows.z[start:stop], rows.x[start:stop])
         parts.append(Rows(rows.x[start:stop], rows.z[start:stop], True).moments())
     added = parts[0]
     for part in parts[1:]:
         added = added + part
-    for sums in (one.symmetric(), added):
+    for sums in (one.finish(), added):
         assert sums.rows == whole.rows
         for name in ("zz", "sz", "xx", "xz"):
             assert_close(getattr(sums, name), getattr(whole, name), 1e-12)
 
 
 def test_blocks_of_large_grams_are_all_filled(monkeypatch):
-    monkeypatch.setattr(moments, "_BLOCK", 2)
+    monkeypatch.setattr(products, "BLOCK", 2)
     rows, _ = problem()
     sums = rows.moments()
     assert_close(sums.xx, rows.x.T @ rows.x, 1e-13)
@@ -99,10 +103,11 @@ def test_blocks_of_large_grams_are_all_filled(monkeypatch):
 
 
 def test_float32_rows_are_accumulated_in_float64():
-    sums = Moments.zeros(2)
+    sums = MomentSums(2)
     for _ in range(10):
-        sums.accumulate(torch.full((1, 2), 1e-4).float())
-        sums.accumulate(torch.full((1, 2), 1e4).float())
+        sums.add(torch.full((1, 2), 1e-4).float())
+        sums.add(torch.full((1, 2), 1e4).float())
+    sums = sums.finish()
     assert sums.zz.dtype == torch.float64
     assert_close(sums.zz, torch.full((2, 2), 10 * (1e-4**2 + 1e4**2)), 1e-7)
 
@@ -112,7 +117,7 @@ def test_moments_of_different_levels_cannot_be_added():
     with pytest.raises(ValueError, match="moments of different levels cannot be added"):
         rows.moments() + problem(bias=False)[0].moments()
     with pytest.raises(ValueError, match="moments of different levels"):
-        rows.moments() + Moments.zeros(M)
+        rows.moments() + MomentSums(M).finish()
 
 
 def test_sums_survive_a_file(tmp_path):
@@ -122,8 +127,47 @@ def test_sums_survive_a_file(tmp_path):
     assert (back.rows, back.bias) == (sums.rows, True)
     for name in ("zz", "sz", "xx", "xz"):
         assert torch.equal(getattr(back, name), getattr(sums, name))
-    Moments.zeros(3).save(tmp_path / "outputs.safetensors")
+    MomentSums(3).finish().save(tmp_path / "outputs.safetensors")
     assert Moments.load(tmp_path / "outputs.safetensors").xx is None
+
+
+def test_only_finished_sums_can_be_solved():
+    """An accumulator holds upper triangles; what `solve` takes is complete and cannot be changed, also beyond one block."""
+    x, z = normal(60, 300), normal(60, M, seed=1)
+    sums = MomentSums(M, 300)
+    sums.add(z, x)
+    assert not hasattr(sums, "symmetric") and not isinstance(sums, Moments)
+    done = sums.finish()
+    assert_close(solve(done, 1.0).gram, solve(Rows(x, z), 1.0).gram, 1e-9)
+    with pytest.raises(ValueError, match="these sums are finished"):
+        sums.add(z, x)
+    with pytest.raises(FrozenInstanceError):
+        done.rows = 3
+    assert torch.equal(sums.finish().xx, done.xx)
+
+
+def test_what_is_added_must_be_what_is_summed():
+    with pytest.raises(ValueError, match="need rows x and z"):
+        MomentSums(M, 5).add(normal(3, M))
+    with pytest.raises(ValueError, match="of outputs z alone"):
+        MomentSums(M).add(normal(3, M), normal(3, 5))
+
+
+def test_a_file_that_holds_no_sums_is_refused(tmp_path):
+    (tmp_path / "x.safetensors").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="x.safetensors holds no sums"):
+        Moments.load(tmp_path / "x.safetensors")
+
+
+def test_sums_and_rows_of_other_parties_add_up():
+    rows, _ = problem()
+    first, second = Rows(rows.x[:15], rows.z[:15], True), Rows(rows.x[15:], rows.z[15:], True)
+    assert torch.equal((first + second).x, rows.x) and torch.equal((first + second).z, rows.z)
+    assert_close((first.moments() + second).xx, rows.moments().xx, 1e-13)
+    with pytest.raises(ValueError, match="rows of different levels"):
+        rows + problem(bias=False)[0]
+    with pytest.raises(ValueError, match="numbers of inputs differ"):
+        rows.moments() + problem(inputs=7)[0].moments()
 
 
 # --- the solve -------------------------------------------------------------------------------------------------------
@@ -135,7 +179,7 @@ def test_weights_are_least_squares_on_the_rows(name, ridge):
     """C16, C17, C20: the moments give what lstsq gives on the stacked rows, whatever the scores."""
     rows, scores = HARD[name]()
     solution = solve(rows.moments(), ridge)
-    A = averaging_matrix(LABELS, scores, D)
+    A = weighted_means(LABELS, scores, D).A
     x, z = rows.x.numpy(), rows.z.numpy()
     V = solution.weights(A).numpy()
     for k, group in enumerate(as_groups(LABELS, D)):
@@ -153,11 +197,12 @@ def test_dual_form_is_the_primal_solution(name, ridge, toward, device):
     rows, scores = Rows(rows.x.to(device), rows.z.to(device), rows.bias), scores.to(device)
     W0 = normal(rows.x.shape[1], M, seed=9).to(device) if toward else None
     primal, dual = solve(rows.moments(), ridge, toward=W0), solve(rows, ridge, toward=W0)
-    A = averaging_matrix(LABELS.to(device), scores, D)
+    targets = weighted_means(LABELS.to(device), scores, D)
+    A = targets.A
     assert_close(dual.gram, primal.gram, 1e-7)
     assert_close(dual.weights(A), primal.weights(A), 1e-6)
     assert dual.strength == pytest.approx(primal.strength)
-    errors = [approximation_error(sums, scores, A, primal.weights(A)) for sums in (rows.moments(), rows)]
+    errors = [approximation_error(sums, targets, primal.weights(A)) for sums in (rows.moments(), rows)]
     assert errors[0] == pytest.approx(errors[1], rel=1e-7, abs=1e-7)
     if name != "all inputs dead":
         left, right = unavoidable_error(rows.moments(), scores), unavoidable_error(rows, scores)
@@ -189,7 +234,6 @@ def test_gram_gives_the_exact_cost_of_the_refitted_level(bias, ridge, toward):
     rows, scores = problem(bias=bias)
     W0 = normal(rows.x.shape[1], M, seed=9) if toward and ridge else None
     solution = solve(rows.moments(), ridge, toward=W0)
-    A = averaging_matrix(LABELS, scores, D)
     groups = as_groups(LABELS, D)
     own = None if W0 is None else W0.numpy()
     J = reference.fitted_cost(rows.x.numpy(), rows.z.numpy(), scores.numpy(), groups, ridge, own, bias=bias)
@@ -198,7 +242,9 @@ def test_gram_gives_the_exact_cost_of_the_refitted_level(bias, ridge, toward):
         free = W0[:-1] if bias else W0
         penalty = ridge * (scores * free.square().sum(0)).sum().item()
     constant = (scores * (rows.zz.diagonal() - solution.gram.diagonal())).sum().item() + penalty
-    assert constant + grouping_error(solution.gram, scores, A) == pytest.approx(J, rel=1e-10)
+    assert constant + grouping_error(solution.gram, scores, LABELS, weighted_means(LABELS, scores, D)) == pytest.approx(
+        J, rel=1e-10
+    )
 
 
 def test_a_matrix_that_rounding_makes_indefinite_raises_the_ridge():
@@ -208,6 +254,47 @@ def test_a_matrix_that_rounding_makes_indefinite_raises_the_ridge():
     solution = solve(sums, 1e-9)
     assert solution.strength > 1e-9
     assert torch.isfinite(solution.weights(torch.eye(M).double())).all()
+
+
+def test_no_ridge_drops_the_directions_that_float32_products_invent():
+    """Rank 30 of 60: what rounding leaves in the other 30 is no direction of the data."""
+    x = (normal(400, 30) @ normal(30, 60, seed=1)).float()
+    z = (x.double() @ normal(60, M, seed=2) + normal(400, M, seed=3)).float()
+    sums = MomentSums(M, 60)
+    sums.add(z, x)
+    V = solve(sums.finish(), 0.0).weights(torch.eye(M).double())
+    expected = torch.linalg.lstsq(x.double(), z.double(), rcond=1e-6, driver="gelsd").solution
+    assert V.norm() < 1.05 * expected.norm()
+    assert_close(x.double() @ V, x.double() @ expected, 1e-2)
+
+
+@pytest.mark.parametrize("precision, eps", [("none", 2**-23), ("ieee", 2**-23), ("tf32", 2**-10), ("bf16", 2**-7)])
+def test_rounding_knows_how_the_device_multiplies(precision, eps, monkeypatch):
+    monkeypatch.setattr(devices, "_float32_precision", lambda _: precision)
+    for dtype, expected in ((torch.float32, eps), (torch.float64, 2**-52), (torch.bfloat16, 2**-7)):
+        assert devices.product_rounding(dtype, torch.device("cuda")) == expected
+    sums = MomentSums(2)
+    sums.add(torch.ones(3, 2))
+    assert sums.finish().rounding == eps
+    assert (sums.finish() + MomentSums(2).finish()).rounding == eps
+
+
+def test_the_precision_of_products_is_read_however_it_was_set():
+    """In a process of its own, for the settings are torch's and not all of them can be taken back."""
+    lines = [
+        "import torch",
+        "from retrofit_core.device import product_rounding",
+        "def show(): print(*(product_rounding(torch.float32, torch.device(name)) for name in ('cuda', 'cpu')))",
+        "show()",
+        "torch.backends.cuda.matmul.allow_tf32 = True; show()",
+        "torch.backends.cuda.matmul.allow_tf32 = False; show()",
+        "torch.set_float32_matmul_precision('high'); show()",
+        "torch.set_float32_matmul_precision('highest'); show()",
+    ]
+    output = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True).stdout
+    exact, coarse = 2.0**-23, 2.0**-10
+    found = [tuple(map(float, line.split())) for line in output.splitlines()]
+    assert found == [(exact, exact), (coarse, exact), (exact, exact), (coarse, coarse), (exact, exact)]
 
 
 def test_what_cannot_be_solved_is_refused():
@@ -238,15 +325,71 @@ def test_the_cheaper_form_needs_fewer_rows_than_inputs():
 def test_cost_is_approximation_plus_grouping(name):
     """Theorem 1 (C1) for any weights, on the rows by definition and from both forms."""
     rows, scores = HARD[name]()
-    A = averaging_matrix(LABELS, scores, D)
+    targets = weighted_means(LABELS, scores, D)
     V = normal(rows.x.shape[1], D, seed=4)
     J, approximation, grouping = reference.errors(
         rows.x.numpy(), rows.z.numpy(), scores.numpy(), as_groups(LABELS, D), V.T.numpy()
     )
     for sums in (rows, rows.moments()):
-        found = approximation_error(sums, scores, A, V), grouping_error(sums.zz, scores, A)
+        found = approximation_error(sums, targets, V), grouping_error(sums.zz, scores, LABELS, targets)
         assert found == pytest.approx((approximation, grouping), rel=1e-10, abs=1e-9)
         assert sum(found) == pytest.approx(J, rel=1e-10)
+        assert cross_error(sums, scores, LABELS, targets, V) == 0
+
+
+def salient(labels: torch.Tensor, scores: torch.Tensor, width: int) -> Targets:
+    """Targets from each group's most salient neuron alone."""
+    A = torch.zeros(len(labels), width).double()
+    for k in range(width):
+        members = (labels == k).nonzero()[:, 0]
+        A[members[scores[members].argmax()], k] = 1
+    return Targets(A, weighted_means(labels, scores, width).totals)
+
+
+def other_targets(labels: torch.Tensor, scores: torch.Tensor, width: int) -> Targets:
+    """Any weighting at all, across groups too."""
+    return Targets(normal(len(labels), width, seed=6), weighted_means(labels, scores, width).totals)
+
+
+@pytest.mark.parametrize("rule", [salient, other_targets])
+@pytest.mark.parametrize("name", HARD)
+def test_errors_of_any_targets_add_up_to_the_cost(name, rule):
+    """J = grouping + approximation + cross, each by its definition in loops, for targets that are no weighted means."""
+    rows, scores = HARD[name]()
+    targets = rule(LABELS, scores, D)
+    V = normal(rows.x.shape[1], D, seed=4)
+    x, z, s = rows.x.numpy(), rows.z.numpy(), scores.numpy()
+    f, T = x @ V.numpy(), z @ targets.A.numpy()
+    J = grouping = approximation = cross = 0.0
+    for j, k in enumerate(LABELS.tolist()):
+        J += s[j] * np.sum((f[:, k] - z[:, j]) ** 2)
+        grouping += s[j] * np.sum((T[:, k] - z[:, j]) ** 2)
+        approximation += s[j] * np.sum((f[:, k] - T[:, k]) ** 2)
+        cross += 2 * s[j] * np.sum((f[:, k] - T[:, k]) * (T[:, k] - z[:, j]))
+    for sums in (rows, rows.moments()):
+        found = (
+            grouping_error(sums.zz, scores, LABELS, targets),
+            approximation_error(sums, targets, V),
+            cross_error(sums, scores, LABELS, targets, V),
+        )
+        assert found == pytest.approx((grouping, approximation, cross), rel=1e-10, abs=1e-9 * J)
+        assert sum(found) == pytest.approx(J, rel=1e-10)
+    if (name, rule) != ("zero scores", salient):  # there the most salient neurons are the weighted means
+        assert abs(cross) > 1e-3 * J and excess(targets, LABELS, scores) is not None
+
+
+def test_weighted_means_are_known_however_their_weights_were_rounded():
+    """Then the cross term is 0 and not the rounding of large numbers."""
+    labels = torch.arange(500) % 7
+    for dtype in (torch.float32, torch.float64):
+        scores = normal(500).abs().to(dtype)
+        assert excess(weighted_means(labels, scores, 7), labels, scores) is None
+        assert excess(weighted_means(labels, 3 * scores, 7), labels, scores) is not None  # totals of other scores
+
+
+def test_targets_of_other_shapes_are_refused():
+    with pytest.raises(ValueError, match="targets need weights A"):
+        Targets(torch.ones(5, 3), torch.ones(5))
 
 
 def test_targets_are_the_best_representatives():
@@ -260,7 +403,7 @@ def test_targets_are_the_best_representatives():
         return sum(s[j] * np.sum((t - z[:, j]) ** 2) for j in group)
 
     assert cost(best + delta) - cost(best) == pytest.approx(s[group].sum() * np.sum(delta**2))
-    A = averaging_matrix(LABELS, scores, D)
+    A = weighted_means(LABELS, scores, D).A
     assert np.abs((rows.z @ A).numpy()[:, 1] - best).max() < 1e-12
 
 
@@ -279,10 +422,12 @@ def test_scaling_all_scores_changes_no_weights(factor, ridge):
     """C10."""
     rows, scores = problem()
     solution = solve(rows.moments(), ridge)
-    plain, scaled = (solution.weights(averaging_matrix(LABELS, s, D)) for s in (scores, scores * factor))
+    plain, scaled = (solution.weights(weighted_means(LABELS, s, D).A) for s in (scores, scores * factor))
     assert_close(plain, scaled, 1e-12)
-    A = averaging_matrix(LABELS, scores, D)
-    assert grouping_error(rows.zz, scores * factor, A) == pytest.approx(factor * grouping_error(rows.zz, scores, A))
+    scaled_error, error = (
+        grouping_error(rows.zz, s, LABELS, weighted_means(LABELS, s, D)) for s in (scores * factor, scores)
+    )
+    assert scaled_error == pytest.approx(factor * error)
 
 
 @given(st.permutations(range(40)), st.permutations(range(M)))
@@ -291,7 +436,7 @@ def test_orders_of_rows_and_neurons_do_not_matter(row_order, neuron_order):
     plain = solve(rows.moments(), 1e-2)
     moved = solve(Rows(rows.x[row_order], rows.z[row_order][:, neuron_order], True).moments(), 1e-2)
     assert_close(moved.gram, plain.gram[neuron_order][:, neuron_order], 1e-11)
-    A = averaging_matrix(LABELS, scores, D)
+    A = weighted_means(LABELS, scores, D).A
     assert_close(moved.weights(A[neuron_order]), plain.weights(A), 1e-11)
 
 
@@ -300,7 +445,7 @@ def test_weights_of_a_centroid_are_the_mean_of_the_neurons_own():
     rows, scores = problem()
     solution = solve(rows.moments(), 0.3)
     own = solution.weights(torch.eye(M).double())
-    A = averaging_matrix(LABELS, scores, D)
+    A = weighted_means(LABELS, scores, D).A
     assert_close(solution.weights(A), own @ A, 1e-12)
 
 
@@ -325,6 +470,6 @@ def reduce(rank: int, folder: str) -> None:
     rows, _ = problem()
     half = slice(rank * 15, 15 + rank * 25)
     sums = Rows(rows.x[half], rows.z[half], True).moments()
-    sums.all_reduce()
+    sums = sums.all_reduce()
     sums.save(f"{folder}/{rank}.safetensors")
     dist.destroy_process_group()

@@ -104,14 +104,14 @@ def test_layer_sums_are_those_of_the_rows(layer, bias):
     sums = LayerSums(layer, 4, bias=bias, dtype=torch.float64)
     for part, rows in zip(h.split(3), z.split(3 * (len(z) // 7)), strict=True):
         sums.add(part, rows)
-    moments, x = sums.moments(), unfolded(layer, h, ones=bias)
+    moments, x = sums.finish(), unfolded(layer, h, ones=bias)
     pairs = ((moments.xx, x.T @ x), (moments.xz, x.T @ z), (moments.zz, z.T @ z), (moments.sz, z.sum(0)))
     for ours, theirs in pairs:
         assert_close(ours, theirs, 1e-10)
     assert moments.rows == len(x)
     alone = LayerSums(layer, 1, bias=bias, dtype=torch.float64)
     alone.add(h)
-    assert_close(alone.moments().xx, x.T @ x, 1e-10)
+    assert_close(alone.finish().xx, x.T @ x, 1e-10)
 
 
 def test_layers_inside_an_attention_module_are_averaged():

@@ -4,10 +4,12 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+from retrofit_core import layersums
 from retrofit_core import walk as walks
 from retrofit_core.levels import compose, partition, rows
 from retrofit_core.moments import Rows
-from retrofit_core.walk import Walk, as_tensors
+from retrofit_core.samples import as_tensors
+from retrofit_core.walk import Walk
 from tests.networks import CNN_SHAPE, cnn, labels, normal
 from tests.properties import assert_close
 
@@ -25,11 +27,10 @@ def walked(device, **options):
     x, (first, second, fused) = networks(device)
     walk = Walk([first, second], fused, x, device=device, **options)
     found = []
-    for index, level in enumerate(fused):
-        sums = walk.moments(index, inputs=True)
-        A = torch.full((2 * level.width, level.width), 0.5).double().to(device)
-        found.append((sums, *walk.inputs_and_targets(index, A)))
-        walk.advance(index)
+    for step in walk:
+        sums = step.moments(inputs=True)
+        A = torch.full((2 * step.level.width, step.level.width), 0.5).double().to(device)
+        found.append((sums, *step.inputs_and_targets(A)))
     return found
 
 
@@ -70,7 +71,7 @@ def test_budgets_and_batches_change_nothing(change, device, monkeypatch):
     elif change == "batches of 7":
         monkeypatch.setattr(walks, "BATCH", 7)
     else:
-        monkeypatch.setattr(walks, "CHUNK_BYTES", 8 * 49 * 18 * 3)
+        monkeypatch.setattr(layersums, "CHUNK_BYTES", 8 * 49 * 18 * 3)
     for (sums, boundary, targets), (old, old_boundary, old_targets) in zip(
         walked(device, **options), expected, strict=True
     ):
@@ -85,18 +86,14 @@ def test_budgets_and_batches_change_nothing(change, device, monkeypatch):
 def test_few_rows_are_kept_in_the_dual_form_if_they_fit(device):
     x, (first, second, fused) = networks(device)
     few = Walk([first, second], fused, x[:4], device=device)
-    few.moments(0, inputs=True)
-    few.advance(0)
-    few.moments(1, inputs=True)
-    few.advance(1)
-    assert isinstance(few.moments(2, inputs=True), Rows)
+    assert isinstance([step.moments(inputs=True) for step in few][2], Rows)
     tight = Walk([first, second], fused, x[:4], device=device, memory=0)
-    assert not isinstance(tight.moments(2, inputs=True), Rows)
+    assert not isinstance([step.moments(inputs=True) for step in tight][2], Rows)
 
 
 def test_without_inputs_only_outputs_are_summed(device):
     x, (first, second, fused) = networks(device)
-    sums = Walk([first, second], fused, x, device=device).moments(0, inputs=False)
+    sums = next(iter(Walk([first, second], fused, x, device=device))).moments(inputs=False)
     assert sums.xx is None
     z = torch.cat([rows(levels[0].module(x.to(device)), 1) for levels in (first, second)], 1)
     assert_close(sums.zz, z.T @ z, 1e-11)

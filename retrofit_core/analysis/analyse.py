@@ -20,10 +20,11 @@ from ..monitor import Event, Monitor
 from ..registry import find, made
 from ..results import FusionResult, LevelReport
 from ..runtime import Runtime
+from ..samples import parents_data
 from ..settings import settings_of
 from ..task import Task
 from ..training_flags import keeps_training_flags
-from ..walk import Walk, parents_data
+from ..walk import Step, Walk
 from .accuracy import accuracy_by_level
 from .groups import agreement, regrouped
 from .plane import loss_plane, parent_weights
@@ -88,12 +89,12 @@ def analyse(
         monitor=inner,
     )
     levels = []
-    for index, level in enumerate(plan.levels.fused):
-        monitor.emit("phase", name="analysis: levels", level=level.name, index=index, total=len(reports))
+    for step in walk:
+        index = step.index
+        monitor.emit("phase", name="analysis: levels", level=step.name, index=index, total=len(reports))
         level_scores = {name: values[index].to(device) for name, values in scores.items()}
-        fitting = retrofit.fitting(plan, walk, index, reports[:index], clock)
+        fitting = retrofit.fitting(plan, step, reports[:index], clock)
         levels.append(_level(retrofit, fitting, reports[index], level_scores, config))
-        walk.advance(index)
     accuracy, samples = [], 0
     if test is None:
         missing["accuracy"] = "there are no test images."
@@ -191,18 +192,18 @@ def _all_scores(
 def _level(
     retrofit: Retrofit, fitting: Fitting, report: LevelReport, scores: dict[str, Tensor], config: dict[str, Any]
 ) -> LevelAnalysis:
-    walk, index, level, clock = fitting.walk, fitting.index, fitting.level, fitting.clock
-    used, labels = scores[config["importance"]], report.labels.to(walk.device)
+    step, level, clock = fitting.step, fitting.step.level, fitting.clock
+    used, labels = scores[config["importance"]], report.labels.to(step.device)
     A = averaging_matrix(labels, used, level.width)
     with clock.phase("forward"):
         W0, why = _mapped(fitting)
     fit = retrofit.fit
-    sums = walk.moments(index, inputs=fit.needs_inputs, dtype=fit.products(walk.dtype, walk.device))
+    sums = step.moments(inputs=fit.needs_inputs, dtype=fit.products(step.walk.dtype, step.device))
     gram = fit.prepare(fitting, sums).gram
     if W0 is not None and not fit.needs_inputs:
-        sums = walk.moments(index, inputs=True)  # no ridge outweighs their rounding
+        sums = step.moments(inputs=True)  # no ridge outweighs their rounding
     with clock.phase("groups"):
-        groups = _groups(retrofit.grouping, index, level.head, report, gram, scores, config)
+        groups = _groups(retrofit.grouping, step.index, level.head, report, gram, scores, config)
         agreements = agreement(groups)
     with clock.phase("plane"):
         plane = {"why": why}
@@ -210,7 +211,7 @@ def _level(
             parents = parent_weights(W0, used, labels, report.widths, level.width)
             plane = loss_plane(sums, used, labels, _weights(level), parents)
     with clock.phase("rows"):
-        kept, targets, outputs = _compare(walk, index, labels, A, config["seed"])
+        kept, targets, outputs = _compare(step, labels, A, config["seed"])
     return LevelAnalysis(
         level.name, {name: s.cpu() for name, s in scores.items()}, groups, agreements, kept, targets, outputs, plane
     )
@@ -218,10 +219,10 @@ def _level(
 
 def _mapped(fitting: Fitting) -> tuple[Tensor | None, str]:
     """(p, m) the parents' weights on the fused inputs, or why there are none."""
-    level = fitting.level
+    level = fitting.step.level
     if level.affine is None:
         return None, f"the level is not affine in its weights: {level.why_not_affine}. Its loss is no quadratic."
-    reasons = [parent.why_not_affine for parent in fitting.parents if parent.affine is None]
+    reasons = [parent.why_not_affine for parent in fitting.step.parents if parent.affine is None]
     if reasons:
         return None, f"a parent's level is not affine in its weights: {reasons[0]}."
     if not fitting.reads_neuron_by_neuron:
@@ -259,21 +260,21 @@ def _weights(level: Any) -> Tensor:
     return V if affine.bias is None else torch.cat([V, affine.bias.detach().double()[None]])
 
 
-def _compare(walk: Walk, index: int, labels: Tensor, A: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+def _compare(step: Step, labels: Tensor, A: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Over all rows: the squared correlation of each neuron with its fused neuron, (m,); of some rows: targets, outputs."""
-    total = walk.samples * walk.fused[index].positions
+    total = step.walk.samples * step.level.positions
     chosen = torch.randperm(total, generator=torch.Generator().manual_seed(seed))[:ROWS].sort().values
     m = len(labels)
     sums = torch.zeros(
-        5, m, dtype=torch.float64, device=walk.device
+        5, m, dtype=torch.float64, device=step.device
     )  # of z, z^2, f, f^2, f z, f being its fused neuron
     targets, outputs, start = [], [], 0
-    for f, z in walk.fitted(index):
+    for f, z in step.fitted():
         for part_f, part_z in zip(*(rows.split(devices.rows_per_batch(32 * m)) for rows in (f, z)), strict=True):
             a, b = part_z.double(), part_f.double()[:, labels]
             for line, product in zip(sums, (a, a * a, b, b * b, a * b), strict=True):
                 line += product.sum(0)
-        here = chosen[(chosen >= start) & (chosen < start + len(z))].to(walk.device) - start
+        here = chosen[(chosen >= start) & (chosen < start + len(z))].to(step.device) - start
         targets.append((z[here].double() @ A).float().cpu())
         outputs.append(f[here].float().cpu())
         start += len(z)

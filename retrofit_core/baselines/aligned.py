@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from .. import device as devices
 from ..batchnorm import put_back
 from ..eligibility import check_inputs, on_device
-from ..grouping import averaging_matrix
 from ..importance import EPSILON, IMPORTANCE, Scores, check_data, check_labels, conductance, importance_scores, uniform
 from ..importance.conductance import conductance_at
 from ..levels import partition
@@ -21,8 +20,9 @@ from ..monitor import Monitor
 from ..norm_statistics import has_statistics, reset_statistics
 from ..registry import find
 from ..results import FusionResult, LevelReport, level_report
+from ..samples import as_tensors, parents_data
 from ..symmetry import Group, Place, Sums, Watched, matching, neuron_groups, tensors
-from ..walk import as_tensors, parents_data
+from ..targets import weighted_means
 from .repair import mapped_goals, rescale
 
 NAN = float("nan")
@@ -259,7 +259,7 @@ def report(
 ) -> LevelReport:
     """A level report of a group whose parents' neurons were assigned to fused ones."""
     s, zz = scores.double(), sums.zz[: len(scores), : len(scores)]
-    A = averaging_matrix(labels.to(zz.device), s.to(zz.device), group.width)
+    targets = weighted_means(labels.to(zz.device), s.to(zz.device), group.width)
     return level_report(
         group,
         widths,
@@ -267,7 +267,7 @@ def report(
         zz,
         s,
         labels,
-        A,
+        targets,
         approximation_error=NAN,
         unavoidable_error=NAN,
         ridge=NAN,

@@ -234,7 +234,7 @@ def fit_layers(plan: Aligning, labels: Mapping[str, Tensor], ridge: float | str)
     for number, (name, sums) in enumerate(found.items()):
         plan.monitor.check()
         plan.monitor.emit("step", index=number, total=len(found), name="solve")
-        _solve_layer(layers[name], sums.moments(), axes[name], ridge)
+        _solve_layer(layers[name], sums.finish(), axes[name], ridge)
     return list(found)
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from .. import device as devices
 from ..eligibility import check_inputs, check_outputs, on_device
+from ..moments.products import cholesky
 from ..monitor import Monitor
 from ..results import FusionResult
 from ..settings import FRACTION, setting
@@ -86,20 +87,17 @@ class RegMean(Algorithm):
         for number, (name, layer) in enumerate(layers.items()):
             monitor.check()
             monitor.emit("level", index=number, total=len(layers), name=name)
-            of_parents = [layers_sums.pop(name, None) for layers_sums in sums]
-            if all(
-                layer_sums is not None for layer_sums in of_parents
-            ):  # one that some parent never runs stays averaged
+            ran = [layer_sums.pop(name).finish() for layer_sums in sums if name in layer_sums]
+            if len(ran) == len(parents):  # one that some parent never runs stays averaged
                 weights = [
                     parent.get_submodule(name).get_parameter("weight").flatten(1).T.double() for parent in parents
                 ]
-                moments = [layer_sums.moments() for layer_sums in of_parents if layer_sums is not None]
                 W = solution(
-                    [parent.xx for parent in moments if parent.xx is not None],
+                    [moments.xx for moments in ran if moments.xx is not None],
                     weights,
                     self.ratio,
                     VANISHING[layer.weight.dtype],
-                    rows=[parent.rows for parent in moments],
+                    rows=[moments.rows for moments in ran],
                 )
                 layer.weight.copy_(W.T.view_as(layer.weight))
                 solved.append(name)
@@ -156,5 +154,6 @@ def solution(
     size = diagonal.mean().item()
     if size == 0:
         return mean  # nothing ever reaches this layer
-    total.diagonal().copy_(diagonal + vanishing * size)
-    return mean + torch.cholesky_solve(right, torch.linalg.cholesky(total))
+    total.diagonal().copy_(diagonal)
+    factor, _ = cholesky(total, vanishing * size, bias=False)  # more, where the products' rounding asks for it
+    return mean + torch.cholesky_solve(right, factor)

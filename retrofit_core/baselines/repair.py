@@ -25,9 +25,9 @@ from ..norm_statistics import (
     reset_statistics,
     stepwise,
 )
+from ..samples import as_tensors
 from ..symmetry import Group, Place, mapped, neuron_groups, tensors
 from ..training_flags import evaluating
-from ..walk import as_tensors
 
 AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 

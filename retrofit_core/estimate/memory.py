@@ -8,13 +8,13 @@ from torch import Tensor, nn
 
 from .. import device as devices
 from ..analysis import ROWS, SEEDS
+from ..budget import boundary_bytes, working_bytes
 from ..data import Images
 from ..eligibility import Levels
 from ..fit import Fit
 from ..fusion import FusionPlan
 from ..importance import IMPORTANCE
 from ..levels import Level
-from ..walk import boundary_bytes, working_bytes
 from .planning import MethodPlan
 
 #: Bytes that Python and the libraries take.

@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from ..device import Stopwatch
+from ..grouping import Grouping
 from ..levels import Level
 from ..monitor import Monitor
 from ..settings import Value
-from ..walk import Walk
+from ..targets import Targets
+from ..walk import Step
 from .mapping import Groups, is_channel_major, mapped_weights
 
 
@@ -19,14 +21,10 @@ from .mapping import Groups, is_channel_major, mapped_weights
 class Fitting:
     """A level that is about to be fitted, and what stands around it."""
 
-    level: Level
-    """The fused network's"""
-    parents: Sequence[Level]
-    """The parents' levels of the same index"""
+    step: Step
+    """The fused network's level, the parents' of the same index, and what flows into them"""
     previous: Groups | None
     """The groups of the level before; None at the first one"""
-    walk: Walk
-    index: int
     first_parent_state: dict[str, Tensor]
     """All tensors of parent 0's levels, under their names in the model"""
     generator: torch.Generator
@@ -38,7 +36,7 @@ class Fitting:
         """Whether the level's input columns run over the fused neurons before it in order."""
         if self.previous is None:
             return True
-        return is_channel_major(self.level, self.walk.boundary(self.index), self.previous.axis)
+        return is_channel_major(self.step.level, self.step.boundary, self.previous.axis)
 
     def parents_weights(self) -> Tensor:
         """W0 (p, m): the parents' own weights on the fused network's inputs.
@@ -48,10 +46,10 @@ class Fitting:
         """
         if not self.reads_neuron_by_neuron:
             raise ValueError(
-                f"level {self.level.name!r} does not read its inputs channel by channel, so the parents' weights cannot be "
+                f"level {self.step.name!r} does not read its inputs channel by channel, so the parents' weights cannot be "
                 "mapped onto the fused inputs. Use toward='zero'."
             )
-        return mapped_weights(self.level, self.parents, self.previous)
+        return mapped_weights(self.step.level, self.step.parents, self.previous)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +58,8 @@ class Prepared:
 
     gram: Tensor
     """(m, m) inner products by which neurons are grouped"""
-    fit: Callable[[Tensor, Tensor], dict[str, Any]]
-    """(A, s) -> facts for the level's report; writes the weights that fit the targets z A into the level"""
+    fit: Callable[[Grouping, Targets, Tensor], dict[str, Any]]
+    """(groups, targets, scores (m,)) -> facts for the level's report; writes the weights that fit the targets into the level"""
 
 
 @dataclass(frozen=True)

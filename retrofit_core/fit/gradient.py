@@ -9,10 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from ..descent import descend, fewest_epochs
+from ..grouping import Grouping
 from ..levels import Level, rows
-from ..moments import Moments, Rows
+from ..moments import Moments, Rows, cross_of
 from ..monitor import Monitor
 from ..settings import AT_LEAST_ONE, COUNT, FRACTION, Range, setting
+from ..targets import Targets, excess
+from ..walk import Step
 from .base import Fit, Fitting, Prepared
 from .ridge import write_weights
 
@@ -114,26 +117,38 @@ class Gradient(Fit):
             monitor=monitor,
         )
 
-    def _fit(self, fitting: Fitting, A: Tensor, s: Tensor) -> dict[str, Any]:
-        level, walk = fitting.level, fitting.walk
-        _start_at_parents(fitting, A)
-        x, T = walk.inputs_and_targets(fitting.index, A)
-        totals = (A != 0).to(s).T @ s  # S_k
+    def _fit(self, fitting: Fitting, groups: Grouping, targets: Targets, s: Tensor) -> dict[str, Any]:
+        step, level, totals = fitting.step, fitting.step.level, targets.totals
+        _start_at_parents(fitting, targets.A)
+        x, T = step.inputs_and_targets(targets.A)
         with fitting.clock.phase("fit"):
             weights = totals if self.weighted_loss else None
             curve = self.descend(level, x, T, generator=fitting.generator, weights=weights, monitor=fitting.monitor)
         with fitting.clock.phase("report"):
             error = torch.zeros_like(totals)
-            for h, t in zip(x.split(walk.batch), T.split(walk.batch), strict=True):
+            for h, t in zip(x.split(step.walk.batch), T.split(step.walk.batch), strict=True):
                 error += (rows(level.module(h), level.axis) - t.flatten(0, 1)).double().square().sum(0)
         nan = float("nan")
         return {
             "approximation_error": (totals @ error).item(),
+            "cross_error": _cross_of_rows(step, s, groups.labels, targets),
             "unavoidable_error": nan,
             "ridge": nan,
             "form": "gradient",
             "curve": curve,
         }
+
+
+def _cross_of_rows(step: Step, s: Tensor, labels: Tensor, targets: Targets) -> float:
+    """Theorem 1's cross term of a level that is not affine, from its rows; 0 without any work for weighted means."""
+    extra = excess(targets, labels, s)
+    if extra is None:
+        return 0.0
+    products = torch.zeros_like(extra)
+    for f, z in step.fitted():
+        z = z.double()
+        products += z.T @ (f.double() - z @ targets.A)
+    return cross_of(products, extra)
 
 
 @torch.no_grad()
@@ -143,10 +158,10 @@ def _start_at_parents(fitting: Fitting, A: Tensor) -> None:
     In levels of several layers those start at parent 0's weights that it has too, of the same name and shape; the
     others keep the target's.
     """
-    level, tensors = fitting.level, fitting.level.state()
+    level, tensors = fitting.step.level, fitting.step.level.state()
     first = fitting.first_parent_state
     shared = {name: first[name] for name in tensors if name in first and first[name].shape == tensors[name].shape}
-    affine = level.affine is not None and all(parent.affine is not None for parent in fitting.parents)
+    affine = level.affine is not None and all(parent.affine is not None for parent in fitting.step.parents)
     if len(shared) < len(tensors) and affine:
         write_weights(level, fitting.parents_weights() @ A)
         return

@@ -8,18 +8,21 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from ..grouping import Grouping
 from ..levels import Level
 from ..moments import (
     Moments,
     Rows,
     Solution,
     approximation_error,
+    cross_error,
     product_dtype,
     ridge_strength,
     solve,
     unavoidable_error,
 )
 from ..settings import setting
+from ..targets import Targets
 from .base import Fit, Fitting, Prepared
 
 
@@ -77,13 +80,16 @@ class Ridge(Fit):
         return Prepared(solution.gram, partial(_fit, fitting, sums, solution))
 
 
-def _fit(fitting: Fitting, sums: Moments | Rows, solution: Solution, A: Tensor, s: Tensor) -> dict[str, Any]:
+def _fit(
+    fitting: Fitting, sums: Moments | Rows, solution: Solution, groups: Grouping, targets: Targets, s: Tensor
+) -> dict[str, Any]:
     with fitting.clock.phase("solve"):
-        V = solution.weights(A)
-        write_weights(fitting.level, V)
+        V = solution.weights(targets.A)
+        write_weights(fitting.step.level, V)
     with fitting.clock.phase("report"):
         return {
-            "approximation_error": approximation_error(sums, s, A, V, solution),
+            "approximation_error": approximation_error(sums, targets, V, solution.missed(targets.A, V)),
+            "cross_error": cross_error(sums, s, groups.labels, targets, V),
             "unavoidable_error": unavoidable_error(sums, s),
             "ridge": solution.strength,
             "form": "dual" if isinstance(sums, Rows) else "primal",

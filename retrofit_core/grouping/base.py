@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..settings import Value
+from ..targets import Targets, weighted_means
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +22,10 @@ class Grouping:
     """The minimised cost, sum_j s_j |phi_j - centroid|^2"""
     report: dict[str, Any] = field(default_factory=dict)
     """What the algorithm says about itself (restarts, iterations, swaps)"""
+
+    def targets(self, scores: Tensor) -> Targets:
+        """The importance-weighted means of the groups."""
+        return weighted_means(self.labels, scores, self.width)
 
     def averaging(self, scores: Tensor) -> Tensor:
         """A (m, d): column k holds s_j / S_k over group k, so that the targets are T = Z A. Columns sum to one."""
@@ -91,25 +96,9 @@ def check_grouping(grouping: Grouping, m: int, width: int) -> Grouping:
     return Grouping(labels.long(), width, grouping.cost, grouping.report)
 
 
-def group_sums(values: Tensor, labels: Tensor, width: int) -> Tensor:
-    """(..., width) sums of values (..., m) over groups labels (..., m), the same at every call.
-
-    On a GPU scattered additions come in any order, so a product with the memberships takes their place.
-    """
-    if not values.is_cuda:
-        return values.new_zeros(*labels.shape[:-1], width).scatter_add_(-1, labels, values.expand_as(labels))
-    members = labels[..., None, :] == torch.arange(width, device=labels.device)[:, None]
-    return (members.to(values) @ values.expand_as(labels)[..., None])[..., 0]
-
-
 def averaging_matrix(labels: Tensor, scores: Tensor, width: int) -> Tensor:
-    """Importance-weighted means of the groups; a group whose scores are all zero gets its plain mean."""
-    totals = group_sums(scores, labels, width)
-    counts = torch.bincount(labels, minlength=width)
-    weights = torch.where(totals[labels] > 0, scores / totals[labels].clamp_min(1e-300), 1.0 / counts[labels])
-    A = scores.new_zeros(len(labels), width)
-    A[torch.arange(len(labels), device=labels.device), labels] = weights
-    return A
+    """A (m, d) of the importance-weighted means of the groups."""
+    return weighted_means(labels, scores, width).A
 
 
 def squared_distances(gram: Tensor) -> Tensor:

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from ..settings import COUNT, setting
-from .base import Grouper, Grouping, group_sums, squared_distances
+from ..targets import group_sums
+from .base import Grouper, Grouping, squared_distances
 
 ITERATIONS = 300
 #: For the estimate: iterations of Lloyd that are usual, and element operations a second.

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .base import Grouper, Grouping, averaging_matrix, group_sums
+from ..targets import group_sums
+from .base import Grouper, Grouping, averaging_matrix
 
 
 @dataclass(frozen=True)

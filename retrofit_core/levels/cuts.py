@@ -101,8 +101,8 @@ def _end_of(name: str, graph: fx.Graph, single: list[fx.Node], model: nn.Module)
         or (node.op == "call_module" and node.target == name)
     ]
     if not inside:
-        known = [path for path, _ in model.named_children()]
-        raise ValueError(f"boundaries: {name!r} is not a module that runs in the model. Its children are {known}.")
+        children = [path for path, _ in model.named_children()]
+        raise ValueError(f"boundaries: {name!r} is not a module that runs in the model. Its children are {children}.")
     if inside[-1] not in single:
         raise ValueError(
             f"boundaries: after {name!r} more than one tensor is alive (a branch is open), so no level can end there. "

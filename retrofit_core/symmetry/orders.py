@@ -18,12 +18,12 @@ def permuted(model: nn.Module, example: Tensor, permutations: Mapping[str, Tenso
         ValueError: an unknown group, the group of the classes, or no permutation.
     """
     groups = neuron_groups(model, example)
-    known = {group.name: group for group in groups if not group.fixed}
+    movable = {group.name: group for group in groups if not group.fixed}
     for name, order in permutations.items():
-        if name not in known:
-            raise ValueError(f"there is no group {name!r} to permute. Known: {', '.join(known)}.")
-        if sorted(order.tolist()) != list(range(known[name].width)):
-            raise ValueError(f"group {name!r}: this is no permutation of its {known[name].width} neurons.")
+        if name not in movable:
+            raise ValueError(f"there is no group {name!r} to permute. Known: {', '.join(movable)}.")
+        if sorted(order.tolist()) != list(range(movable[name].width)):
+            raise ValueError(f"group {name!r}: this is no permutation of its {movable[name].width} neurons.")
     return reordered(model, groups, permutations)
 
 

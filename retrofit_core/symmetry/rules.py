@@ -422,7 +422,7 @@ def _zeros(value: Any) -> Any:
 def on_axis(ids: Tensor, axis: int, node: fx.Node) -> Tensor:
     """Numbers along one axis, spread over the shape of a node's output."""
     shape = node.meta["value"]
-    return ids.view([-1 if place == axis else 1 for place in range(len(shape))]).expand(shape)
+    return ids.view([-1 if position == axis else 1 for position in range(len(shape))]).expand(shape)
 
 
 def varying_axes(ids: Tensor) -> list[int]:

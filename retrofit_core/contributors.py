@@ -1,0 +1,99 @@
+"""Who has rows of a level besides this walk: nobody, other processes, or parties that send files of sums.
+
+Moments add up, so a fusion of data that lie in several places differs from one of data in one place only in what `total` does.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from .moments import Moments, Rows
+
+
+class Contributors(Protocol):
+    """Completes what one walk has summed of a level."""
+
+    share_rows: bool
+    """Whether rows may be handed over, as the dual form needs them, or sums alone"""
+
+    def samples(self, samples: int) -> int:
+        """Samples of all contributors together; `samples` are this walk's own."""
+        ...
+
+    def total(self, index: int, sums: Moments | Rows) -> Moments | Rows:
+        """The sums (or rows) of level `index` over all contributors, from this walk's own."""
+        ...
+
+    def add_up(self, tensor: Tensor) -> Tensor:
+        """Any other sum over rows, over all contributors."""
+        ...
+
+
+class Alone:
+    """All data are here."""
+
+    share_rows = True
+
+    def samples(self, samples: int) -> int:
+        return samples
+
+    def total(self, index: int, sums: Moments | Rows) -> Moments | Rows:
+        return sums
+
+    def add_up(self, tensor: Tensor) -> Tensor:
+        return tensor
+
+
+class Processes:
+    """Every process of torch.distributed walks with samples of its own, all of them level by level together.
+
+    Args:
+        device: on which the processes' backend adds up numbers of samples ("cuda" for NCCL).
+    """
+
+    share_rows = True
+
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        self.device = device
+
+    def samples(self, samples: int) -> int:
+        return int(self.add_up(torch.tensor(samples, device=self.device)))
+
+    def total(self, index: int, sums: Moments | Rows) -> Moments | Rows:
+        return sums.all_gather() if isinstance(sums, Rows) else sums.all_reduce()
+
+    def add_up(self, tensor: Tensor) -> Tensor:
+        import torch.distributed as dist
+
+        total = tensor.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total)
+        return total
+
+
+class Parties:
+    """Others send the sums of their own data, level by level, and keep the data.
+
+    Args:
+        read: the others' moments of a level, added up; waits for them, if need be. For one file a level:
+            `lambda index: Moments.load(folder / f"{index}.safetensors")`.
+        others: samples that the others have together.
+    """
+
+    share_rows = False
+
+    def __init__(self, read: Callable[[int], Moments], others: int) -> None:
+        self.read, self.others = read, others
+
+    def samples(self, samples: int) -> int:
+        return samples + self.others
+
+    def total(self, index: int, sums: Moments | Rows) -> Moments | Rows:
+        return (sums.moments() if isinstance(sums, Rows) else sums) + self.read(index)
+
+    def add_up(self, tensor: Tensor) -> Tensor:
+        raise ValueError(
+            "levels on a residual stream need the order of its neurons, which sums of other parties do not tell. "
+            "Cut the networks so that residual blocks are not levels, or bring the data together."
+        )

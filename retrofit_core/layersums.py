@@ -1,0 +1,71 @@
+"""Moments of one affine layer from its input tensors: unfolded, or by lags where that is cheaper."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from . import lags
+from .device import CHUNK_BYTES, rows_per_batch
+from .levels.level import unfolded
+from .moments import Moments, MomentSums, Rows
+
+Affine = nn.Linear | nn.Conv2d
+
+
+class LayerSums:
+    """Sums over the rows of one layer, collected batch by batch: x its (unfolded) input rows, z rows of targets.
+
+    Args:
+        layer: gives kernel, stride and padding; only shapes of its weights are read.
+        m: columns of z; where `add` gets no targets they are zero.
+        bias: a column of ones is appended to x.
+        dtype: precision of products; sums are float64.
+    """
+
+    def __init__(self, layer: Affine, m: int, *, bias: bool, dtype: torch.dtype) -> None:
+        self.layer, self.m, self.bias, self.dtype = layer, m, bias, dtype
+        self.columns = layer.weight[0].numel()
+        device = layer.weight.device
+        self.sums: MomentSums | lags.LagSums
+        if lags.applies(layer):
+            self.sums = lags.LagSums(layer.weight.shape[1], m, bias=bias, device=device)
+        else:
+            self.sums = MomentSums(m, self.columns + bias, bias=bias, device=device)
+
+    def add(self, h: Tensor, z: Tensor | None = None) -> None:
+        """One batch of the layer's input tensors and, where there are targets, their rows (N, m)."""
+        for part, rows in self._chunks(h, z):
+            if isinstance(self.sums, lags.LagSums):
+                self.sums.add(part, rows)
+            else:
+                self.sums.add(rows, unfolded(self.layer, part, self.dtype, ones=self.bias))
+
+    def _chunks(self, h: Tensor, z: Tensor | None) -> Iterator[tuple[Tensor, Tensor]]:
+        """Samples whose rows fit into memory."""
+        positions = unfolded(self.layer, h[:1]).shape[0]
+        columns = h.shape[1] + self.m if isinstance(self.sums, lags.LagSums) else self.columns
+        step = rows_per_batch(self.dtype.itemsize * positions * columns, CHUNK_BYTES)
+        z = h.new_zeros(len(h) * positions, self.m) if z is None else z
+        yield from zip(h.split(step), z.to(self.dtype).split(step * positions), strict=True)
+
+    def finish(self) -> Moments:
+        """The moments. Nothing can be added afterwards."""
+        return self.sums.finish()
+
+
+class LayerRows:
+    """The rows themselves, where the dual form is to be used; otherwise like `LayerSums`."""
+
+    def __init__(self, layer: Affine, *, bias: bool, dtype: torch.dtype) -> None:
+        self.layer, self.bias, self.dtype = layer, bias, dtype
+        self.parts: list[tuple[Tensor, Tensor]] = []
+
+    def add(self, h: Tensor, z: Tensor) -> None:
+        """One batch of the layer's input tensors and their rows (N, m) of targets."""
+        self.parts.append((unfolded(self.layer, h, self.dtype, ones=self.bias), z.to(self.dtype)))
+
+    def finish(self) -> Rows:
+        """All rows, in float64."""
+        inputs, outputs = zip(*self.parts, strict=True)
+        return Rows(torch.cat(inputs).double(), torch.cat(outputs).double(), self.bias)

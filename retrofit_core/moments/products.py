@@ -1,0 +1,56 @@
+"""Products over rows: x'x at half the work, sums that are more exact than their terms; the factor of x'x + lambda D."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+#: Rows of a block of x'x: of 192 to 5000 the fastest on an AVX-512 CPU for p = 577, 1153, 2305 and 4609.
+BLOCK = 256
+
+
+def add_gram(total: Tensor, x: Tensor) -> None:
+    """Add the upper triangle of x'x to `total`, in block rows: half the work of the whole product for large p."""
+    for rows in _spans(x.shape[1]):
+        add_product(total[rows, rows.start :], x[:, rows], x[:, rows.start :])
+
+
+def upper_gram(x: Tensor) -> Tensor:
+    """x'x, of which only the upper triangle is right."""
+    total = x.new_zeros(x.shape[1], x.shape[1])
+    add_gram(total, x)
+    return total
+
+
+def mirrored(square: Tensor) -> Tensor:
+    """Copy the upper triangle into the lower one, in place and block by block."""
+    for rows in _spans(len(square)):
+        corner = square[rows, rows]
+        corner.copy_(corner.triu() + corner.triu(1).T)
+        square[rows.stop :, rows] = square[rows, rows.stop :].T
+    return square
+
+
+def add_product(total: Tensor, x: Tensor, z: Tensor) -> None:
+    """Add x'z to `total`, which may be of higher precision than the product."""
+    if total.dtype == x.dtype:
+        total.addmm_(x.T, z)
+    else:  # float32 products, accumulated in float64 over batches
+        total += x.T @ z
+
+
+def cholesky(xx: Tensor, lam: float, bias: bool) -> tuple[Tensor, float]:
+    """Lower factor of xx + lambda D; lambda is raised tenfold while rounding makes the matrix indefinite."""
+    ridged = xx.clone()
+    diagonal = ridged.diagonal()[:-1] if bias else ridged.diagonal()
+    original = diagonal.clone()
+    while True:
+        diagonal.copy_(original + lam)
+        factor, failed = torch.linalg.cholesky_ex(ridged)
+        if not failed:
+            return factor, lam
+        lam = max(10 * lam, torch.finfo(xx.dtype).tiny ** 0.5)  # the floor: all inputs dead, lambda came out as 0
+
+
+def _spans(size: int) -> Iterator[slice]:
+    return (slice(start, min(start + BLOCK, size)) for start in range(0, size, BLOCK))

@@ -1,0 +1,72 @@
+"""What counts as fusion data, and as the data of each parent."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from .labels import as_labels
+
+
+def as_tensors(data: Any) -> tuple[Tensor, Tensor | None]:
+    """Fusion data as (inputs, labels or None): a tensor, (inputs, labels), a DataLoader, a Dataset or a list of batches;
+    arrays of numpy are as good as tensors.
+
+    Raises:
+        ValueError: empty, or not one of these.
+    """
+    if isinstance(data, np.ndarray):
+        data = torch.as_tensor(data)
+    elif isinstance(data, (tuple, list)):
+        data = type(data)(torch.as_tensor(part) if isinstance(part, np.ndarray) else part for part in data)
+    if isinstance(data, Tensor):
+        pair: tuple[Tensor, Tensor | None] = (data, None)
+    elif (
+        isinstance(data, (tuple, list))
+        and len(data) == 2
+        and all(isinstance(part, Tensor) for part in data)
+        and data[1].ndim <= 1
+    ):
+        pair = (data[0], data[1])
+    elif isinstance(data, (DataLoader, Dataset, Iterable)) and not isinstance(data, (str, bytes, dict)):
+        batches = DataLoader(data, batch_size=256) if isinstance(data, Dataset) else data
+        pair = _joined(list(batches))
+    else:
+        raise ValueError(
+            f"fusion data must be a tensor, (inputs, labels), a DataLoader or a Dataset. Found {type(data).__name__}."
+        )
+    if not len(pair[0]):
+        raise ValueError("the fusion set is empty. Pass at least a few dozen samples; the paper uses 400.")
+    if pair[1] is not None and len(pair[1]) != len(pair[0]):
+        raise ValueError(f"the fusion data hold {len(pair[0])} inputs but {len(pair[1])} labels.")
+    return pair[0], None if pair[1] is None else as_labels(pair[1])
+
+
+def parents_data(given: Any, fusion: tuple[Tensor, Tensor | None], n: int) -> list[tuple[Tensor, Tensor | None]]:
+    """(inputs, labels) of each of n parents: its own data as `as_tensors` takes them, or the fusion data (None, "fusion").
+
+    Raises:
+        ValueError: another number of sets than parents.
+    """
+    if given is None or given == "fusion":
+        return [fusion] * n
+    pairs = [as_tensors(data) for data in given]
+    if len(pairs) != n:
+        raise ValueError(f"importance_data holds {len(pairs)} sets for {n} parents.")
+    return pairs
+
+
+def _joined(batches: list[Any]) -> tuple[Tensor, Tensor | None]:
+    pairs: list[Any] = [batch if isinstance(batch, (tuple, list)) else (batch,) for batch in batches]
+    if not pairs:
+        return torch.empty(0), None
+    strange = next((type(pair[0]).__name__ for pair in pairs if not hasattr(pair[0], "__array__")), None)
+    if strange:
+        raise ValueError(
+            f"a batch of the fusion data starts with {strange}, not a tensor. Yield inputs or (inputs, labels)."
+        )
+    labels = torch.cat([torch.as_tensor(pair[1]) for pair in pairs]) if len(pairs[0]) > 1 else None
+    return torch.cat([torch.as_tensor(pair[0]) for pair in pairs]), labels

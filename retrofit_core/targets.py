@@ -1,0 +1,75 @@
+"""Targets: what the fused neurons are fitted to, a weighting of the parents' neurons; apart from the groups themselves.
+
+Legend: m neurons of all parents, d fused neurons, s (m,) scores, k(j) the group of neuron j, S_k the sum of s over group k.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """T = z A, with the score that each of them stands for.
+
+    Raises:
+        ValueError: shapes that do not belong together.
+    """
+
+    A: Tensor
+    """(m, d): weight of each parent neuron in each target"""
+    totals: Tensor
+    """(d,) S_k: the scores of all neurons that target k stands for, whether they have weight in it or not"""
+
+    def __post_init__(self) -> None:
+        if self.A.ndim != 2 or self.totals.shape != self.A.shape[1:]:
+            raise ValueError(
+                f"targets need weights A (m, d) and totals (d,). Found shapes {tuple(self.A.shape)} and "
+                f"{tuple(self.totals.shape)}."
+            )
+
+
+def group_sums(values: Tensor, labels: Tensor, width: int) -> Tensor:
+    """(..., width) sums of values (..., m) over groups labels (..., m), the same at every call.
+
+    On a GPU scattered additions come in any order, so a product with the memberships takes their place.
+    """
+    if not values.is_cuda:
+        return values.new_zeros(*labels.shape[:-1], width).scatter_add_(-1, labels, values.expand_as(labels))
+    members = labels[..., None, :] == torch.arange(width, device=labels.device)[:, None]
+    return (members.to(values) @ values.expand_as(labels)[..., None])[..., 0]
+
+
+def weighted_means(labels: Tensor, scores: Tensor, width: int) -> Targets:
+    """The importance-weighted mean of each group, the best single representative of it; a group whose scores are all
+    zero gets its plain mean.
+
+    Args:
+        labels: (m,) groups, 0 to width - 1, none of them empty.
+        scores: (m,) not negative.
+    """
+    sums = group_sums(scores, labels, width)
+    counts = torch.bincount(labels, minlength=width)
+    weights = torch.where(sums[labels] > 0, scores / sums[labels].clamp_min(1e-300), 1.0 / counts[labels])
+    A = scores.new_zeros(len(labels), width)
+    A[torch.arange(len(labels), device=labels.device), labels] = weights
+    return Targets(A, group_totals(labels, scores, width))
+
+
+def group_totals(labels: Tensor, scores: Tensor, width: int) -> Tensor:
+    """(width,) S_k."""
+    return one_hot(labels, width).to(scores.dtype).T @ scores
+
+
+def excess(targets: Targets, labels: Tensor, scores: Tensor) -> Tensor | None:
+    """(m, d) S_k A_jk - s_j [k(j) = k], or None where it is zero: where the targets are the groups' weighted means.
+
+    z times column k is the sum over the group of s_j (T_k - z_j): what keeps Theorem 1 from holding.
+    """
+    width = targets.A.shape[1]
+    shares = one_hot(labels, width).to(scores) * scores[:, None]
+    difference = targets.A * targets.totals - shares
+    rounding = len(labels) * torch.finfo(difference.dtype).eps
+    return None if (difference.abs() <= rounding * targets.totals).all() else difference
