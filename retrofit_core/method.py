@@ -26,13 +26,18 @@ class Method:
     sentence: str
     """What it does"""
     source: str
-    """Who published it"""
+    """Who published it; empty for what nobody did"""
     value: type[Algorithm]
     """The class of its value"""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the value that the name fixes; a part by its name in its table"""
     version: int = 1
     """Raised when its numbers change, so that older records are known as such"""
+
+    @property
+    def description(self) -> str:
+        """What it does, and who published it."""
+        return f"{self.sentence.removesuffix('.')} ({self.source})." if self.source else self.sentence
 
     @property
     def takes(self) -> Takes:

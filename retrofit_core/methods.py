@@ -1,117 +1,128 @@
 """The one table of methods that command line, app, worker and tests read."""
 
-from typing import Any
-
-from .baselines import Averaging, Distillation, Ensembling, LinearProbe, RegMean
+from .baselines import (
+    Averaging,
+    Distillation,
+    Ensembling,
+    GitReBasin,
+    LinearProbe,
+    OTFusion,
+    PLeaS,
+    RegMean,
+    TransformerOTFusion,
+    ZipIt,
+)
 from .fusion import Retrofit
 from .method import Method, Methods
-from .task import Algorithm
 
 PAPER = "Luenam et al."
+SINGH, IMFELD, AINSWORTH = "Singh and Jaggi 2020", "Imfeld et al. 2024", "Ainsworth et al. 2023"
 
-
-def _method(name: str, sentence: str, source: str, value: type[Algorithm], version: int = 1, **fixed: Any) -> Method:
-    return Method(name, sentence, source, value, fixed, version)
-
-
-METHODS = Methods(
-    {
-        method.name: method
-        for method in (
-            _method(
-                "HF-Linear",
-                "Retrofitting: pairs the neurons of two equal networks, closed form (Luenam et al.).",
-                PAPER,
-                Retrofit,
-                grouping="hungarian",
-                fit="ridge",
-            ),
-            _method(
-                "KF-Linear",
-                "Retrofitting: clusters the neurons of any networks, closed form (Luenam et al.).",
-                PAPER,
-                Retrofit,
-                grouping="kmeans",
-                fit="ridge",
-            ),
-            _method(
-                "HF-Gradient",
-                "Retrofitting: pairs the neurons of two equal networks, each level fitted by gradient descent.",
-                PAPER,
-                Retrofit,
-                grouping="hungarian",
-                fit="gradient",
-            ),
-            _method(
-                "KF-Gradient",
-                "Retrofitting: clusters the neurons of any networks, each level fitted by gradient descent.",
-                PAPER,
-                Retrofit,
-                grouping="kmeans",
-                fit="gradient",
-            ),
-            _method(
-                "Average",
-                "Mean of all weights, neurons as they lie.",
-                "McMahan et al. 2017",
-                Averaging,
-                weighting="equal",
-            ),
-            _method(
-                "FedAvg",
-                "The same, weighted by the number of training samples.",
-                "McMahan et al. 2017",
-                Averaging,
-                weighting="samples",
-            ),
-            _method(
-                "Ensemble",
-                "All networks side by side, mean of their probabilities: what one network can be asked to reach.",
-                "Hansen and Salamon 1990",
-                Ensembling,
-                combine="softmax",
-            ),
-            _method(
-                "Ensemble-Logits",
-                "The same with the mean of logits.",
-                "Hansen and Salamon 1990",
-                Ensembling,
-                combine="logits",
-            ),
-            _method(
-                "Ensemble-Shares",
-                "The same, each class weighted by who saw how much of it.",
-                PAPER,
-                Ensembling,
-                combine="shares",
-            ),
-            _method(
-                "RegMean",
-                "Each layer by least squares on the networks' own inputs, neurons as they lie.",
-                "Jin et al. 2023",
-                RegMean,
-            ),
-            _method(
-                "KD",
-                "A student trained towards the mean prediction, on the fusion samples.",
-                "Hinton et al. 2015",
-                Distillation,
-            ),
-            _method(
-                "LP",
-                "The first network with a new last layer, trained towards the mean prediction.",
-                PAPER,
-                LinearProbe,
-            ),
-        )
-    }
+_ALL = (
+    Method(
+        "HF-Linear",
+        "Retrofitting: pairs the neurons of two equal networks, closed form.",
+        PAPER,
+        Retrofit,
+        {"grouping": "hungarian", "fit": "ridge"},
+    ),
+    Method(
+        "KF-Linear",
+        "Retrofitting: clusters the neurons of any number of networks of any widths, closed form.",
+        PAPER,
+        Retrofit,
+        {"grouping": "kmeans", "fit": "ridge"},
+    ),
+    Method(
+        "HF-Gradient",
+        "Retrofitting: pairs neurons and trains each level; any architecture.",
+        PAPER,
+        Retrofit,
+        {"grouping": "hungarian", "fit": "gradient"},
+    ),
+    Method(
+        "KF-Gradient",
+        "Retrofitting: clusters neurons and trains each level; any architecture.",
+        PAPER,
+        Retrofit,
+        {"grouping": "kmeans", "fit": "gradient"},
+    ),
+    Method("Average", "Mean of all weights, neurons as they lie.", "", Averaging, {"weighting": "equal"}),
+    Method(
+        "FedAvg",
+        "The same, weighted by the number of training samples.",
+        "McMahan et al. 2017",
+        Averaging,
+        {"weighting": "samples"},
+    ),
+    Method(
+        "Ensemble",
+        "All networks side by side, mean of their probabilities: what one network can be asked to reach.",
+        "",
+        Ensembling,
+        {"combine": "softmax"},
+    ),
+    Method("Ensemble-Logits", "The same with the mean of logits.", "", Ensembling, {"combine": "logits"}),
+    Method(
+        "Ensemble-Shares",
+        "The same, each class weighted by who saw how much of it.",
+        "",
+        Ensembling,
+        {"combine": "shares"},
+    ),
+    Method(
+        "OTFusion",
+        "Neurons aligned by optimal transport of what they compute, then averaged.",
+        SINGH,
+        OTFusion,
+        {"mode": "activations"},
+    ),
+    Method("OTFusion-Weights", "The same by their weights: no data decide.", SINGH, OTFusion, {"mode": "weights"}),
+    Method(
+        "Transformer-OTFusion",
+        "Every layer of a transformer aligned by soft transport of what it computes.",
+        IMFELD,
+        TransformerOTFusion,
+        {"mode": "activations"},
+    ),
+    Method(
+        "Transformer-OTFusion-Weights",
+        "The same by their weights: no data decide.",
+        IMFELD,
+        TransformerOTFusion,
+        {"mode": "weights"},
+    ),
+    Method(
+        "Git-Re-Basin",
+        "Neurons of two networks paired by what they compute, then averaged.",
+        AINSWORTH,
+        GitReBasin,
+        {"mode": "activations"},
+    ),
+    Method(
+        "Git-Re-Basin-Weights", "The same by all weights: no data decide.", AINSWORTH, GitReBasin, {"mode": "weights"}
+    ),
+    Method("ZipIt", "The most alike neurons merged, also within one network.", "Stoica et al. 2024", ZipIt),
+    Method(
+        "RegMean",
+        "Each layer by least squares on the networks' own inputs, neurons as they lie.",
+        "Jin et al. 2023",
+        RegMean,
+    ),
+    Method("PLeaS", "Neurons paired, then each layer by least squares.", "Nasery et al. 2025", PLeaS),
+    Method(
+        "KD",
+        "A student trained towards the mean prediction, on the fusion samples.",
+        "Hinton et al. 2015",
+        Distillation,
+    ),
+    Method("LP", "The first network with a new last layer, trained towards the mean prediction.", "", LinearProbe),
 )
+METHODS = Methods({method.name: method for method in _ALL})
+#: The paper's own, which go level by level; the others are what it compares with.
+RETROFITTING = tuple(name for name, method in METHODS.items() if method.takes.levels)
 
 
 def methods_with(keyword: str) -> list[str]:
     """Names of the methods that have a keyword, whatever their parts."""
     return [name for name, method in METHODS.items() if keyword in {**method.settings(), **method.keywords()}]
-
-
-#: The paper's own, which go level by level; the others are what it compares with.
-RETROFITTING = tuple(name for name, method in METHODS.items() if method.takes.levels)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from . import files
+from .alignment import Alignment
 from .checkpoints import load_model, save_model
 from .moments import grouping_error
 from .targets import Targets
@@ -157,6 +158,9 @@ class FusionResult:
     seconds: float
     importance: list[dict[str, Any]] = field(default_factory=list)
     """One report per parent: completeness gaps of attributions"""
+    alignment: Alignment | None = None
+    """Of methods that align neurons and average: who stands where, and the parents in that order. Files do not hold it;
+    the labels of its groups are those of the levels, which they do hold"""
 
     def to_frame(self) -> pd.DataFrame:
         """One row per level: widths, errors (also relative to the energy), seconds."""

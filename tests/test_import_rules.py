@@ -38,6 +38,7 @@ LAYERS = {
     "symmetry": 2,
     "composites": 2,
     "fit": 3,
+    "alignment": 3,
     "evaluation": 3,
     "checkpoints": 3,
     "results": 4,

@@ -3,25 +3,25 @@
 from .averaging import Averaging, Ensembling, average
 from .distillation import Distillation
 from .linear_probe import LinearProbe
-from .otfusion import otfusion
-from .pleas import pleas
-from .rebasin import rebasin
+from .otfusion import OTFusion
+from .pleas import PLeaS
+from .rebasin import GitReBasin
 from .regmean import RegMean
 from .repair import repair
-from .transformer import transformer_otfusion
-from .zipit import zipit
+from .transformer import TransformerOTFusion
+from .zipit import ZipIt
 
 __all__ = [
     "Averaging",
     "Distillation",
     "Ensembling",
+    "GitReBasin",
     "LinearProbe",
+    "OTFusion",
+    "PLeaS",
     "RegMean",
+    "TransformerOTFusion",
+    "ZipIt",
     "average",
-    "otfusion",
-    "pleas",
-    "rebasin",
     "repair",
-    "transformer_otfusion",
-    "zipit",
 ]

@@ -1,138 +1,207 @@
-"""What all methods share that align neurons and then average weights: checks, scores, averages, reports."""
+"""What all methods share that align neurons and then average weights: options, plans, scores, averages, reports."""
 
 import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from .. import device as devices
+from ..alignment import Alignment
 from ..batchnorm import put_back
 from ..eligibility import check_inputs, on_device
-from ..importance import EPSILON, IMPORTANCE, Scores, check_data, check_labels, conductance, importance_scores, uniform
-from ..importance.conductance import conductance_at
-from ..levels import partition
+from ..importance import importance_name
+from ..importance.parents import check_parents_data
 from ..levels.tracing import trace
 from ..monitor import Monitor
 from ..norm_statistics import has_statistics, reset_statistics
-from ..registry import find
 from ..results import FusionResult, LevelReport, level_report
-from ..samples import as_tensors, parents_data
-from ..symmetry import Group, Place, Sums, Watched, matching, neuron_groups, tensors
+from ..settings import setting
+from ..symmetry import Group, Place, Sums, matching, neuron_groups, tensors
 from ..targets import weighted_means
+from ..task import Algorithm, Cost, Takes, Task
+from ..training_flags import evaluating
 from .repair import mapped_goals, rescale
+from .scores import check_scores, group_scores
 
 NAN = float("nan")
 
 
-@dataclass(frozen=True, eq=False)
-class Aligning:
-    """Parents whose neurons are about to be aligned, checked."""
+@dataclass(frozen=True)
+class Averager(Algorithm):
+    """Base of the methods that align neurons and then average weights: the options that all of them have."""
 
+    takes: ClassVar[Takes] = Takes(target=True, importance=True)
+
+    leaves: tuple[str, ...] = setting((), "submodules to take whole, for parts that torch.fx cannot trace")
+    repair: bool = setting(
+        False, "correct the statistics of the fused network's layers (REPAIR); BatchNorm gets new running statistics"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class AlignmentPlan:
+    """Parents whose neurons can be aligned, checked; nothing is computed yet."""
+
+    task: Task
     parents: list[nn.Module]
+    """On the device, BatchNorm folded where that is asked for"""
     fused: nn.Module
     """The network that becomes the fused one: a copy of the target or of parent 0"""
     groups: list[list[Group]]
     """The neuron groups of each parent"""
     targets: list[Group]
     """Those of the fused network"""
-    inputs: Tensor
-    scores: list[list[Tensor]]
-    """scores[parent][group], float64, each summing to 1"""
-    importance: list[dict[str, Any]]
-    """What the scores tell about themselves, for each parent"""
-    monitor: Monitor
-    start: float
-    folded: bool = False
+    leaves: Sequence[str]
+    folded: bool
     """Whether the parents' BatchNorms are folded and do nothing"""
 
-    def repaired(self, maps: Sequence[Mapping[str, Tensor]], leaves: Sequence[str]) -> dict[str, Any]:
+    @property
+    def inputs(self) -> Tensor:
+        """(B, ...) fusion data in the networks' precision."""
+        return self.task.inputs.to(self.task.dtype)
+
+    @property
+    def monitor(self) -> Monitor:
+        """Gets events, and may cancel."""
+        return self.task.runtime.monitor
+
+    def widths(self, index: int) -> list[int]:
+        """The parents' neurons in a group."""
+        return [groups[index].width for groups in self.groups]
+
+    def cost(self) -> Cost:
+        """One pass through the parents, and transport or matching, which is not counted."""
+        return Cost(
+            passes=len(self.task.inputs),
+            scored=self.task.importance.needs_data,
+            groups=tuple(tuple(self.widths(index)) for index in range(len(self.targets))),
+            complete=False,
+        )
+
+    def scored(self) -> "Aligning":
+        """The same with the importance of all neurons."""
+        start, task = time.perf_counter(), self.task
+        scores = []
+        for index, (parent, groups, (x, y)) in enumerate(
+            zip(self.parents, self.groups, task.parents_data(), strict=True)
+        ):
+            self.monitor.emit("phase", name="importance", parent=index, parents=len(self.parents))
+            x, y = x.to(task.device, task.dtype), y.to(task.device) if y is not None else None
+            scores.append(group_scores(parent, groups, x, y, task.importance, monitor=self.monitor, leaves=self.leaves))
+        return Aligning(
+            **vars(self),
+            scores=[parent.values for parent in scores],
+            importance=[parent.report for parent in scores],
+            start=start,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Aligning(AlignmentPlan):
+    """Parents whose neurons are being aligned."""
+
+    scores: list[list[Tensor]]
+    """scores[parent][group], float64, each summing to 1 where they are normalised"""
+    importance: list[dict[str, Any]]
+    """What the scores tell about themselves, for each parent"""
+    start: float
+
+    def together(self, index: int) -> Tensor:
+        """(m,) the scores of all neurons in a group, parents side by side."""
+        return torch.cat([scores[index] for scores in self.scores])
+
+    def repaired(self, maps: Sequence[Mapping[str, Tensor]]) -> dict[str, Any]:
         """REPAIR the fused network once its weights are there; see `mapped_goals` for the maps."""
         if has_statistics(self.fused) and not self.folded:
-            return reset_statistics(self.fused, self.inputs, keep_function=False, monitor=self.monitor, leaves=leaves)
+            return reset_statistics(
+                self.fused, self.inputs, keep_function=False, monitor=self.monitor, leaves=self.leaves
+            )
         goals = mapped_goals(
             self.fused, self.parents, self.groups, self.targets, maps, self.inputs, monitor=self.monitor
         )
-        return rescale(self.fused, goals, self.inputs, monitor=self.monitor, leaves=leaves)
+        return rescale(self.fused, goals, self.inputs, monitor=self.monitor, leaves=self.leaves)
 
     def write(self, states: Sequence[Mapping[str, Tensor]], weights: Any = None) -> None:
         """Give the fused network the mean of the parents' mapped tensors; see `mean_of`."""
-        own = tensors(self.fused)
+        fused = tensors(self.fused)
         for name, value in mean_of(states, weights).items():
-            own[name].copy_(value)
+            fused[name].copy_(value)
 
-    def result(self, reports: list[LevelReport], **config: Any) -> FusionResult:
-        """The fused network as it is now."""
-        facts = {"samples": len(self.inputs), "device": str(devices.of(self.fused)), **config}
-        return FusionResult(self.fused, reports, facts, time.perf_counter() - self.start, self.importance)
+    def alignment(self, groups: Any, shares: Sequence[float] | None = None) -> Alignment:
+        """The alignment as a result.
 
+        Args:
+            groups: the `AlignedGroup` of each neuron group that is aligned.
+            shares: of the parents in the mean; None: all the same.
+        """
+        n = len(self.parents)
+        return Alignment(
+            tuple(groups),
+            tuple(shares or [1 / n] * n),
+            tuple(self.parents),
+            tuple(self.groups),
+            self.fused,
+            self.targets,
+        )
 
-def prepare(
-    models: Sequence[nn.Module],
-    data: Any,
-    who: str,
-    *,
-    target: nn.Module | None,
-    importance: str | Callable[..., Any],
-    importance_data: Any,
-    importance_options: dict[str, Any] | None,
-    device: str | torch.device | None,
-    monitor: Monitor | None,
-    leaves: Sequence[str],
-    fold_norms: bool = False,
-) -> Aligning:
-    """Find the neuron groups of parents and fused network and score their neurons; refuse what cannot work."""
-    start, monitor, place = time.perf_counter(), monitor or Monitor(), devices.pick(device)
-    inputs, labels = as_tensors(data)
-    check_inputs(models, inputs, target=target, least=1, who=who)
-    fused = copy.deepcopy(target if target is not None else models[0]).to(place).eval()
-    parents = [on_device(model, place).eval() for model in models]
-    inputs = inputs.to(next(fused.parameters()).dtype)
-    example = inputs[:1].to(place)
-    parents = [without_norms(parent, leaves, example) for parent in parents] if fold_norms else parents
-    monitor.check()
-    monitor.emit("phase", name="groups")
-    groups = [_groups(model, example, leaves, f"parent {index}") for index, model in enumerate(parents)]
-    targets = _groups(fused, example, leaves, "the target")
-    for index, own in enumerate(groups):
-        matching(own, targets, f"parent {index}")
-    importance = importance.lower() if isinstance(importance, str) else importance
-    check_data(importance, importance_data)
-    pairs = parents_data(importance_data, (inputs, labels), len(parents))
-    found = []
-    for index, (model, own, (x, y)) in enumerate(zip(parents, groups, pairs, strict=True)):
-        monitor.emit("phase", name="importance", parent=index, parents=len(parents))
-        x = x.to(place, inputs.dtype)
-        with torch.enable_grad():
-            found.append(
-                group_scores(
-                    model,
-                    own,
-                    x,
-                    y.to(place) if y is not None else None,
-                    importance,
-                    monitor=monitor,
-                    leaves=leaves,
-                    **(importance_options or {}),
-                )
-            )
-    return Aligning(
-        parents,
-        fused,
-        groups,
-        targets,
-        inputs,
-        [scores.values for scores in found],
-        [scores.report for scores in found],
-        monitor,
-        start,
-        fold_norms,
-    )
+    def result(
+        self, method: str, value: Averager, reports: list[LevelReport], alignment: Alignment, **facts: Any
+    ) -> FusionResult:
+        """The fused network as it is now.
+
+        Args:
+            facts: what the method tells about its work, for the configuration.
+        """
+        task, target = self.task, self.task.target
+        scoring = {"importance": importance_name(task.importance), **task.importance.to_json()}
+        config = {
+            "method": method,
+            **value.to_json(),
+            **(scoring if value.takes.importance else {}),
+            "target": None if target is None else getattr(target, "spec", type(target).__name__),
+            "seed": task.seed,
+            "samples": len(task.inputs),
+            "device": str(task.device),
+            **facts,
+        }
+        seconds = time.perf_counter() - self.start
+        return FusionResult(self.fused, reports, config, seconds, self.importance, alignment)
 
 
+@torch.no_grad()
+def plan_alignment(task: Task, who: str, *, leaves: Sequence[str], fold_norms: bool = False) -> AlignmentPlan:
+    """Find the neuron groups of parents and fused network; refuse what cannot be aligned.
+
+    Args:
+        who: the method, for messages.
+        fold_norms: each BatchNorm is folded into the layer before it.
+    Raises:
+        ValueError: unfit data, networks that differ in more than widths, an operation without a rule, or neurons at which
+            the importance is not known.
+    """
+    monitor, device = task.runtime.monitor, task.device
+    check_inputs(task.parents, task.inputs, target=task.target, least=1, who=who)
+    with evaluating(*task.parents):
+        fused = copy.deepcopy(task.target if task.target is not None else task.parents[0]).to(device).eval()
+        parents = [on_device(parent, device) for parent in task.parents]
+        example = task.inputs[:2].to(device, task.dtype)
+        parents = [without_norms(parent, leaves, example) for parent in parents] if fold_norms else parents
+        monitor.check()
+        monitor.emit("phase", name="groups")
+        groups = [_groups(parent, example[:1], leaves, f"parent {k}") for k, parent in enumerate(parents)]
+        targets = _groups(fused, example[:1], leaves, "the target")
+        for k, several in enumerate(groups):
+            matching(several, targets, f"parent {k}")
+        for parent, several in zip(parents, groups, strict=True):
+            check_scores(parent, several, example, task.importance, leaves)
+        check_parents_data(task.importance, task.parents_data(), targets[-1].width)
+    return AlignmentPlan(task, parents, fused, groups, targets, leaves, fold_norms)
+
+
+@torch.no_grad()
 def without_norms(model: nn.Module, leaves: Sequence[str] = (), example: Tensor | None = None) -> nn.Module:
     """A copy that computes the same: each BatchNorm behind a layer is folded into it and does nothing any more."""
     twin = copy.deepcopy(model).eval()
@@ -141,10 +210,14 @@ def without_norms(model: nn.Module, leaves: Sequence[str] = (), example: Tensor 
     return twin
 
 
-def check_widths(plan: Aligning) -> None:
-    """Refuse a fused network with more neurons than all parents have together."""
+def check_widths(plan: AlignmentPlan) -> None:
+    """Refuse a fused network with more neurons than all parents have together.
+
+    Raises:
+        ValueError: names the group.
+    """
     for index, group in enumerate(plan.targets):
-        together = sum(own[index].width for own in plan.groups)
+        together = sum(plan.widths(index))
         if group.width > together:
             raise ValueError(
                 f"level {group.name!r}: {group.width} fused neurons for {together} parents' neurons; some would stand for "
@@ -152,70 +225,25 @@ def check_widths(plan: Aligning) -> None:
             )
 
 
+def check_pair(task: Task, who: str, others: str) -> None:
+    """Refuse another number of parents than two.
+
+    Args:
+        others: what takes any number, for the message.
+    Raises:
+        ValueError: says how many there are.
+    """
+    if len(task.parents) != 2:
+        raise ValueError(
+            f"{who} pairs exactly two parents; found {len(task.parents)}. Use {others}: each takes any number."
+        )
+
+
 def _groups(model: nn.Module, example: Tensor, leaves: Sequence[str], who: str) -> list[Group]:
     try:
         return neuron_groups(model, example, leaves=leaves)
     except ValueError as error:
         raise ValueError(f"{who}: {error}") from error
-
-
-def group_scores(
-    model: nn.Module,
-    groups: Sequence[Group],
-    x: Tensor,
-    y: Tensor | None,
-    method: str | Callable[..., Any],
-    *,
-    monitor: Monitor | None = None,
-    leaves: Sequence[str] = (),
-    **options: Any,
-) -> Scores:
-    """`importance_scores` for neuron groups: one (width,) tensor per group that sums to 1.
-
-    Where every group is a level of the network these are the level's scores. Neurons inside a residual block or an
-    attention, which no level ends at, get conductances of their own; a residual stream the sum over its points.
-
-    Raises:
-        ValueError: as `importance_scores`, or the method knows levels only.
-    """
-    score = find(IMPORTANCE, method, "importance")
-    if score is uniform:
-        return Scores(
-            [torch.full((group.width,), 1 / group.width, dtype=torch.float64, device=x.device) for group in groups]
-        )
-    levels = partition(model, x[:2], leaves=leaves)
-    makers = [{place.name for place in group.places if place.kind == "out"} for group in groups]
-    if len(levels) == len(groups) and all(
-        level.affine is not None and names & level.state().keys() for names, level in zip(makers, levels, strict=True)
-    ):
-        return importance_scores(levels, x, y, method, monitor=monitor, **options)
-    if score is not conductance:
-        raise ValueError(
-            f"importance {getattr(score, '__name__', score)!r} is known at the ends of levels only, and this network has "
-            "neurons inside of blocks. Use importance='conductance' or 'uniform'."
-        )
-    y = check_labels(y, conductance)
-    if any(point.part != "output" for group in groups for point in group.points):
-        raise ValueError(
-            "conductance cannot be taken inside an nn.MultiheadAttention. Use importance='uniform', or a network whose "
-            "queries, keys and values are layers of their own."
-        )
-    watched = Watched(model, groups, leaves=leaves)
-    places = [(group, point) for group in groups for point in group.points]
-
-    def run(inputs: Tensor, *, with_gradients: bool) -> list[Tensor]:
-        with torch.set_grad_enabled(with_gradients):
-            values, outputs = watched.watch(inputs.detach().requires_grad_(with_gradients))
-        return [*(values[point.node, "output"] for _, point in places), outputs]
-
-    found = conductance_at(run, [*(point.axis for _, point in places), 1], x, y, monitor=monitor, **options)
-    totals = {group.name: torch.zeros(group.width, dtype=torch.float64, device=x.device) for group in groups}
-    for (group, point), values in zip(places, found.values[:-1], strict=True):
-        totals[group.name] += values[point.index.to(x.device)].sum(1)
-    raw = [total + EPSILON for total in totals.values()]
-    return Scores(
-        [value / value.sum() for value in raw], {k: v for k, v in found.report.items() if k != "completeness_gap"}
-    )
 
 
 def lines_of(tensor: Tensor, place: Place) -> Tensor:
@@ -234,18 +262,18 @@ def mean_of(
         weights: tensor -> (axis, (n, size)) weights of the parents for each entry of one axis, which sum to one over
             the parents. Tensors without an entry get the plain mean.
     """
-    found = dict(states[0])
-    for name, value in found.items():
+    means = dict(states[0])
+    for name, value in means.items():
         if not value.dtype.is_floating_point:
             continue
         together = torch.stack([state[name].double() for state in states])
         if weights and name in weights:
             axis, shares = weights[name]
-            shape = [len(states)] + [-1 if place == axis else 1 for place in range(value.ndim)]
-            found[name] = (together * shares.to(together).view(shape)).sum(0).to(value)
+            shape = [len(states)] + [-1 if number == axis else 1 for number in range(value.ndim)]
+            means[name] = (together * shares.to(together).view(shape)).sum(0).to(value)
         else:
-            found[name] = together.mean(0).to(value)
-    return found
+            means[name] = together.mean(0).to(value)
+    return means
 
 
 def report(

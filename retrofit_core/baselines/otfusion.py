@@ -6,19 +6,21 @@ hands the parent's outgoing weights to fused neurons; mu (n_k,) and nu (d,) are 
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from ..alignment import AlignedGroup
 from ..device import Stopwatch, of
-from ..grouping import kmeans
-from ..monitor import Monitor
-from ..registry import check_words
+from ..grouping import KMeans
 from ..results import FusionResult, LevelReport
+from ..settings import setting
 from ..symmetry import Group, Sums, group_sums, mapped, tensors
-from ..training_flags import keeps_training_flags
-from .aligned import Aligning, check_widths, lines_of, prepare, report
+from ..task import Task
+from .aligned import Aligning, AlignmentPlan, Averager, check_widths, lines_of, plan_alignment, report
 
 Mode = Literal["activations", "weights"]
 Solver = Literal["exact", "sinkhorn"]
@@ -35,122 +37,145 @@ MOST_EXPONENT = 200
 Pairs = dict[str, tuple[Tensor, Tensor]]
 
 
-@keeps_training_flags
-@torch.no_grad()
-def otfusion(
-    models: Sequence[nn.Module],
-    data: Any,
-    *,
-    mode: Mode = "activations",
-    solver: Solver = "exact",
-    regularisation: float | str = "0.05x",
-    unit_rows: bool = False,
-    squared: bool = False,
-    normalise: Normalise = "target",
-    match_classes: bool = False,
-    fold_norms: bool = False,
-    importance: str | Callable[..., Any] = "uniform",
-    importance_data: Any = None,
-    importance_options: dict[str, Any] | None = None,
-    target: nn.Module | None = None,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    monitor: Monitor | None = None,
-    leaves: Sequence[str] = (),
-    repair: bool = False,
-) -> FusionResult:
-    """Align every parent to an anchor by optimal transport, group by group, and average. Parents are left as they are.
+def strength(regularisation: float | str, cost: Tensor) -> float:
+    """Sinkhorn's regularisation in units of the cost.
+
+    Raises:
+        ValueError: not a positive number, or a multiple such as "0.05x" or "0.08max".
+    """
+    unit = {"max": cost.max, "x": cost.mean}
+    text = str(regularisation)
+    suffix = next((end for end in unit if text.endswith(end)), "")
+    try:
+        factor = float(text.removesuffix(suffix))
+    except ValueError:
+        factor = 0.0
+    if not 0 < factor < float("inf"):
+        raise ValueError(f"regularisation is {regularisation!r}. Use {STRENGTH}.")
+    return factor * max(unit[suffix]().item(), 1e-12) if suffix else factor
+
+
+#: What a regularisation may be.
+STRENGTH = "a positive number, a multiple of the mean cost such as '0.05x', or of the largest such as '0.08max'"
+
+
+def why_no_strength(value: Any) -> str:
+    """What a regularisation may be, for anything else; see `Setting.check`."""
+    if isinstance(value, bool) or not isinstance(value, (str, Real)):
+        return STRENGTH
+    try:
+        strength(value if isinstance(value, str) else float(value), torch.ones(1))
+    except ValueError:
+        return STRENGTH
+    return ""
+
+
+@dataclass(frozen=True)
+class OTFusion(Averager):
+    """Aligns every parent to an anchor by optimal transport, group by group, and averages.
 
     The anchor is the first parent that has the fused widths: parent 0 unless there is a target. Where no parent has them,
     the anchor's neurons are weighted k-means centres of all parents' neurons. Groups and their consistent use (biases,
     flattened convolutions, BatchNorm carried along, one map per residual stream, heads apart) come from `neuron_groups`.
+    Scores are the marginals; the seed is that of the k-means for the anchor. Where BatchNorms are folded, REPAIR gives
+    layers without a bias the deviation only.
 
     Differences from the authors' code: a residual stream has one map, found where it begins (weights) or at all its sums
     (activations), where theirs averages two; outgoing weights are handed out by the source's marginal, which is the same
     for equal widths and uniform scores, and keeps the function where widths differ (`normalise="original"` is theirs);
     class c stays class c (`match_classes` is theirs); Sinkhorn's strength may be relative to the mean cost.
-
-    Args:
-        data: fusion data; they show the neurons (activations) and serve the reports (both modes).
-        mode: "activations": a neuron is its pre-activations on the fusion data; "weights": its incoming weights and
-            bias, inputs aligned before.
-        solver: "exact" (POT's network simplex) or "sinkhorn".
-        regularisation: of Sinkhorn, as in the paper, or a multiple of the mean cost such as "0.05x", or of the largest
-            ("0.05max").
-        unit_rows: weights scaled to unit length before they are compared.
-        squared: squared distances as costs.
-        importance: scores are the marginals.
-        normalise: "target": what a fused neuron draws on sums to one, so that constant functions stay constant; "source":
-            divided by the source's marginal instead, as in earlier code of Luenam et al., which explains published
-            rows; "original": as Singh and Jaggi.
-        match_classes: the classes are transported too, as in the authors' code.
-        fold_norms: every BatchNorm is folded into the layer before it, so that weights are compared and averaged as they
-            act; in the fused network it does nothing any more. Else its parameters and statistics are carried along.
-        target: network of the fused widths.
-        seed: of the k-means for the anchor.
-        repair: correct the statistics of the fused network's layers (REPAIR); see `repair`. Where BatchNorms are folded,
-            layers without a bias get the deviation only.
-    Raises:
-        ValueError: unknown options, networks that differ in more than widths, or an operation without a rule.
     """
-    check_words(mode=(mode, Mode), solver=(solver, Solver), normalise=(normalise, Normalise))
-    strength(regularisation, torch.ones(1))  # refuses a wrong one before any work
-    plan = prepare(
-        models,
-        data,
-        "OTFusion",
-        target=target,
-        importance=importance,
-        importance_data=importance_data,
-        importance_options=importance_options,
-        device=device,
-        monitor=monitor,
-        leaves=leaves,
-        fold_norms=fold_norms,
-    )
-    check_widths(plan)
-    clock = Stopwatch(of(plan.fused))
-    with clock.phase("forward"):
-        sums = group_sums(plan.parents, plan.groups, plan.inputs, monitor=plan.monitor, leaves=leaves)
-    states = [tensors(parent) for parent in plan.parents]
 
-    def gram(index: int, maps: Sequence[Pairs]) -> Tensor:
-        return sums[index].zz if mode == "activations" else weight_gram(plan, states, index, maps, unit_rows=unit_rows)
+    mode: Mode = setting(
+        "activations",
+        "a neuron is its pre-activations on the fusion data (activations), or its incoming weights and bias, inputs aligned "
+        "before (weights)",
+    )
+    solver: Solver = setting("exact", "of the transport: exact (network simplex) or sinkhorn")
+    regularisation: float | str = setting(
+        "0.05x",
+        "of Sinkhorn, as in the paper, or a multiple of the mean cost such as 0.05x, or of the largest (0.05max)",
+        check=why_no_strength,
+    )
+    unit_rows: bool = setting(False, "weights scaled to unit length before they are compared")
+    squared: bool = setting(False, "squared distances as costs")
+    normalise: Normalise = setting(
+        "target",
+        "target: what a fused neuron draws on sums to one, so that constant functions stay constant; source: divided by the "
+        "source's marginal instead, as in earlier code of Luenam et al., which explains published rows; original: as Singh "
+        "and Jaggi",
+    )
+    match_classes: bool = setting(False, "the classes are transported too, as in the authors' code")
+    fold_norms: bool = setting(
+        False,
+        "every BatchNorm is folded into the layer before it, so that weights are compared and averaged as they act; in the "
+        "fused network it does nothing any more. Else its parameters and statistics are carried along",
+    )
 
-    reports, maps = align(
-        plan,
-        sums,
-        gram,
-        clock,
-        solver=solver,
-        regularisation=regularisation,
-        squared=squared,
-        normalise=normalise,
-        match_classes=match_classes,
-        seed=seed,
-    )
-    plan.write(mapped_states(plan, states, maps))
-    shares = [{name: T / len(maps) for name, (T, _) in own.items()} for own in maps]
-    corrected = plan.repaired(shares, leaves) if repair else None
-    return plan.result(
-        reports,
-        method="OTFusion",
-        repair=corrected,
-        mode=mode,
-        solver=solver,
-        normalise=normalise,
-        seed=seed,
-        regularisation=regularisation if solver == "sinkhorn" else None,
-        unit_rows=unit_rows,
-        squared=squared,
-        match_classes=match_classes,
-        fold_norms=fold_norms,
-        importance=getattr(importance, "__name__", importance),
-    )
+    def plan(self, task: Task) -> AlignmentPlan:
+        """Find the neuron groups and refuse what cannot be fused; see `Algorithm`."""
+        plan = plan_alignment(task, "OTFusion", leaves=self.leaves, fold_norms=self.fold_norms)
+        check_widths(plan)
+        return plan
+
+    @torch.no_grad()
+    def run(self, plan: AlignmentPlan) -> FusionResult:
+        """Align, average, and correct the statistics where that is wanted."""
+        aligning = plan.scored()
+        clock = Stopwatch(of(plan.fused))
+        with clock.phase("forward"):
+            sums = group_sums(plan.parents, plan.groups, plan.inputs, monitor=plan.monitor, leaves=plan.leaves)
+        states = [tensors(parent) for parent in plan.parents]
+
+        def gram(index: int, maps: Sequence[Pairs]) -> Tensor:
+            if self.mode == "activations":
+                return sums[index].zz
+            return weight_gram(plan, states, index, maps, unit_rows=self.unit_rows)
+
+        transported = align(
+            aligning,
+            sums,
+            gram,
+            clock,
+            solver=self.solver,
+            regularisation=self.regularisation,
+            squared=self.squared,
+            normalise=self.normalise,
+            match_classes=self.match_classes,
+            seed=plan.task.seed,
+        )
+        maps = transported.maps
+        aligning.write(mapped_states(plan, states, maps))
+        shares = [{name: T / len(maps) for name, (T, _) in pairs.items()} for pairs in maps]
+        repaired = aligning.repaired(shares) if self.repair else None
+        alignment = aligning.alignment(transported.groups)
+        return aligning.result("OTFusion", self, transported.reports, alignment, repaired=repaired)
+
+
+@dataclass(frozen=True, eq=False)
+class Transported:
+    """What transport found."""
+
+    reports: list[LevelReport]
+    maps: list[Pairs]
+    """For each parent T and U of every group"""
+
+    @property
+    def groups(self) -> list[AlignedGroup]:
+        """The same group by group."""
+        return [
+            AlignedGroup(
+                level.name,
+                level.width,
+                level.labels.split(list(level.widths)),
+                tuple(pairs[level.name] for pairs in self.maps),
+            )
+            for level in self.reports
+        ]
 
 
 def align(
-    plan: Aligning,
+    aligning: Aligning,
     sums: Sequence[Sums],
     gram: Callable[[int, Sequence[Pairs]], Tensor],
     clock: Stopwatch,
@@ -162,58 +187,55 @@ def align(
     match_classes: bool = False,
     seed: int = 0,
     joined: Callable[[int, Mapping[str, Tensor]], Tensor | None] | None = None,
-) -> tuple[list[LevelReport], list[Pairs]]:
+) -> Transported:
     """Find the plan from each parent's neurons to the anchor's, group by group.
 
     Args:
         sums: of each group, for the reports.
         gram: of a group's number and the maps so far: (m, m) inner products of all parents' neurons, which give the costs.
         joined: of a group's number and a parent's plans so far: its plan, or None where transport is to find it.
-    Returns:
-        the reports, and for each parent T and U of every group.
     """
-    anchor = anchor_of(plan)
-    maps: list[Pairs] = [{} for _ in plan.parents]
-    flows: list[dict[str, Tensor]] = [{} for _ in plan.parents]
+    anchor = anchor_of(aligning)
+    maps: list[Pairs] = [{} for _ in aligning.parents]
+    flows: list[dict[str, Tensor]] = [{} for _ in aligning.parents]
     reports: list[LevelReport] = []
-    for index, group in enumerate(plan.monitor.each("level", plan.targets)):
-        widths = [own[index].width for own in plan.groups]
-        s = torch.cat([scores[index] for scores in plan.scores])
+    for index, group in enumerate(aligning.monitor.each("level", aligning.targets)):
+        widths, s = aligning.widths(index), aligning.together(index)
         with clock.phase("group"):
             inner = gram(index, maps)
             centres, nu = _centres(inner, s, widths, group.width, anchor, group.fixed, seed * 1_000_003 + index)
             algorithm = "joined" if group.junction else "emd" if solver == "exact" else "sinkhorn"
             facts: dict[str, Any] = {"algorithm": algorithm, "cost": 0.0}
             labels = []
-            for k, place in enumerate(_parts(widths)):
-                cost = _distances(inner, place, centres, squared)
+            for k, part in enumerate(_parts(widths)):
+                cost = _distances(inner, part, centres, squared)
                 stays = k == anchor or (group.fixed and not match_classes)
                 flow = torch.diag(nu) if stays else joined and joined(index, flows[k])
                 if flow is None:
-                    flow = transport(cost, plan.scores[k][index], nu, solver, regularisation, facts)
+                    flow = transport(cost, aligning.scores[k][index], nu, solver, regularisation, facts)
                 flows[k][group.name], maps[k][group.name] = flow, _normalised(flow, normalise)
                 labels.append(flow.argmax(1))
                 facts["cost"] += (flow * cost).sum().item()
         reports.append(report(group, widths, sums[index], s, torch.cat(labels), facts, dict(clock.seconds)))
         clock.seconds.clear()
-    return reports, maps
+    return Transported(reports, maps)
 
 
 def mapped_states(
-    plan: Aligning, states: Sequence[dict[str, Tensor]], maps: Sequence[Pairs]
+    plan: AlignmentPlan, states: Sequence[dict[str, Tensor]], maps: Sequence[Pairs]
 ) -> list[dict[str, Tensor]]:
     """Each parent's tensors as the fused network would hold them."""
     shapes = tensors(plan.fused)
     return [
-        mapped(state, shapes, own, plan.targets, found)
-        for state, own, found in zip(states, plan.groups, maps, strict=True)
+        mapped(state, shapes, groups, plan.targets, pairs)
+        for state, groups, pairs in zip(states, plan.groups, maps, strict=True)
     ]
 
 
-def anchor_of(plan: Aligning) -> int | None:
+def anchor_of(plan: AlignmentPlan) -> int | None:
     """The first parent of the fused widths, if there is one."""
     wanted = [group.width for group in plan.targets]
-    return next((k for k, own in enumerate(plan.groups) if [group.width for group in own] == wanted), None)
+    return next((k for k, groups in enumerate(plan.groups) if [group.width for group in groups] == wanted), None)
 
 
 def _parts(widths: Sequence[int]) -> list[slice]:
@@ -227,43 +249,37 @@ def _centres(
 ) -> tuple[Tensor, Tensor]:
     """(m, d): the anchor's neurons as means of the parents' neurons, and their marginal nu."""
     if anchor is not None:
-        place = _parts(widths)[anchor]
-        return torch.eye(len(s), dtype=torch.float64, device=gram.device)[:, place], s[place] / s[place].sum()
+        part = _parts(widths)[anchor]
+        return torch.eye(len(s), dtype=torch.float64, device=gram.device)[:, part], s[part] / s[part].sum()
     if fixed:
         eye = torch.eye(width, dtype=torch.float64, device=gram.device)
         return eye.repeat(len(widths), 1) / len(widths), torch.full_like(s[:width], 1 / width)
-    groups = kmeans(gram, s, tuple(widths), width, generator=torch.Generator().manual_seed(seed))
+    groups = KMeans()(gram, s, tuple(widths), width, generator=torch.Generator().manual_seed(seed))
     totals = torch.zeros(width, dtype=s.dtype, device=s.device).index_add_(0, groups.labels.to(s.device), s)
     return groups.averaging(s), totals / totals.sum()
 
 
-def _distances(gram: Tensor, place: slice, centres: Tensor, squared: bool) -> Tensor:
+def _distances(gram: Tensor, part: slice, centres: Tensor, squared: bool) -> Tensor:
     """(n_k, d) between a parent's neurons and the anchor's, from inner products."""
-    norms = gram.diagonal()[place]
+    norms = gram.diagonal()[part]
     against = gram @ centres
     energies = (centres * against).sum(0)
-    found = (norms[:, None] + energies - 2 * against[place]).clamp_min(0)
-    return found if squared else found.sqrt()
+    distances = (norms[:, None] + energies - 2 * against[part]).clamp_min(0)
+    return distances if squared else distances.sqrt()
 
 
 def weight_gram(
-    plan: Aligning, states: Sequence[dict[str, Tensor]], index: int, maps: Sequence[Pairs], *, unit_rows: bool
+    plan: AlignmentPlan, states: Sequence[dict[str, Tensor]], index: int, maps: Sequence[Pairs], *, unit_rows: bool
 ) -> Tensor:
     """(m, m) inner products of all parents' incoming weights, whose inputs are aligned already."""
-    done = {group.name for group in plan.targets[:index]}
     lines = []
     shapes = tensors(plan.fused)
-    for state, own, found in zip(states, plan.groups, maps, strict=True):
-        here = {place.name: state[place.name] for place in own[index].places}
-        state = mapped(here, shapes, own, plan.targets, found)
-        lines.append(incoming(own, index, state, [group for group in own if _name_of(plan, own, group) in done]))
+    for state, groups, pairs in zip(states, plan.groups, maps, strict=True):
+        read = {place.name: state[place.name] for place in groups[index].places}
+        lines.append(incoming(groups, index, mapped(read, shapes, groups, plan.targets, pairs), groups[:index]))
     z = torch.cat(lines).double()
     z = z / z.norm(dim=1, keepdim=True).clamp_min(1e-12) if unit_rows else z
     return z @ z.T
-
-
-def _name_of(plan: Aligning, own: list[Group], group: Group) -> str:
-    return plan.targets[own.index(group)].name
 
 
 def incoming(groups: Sequence[Group], index: int, state: dict[str, Tensor], done: Sequence[Group]) -> Tensor:
@@ -286,27 +302,6 @@ def incoming(groups: Sequence[Group], index: int, state: dict[str, Tensor], done
     return torch.cat(rows, 1)
 
 
-def strength(regularisation: float | str, cost: Tensor) -> float:
-    """Sinkhorn's regularisation in units of the cost.
-
-    Raises:
-        ValueError: not a positive number, or a multiple such as "0.05x" or "0.08max".
-    """
-    unit = {"max": cost.max, "x": cost.mean}
-    text = str(regularisation)
-    suffix = next((end for end in unit if text.endswith(end)), "")
-    try:
-        found = float(text.removesuffix(suffix))
-    except ValueError:
-        found = 0.0
-    if not 0 < found < float("inf"):
-        raise ValueError(
-            f"regularisation is {regularisation!r}. Use a positive number, a multiple of the mean cost such as '0.05x', or "
-            "of the largest such as '0.08max'."
-        )
-    return found * max(unit[suffix]().item(), 1e-12) if suffix else found
-
-
 def transport(
     cost: Tensor, mu: Tensor, nu: Tensor, solver: Solver, regularisation: float | str, facts: dict[str, Any]
 ) -> Tensor:
@@ -317,15 +312,15 @@ def transport(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what POT says about convergence goes into the report
         if solver == "exact":
-            found, log = ot.emd(a, b, M, numItermax=10_000_000, log=True)
+            flow, log = ot.emd(a, b, M, numItermax=10_000_000, log=True)
             converged = log["warning"] is None
         else:
             reg = strength(regularisation, cost)
             method = "sinkhorn" if M.max() <= MOST_EXPONENT * reg else "sinkhorn_log"
-            found, log = ot.sinkhorn(a, b, M, reg, method=method, numItermax=2000, stopThr=1e-9, log=True)
+            flow, log = ot.sinkhorn(a, b, M, reg, method=method, numItermax=2000, stopThr=1e-9, log=True)
             converged = bool(log["err"] and log["err"][-1] <= 1e-6)
     facts["converged"] = facts.get("converged", True) and converged
-    return torch.from_numpy(found).to(cost.device)
+    return torch.from_numpy(flow).to(cost.device)
 
 
 def _normalised(plan: Tensor, normalise: Normalise) -> tuple[Tensor, Tensor]:

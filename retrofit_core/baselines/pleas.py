@@ -6,122 +6,100 @@ targets, means of what they compute; W0 (p, c) the mean of the aligned weights.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
+from ..alignment import hard_groups
 from ..architectures import build, recognise
 from ..device import Stopwatch, of
-from ..eligibility import check_models
+from ..fit.ridge import why_no_ridge
 from ..levels import rows
-from ..moments import Moments, product_dtype, ridge_strength, solve
-from ..monitor import Monitor
-from ..ranges import check_ranges
+from ..moments import Moments, product_dtype, solve
 from ..results import FusionResult, LevelReport
+from ..settings import FRACTION, setting
 from ..symmetry import group_sums, neuron_groups, tensors
-from ..training_flags import keeps_training_flags
-from .aligned import Aligning, prepare, report
+from ..task import Takes, Task
+from .aligned import Aligning, AlignmentPlan, Averager, check_pair, plan_alignment, report
 from .layersums import BATCH, Affine, LayerSums, affine_layers, inputs_of, refuse_shared_layers
 from .zipit import corrected, write_combined
 
 
-@keeps_training_flags
-@torch.no_grad()
-def pleas(
-    models: Sequence[nn.Module],
-    data: Any,
-    *,
-    apart: float = 0.0,
-    ridge: float | str = "auto",
-    reset_norms: bool = True,
-    repair: bool = False,
-    target: nn.Module | None = None,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    monitor: Monitor | None = None,
-    leaves: Sequence[str] = (),
-) -> FusionResult:
-    """Pair two parents' neurons by their activations, then fit every layer to the mean of both. Parents are left as they are.
+@dataclass(frozen=True)
+class PLeaS(Averager):
+    """Pairs two parents' neurons by their activations, then fits every layer to the mean of both by least squares.
 
-    Each layer's weights are the least squares solution from the mean of the parents' (aligned) inputs to the mean of
-    their outputs; layers are independent of each other, unlike HF-Linear's, whose inputs are the fused network's.
-    Partial merging: the least similar pairs stay apart, which makes the fused network wider; neurons of one parent alone
-    and of the other alone are not connected.
+    Neurons are compared behind their activation functions. Each layer's weights are the least squares solution from the
+    mean of the parents' (aligned) inputs to the mean of their outputs; layers are independent of each other, unlike
+    HF-Linear's, whose inputs are the fused network's. Partial merging: the least similar pairs stay apart, which makes the
+    fused network wider (a target of the wanted widths does the same); neurons of one parent alone and of the other alone
+    are not connected. Nothing is random.
 
     Differences from the authors' code: the least squares are solved in closed form with a ridge towards the mean of the
     aligned weights, where theirs runs some hundred steps of Adam from there on all layers at once; the same share of
     pairs stays apart in every group (or what the target says), where theirs may be found by integer programming;
     residual streams and heads as `neuron_groups` finds them; layers inside nn.MultiheadAttention keep the mean.
-
-    Args:
-        data: fusion data; they show the neurons (behind their activation functions) and serve the fits.
-        apart: share of the pairs in each group that stay apart, 0 to 1 (the authors' budget less one).
-        ridge: strength, see `ridge_strength`; 0 is plain least squares.
-        reset_norms: new running statistics for BatchNorm.
-        repair: `repair` for networks without BatchNorm.
-        target: network of the fused widths, from the parents' up to twice as many, instead of `apart`.
-        seed: of no use: nothing is random.
-    Raises:
-        ValueError: not two parents of equal widths, a target that is too narrow or wide, or an operation without a rule.
     """
-    if len(models) != 2:
-        raise ValueError(
-            f"PLeaS pairs exactly two parents; found {len(models)}. Use ZipIt, OTFusion or KF-Linear: each takes any number."
-        )
-    check_ranges(apart=apart)
-    if apart and target is not None:
-        raise ValueError(f"PLeaS: apart is {apart} and there is a target, whose widths say it too. Use one of both.")
-    ridge_strength(ridge, 1.0, "parents")  # refuses a wrong one before any work
-    check_models(models)
-    for index, model in enumerate(models):
-        refuse_shared_layers(model, f"PLeaS, parent {index}")
-    plan = prepare(
-        models,
-        data,
-        "PLeaS",
-        target=target,
-        importance="uniform",
-        importance_data=None,
-        importance_options=None,
-        device=device,
-        monitor=monitor,
-        leaves=leaves,
+
+    takes: ClassVar[Takes] = Takes(parents=(2, 2), equal_widths=True, target=True)
+
+    repair: bool = setting(
+        False, "correct the statistics of the fused network's layers (REPAIR), without BatchNorm only"
     )
-    _check_widths(plan)
-    if apart:
-        plan = _wider(plan, apart, leaves)
-    clock = Stopwatch(of(plan.fused))
-    with clock.phase("forward"):
-        sums = group_sums(plan.parents, plan.groups, plan.inputs, after=True, monitor=plan.monitor, leaves=leaves)
-    labels: dict[str, Tensor] = {}
-    reports: list[LevelReport] = []
-    for index, group in enumerate(plan.monitor.each("level", plan.targets)):
-        widths = [own[index].width for own in plan.groups]
-        with clock.phase("group"):
+    apart: float = setting(
+        0.0, "share of the pairs in each group that stay apart (the authors' budget less one)", FRACTION
+    )
+    ridge: float | str = setting(
+        "auto",
+        "auto, a multiple of the mean input energy such as 0.1x, or lambda on sums; 0: plain least squares",
+        check=why_no_ridge,
+    )
+    reset_norms: bool = setting(True, "new running statistics for BatchNorm")
+
+    def plan(self, task: Task) -> AlignmentPlan:
+        """Find the neuron groups and refuse what cannot be paired; see `Algorithm`."""
+        check_pair(task, "PLeaS", "ZipIt, OTFusion or KF-Linear")
+        if self.apart and task.target is not None:
+            raise ValueError(
+                f"PLeaS: apart is {self.apart} and there is a target, whose widths say it too. Use one of both."
+            )
+        for index, model in enumerate(task.parents):
+            refuse_shared_layers(model, f"PLeaS, parent {index}")
+        plan = plan_alignment(task, "PLeaS", leaves=self.leaves)
+        _check_widths(plan)
+        return _wider(plan, self.apart) if self.apart else plan
+
+    @torch.no_grad()
+    def run(self, plan: AlignmentPlan) -> FusionResult:
+        """Pair, fit, and correct the statistics where that is wanted."""
+        aligning = plan.scored()
+        clock = Stopwatch(of(plan.fused))
+        with clock.phase("forward"):
+            sums = group_sums(
+                plan.parents, plan.groups, plan.inputs, after=True, monitor=plan.monitor, leaves=plan.leaves
+            )
+        labels: dict[str, Tensor] = {}
+        reports: list[LevelReport] = []
+        for index, group in enumerate(plan.monitor.each("level", plan.targets)):
+            widths = plan.widths(index)
             n = widths[0]
-            found = torch.arange(n).repeat(2) if group.fixed else paired(sums[index].zz[:n, n:], group.width)
-        labels[group.name] = found
-        s = torch.cat([scores[index] for scores in plan.scores])
-        facts = {"algorithm": "linear_sum_assignment", "apart": group.width - widths[0]}
-        reports.append(report(group, widths, sums[index], s, found, facts, dict(clock.seconds)))
-        clock.seconds.clear()
-    write_combined(plan, labels)
-    fitted = fit_layers(plan, labels, ridge)
-    facts = {
-        "method": "PLeaS",
-        "apart": apart,
-        "ridge": ridge,
-        "layers": fitted,
-        "reset_norms": reset_norms,
-        "repair": corrected(plan, labels, None, reset_norms, repair, leaves),
-        "seed": seed,
-    }
-    return plan.result(reports, **facts)
+            with clock.phase("group"):
+                alike = torch.arange(n).repeat(2)
+                labels[group.name] = alike if group.fixed else paired(sums[index].zz[:n, n:], group.width)
+            s = aligning.together(index)
+            facts = {"algorithm": "linear_sum_assignment", "apart": group.width - n}
+            reports.append(report(group, widths, sums[index], s, labels[group.name], facts, dict(clock.seconds)))
+            clock.seconds.clear()
+        alignment = aligning.alignment(hard_groups(labels, {level.name: level.widths for level in reports}))
+        write_combined(aligning, labels)
+        layers = fit_layers(aligning, labels, self.ridge)
+        repaired = corrected(aligning, labels, None, self.reset_norms, self.repair)
+        return aligning.result("PLeaS", self, reports, alignment, layers=layers, repaired=repaired)
 
 
-def _check_widths(plan: Aligning) -> None:
+def _check_widths(plan: AlignmentPlan) -> None:
     for first, second, group in zip(*plan.groups, plan.targets, strict=True):
         if first.width != second.width or not first.width <= group.width <= 2 * first.width:
             raise ValueError(
@@ -145,7 +123,7 @@ def paired(similarity: Tensor, width: int) -> Tensor:
     return torch.cat([torch.arange(n), second])
 
 
-def _wider(plan: Aligning, apart: float, leaves: Sequence[str]) -> Aligning:
+def _wider(plan: AlignmentPlan, apart: float) -> AlignmentPlan:
     """The plan with a fused network in which a share of the pairs has two places."""
     sizes = {name: list(tensor.shape) for name, tensor in tensors(plan.fused).items()}
     for group in plan.targets:
@@ -157,27 +135,27 @@ def _wider(plan: Aligning, apart: float, leaves: Sequence[str]) -> Aligning:
         "a target of the wanted widths instead of apart."
     )
     try:
-        found = recognise({name: torch.empty(size, device="meta") for name, size in sizes.items()})
-        wide = build(_with_widths_of(found, getattr(plan.fused, "spec", found)), seed=0)
+        recognised = recognise({name: torch.empty(size, device="meta") for name, size in sizes.items()})
+        wide = build(_with_widths_of(recognised, getattr(plan.fused, "spec", recognised)), seed=0)
     except ValueError as error:
         raise refusal from error
     if {name: list(tensor.shape) for name, tensor in tensors(wide).items()} != sizes:
         raise refusal
     parameter = next(plan.fused.parameters())
     wide = wide.to(parameter.device, parameter.dtype).eval()
-    targets = neuron_groups(wide, plan.inputs[:1].to(parameter.device), leaves=leaves)
+    targets = neuron_groups(wide, plan.inputs[:1].to(parameter.device), leaves=plan.leaves)
     return replace(plan, fused=wide, targets=targets)
 
 
-def _with_widths_of(found: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A spec with the lists of widths that were found; what shapes alone do not tell (pooling, sizes) stays."""
+def _with_widths_of(recognised: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A spec with the lists of widths that were recognised; what shapes alone do not tell (pooling, sizes) stays."""
     wide = dict(spec)
     for key, value in spec.items():
-        if isinstance(value, (list, tuple)) and key in found:
-            numbers = iter([entry for entry in found[key] if not isinstance(entry, str)])
+        if isinstance(value, (list, tuple)) and key in recognised:
+            numbers = iter([entry for entry in recognised[key] if not isinstance(entry, str)])
             wide[key] = [entry if isinstance(entry, str) else next(numbers, entry) for entry in value]
-        elif key == "width" and key in found:
-            wide[key] = found[key]
+        elif key == "width" and key in recognised:
+            wide[key] = recognised[key]
     return wide
 
 
@@ -189,15 +167,16 @@ class Axis:
     """How one parent's entries along an axis of a layer go into the fused ones."""
 
     to: Tensor
-    """(own size,) the fused entry of each"""
+    """(size of the axis,) the fused entry of each"""
     share: Tensor
-    """(own size,) its weight in that entry: the members' shares add up to one"""
+    """(size of the axis,) its weight in that entry: the members' shares add up to one"""
 
     def onto(self, values: Tensor, size: int, axis: int) -> Tensor:
         """This parent's part of the fused entries."""
-        shape = [-1 if place == axis % values.ndim else 1 for place in range(values.ndim)]
-        found = values.new_zeros(*values.shape[: axis % values.ndim], size, *values.shape[axis % values.ndim + 1 :])
-        return found.index_add_(axis, self.to, values * self.share.to(values).view(shape))
+        axis %= values.ndim
+        shape = [-1 if number == axis else 1 for number in range(values.ndim)]
+        part = values.new_zeros(*values.shape[:axis], size, *values.shape[axis + 1 :])
+        return part.index_add_(axis, self.to, values * self.share.to(values).view(shape))
 
 
 def axis_of(plan: Aligning, labels: Mapping[str, Tensor], k: int, name: str, axis: int) -> Axis:
@@ -205,52 +184,51 @@ def axis_of(plan: Aligning, labels: Mapping[str, Tensor], k: int, name: str, axi
     size = tensors(plan.parents[k])[name].shape[axis]
     to, share = torch.arange(size), torch.full((size,), 1 / len(plan.parents), dtype=torch.float64)
     for index, target in enumerate(plan.targets):
-        widths = [own[index].width for own in plan.groups]
-        own = labels[target.name].split(widths)[k]
+        members = labels[target.name].split(plan.widths(index))[k]
         counts = torch.bincount(labels[target.name], minlength=target.width)
-        for here, there in zip(plan.groups[k][index].places, target.places, strict=True):
-            if (here.name, here.axis) == (name, axis):
-                to[here.index] = there.index[own]
-                share[here.index] = (1 / counts[own].double())[:, None].expand(here.index.shape)
-    place = of(plan.fused)
-    return Axis(to.to(place), share.to(place))
+        for place, fused_place in zip(plan.groups[k][index].places, target.places, strict=True):
+            if (place.name, place.axis) == (name, axis):
+                to[place.index] = fused_place.index[members]
+                share[place.index] = (1 / counts[members].double())[:, None].expand(place.index.shape)
+    device = of(plan.fused)
+    return Axis(to.to(device), share.to(device))
 
 
 def fit_layers(plan: Aligning, labels: Mapping[str, Tensor], ridge: float | str) -> list[str]:
     """Write the least squares weights into every layer of the fused network that runs in both parents; their names."""
     layers = affine_layers(plan.fused)
-    place, example = of(plan.fused), next(plan.fused.parameters())
-    dtype = product_dtype(ridge, example.dtype, place)
+    device = of(plan.fused)
+    dtype = product_dtype(ridge, next(plan.fused.parameters()).dtype, device)
     axes = {
         name: [[axis_of(plan, labels, k, f"{name}.weight", axis) for k in range(len(plan.parents))] for axis in (1, 0)]
         for name in layers
     }
-    found: dict[str, LayerSums] = {}
+    sums: dict[str, LayerSums] = {}
     for x in plan.monitor.each("step", plan.inputs.split(BATCH), name="moments"):
-        seen = [_watched(parent, layers, x.to(place)) for parent in plan.parents]
+        seen = [_watched(parent, layers, x.to(device)) for parent in plan.parents]
         for name in layers:
             for calls in zip(*(one.get(name, []) for one in seen), strict=True):
-                add_rows(found, name, layers[name], axes[name], calls, dtype)
-    for number, (name, sums) in enumerate(found.items()):
+                add_rows(sums, name, layers[name], axes[name], calls, dtype)
+    for number, (name, collected) in enumerate(sums.items()):
         plan.monitor.check()
-        plan.monitor.emit("step", index=number, total=len(found), name="solve")
-        _solve_layer(layers[name], sums.finish(), axes[name], ridge)
-    return list(found)
+        plan.monitor.emit("step", index=number, total=len(sums), name="solve")
+        _solve_layer(layers[name], collected.finish(), axes[name], ridge)
+    return list(sums)
 
 
 def _watched(model: nn.Module, layers: Mapping[str, Affine], x: Tensor) -> dict[str, list[tuple[Tensor, Tensor]]]:
     """(input, output) of every call of the layers."""
-    found: dict[str, list[tuple[Tensor, Tensor]]] = {}
+    calls: dict[str, list[tuple[Tensor, Tensor]]] = {}
     with inputs_of(
         {name: model.get_submodule(name) for name in layers},
-        lambda name, h, z: found.setdefault(name, []).append((h, z)),
+        lambda name, h, z: calls.setdefault(name, []).append((h, z)),
     ):
         model(x)
-    return found
+    return calls
 
 
 def add_rows(
-    found: dict[str, LayerSums],
+    sums: dict[str, LayerSums],
     name: str,
     layer: Affine,
     axes: Sequence[Sequence[Axis]],
@@ -260,12 +238,12 @@ def add_rows(
     """Add the parents' mean inputs and outputs of one call to a layer's sums."""
     axis = -1 if isinstance(layer, nn.Linear) else 1
     c, inputs = layer.weight.shape[:2]
-    h = sum(one.onto(own, inputs, axis) for one, (own, _) in zip(axes[0], calls, strict=True))
-    z = sum(one.onto(own, c, axis) for one, (_, own) in zip(axes[1], calls, strict=True))
+    h = sum(read.onto(given, inputs, axis) for read, (given, _) in zip(axes[0], calls, strict=True))
+    z = sum(made.onto(output, c, axis) for made, (_, output) in zip(axes[1], calls, strict=True))
     assert isinstance(h, Tensor) and isinstance(z, Tensor)
-    if name not in found:
-        found[name] = LayerSums(layer, c, bias=layer.bias is not None, dtype=dtype)
-    found[name].add(h, rows(z, axis))
+    if name not in sums:
+        sums[name] = LayerSums(layer, c, bias=layer.bias is not None, dtype=dtype)
+    sums[name].add(h, rows(z, axis))
 
 
 def _solve_layer(layer: Affine, sums: Moments, axes: Sequence[Sequence[Axis]], ridge: float | str) -> None:
@@ -292,10 +270,10 @@ def _solve_layer(layer: Affine, sums: Moments, axes: Sequence[Sequence[Axis]], r
 
 def _holders(axes: Sequence[Axis], size: int) -> Tensor:
     """(size, parents): whether a fused entry holds any of a parent's."""
-    found = torch.zeros(size, len(axes), dtype=torch.bool, device=axes[0].to.device)
+    holds = torch.zeros(size, len(axes), dtype=torch.bool, device=axes[0].to.device)
     for k, axis in enumerate(axes):
-        found[axis.to, k] = True
-    return found
+        holds[axis.to, k] = True
+    return holds
 
 
 def _part(sums: Moments, ins: Tensor, outs: Tensor) -> Moments:

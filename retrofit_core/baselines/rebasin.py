@@ -1,20 +1,22 @@
 """Git Re-Basin: two parents' neurons paired one to one, then averaged (Ainsworth et al. 2023)."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import torch
 from scipy.optimize import linear_sum_assignment
-from torch import Tensor, nn
+from torch import Tensor
 
+from ..alignment import hard_groups
 from ..device import Stopwatch, of
 from ..grouping import pairwise_costs
 from ..monitor import Monitor
-from ..registry import check_words
 from ..results import FusionResult, LevelReport
+from ..settings import setting
 from ..symmetry import Group, Sums, group_sums, tensors
-from ..training_flags import keeps_training_flags
-from .aligned import Aligning, lines_of, prepare, report
+from ..task import Takes, Task
+from .aligned import AlignmentPlan, Averager, check_pair, lines_of, plan_alignment, report
 from .otfusion import Mode, incoming
 
 Similarity = Literal["distance", "unsquared", "correlation"]
@@ -22,117 +24,90 @@ Similarity = Literal["distance", "unsquared", "correlation"]
 LEAST_GAIN, MOST_ROUNDS = 1e-12, 100
 
 
-@keeps_training_flags
-@torch.no_grad()
-def rebasin(
-    models: Sequence[nn.Module],
-    data: Any,
-    *,
-    mode: Mode = "activations",
-    similarity: Similarity = "distance",
-    importance: str | Callable[..., Any] = "uniform",
-    importance_data: Any = None,
-    importance_options: dict[str, Any] | None = None,
-    target: nn.Module | None = None,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    monitor: Monitor | None = None,
-    leaves: Sequence[str] = (),
-    repair: bool = False,
-) -> FusionResult:
-    """Pair parent 1's neurons with parent 0's and take the importance-weighted mean. Parents are left as they are.
+@dataclass(frozen=True)
+class GitReBasin(Averager):
+    """Pairs parent 1's neurons with parent 0's and takes the importance-weighted mean.
 
     Groups (residual streams as one, heads apart, BatchNorm carried along) come from `neuron_groups`. A fused neuron's
-    incoming weights are (s0 w0 + s1 w1) / (s0 + s1).
+    incoming weights are (s0 w0 + s1 w1) / (s0 + s1). The seed decides the order in which weight matching visits groups.
 
     Differences from the authors' code: activation matching weighs the cost by scores as Luenam et al. do (with uniform
     scores it is the largest inner product, theirs); weight matching starts from one pass through the network that
     uses incoming weights only, in place of the identity, so that a reordered copy is always found; its seed decides
     the order of the rounds.
-
-    Args:
-        data: fusion data; they show the neurons behind their activation functions (activations) and serve the reports.
-        mode: "activations", or "weights" (coordinate descent on the sum of inner products of all weights).
-        similarity: of activations: "distance" (squared), "unsquared", or "correlation".
-        target: None, or a network of the parents' widths.
-        repair: correct the statistics of the fused network's layers (REPAIR); see `repair`.
-    Raises:
-        ValueError: not two parents of equal widths, unknown options, or an operation without a rule.
     """
-    check_words(mode=(mode, Mode), similarity=(similarity, Similarity))
-    if len(models) != 2:
-        raise ValueError(
-            f"Git Re-Basin pairs exactly two parents; found {len(models)}. Use OTFusion, KF-Linear or KF-Gradient: "
-            "each takes any number."
-        )
-    plan = prepare(
-        models,
-        data,
-        "Git Re-Basin",
-        target=target,
-        importance=importance,
-        importance_data=importance_data,
-        importance_options=importance_options,
-        device=device,
-        monitor=monitor,
-        leaves=leaves,
+
+    takes: ClassVar[Takes] = Takes(parents=(2, 2), equal_widths=True, target=True, importance=True)
+
+    mode: Mode = setting(
+        "activations",
+        "a neuron is what it computes on the fusion data, behind its activation function (activations), or all its weights, "
+        "by coordinate descent on the sum of inner products (weights)",
     )
-    _check_widths(plan)
-    clock = Stopwatch(of(plan.fused))
-    with clock.phase("forward"):
-        sums = group_sums(plan.parents, plan.groups, plan.inputs, after=True, monitor=plan.monitor, leaves=leaves)
-    states = [tensors(parent) for parent in plan.parents]
-    orders: dict[str, Tensor] = {}
-    facts: dict[str, Any] = {}
-    if mode == "weights":
-        with clock.phase("group"):
-            orders, facts = match_weights(plan.targets, *states, seed=seed, monitor=plan.monitor)
-    reports: list[LevelReport] = []
-    weights: dict[str, tuple[int, Tensor]] = {}
-    maps: list[dict[str, Tensor]] = [{}, {}]
-    for index, group in enumerate(plan.monitor.each("level", plan.targets)):
-        s0, s1 = (scores[index] for scores in plan.scores)
-        with clock.phase("group"):
-            if mode == "activations":
-                orders[group.name] = (
-                    torch.arange(group.width) if group.fixed else _matched(sums[index], s0, s1, similarity)
-                )
-            order = orders.setdefault(group.name, torch.arange(group.width))
-            shares = torch.stack([s0, s1[order.to(s1.device)]])
-            shares = shares / shares.sum(0)
-            _note_shares(weights, group, shares, states[0])
-            for own, share, members in zip(maps, shares, (torch.arange(group.width), order), strict=True):
-                own[group.name] = torch.diag(share)[members.argsort().to(share.device)]  # (own neurons, fused ones)
-            labels = torch.cat([torch.arange(group.width), order.argsort()])
-        reports.append(
-            report(
-                group,
-                (group.width, group.width),
-                sums[index],
-                torch.cat([s0, s1]),
-                labels,
-                {"algorithm": "linear_sum_assignment", **facts},
-                dict(clock.seconds),
+    similarity: Similarity = setting("distance", "of activations: distance (squared), unsquared, or correlation")
+
+    def plan(self, task: Task) -> AlignmentPlan:
+        """Find the neuron groups and refuse what cannot be paired; see `Algorithm`."""
+        check_pair(task, "Git Re-Basin", "OTFusion, KF-Linear or KF-Gradient")
+        plan = plan_alignment(task, "Git Re-Basin", leaves=self.leaves)
+        _check_widths(plan)
+        return plan
+
+    @torch.no_grad()
+    def run(self, plan: AlignmentPlan) -> FusionResult:
+        """Pair, average, and correct the statistics where that is wanted."""
+        aligning = plan.scored()
+        clock = Stopwatch(of(plan.fused))
+        with clock.phase("forward"):
+            sums = group_sums(
+                plan.parents, plan.groups, plan.inputs, after=True, monitor=plan.monitor, leaves=plan.leaves
             )
-        )
-        clock.seconds.clear()
-    states[1] = _reordered(states[1], plan.targets, orders)
-    plan.write(states, weights)
-    corrected = plan.repaired(maps, leaves) if repair else None
-    return plan.result(
-        reports,
-        method="Git Re-Basin",
-        repair=corrected,
-        mode=mode,
-        similarity=similarity,
-        seed=seed,
-        importance=getattr(importance, "__name__", importance),
-    )
+        states = [tensors(parent) for parent in plan.parents]
+        orders: dict[str, Tensor] = {}
+        facts: dict[str, Any] = {}
+        if self.mode == "weights":
+            with clock.phase("group"):
+                orders, facts = match_weights(plan.targets, *states, seed=plan.task.seed, monitor=plan.monitor)
+        reports: list[LevelReport] = []
+        labels: dict[str, Tensor] = {}
+        weights: dict[str, tuple[int, Tensor]] = {}
+        maps: list[dict[str, Tensor]] = [{}, {}]
+        for index, group in enumerate(plan.monitor.each("level", plan.targets)):
+            s0, s1 = (scores[index] for scores in aligning.scores)
+            line = torch.arange(group.width)
+            with clock.phase("group"):
+                if self.mode == "activations" and not group.fixed:
+                    orders[group.name] = _matched(sums[index], s0, s1, self.similarity)
+                order = orders.setdefault(group.name, line)
+                shares = torch.stack([s0, s1[order.to(s1.device)]])
+                shares = shares / shares.sum(0)
+                _note_shares(weights, group, shares, states[0])
+                for shares_of, share, members in zip(maps, shares, (line, order), strict=True):
+                    matrix = torch.diag(share)[members.argsort().to(share.device)]
+                    shares_of[group.name] = matrix  # (the parent's neurons, fused ones)
+                labels[group.name] = torch.cat([line, order.argsort()])
+            reports.append(
+                report(
+                    group,
+                    (group.width, group.width),
+                    sums[index],
+                    torch.cat([s0, s1]),
+                    labels[group.name],
+                    {"algorithm": "linear_sum_assignment", **facts},
+                    dict(clock.seconds),
+                )
+            )
+            clock.seconds.clear()
+        widths = {group.name: (group.width, group.width) for group in plan.targets}
+        alignment = aligning.alignment(hard_groups(labels, widths))
+        aligning.write([states[0], _reordered(states[1], plan.targets, orders)], weights)
+        repaired = aligning.repaired(maps) if self.repair else None
+        return aligning.result("Git Re-Basin", self, reports, alignment, repaired=repaired)
 
 
-def _check_widths(plan: Aligning) -> None:
-    for together, group in zip(zip(*plan.groups, strict=True), plan.targets, strict=True):
-        widths = [own.width for own in together]
+def _check_widths(plan: AlignmentPlan) -> None:
+    for index, group in enumerate(plan.targets):
+        widths = plan.widths(index)
         if set(widths) != {group.width}:
             raise ValueError(
                 f"level {group.name!r}: Git Re-Basin pairs parents of equal widths; found widths {tuple(widths)} and fused "
@@ -162,8 +137,8 @@ def _note_shares(
         if place.kind == "in":
             continue
         even = shares.new_full((2, state[place.name].shape[place.axis]), 0.5)
-        _, found = weights.setdefault(place.name, (place.axis, even))
-        found[:, place.index.to(shares.device)] = shares[:, :, None].expand(-1, -1, place.index.shape[1])
+        _, noted = weights.setdefault(place.name, (place.axis, even))
+        noted[:, place.index.to(shares.device)] = shares[:, :, None].expand(-1, -1, place.index.shape[1])
 
 
 def match_weights(
@@ -223,8 +198,8 @@ def _gains(
     for place in group.places:
         if place.name.rpartition(".")[2] in ("running_mean", "running_var"):
             continue  # statistics are no weights
-        here = {place.name: second[place.name]}
-        other = _reordered(here, groups, orders, skip=(place.name, place.axis))[place.name]
+        tensor = {place.name: second[place.name]}
+        other = _reordered(tensor, groups, orders, skip=(place.name, place.axis))[place.name]
         total += lines_of(first[place.name], place) @ lines_of(other, place).T
     return total
 
@@ -236,12 +211,12 @@ def _reordered(
     skip: tuple[str, int] | None = None,
 ) -> dict[str, Tensor]:
     """Tensors with the neurons of each group in the wanted order."""
-    found = dict(state)
+    reordered = dict(state)
     for group in groups:
         for place in group.places if group.name in orders else ():
-            if place.name not in found or (place.name, place.axis) == skip:
+            if place.name not in reordered or (place.name, place.axis) == skip:
                 continue
-            tensor = found[place.name]
+            tensor = reordered[place.name]
             to, start = (index.flatten().to(tensor.device) for index in (place.index, place.index[orders[group.name]]))
-            found[place.name] = tensor.index_copy(place.axis, to, tensor.index_select(place.axis, start))
-    return found
+            reordered[place.name] = tensor.index_copy(place.axis, to, tensor.index_select(place.axis, start))
+    return reordered

@@ -6,145 +6,137 @@ the members of each fused neuron, U (m, d) hands its value back to them: M U is 
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
+from ..alignment import hard_groups
 from ..composites import PartialZip
 from ..device import Stopwatch, of
 from ..levels import Level, partition
 from ..levels.cuts import choose_cuts
 from ..levels.tracing import record_values, trace
-from ..monitor import Monitor
 from ..norm_statistics import has_statistics, reset_statistics
-from ..ranges import check_ranges
-from ..registry import check_words
 from ..results import FusionResult, LevelReport
-from ..symmetry import Group, Sums, group_sums, mapped, tensors
+from ..settings import FRACTION, Range, setting
+from ..symmetry import Group, group_sums, mapped, tensors
 from ..symmetry.rules import Rules
-from ..training_flags import keeps_training_flags
-from .aligned import Aligning, check_widths, prepare, report
+from ..task import Cost, Takes, Task
+from .aligned import Aligning, AlignmentPlan, Averager, check_widths, plan_alignment, report
 from .repair import mapped_goals, rescale
 
 Combine = Literal["softmax", "logits"]
+#: Shares of the levels before the head at which a partial zip may end.
+STOPS = Range(0, 1, without_low=True)
 
 
-@keeps_training_flags
-@torch.no_grad()
-def zipit(
-    models: Sequence[nn.Module],
-    data: Any,
-    *,
-    a: float = 0.3,
-    b: float = 0.125,
-    stop_at: str | float | None = None,
-    combine: Combine = "softmax",
-    reset_norms: bool = True,
-    repair: bool = False,
-    target: nn.Module | None = None,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    monitor: Monitor | None = None,
-    leaves: Sequence[str] = (),
-) -> FusionResult:
-    """Zip the parents' neurons, group by group, by the correlations of what they compute. Parents are left as they are.
+def _why_no_stop(value: Any) -> str:
+    """What a stop may be, for anything else; see `Setting.check`."""
+    if value is None or isinstance(value, str) or STOPS.holds(value):
+        return ""
+    return f"the name of a level, {STOPS} (a share of the levels before the head), or none"
+
+
+@dataclass(frozen=True, eq=False)
+class ZipPlan:
+    """Parents that can be zipped, and where that ends."""
+
+    aligned: AlignmentPlan
+    cut: "Cut | None"
+    """None: everything is zipped"""
+
+    @property
+    def zipped(self) -> list[int]:
+        """Numbers of the neuron groups that are zipped."""
+        targets = self.aligned.targets
+        return [index for index, group in enumerate(targets) if self.cut is None or self.cut.holds(group)]
+
+    def cost(self) -> Cost:
+        """One pass through the parents, and the merging of the groups before the cut, which is not counted."""
+        return replace(self.aligned.cost(), groups=tuple(tuple(self.aligned.widths(index)) for index in self.zipped))
+
+
+@dataclass(frozen=True)
+class ZipIt(Averager):
+    """Zips the parents' neurons, group by group, by the correlations of what they compute.
 
     Fused weights are the sum over parents of M W U, heads are averaged. Greedy: the two most similar columns become one,
-    whose similarity to each other column is the smaller of both times a, until d are left.
+    whose similarity to each other column is the smaller of both times a, until d are left. Nothing is random.
 
     Differences from the authors' code: exact division by the number of members (theirs adds 1e-5); a column that holds
     neurons of several parents counts for each of them, so that b = 0 means one neuron of each parent (theirs forgets all
     but one, and allows one merge before it looks at the budget); where a budget leaves no pair it is dropped, and the
     report says how often; any widths; neurons are compared behind their activation function everywhere, in
     residual streams at all sums; statistics of BatchNorm from the fusion data.
-
-    Args:
-        data: fusion data; they show the neurons and give BatchNorm its statistics.
-        a: similarity of merged columns is multiplied by it (0: only pairs).
-        b: share of a parent's merges that may join its own neurons.
-        stop_at: name of the last level to zip, or a share of the levels before the head; behind it every parent
-            goes on by itself (partial zip), in a network that runs the common part once. None: zip everything.
-        combine: of a partial zip's heads, see `ensemble`: "softmax" or "logits".
-        reset_norms: new running statistics for BatchNorm.
-        repair: `repair` for networks without BatchNorm.
-        target: network of the fused widths.
-        seed: of no use: nothing is random.
-    Raises:
-        ValueError: unknown options, networks that differ in more than widths, or an operation without a rule.
     """
-    _check_options(a, b, stop_at, combine)
-    plan = prepare(
-        models,
-        data,
-        "ZipIt!",
-        target=target,
-        importance="uniform",
-        importance_data=None,
-        importance_options=None,
-        device=device,
-        monitor=monitor,
-        leaves=leaves,
+
+    takes: ClassVar[Takes] = Takes(target=True)
+
+    repair: bool = setting(
+        False, "correct the statistics of the fused network's layers (REPAIR), without BatchNorm only"
     )
-    check_widths(plan)
-    cut = None if stop_at is None else _cut(plan.fused, plan.inputs, stop_at, leaves)
-    chosen = [group for group in plan.targets if cut is None or cut.holds(group)]
-    clock = Stopwatch(of(plan.fused))
-    with clock.phase("forward"):
-        sums = group_sums(plan.parents, plan.groups, plan.inputs, after=True, monitor=plan.monitor, leaves=leaves)
-    labels: dict[str, Tensor] = {}
-    reports: list[LevelReport] = []
-    for group in plan.monitor.each("level", chosen):
-        index = plan.targets.index(group)
-        widths = [own[index].width for own in plan.groups]
-        facts: dict[str, Any] = {}
-        with clock.phase("group"):
-            found = (
-                _same_index(group, widths) if group.fixed else _zipped(sums[index], widths, group.width, a, b, facts)
+    a: float = setting(0.3, "similarity of merged columns is multiplied by it (0: only pairs)", FRACTION)
+    b: float = setting(0.125, "share of a parent's merges that may join its own neurons", FRACTION)
+    stop_at: str | float | None = setting(
+        None,
+        "name of the last level to zip, or a share of the levels before the head; behind it every parent goes on by itself "
+        "(partial zip), in a network that runs the common part once. None: zip everything",
+        check=_why_no_stop,
+    )
+    combine: Combine = setting("softmax", "of a partial zip's heads: mean of their softmax, or of their logits")
+    reset_norms: bool = setting(True, "new running statistics for BatchNorm")
+
+    def plan(self, task: Task) -> ZipPlan:
+        """Find the neuron groups and the cut, and refuse what cannot be zipped; see `Algorithm`."""
+        plan = plan_alignment(task, "ZipIt!", leaves=self.leaves)
+        check_widths(plan)
+        cut = None if self.stop_at is None else _cut(plan, self.stop_at)
+        return ZipPlan(plan, cut)
+
+    @torch.no_grad()
+    def run(self, plan: ZipPlan) -> FusionResult:
+        """Zip, average, and correct the statistics where that is wanted."""
+        aligning, cut = plan.aligned.scored(), plan.cut
+        clock = Stopwatch(of(aligning.fused))
+        with clock.phase("forward"):
+            sums = group_sums(
+                aligning.parents,
+                aligning.groups,
+                aligning.inputs,
+                after=True,
+                monitor=aligning.monitor,
+                leaves=aligning.leaves,
             )
-        labels[group.name] = found
-        s = torch.cat([scores[index] for scores in plan.scores])
-        reports.append(report(group, widths, sums[index], s, found, {"algorithm": "zip", **facts}, dict(clock.seconds)))
-        clock.seconds.clear()
-    write_combined(plan, labels)
-    found = corrected(plan, labels, cut, reset_norms, repair, leaves)
-    facts = {
-        "method": "ZipIt!",
-        "a": a,
-        "b": b,
-        "stop_at": stop_at,
-        "combine": combine if cut else None,
-        "reset_norms": reset_norms,
-        "repair": found,
-        "seed": seed,
-    }
-    result = plan.result(reports, **facts)
-    if cut is None:
-        return result
-    return replace(result, model=_with_own_tails(plan, labels, cut, combine, leaves))
-
-
-def _check_options(a: float, b: float, stop_at: str | float | None, combine: str) -> None:
-    check_ranges(a=a, b=b)
-    if isinstance(stop_at, (int, float)) and not 0 < stop_at <= 1:
-        raise ValueError(f"stop_at is {stop_at}, a share of the levels. Use a number above 0 and up to 1, or a name.")
-    check_words(combine=(combine, Combine))
+        labels: dict[str, Tensor] = {}
+        reports: list[LevelReport] = []
+        for group in aligning.monitor.each("level", [aligning.targets[index] for index in plan.zipped]):
+            index = aligning.targets.index(group)
+            widths = aligning.widths(index)
+            facts: dict[str, Any] = {"algorithm": "zip"}
+            with clock.phase("group"):
+                if group.fixed:
+                    labels[group.name] = torch.arange(group.width).repeat(len(widths))
+                else:
+                    origins = torch.repeat_interleave(torch.arange(len(widths)), torch.tensor(widths))
+                    similarity = sums[index].correlation().cpu()
+                    labels[group.name], merges = zip_neurons(similarity, origins, group.width, a=self.a, b=self.b)
+                    facts.update(merges)
+            s = aligning.together(index)
+            reports.append(report(group, widths, sums[index], s, labels[group.name], facts, dict(clock.seconds)))
+            clock.seconds.clear()
+        alignment = aligning.alignment(hard_groups(labels, {level.name: level.widths for level in reports}))
+        write_combined(aligning, labels)
+        repaired = corrected(aligning, labels, cut, self.reset_norms, self.repair)
+        result = aligning.result("ZipIt!", self, reports, alignment, repaired=repaired)
+        if cut is None:
+            return result
+        return replace(result, model=_with_own_tails(aligning, labels, cut, self.combine))
 
 
 # --- who goes with whom ---------------------------------------------------------------------------------------------
-
-
-def _same_index(group: Group, widths: Sequence[int]) -> Tensor:
-    return torch.arange(group.width).repeat(len(widths))
-
-
-def _zipped(sums: Sums, widths: Sequence[int], width: int, a: float, b: float, facts: dict[str, Any]) -> Tensor:
-    origins = torch.repeat_interleave(torch.arange(len(widths)), torch.tensor(widths))
-    labels, found = zip_neurons(sums.correlation().cpu(), origins, width, a=a, b=b)
-    facts.update(found)
-    return labels
 
 
 def zip_neurons(
@@ -267,13 +259,13 @@ def averages(labels: Tensor, widths: Sequence[int], width: int) -> list[tuple[Te
 
 def _maps(plan: Aligning, labels: Mapping[str, Tensor]) -> list[dict[str, tuple[Tensor, Tensor]]]:
     """maps[parent][group], where the group has labels."""
-    found: list[dict[str, tuple[Tensor, Tensor]]] = [{} for _ in plan.parents]
+    maps: list[dict[str, tuple[Tensor, Tensor]]] = [{} for _ in plan.parents]
     for index, group in enumerate(plan.targets):
         if group.name in labels:
-            widths = [own[index].width for own in plan.groups]
-            for maps, pair in zip(found, averages(labels[group.name], widths, group.width), strict=True):
-                maps[group.name] = pair
-    return found
+            pairs = averages(labels[group.name], plan.widths(index), group.width)
+            for pairs_of, pair in zip(maps, pairs, strict=True):
+                pairs_of[group.name] = pair
+    return maps
 
 
 @torch.no_grad()
@@ -282,7 +274,7 @@ def write_combined(plan: Aligning, labels: Mapping[str, Tensor]) -> None:
 
     Tensors that cannot be made from groups with labels alone stay as they are (behind a partial zip).
     """
-    shapes, own = tensors(plan.fused), tensors(plan.fused)
+    fused = tensors(plan.fused)
     made = {place.name for group in plan.targets for place in group.places if place.kind != "in"}
     ready = {place.name for group in plan.targets if group.name in labels for place in group.places}
     ready -= {place.name for group in plan.targets if group.name not in labels for place in group.places}
@@ -293,14 +285,14 @@ def write_combined(plan: Aligning, labels: Mapping[str, Tensor]) -> None:
                 for name, value in tensors(parent).items()
                 if name in ready or name not in made
             },
-            shapes,
+            fused,
             _only(groups, ready),
             _only(plan.targets, ready),
             maps,
         )
         for parent, groups, maps in zip(plan.parents, plan.groups, _maps(plan, labels), strict=True)
     ]
-    for name, value in own.items():
+    for name, value in fused.items():
         if name not in states[0] or not value.is_floating_point():
             continue
         total = torch.stack([state[name] for state in states]).sum(0)
@@ -318,7 +310,6 @@ def corrected(
     cut: "Cut | None",
     reset_norms: bool,
     wanted: bool,
-    leaves: Sequence[str],
 ) -> dict[str, Any] | None:
     """BatchNorm's statistics, or REPAIR with the members' mean statistics as goals."""
     if has_statistics(plan.fused):
@@ -326,14 +317,14 @@ def corrected(
         if not reset_norms:
             return None
         return reset_statistics(
-            plan.fused, plan.inputs, keep_function=False, only=only, monitor=plan.monitor, leaves=leaves
+            plan.fused, plan.inputs, keep_function=False, only=only, monitor=plan.monitor, leaves=plan.leaves
         )
     if not wanted:
         return None
-    maps = [{name: T for name, (T, _) in own.items()} for own in _maps(plan, labels)]
+    maps = [{name: T for name, (T, _) in pairs.items()} for pairs in _maps(plan, labels)]
     goals = mapped_goals(plan.fused, plan.parents, plan.groups, plan.targets, maps, plan.inputs, monitor=plan.monitor)
     goals = {name: goal for name, goal in goals.items() if cut is None or name in cut.modules}
-    return rescale(plan.fused, goals, plan.inputs, monitor=plan.monitor, leaves=leaves)
+    return rescale(plan.fused, goals, plan.inputs, monitor=plan.monitor, leaves=plan.leaves)
 
 
 # --- partial zip ----------------------------------------------------------------------------------------------------
@@ -354,9 +345,8 @@ class Cut:
         return any(place.name in self.tensors for place in group.places if place.kind != "in")
 
 
-def _cut(model: nn.Module, inputs: Tensor, stop_at: str | float, leaves: Sequence[str]) -> Cut:
-    example = inputs[:2].to(of(model))
-    levels = partition(model, example, leaves=leaves)
+def _cut(plan: AlignmentPlan, stop_at: str | float) -> Cut:
+    levels = partition(plan.fused, plan.inputs[:2].to(of(plan.fused)), leaves=plan.leaves)
     names = [level.name for level in levels[:-1]]
     if not names:
         raise ValueError("this network is one level, its head; there is nothing to zip before it. Leave stop_at away.")
@@ -367,21 +357,19 @@ def _cut(model: nn.Module, inputs: Tensor, stop_at: str | float, leaves: Sequenc
     else:
         count = max(1, round(stop_at * len(names)))
     cut = Cut(levels, count)
-    cut.modules |= {name for name, module in model.named_modules() if id(module) in cut.folded}
+    cut.modules |= {name for name, module in plan.fused.named_modules() if id(module) in cut.folded}
     return cut
 
 
-def _with_own_tails(
-    plan: Aligning, labels: Mapping[str, Tensor], cut: Cut, combine: str, leaves: Sequence[str]
-) -> PartialZip:
-    example = plan.inputs[:2].to(of(plan.fused))
+def _with_own_tails(plan: Aligning, labels: Mapping[str, Tensor], cut: Cut, combine: str) -> PartialZip:
+    example, leaves = plan.inputs[:2].to(of(plan.fused)), plan.leaves
     fused = neurons_at(plan.fused, example, cut.count, plan.targets, leaves)
     where = {neuron: channel for channel, neuron in enumerate(_counted(fused))}
     entries = []
-    for k, (parent, own) in enumerate(zip(plan.parents, plan.groups, strict=True)):
+    for k, (parent, groups) in enumerate(zip(plan.parents, plan.groups, strict=True)):
         entry = []
-        for group, neuron, number in _counted(neurons_at(parent, example, cut.count, own, leaves)):
-            start = sum(groups[group].width for groups in plan.groups[:k])
+        for group, neuron, number in _counted(neurons_at(parent, example, cut.count, groups, leaves)):
+            start = sum(plan.widths(group)[:k])
             entry.append(where[group, int(labels[plan.targets[group].name][start + neuron]), number])
         entries.append(torch.tensor(entry, device=example.device))
     parents = [copy.deepcopy(parent) for parent in plan.parents]
@@ -393,11 +381,11 @@ def _with_own_tails(
 def _counted(neurons: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
     """Numbers the channels of one neuron, of which there are several where a convolution is flattened."""
     seen: dict[tuple[int, int], int] = {}
-    found = []
+    counted = []
     for neuron in neurons:
         seen[neuron] = seen.get(neuron, -1) + 1
-        found.append((*neuron, seen[neuron]))
-    return found
+        counted.append((*neuron, seen[neuron]))
+    return counted
 
 
 def neurons_at(
@@ -416,6 +404,6 @@ def neurons_at(
     known: dict[int, tuple[int, int]] = {}
     for index, group in enumerate(groups):
         place = next(place for place in group.places if (place.name, place.axis) in rules.axes)
-        own = rules.ids.of(rules.axes[place.name, place.axis][0])[place.index[:, 0]]
-        known.update({number: (index, neuron) for neuron, number in enumerate(own.tolist())})
+        ids_of_group = rules.ids.of(rules.axes[place.name, place.axis][0])[place.index[:, 0]]
+        known.update({number: (index, neuron) for neuron, number in enumerate(ids_of_group.tolist())})
     return [known[number] for number in numbers]

@@ -111,11 +111,11 @@ def methods_command(
     """
     if name is None:
         if as_json:
-            return print_json({known: method.sentence for known, method in METHODS.items()})
+            return print_json({known: method.description for known, method in METHODS.items()})
         table = new_table("method", "what it does")
         table.caption = "`retrofit methods NAME` lists what a method can be told with --option"
         for known, method in METHODS.items():
-            table.add_row(known, method.sentence)
+            table.add_row(known, method.description)
         out.print(table)
         return None
     options = options_of(name, [field.name for field in dataclasses.fields(RunConfig)])

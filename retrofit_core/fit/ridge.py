@@ -27,7 +27,7 @@ from .base import Fit, Fitting, Prepared
 
 
 def why_no_ridge(value: Any) -> str:
-    """What a ridge may be, for anything else."""
+    """What a ridge may be, for anything else; see `Setting.check`."""
     try:
         ridge_strength(value, 1.0, "zero")
     except (ValueError, TypeError):

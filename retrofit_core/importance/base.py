@@ -37,6 +37,8 @@ class Importance(Value):
     needs_data: ClassVar[bool] = True
     needs_labels: ClassVar[bool] = True
     """Whether it explains decisions for the true classes"""
+    widths_only: ClassVar[bool] = False
+    """Whether it looks at nothing but widths, so that anything with neurons has scores"""
     scores_anywhere: ClassVar[bool] = False
     """Whether it has `scores_at`, for neurons inside blocks, where no level ends"""
 

@@ -18,6 +18,7 @@ class Uniform(Importance):
 
     needs_data: ClassVar[bool] = False
     needs_labels: ClassVar[bool] = False
+    widths_only: ClassVar[bool] = True
 
     def scores(
         self,

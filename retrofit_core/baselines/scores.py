@@ -1,0 +1,125 @@
+"""Importance of the neurons of neuron groups, wherever in a network they are made."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ..importance import (
+    IMPORTANCE,
+    Importance,
+    Scores,
+    check_labels,
+    checked_scores,
+    importance_name,
+    importance_scores,
+)
+from ..levels import Level, partition
+from ..monitor import Monitor
+from ..symmetry import Group, Watched
+
+
+def group_scores(
+    model: nn.Module,
+    groups: Sequence[Group],
+    x: Tensor,
+    y: Tensor | None,
+    importance: Importance,
+    *,
+    monitor: Monitor | None = None,
+    leaves: Sequence[str] = (),
+) -> Scores:
+    """`importance_scores` for neuron groups: one (width,) tensor per group that sums to 1.
+
+    Where every group is a level of the network these are the level's scores. Neurons inside a residual block or an
+    attention, which no level ends at, are scored where the network is watched; a residual stream gets the sum over its
+    points.
+
+    Raises:
+        ValueError: as `importance_scores`, or the score knows levels only.
+    """
+    monitor = monitor or Monitor()
+    if importance.widths_only:
+        widths: Sequence[Level] = groups  # type: ignore[assignment]  # of which it reads the widths only
+        scores = importance.scores(widths, x, y, monitor=monitor)
+        values = scores.values if isinstance(scores, Scores) else list(scores)
+        return Scores([value.to(x.device) for value in values])
+    levels = levels_of_groups(model, groups, x[:2], importance, leaves)
+    if levels is not None:
+        return importance_scores(levels, x, y, importance, monitor=monitor)
+    return _scores_where_watched(model, groups, x, check_labels(y, importance), importance, monitor, leaves)
+
+
+def levels_of_groups(
+    model: nn.Module, groups: Sequence[Group], example: Tensor, importance: Importance, leaves: Sequence[str]
+) -> list[Level] | None:
+    """The levels of a network, where each of them makes the neurons of one group; else None.
+
+    Args:
+        example: (B, ...) inputs on the model's device.
+    Raises:
+        ValueError: there are other neurons, and the score is not known at them.
+    """
+    levels = partition(model, example, leaves=leaves)
+    makers = [{place.name for place in group.places if place.kind == "out"} for group in groups]
+    if len(levels) == len(groups) and all(
+        level.affine is not None and names & level.state().keys() for names, level in zip(makers, levels, strict=True)
+    ):
+        return levels
+    name = importance_name(importance)
+    others = [f"{other!r}" for other, score in IMPORTANCE.items() if score.scores_anywhere or score.widths_only]
+    if not importance.scores_anywhere:
+        raise ValueError(
+            f"importance {name!r} is known at the ends of levels only, and this network has neurons inside of blocks. Use "
+            f"importance={' or '.join(others)}."
+        )
+    if any(point.part != "output" for group in groups for point in group.points):
+        free = [f"{other!r}" for other, score in IMPORTANCE.items() if score.widths_only]
+        raise ValueError(
+            f"importance {name!r} cannot be taken inside an nn.MultiheadAttention. Use importance={' or '.join(free)}, or a "
+            "network whose queries, keys and values are layers of their own."
+        )
+    return None
+
+
+def check_scores(
+    model: nn.Module, groups: Sequence[Group], example: Tensor, importance: Importance, leaves: Sequence[str]
+) -> None:
+    """Refuse, before any work, neurons at which a score is not known.
+
+    Raises:
+        ValueError: says what is not covered, and the way out.
+    """
+    if not importance.widths_only:
+        levels = levels_of_groups(model, groups, example, importance, leaves)
+        if levels is not None:
+            importance.check(levels)
+
+
+def _scores_where_watched(
+    model: nn.Module,
+    groups: Sequence[Group],
+    x: Tensor,
+    y: Tensor | None,
+    importance: Importance,
+    monitor: Monitor,
+    leaves: Sequence[str],
+) -> Scores:
+    watched = Watched(model, groups, leaves=leaves)
+    points = [(group, point) for group in groups for point in group.points]
+
+    def run(inputs: Tensor, *, with_gradients: bool) -> list[Tensor]:
+        with torch.set_grad_enabled(with_gradients):
+            values, outputs = watched.watch(inputs.detach().requires_grad_(with_gradients))
+        return [*(values[point.node, "output"] for _, point in points), outputs]
+
+    axes = [*(point.axis for _, point in points), 1]
+    with torch.enable_grad():
+        scores = importance.scores_at(run, axes, x, y, monitor=monitor)  # type: ignore[arg-type]
+    totals = {group.name: torch.zeros(group.width, dtype=torch.float64, device=x.device) for group in groups}
+    for (group, point), values in zip(points, scores.values[:-1], strict=True):
+        totals[group.name] += values[point.index.to(x.device)].sum(1)
+    # what sums to f_y(x) - f_y(0) at a level does not at points inside of blocks
+    facts = {name: fact for name, fact in scores.report.items() if name != "completeness_gap"}
+    widths = [(group.name, group.width) for group in groups]
+    return checked_scores(Scores(list(totals.values()), facts), importance, widths, x.device)
