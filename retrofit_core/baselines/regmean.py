@@ -87,20 +87,17 @@ class RegMean(Algorithm):
         for number, (name, layer) in enumerate(layers.items()):
             monitor.check()
             monitor.emit("level", index=number, total=len(layers), name=name)
-            of_parents = [layers_sums.pop(name, None) for layers_sums in sums]
-            if all(
-                layer_sums is not None for layer_sums in of_parents
-            ):  # one that some parent never runs stays averaged
+            ran = [layer_sums.pop(name).finish() for layer_sums in sums if name in layer_sums]
+            if len(ran) == len(parents):  # one that some parent never runs stays averaged
                 weights = [
                     parent.get_submodule(name).get_parameter("weight").flatten(1).T.double() for parent in parents
                 ]
-                moments = [layer_sums.finish() for layer_sums in of_parents if layer_sums is not None]
                 W = solution(
-                    [parent.xx for parent in moments if parent.xx is not None],
+                    [moments.xx for moments in ran if moments.xx is not None],
                     weights,
                     self.ratio,
                     VANISHING[layer.weight.dtype],
-                    rows=[parent.rows for parent in moments],
+                    rows=[moments.rows for moments in ran],
                 )
                 layer.weight.copy_(W.T.view_as(layer.weight))
                 solved.append(name)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -52,7 +52,7 @@ class MethodPlan:
 
 def plan_method(
     config: RunConfig,
-    models: list[nn.Module],
+    models: Sequence[nn.Module],
     target: nn.Module | None,
     data: Images,
     images: int,
@@ -73,7 +73,7 @@ def plan_method(
     def attempt(method: Method) -> MethodPlan:
         changed = dataclasses.replace(config, method=method.name)
         keywords = all_keywords(changed, importance_data=parents_data, target=target, shares=shares, counts=counts)
-        algorithm, task = method.prepare(models, inputs, **{**keywords, "device": "cpu"})
+        algorithm, task = method.prepare(list(models), inputs, **{**keywords, "device": "cpu"})
         plan = algorithm.plan(task)
         return MethodPlan(algorithm, task, plan, plan.cost())
 
