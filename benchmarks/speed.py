@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from math import isqrt
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,9 @@ def level_operations(report: LevelReport, level: Level) -> tuple[int, int]:
             2 * n * d * (m + p),
         )
         return 0, kernel + factor + solution + gram + n * m * m + weights
-    xx = len(lags.LAGS) * 2 * n * level.affine.weight.shape[1] ** 2 if lags.applies(level.affine) else n * p * p
+    side = isqrt(level.positions)  # of the pair's maps, which are square
+    by_lags = lags.applies(level.affine)
+    xx = lags.operations(level.affine.weight.shape[1], side, side, n // level.positions) if by_lags else n * p * p
     factor, phi, gram, weights = p**3 // 3, p * p * m, p * m * m, 2 * p * m * d + p * p * d
     return xx + 2 * n * p * m + n * m * m, factor + phi + gram + weights
 

@@ -40,6 +40,12 @@ def applies(layer: nn.Module | None) -> bool:
     )
 
 
+def operations(channels: int, height: int, width: int, samples: int) -> int:
+    """Floating-point operations of x'x for a batch of maps: products of pixels with partners outside the map are left out."""
+    pairs = sum(max(0, height - abs(down)) * max(0, width - abs(right)) for down, right in LAGS)
+    return 2 * samples * pairs * channels**2
+
+
 class LagSums:
     """Sums over samples from which the moments of a convolution follow, in float64 whatever the products' precision.
 

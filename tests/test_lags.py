@@ -78,6 +78,19 @@ def test_float32_products_stay_near_those_of_float64_rows(height, width, which, 
     assert cholesky(xx, strength, bias=True)[1] == strength  # not raised
 
 
+@pytest.mark.parametrize("height, width", [(1, 1), (2, 2), (1, 7), (8, 8)])
+def test_operations_are_those_of_the_products(height, width, monkeypatch):
+    counted = []
+
+    def count(total, left, right, rows, columns, lag):
+        if left is right:
+            counted.append((rows.stop - rows.start) * (columns.stop - columns.start) * 3 * 2 * 5 * 5)
+
+    monkeypatch.setattr(lags, "_add_products", count)
+    LagSums(5, 2, bias=False).add(torch.ones(3, 5, height, width), torch.ones(3 * height * width, 2))
+    assert sum(counted) == lags.operations(5, height, width, 3)
+
+
 def test_batches_of_maps_of_other_sizes_add_up():
     conv = nn.Conv2d(3, 2, 3, padding=1).double()
     sums, rows = LagSums(3, 4, bias=False), []

@@ -1,13 +1,17 @@
 """The walk: rows of parents and fused prefix, whatever is cached, chunked or batched; what counts as fusion data."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from retrofit_core import layersums
 from retrofit_core import walk as walks
+from retrofit_core.contributors import Alone, Parties, Processes
 from retrofit_core.levels import compose, partition, rows
-from retrofit_core.moments import Rows
+from retrofit_core.moments import Moments, Rows
 from retrofit_core.samples import as_tensors
 from retrofit_core.walk import Walk
 from tests.networks import CNN_SHAPE, cnn, labels, normal
@@ -97,6 +101,80 @@ def test_without_inputs_only_outputs_are_summed(device):
     assert sums.xx is None
     z = torch.cat([rows(levels[0].module(x.to(device)), 1) for levels in (first, second)], 1)
     assert_close(sums.zz, z.T @ z, 1e-11)
+
+
+def totals_of(walk):
+    return [step.moments(inputs=True) for step in walk]
+
+
+def test_sums_of_other_parties_are_those_of_all_data_in_one_place(device, tmp_path):
+    """Each party saves its own sums of a level; adding them up gives what one walk over all samples gives."""
+    x, (first, second, fused) = networks(device)
+    everywhere = totals_of(Walk([first, second], fused, x, device=device))
+    for step in Walk([first, second], fused, x[9:], device=device):  # the others
+        sums = step.moments(inputs=True)
+        (sums.moments() if isinstance(sums, Rows) else sums).save(tmp_path / f"{step.index}.safetensors")
+    others = Parties(lambda index: Moments.load(tmp_path / f"{index}.safetensors"), len(x) - 9)
+    for sums, whole in zip(
+        totals_of(Walk([first, second], fused, x[:9], device=device, contributors=others)), everywhere, strict=True
+    ):
+        assert isinstance(sums, Moments) and sums.rows == whole.rows
+        assert_close(sums.xx, (whole.moments() if isinstance(whole, Rows) else whole).xx, 1e-11)
+    with pytest.raises(ValueError, match="levels on a residual stream need the order of its neurons"):
+        others.add_up(x)
+
+
+def test_the_form_follows_the_rows_of_all_contributors(device):
+    """Four samples here would be kept as rows; with a thousand elsewhere sums are the cheaper form."""
+
+    class Many(Alone):
+        def __init__(self, others):
+            self.others = others
+
+        def samples(self, samples):
+            return samples + self.others
+
+    x, (first, second, fused) = networks(device)
+    for others, form in ((0, Rows), (1000, Moments)):
+        walk = Walk([first, second], fused, x[:4], device=device, contributors=Many(others))
+        assert isinstance(totals_of(walk)[2], form)
+
+
+@pytest.mark.slow
+def test_processes_walk_together(tmp_path):
+    """Two processes with some of the samples each, over gloo, in both forms."""
+    command = "import sys; from tests.test_walk import walk_together; walk_together(int(sys.argv[1]), sys.argv[2])"
+    workers = [subprocess.Popen([sys.executable, "-c", command, str(rank), str(tmp_path)]) for rank in range(2)]
+    assert [worker.wait(timeout=120) for worker in workers] == [0, 0]
+
+
+def walk_together(rank: int, folder: str) -> None:
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    x, (first, second, fused) = networks("cpu")
+    for count in (SAMPLES, 6):
+        mine = x[:2] if rank == 0 else x[2:count]
+        walk = Walk([first, second], fused, mine, device=torch.device("cpu"), contributors=Processes())
+        alone = Walk([first, second], fused, x[:count], device=torch.device("cpu"))
+        for sums, whole in zip(totals_of(walk), totals_of(alone), strict=True):
+            assert type(sums) is type(whole) and sums.rows == whole.rows
+            left, right = (s.moments() if isinstance(s, Rows) else s for s in (sums, whole))
+            assert_close(left.xx, right.xx, 1e-11)
+            assert_close(left.xz, right.xz, 1e-11)
+    dist.destroy_process_group()
+
+
+def test_walking_on_uses_the_weights_that_the_level_has_by_then(device):
+    x, (first, second, fused) = networks(device)
+    seen = []
+    for step in Walk([first, second], fused, x, device=device):
+        seen.append(step.boundary.clone())
+        with torch.no_grad():
+            for parameter in step.level.module.parameters():
+                parameter.mul_(2)
+    assert_close(seen[1], fused[0].module(x.to(device)), 1e-12)
+    assert len(seen) == len(fused)
 
 
 X, Y = normal(11, 3), labels(11, 4)
