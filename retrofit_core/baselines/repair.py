@@ -64,8 +64,8 @@ def repair(
         return reset(model, inputs, monitor=monitor, leaves=leaves)
     if not parents:
         raise ValueError("REPAIR takes its goals from the parents; there is none. Pass the aligned parents.")
-    found = [statistics(parent, inputs, monitor=monitor) for parent in parents]
-    goals = {name: _mean([one.get(name) for one in found], name) for name in found[0]}
+    each = [statistics(parent, inputs, monitor=monitor) for parent in parents]
+    goals = {name: _mean([one.get(name) for one in each], name) for name in each[0]}
     head = head_layers(model, inputs[:1].to(devices.of(model)), leaves)
     goals = {name: goal for name, goal in goals.items() if name not in head}
     return rescale(model, goals, inputs, monitor=monitor, leaves=leaves)
@@ -124,14 +124,14 @@ def mapped_goals(
         maps: maps[k][group] (n_k, d): the share of each of parent k's neurons in each fused one; over all parents the
             shares of a fused neuron add up to one. Groups that are left out have no goals, nor have the classes.
     """
-    found = [statistics(parent, inputs, monitor=monitor) for parent in parents]
+    each = [statistics(parent, inputs, monitor=monitor) for parent in parents]
     made = {
         place.name
         for group in targets
         for place in group.places
-        if all(group.name in own for own in maps) and not group.fixed and _makes(place)
+        if all(group.name in shares for shares in maps) and not group.fixed and _makes(place)
     }
-    layers = [name for name in found[0] if f"{name}.weight" in made and all(name in one for one in found)]
+    layers = [name for name in each[0] if f"{name}.weight" in made and all(name in one for one in each)]
     shapes = {name: tensor for name, tensor in tensors(fused).items() if name.removesuffix(".weight") in layers}
 
     def makers(several: Sequence[Group]) -> list[Group]:
@@ -141,17 +141,17 @@ def mapped_goals(
         ]
 
     def joined(part: int) -> dict[str, Tensor]:
-        each = [
+        parts = [
             mapped(
                 {f"{name}.weight": one[name][part] for name in layers},
                 shapes,
-                makers(own),
+                makers(neurons),
                 makers(targets),
                 {name: (T, T) for name, T in shares.items()},
             )
-            for one, own, shares in zip(found, groups, maps, strict=True)
+            for one, neurons, shares in zip(each, groups, maps, strict=True)
         ]
-        return {name: torch.stack([one[f"{name}.weight"] for one in each]).sum(0) for name in layers}
+        return {name: torch.stack([one[f"{name}.weight"] for one in parts]).sum(0) for name in layers}
 
     means, deviations = joined(0), joined(1)
     return {name: (means[name], deviations[name]) for name in layers}
@@ -231,7 +231,7 @@ def stepwise(
         visit: called with the name of a module, the module and all its inputs, before it runs: it may change the module.
             A module that runs more than once is not visited.
     """
-    place = devices.of(model)
+    device = devices.of(model)
     with evaluating(model):
         graph, modules, _ = trace(model, leaves, fold=False)
         root = fx.GraphModule(modules, graph)
@@ -239,7 +239,7 @@ def stepwise(
         nodes = list(root.graph.nodes)
         calls = [node.target for node in nodes if node.op == "call_module"]
         first = next(node for node in nodes if node.op == "placeholder")
-        values: list[dict[fx.Node, Any]] = [{first: x.to(place)} for x in inputs.split(BATCH)]
+        values: list[dict[fx.Node, Any]] = [{first: x.to(device)} for x in inputs.split(BATCH)]
         left = {node: len(node.users) for node in nodes}
         for number in (monitor or Monitor()).each("step", range(len(nodes)), name="repair"):
             node = nodes[number]
@@ -283,9 +283,9 @@ def _moments(sums: Sequence[tuple[int, Tensor, Tensor]]) -> tuple[Tensor, Tensor
     return mean, (squares - mean.square()).clamp_min(0).sqrt()
 
 
-def _mean(found: Sequence[tuple[Tensor, Tensor] | None], name: str) -> tuple[Tensor, Tensor]:
-    known = [one for one in found if one is not None]
-    if len(known) < len(found) or len({one[0].shape for one in known}) > 1:
+def _mean(several: Sequence[tuple[Tensor, Tensor] | None], name: str) -> tuple[Tensor, Tensor]:
+    known = [one for one in several if one is not None]
+    if len(known) < len(several) or len({one[0].shape for one in known}) > 1:
         raise ValueError(
             f"REPAIR compares layers one by one, but {name!r} has another width in one of the parents. Pass parents that "
             "are aligned to the merged network."
