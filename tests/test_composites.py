@@ -10,13 +10,14 @@ import torch
 
 from retrofit_core import METHODS, FusionResult, ensemble, load_model, save_model
 from retrofit_core.architectures import build
-from retrofit_core.baselines import distillation, ensembling, zipit
+from retrofit_core.baselines import distillation, ensembling
 from retrofit_core.checkpoints import read_metadata, read_tensors
 from retrofit_core.cli import main
 from retrofit_core.data import load
 from retrofit_core.runs import RunConfig, execute, read_run
 from tests.networks import VGG_SHAPE, digits_parents, initialised, mlp, normal
 from tests.properties import assert_close, untouched
+from tests.unfixed import zipit
 
 SPECS = {
     "mlp": {"architecture": "mlp", "sizes": [192, 9, 8, 4]},
