@@ -84,7 +84,9 @@ class Method:
     def keywords(self, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Every keyword that it takes, with its default."""
         takes = self.takes
-        settings = {name: entry.default for name, entry in self.settings(given or {"importance": "uniform"}).items()}
+        settings = {
+            name: entry.default for name, entry in self.settings({"importance": "uniform", **(given or {})}).items()
+        }
         plain = {entry.name: entry.default for entry in dataclasses.fields(self.value) if entry.name not in self.parts}
         offered = {
             "importance": ("uniform", takes.importance),

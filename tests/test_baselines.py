@@ -7,16 +7,17 @@ import pytest
 import torch
 
 from retrofit_core import METHODS, FusionResult, ensemble, evaluate
-from retrofit_core.baselines import average, otfusion, rebasin
-from retrofit_core.baselines.aligned import group_scores, without_norms
+from retrofit_core.baselines import average
+from retrofit_core.baselines.aligned import without_norms
 from retrofit_core.baselines.otfusion import transport
 from retrofit_core.baselines.rebasin import match_weights
 from retrofit_core.baselines.repair import AFFINE
+from retrofit_core.baselines.scores import group_scores
 from retrofit_core.batchnorm import BATCHNORMS
 from retrofit_core.checkpoints import load_model
 from retrofit_core.data import load
-from retrofit_core.importance import importance_scores
-from retrofit_core.methods import settings_of, suited
+from retrofit_core.importance import Conductance, DeepLift, Uniform, importance_scores
+from retrofit_core.methods import methods_with
 from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.symmetry import neuron_groups, shuffled, tensors
 from tests.flat import averaging, ensembling
@@ -24,6 +25,7 @@ from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels,
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
 from tests.test_twins import twins
+from tests.unfixed import otfusion, rebasin
 
 
 @pytest.mark.parametrize("mode", ["activations", "weights"])
@@ -213,9 +215,9 @@ def only_first_class(levels, x, y):
 def test_group_scores_are_the_levels_scores_where_groups_are_levels():
     model, x, y = batchnorm_cnn(), normal(12, *CNN_SHAPE), labels(12, 3)
     groups = neuron_groups(model, x)
-    for method in ("conductance", "deeplift"):
-        found, wanted = group_scores(model, groups, x, y, method), importance_scores(model, x, y, method)
-        for ours, theirs in zip(found.values, wanted.values, strict=True):
+    for importance in (Conductance(), DeepLift(), Uniform()):
+        grouped, wanted = group_scores(model, groups, x, y, importance), importance_scores(model, x, y, importance)
+        for ours, theirs in zip(grouped.values, wanted.values, strict=True):
             assert_close(ours, theirs, 1e-10)
 
 
@@ -225,13 +227,13 @@ def test_neurons_inside_of_blocks_have_conductances(name):
     make, shape = NETWORKS[name]
     model, x, y = make(), normal(6, *shape), labels(6, 3)
     groups = neuron_groups(model, x)
-    found = group_scores(model, groups, x, y, "conductance")
-    assert all(abs(values.sum().item() - 1) < 1e-9 and values.std() > 0 for values in found.values)
+    scores = group_scores(model, groups, x, y, Conductance()).values
+    assert all(abs(values.sum().item() - 1) < 1e-9 and values.std() > 0 for values in scores)
     twin = shuffled(model, x, torch.Generator().manual_seed(3))
-    for ours, theirs in zip(found.values, group_scores(twin, groups, x, y, "conductance").values, strict=True):
+    for ours, theirs in zip(scores, group_scores(twin, groups, x, y, Conductance()).values, strict=True):
         assert_close(ours.sort().values, theirs.sort().values, 1e-8)
     with pytest.raises(ValueError, match="'deeplift' is known at the ends of levels only"):
-        group_scores(model, groups, x, y, "deeplift")
+        group_scores(model, groups, x, y, DeepLift())
 
 
 def test_refusals_come_before_any_work():
@@ -239,12 +241,12 @@ def test_refusals_come_before_any_work():
     cases = [
         (rebasin, [*models, mlp(seed=3)], {}, r"pairs exactly two parents; found 3. Use OTFusion, KF-Linear"),
         (rebasin, [mlp(), mlp((6, 5, 7, 4))], {}, r"level '0': Git Re-Basin pairs .* found widths \(8, 5\)"),
-        (rebasin, models, {"mode": "both"}, "unknown mode 'both'. Known: activations, weights"),
-        (rebasin, models, {"similarity": "cosine"}, "unknown similarity 'cosine'"),
-        (otfusion, models, {"solver": "greedy"}, "unknown solver 'greedy'. Known: exact, sinkhorn"),
-        (otfusion, models, {"normalise": "no"}, "unknown normalise 'no'. Known: target, source, original"),
+        (rebasin, models, {"mode": "both"}, "mode is 'both'. Use activations, weights"),
+        (rebasin, models, {"similarity": "cosine"}, "similarity is 'cosine'. Use distance, unsquared, correlation"),
+        (otfusion, models, {"solver": "greedy"}, "solver is 'greedy'. Use exact, sinkhorn"),
+        (otfusion, models, {"normalise": "no"}, "normalise is 'no'. Use target, source, original"),
         (otfusion, models, {"regularisation": "-1x"}, "regularisation is '-1x'. Use a positive number"),
-        (otfusion, models, {"importance": "conductance"}, "importance 'conductance' needs data"),
+        (otfusion, models, {"importance": "conductance"}, "importance Conductance needs data"),
         (otfusion, [mlp(), mlp((6, 8, 4))], {}, "parent 1"),
         (otfusion, [], {}, "there is no parent to fuse"),
         (averaging, models, {"weighting": "samples"}, "FedAvg weighs parents by their numbers of training samples"),
@@ -362,13 +364,57 @@ def test_a_plan_runs_nothing_but_single_samples(method):
 
 
 def test_a_setting_that_a_method_does_not_know_is_refused():
-    assert {"toward", "ridge", "epochs"} <= settings_of("KF-Linear")
-    assert "toward" not in settings_of("OTFusion") and "importance" in settings_of("otfusion")
-    defaults = {"toward": "zero", "ridge": "auto"}
-    assert suited("OTFusion", {"toward": "zero", "seed": 3, "on_level": print}, defaults) == {"seed": 3}
-    assert suited("HF-Linear", {"toward": "parents", "seed": 3}, defaults) == {"toward": "parents", "seed": 3}
+    assert {"toward", "ridge"} <= METHODS["KF-Linear"].keywords().keys()
+    transport = METHODS["OTFusion"]
+    assert "toward" not in transport.keywords() and {"importance", "solver", "leaves"} <= transport.keywords().keys()
+    assert "mode" not in transport.keywords() and "importance" not in METHODS["ZipIt"].keywords()
+    defaults = {"toward": "zero", "seed": 0}
+    assert transport.suited({"toward": "zero", "seed": 3}, defaults, methods_with) == {"seed": 3}
+    assert METHODS["HF-Linear"].suited({"toward": "parents"}, defaults, methods_with) == {"toward": "parents"}
     with pytest.raises(ValueError, match="OTFusion has no setting 'toward' .*setting of HF-Linear, KF-Linear"):
-        suited("OTFusion", {"toward": "parents"}, defaults)
+        transport.suited({"toward": "parents"}, defaults, methods_with)
+
+
+def test_the_steps_of_a_score_are_keywords_of_the_method():
+    """As flat keywords, and as the value that they stand for; results name all of it."""
+    models, x, y = [mlp(), mlp(seed=2)], normal(20, 6), labels(20, 4)
+    flat = METHODS["OTFusion"](models, (x, y), importance="conductance", importance_data="fusion", steps=3)
+    value = METHODS["OTFusion"](models, (x, y), importance=Conductance("fusion", steps=3))
+    assert_same_function(flat.model, value.model, x, 0)
+    assert flat.config == value.config
+    settings = {
+        "solver": "exact",
+        "mode": "activations",
+        "importance": "conductance",
+        "steps": 3,
+        "seed": 0,
+        "samples": 20,
+    }
+    assert settings.items() <= flat.config.items()
+    with pytest.raises(ValueError, match="unknown keyword of OTFusion: 'steps'"):
+        METHODS["OTFusion"](models, x, steps=3)  # uniform scores take none
+
+
+@pytest.mark.parametrize("name", ["OTFusion", "Transformer-OTFusion", "Git-Re-Basin", "ZipIt", "PLeaS"])
+def test_a_plan_computes_nothing_and_says_what_the_work_would_cost(name):
+    models, x, y = [mlp().train(), mlp(seed=2)], normal(20, 6), labels(20, 4)
+    events = []
+    scoring = {"importance": "conductance", "importance_data": "fusion"} if METHODS[name].takes.importance else {}
+    with untouched(*models):
+        plan = METHODS[name].plan(models, (x, y), monitor=Monitor(events.append), **scoring)
+    assert models[0].training and not models[1].training
+    assert [event["name"] for event in events] == ["groups"]
+    cost = plan.cost()
+    assert (cost.passes, cost.scored, cost.complete) == (20, bool(scoring), False)
+    assert cost.groups == ((8, 8), (7, 7), (4, 4))
+
+
+def test_labels_that_no_class_has_are_refused_before_any_work():
+    models, x = [mlp(), mlp(seed=2)], normal(20, 6)
+    with pytest.raises(ValueError, match="labels run from 7 to 7; the parents have 4 classes"):
+        METHODS["OTFusion"].plan(models, (x, torch.full((20,), 7)), importance="conductance", importance_data="fusion")
+    with pytest.raises(ValueError, match="importance 'conductance' needs labels"):
+        METHODS["Git-Re-Basin"].plan(models, x, importance="conductance", importance_data="fusion")
 
 
 @pytest.mark.parametrize("options, wanted", [({}, 95.58), ({"unit_rows": True}, 96.63), ({"squared": True}, 95.32)])

@@ -8,7 +8,6 @@ import torch
 
 from retrofit_core import ensemble
 from retrofit_core.architectures import build
-from retrofit_core.baselines import pleas, rebasin
 from retrofit_core.baselines.pleas import paired
 from retrofit_core.baselines.repair import head_layers, statistics
 from retrofit_core.levels.level import unfolded
@@ -19,6 +18,7 @@ from tests.networks import CNN_SHAPE, cnn, initialised, mlp, normal
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_twins import twins
 from tests.test_zipit import DOUBLE
+from tests.unfixed import pleas, rebasin
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -159,7 +159,7 @@ def test_refusals_progress_and_cancelling():
         (models, {"target": mlp((6, 7, 7, 4))}, r"level '0': .* fused width 7"),
         (models, {"apart": 1.5}, "apart is 1.5. Use a number from 0 to 1"),
         (models, {"apart": 0.5, "target": mlp()}, "apart is 0.5 and there is a target"),
-        (models, {"ridge": "strong"}, "ridge must be 'auto'"),
+        (models, {"ridge": "strong"}, "ridge is 'strong'. Use 'auto'"),
         (models, {"apart": 0.5}, "Pass a target of the wanted widths instead of apart"),
     ]
     for parents, options, message in cases:

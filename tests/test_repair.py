@@ -188,7 +188,7 @@ def test_every_aligning_method_composes_with_it(name, method):
     expected = average([first, twin])
     repair(expected, [first, twin], x)
     assert_same_function(result.model, expected, x, 1e-9)
-    assert result.config["repair"]["layers"] == len(statistics(first, x)) - 1
+    assert result.config["repaired"]["layers"] == len(statistics(first, x)) - 1
     copied = shuffled(first, x, torch.Generator().manual_seed(4))
     assert_same_function(METHODS[method]([first, copied], x, repair=True).model, first, x, 1e-8)
 

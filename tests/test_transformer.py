@@ -1,7 +1,6 @@
 """Transformer OTFusion: the paper's steps in plain lines, copies found again, maps as soft as asked."""
 
 import copy
-import importlib
 
 import ot
 import pytest
@@ -10,15 +9,17 @@ from torch import nn
 
 from retrofit_core import METHODS
 from retrofit_core.architectures import build
-from retrofit_core.baselines import averaging, otfusion, transformer_otfusion
-from retrofit_core.baselines.aligned import group_scores, mean_of
+from retrofit_core.baselines.aligned import mean_of
 from retrofit_core.baselines.repair import statistics
+from retrofit_core.baselines.scores import group_scores
+from retrofit_core.importance import Conductance
 from retrofit_core.symmetry import groups_apart, neuron_groups, shuffled, tensors
 from retrofit_core.symmetry.maps import reordered
 from retrofit_core.symmetry.watch import central
 from tests.networks import VGG_SHAPE, initialised, labels, mlp, normal
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import IMAGES, NETWORKS, VIT
+from tests.unfixed import otfusion, transformer_otfusion
 
 MODES = ("activations", "weights")
 POLICIES = ("mean", "only_resid", "no_resid", "weighted_scalar", "weighted_matrix")
@@ -284,8 +285,7 @@ def test_scores_are_the_marginals(monkeypatch):
         seen.append((mu, nu))
         return mu[:, None] * nu
 
-    module = importlib.import_module("retrofit_core.baselines.otfusion")  # the package has the function under this name
-    monkeypatch.setattr(module, "transport", transport)
+    monkeypatch.setattr("retrofit_core.baselines.otfusion.transport", transport)
     options = {"importance": "conductance", "importance_data": "fusion"}
     result = transformer_otfusion(parents, (x, y), **options)
     names = [
@@ -297,7 +297,7 @@ def test_scores_are_the_marginals(monkeypatch):
     for k, parent in enumerate(parents):
         groups = neuron_groups(parent, x)
         scores = dict(
-            zip([group.name for group in groups], group_scores(parent, groups, x, y, "conductance").values, strict=True)
+            zip([group.name for group in groups], group_scores(parent, groups, x, y, Conductance()).values, strict=True)
         )
         expected = {
             "positions": scores["embedding"],
@@ -324,7 +324,7 @@ def test_importance_in_practice(mode):
     assert torch.isfinite(soft(x)).all()
     plain = transformer_otfusion([model, other], (x, y), mode=mode).model
     assert (soft(x) - plain(x)).abs().max() > 1e-3
-    with pytest.raises(ValueError, match="conductance cannot be taken inside an nn.MultiheadAttention"):
+    with pytest.raises(ValueError, match="'conductance' cannot be taken inside an nn.MultiheadAttention"):
         transformer_otfusion([vision(), vision(2)], (normal(6, *IMAGES), labels(6, 5)), **options)
 
 
@@ -347,7 +347,7 @@ def test_repair_meets_its_goals(name):
     fused = transformer_otfusion([model, twin], x, solver="exact", repair=True).model
     assert_same_function(fused, model, x, 1e-8)
     result = transformer_otfusion([model, other, twin], x, solver="exact", mode="weights", repair=True)
-    assert result.config["repair"]["layers"] == len(statistics(result.model, x)) - 1
+    assert result.config["repaired"]["layers"] == len(statistics(result.model, x)) - 1
     found, own = statistics(result.model, x), [statistics(parent, x) for parent in (model, other, twin)]
     layer = "embedding" if name == "vit" else "conv_proj"
     labels = result.levels[0].labels.view(3, -1)  # the fused neuron of each parent's
@@ -364,19 +364,19 @@ def test_a_plain_average_is_what_maps_of_copies_in_order_give():
     near = changed(first, 2, size=1e-4)
     for mode in MODES:
         fused = transformer_otfusion([first, near], x, mode=mode, solver="exact").model
-        assert_same_function(fused, averaging([first, near], x).model, x, 1e-10)
+        assert_same_function(fused, METHODS["Average"]([first, near], x).model, x, 1e-10)
 
 
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"mode": "both"}, "unknown mode 'both'. Known: activations, weights"),
-        ({"solver": "greedy"}, "unknown solver 'greedy'. Known: exact, sinkhorn"),
-        ({"residual": "median"}, "unknown residual 'median'. Known: mean, only_resid, no_resid, resid_as_identity"),
+        ({"mode": "both"}, "mode is 'both'. Use activations, weights"),
+        ({"solver": "greedy"}, "solver is 'greedy'. Use exact, sinkhorn"),
+        ({"residual": "median"}, "residual is 'median'. Use mean, only_resid, no_resid, resid_as_identity"),
         ({"regularisation": "0max"}, "regularisation is '0max'. Use a positive number, a multiple of the mean cost"),
         ({"regularisation": "max"}, "regularisation is 'max'"),
         ({"window": -1}, "window is -1. Use a whole number from 0"),
-        ({"importance": "conductance"}, "importance 'conductance' needs data"),
+        ({"importance": "conductance"}, "importance Conductance needs data"),
     ],
 )
 def test_refusals_come_before_any_work(options, message):

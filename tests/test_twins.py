@@ -6,13 +6,15 @@ from functools import partial
 import pytest
 import torch
 
-from retrofit_core.baselines import otfusion, rebasin
-from retrofit_core.methods import METHODS, RETROFITTING
+from retrofit_core.methods import METHODS
 from retrofit_core.symmetry import shuffled, tensors
 from tests.networks import normal
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
+from tests.unfixed import otfusion, rebasin
 
+#: Level by level, with a fit of its own for each.
+RETROFITTING = [name for name, method in METHODS.items() if method.takes.levels]
 ARCHITECTURES = ("mlp", "vgg with a flatten", "vgg with BatchNorm", "resnet", "bottleneck", "vit", "torchvision vit")
 BLOCKS = ("resnet", "bottleneck", "vit", "torchvision vit")
 LINEAR, GRADIENT = {"ridge": 0.0}, {"epochs": 2, "weight_decay": 0.0}

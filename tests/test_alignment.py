@@ -1,0 +1,156 @@
+"""An alignment is a result: where each parent's neurons stand in the fused network, and the parents in that order."""
+
+import copy
+
+import pytest
+import torch
+
+from retrofit_core import METHODS, FusionResult
+from retrofit_core.symmetry import shuffled, tensors
+from tests.networks import mlp, normal
+from tests.properties import assert_close, assert_same_function, untouched
+from tests.test_symmetry import NETWORKS
+from tests.test_twins import twins
+
+ARCHITECTURES = ("mlp", "vgg with a flatten", "vgg with BatchNorm", "resnet", "vit")
+#: Methods that put whole neurons into groups; exact transport between equal widths does as well.
+WHOLE = {
+    "OTFusion": {},
+    "OTFusion-Weights": {},
+    "Git-Re-Basin": {},
+    "Git-Re-Basin-Weights": {},
+    "ZipIt": {"reset_norms": False},
+    "PLeaS": {"reset_norms": False},
+}
+#: In these every group is a pair of neurons, whatever the parents.
+PAIRING = ("OTFusion", "OTFusion-Weights", "Git-Re-Basin", "Git-Re-Basin-Weights")
+
+
+def pair(name):
+    """Two networks that have nothing in common but their widths, and data."""
+    make, shape = NETWORKS[name]
+    first, x = make(), normal(30, *shape)
+    second = shuffled(first, x, torch.Generator().manual_seed(3))
+    for number, parameter in enumerate(second.parameters()):
+        parameter.data += normal(*parameter.shape, seed=50 + number)
+    return [first, second], x
+
+
+def mean_of_parents(alignment):
+    """The weighted mean of the aligned parents' parameters and statistics."""
+    states = [tensors(parent) for parent in alignment.parents()]
+    return {
+        name: sum(share * state[name].double() for share, state in zip(alignment.shares, states, strict=True))
+        for name, tensor in states[0].items()
+        if tensor.is_floating_point()
+    }
+
+
+@pytest.mark.parametrize("method", WHOLE)
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_the_aligned_parent_of_a_shuffled_copy_is_the_original(name, method):
+    model, twin, x = twins(name)
+    with untouched(model, twin):
+        result = METHODS[method]([model, twin], x, device="cpu", **WHOLE[method])
+        first, second = result.alignment.parents()
+    for key, tensor in tensors(model).items():
+        assert torch.equal(tensors(first)[key], tensor), key
+        assert_close(tensors(second)[key], tensor, 1e-12)
+    for group in result.alignment.groups:
+        order = group.permutation(1)
+        assert order is not None and torch.equal(order[group.labels[1]], torch.arange(group.width)), group.name
+
+
+@pytest.mark.parametrize("method", PAIRING)
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_permutations_keep_the_function_and_average_to_the_fused_network(name, method):
+    parents, x = pair(name)
+    result = METHODS[method](parents, x, device="cpu")
+    for parent, aligned in zip(parents, result.alignment.parents(), strict=True):
+        assert_same_function(aligned, parent, x, 1e-9)
+    orders = [group.permutation(1) for group in result.alignment.groups]
+    assert any(not torch.equal(order, torch.arange(len(order))) for order in orders)
+    for key, mean in mean_of_parents(result.alignment).items():
+        assert_close(tensors(result.model)[key], mean, 1e-10)
+
+
+@pytest.mark.parametrize("method", ["OTFusion", "Transformer-OTFusion", "Transformer-OTFusion-Weights", "ZipIt"])
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_soft_maps_and_merges_of_three_parents_average_to_the_fused_network(name, method):
+    """Also where neurons are split among fused ones, or several of one parent stand together."""
+    (first, second), x = pair(name)
+    third = copy.deepcopy(second)
+    for number, parameter in enumerate(third.parameters()):
+        parameter.data += normal(*parameter.shape, seed=90 + number)
+    options = {"ZipIt": {"b": 1.0, "reset_norms": False}, "OTFusion": {"solver": "sinkhorn"}}.get(method, {})
+    result = METHODS[method]([first, second, third], x, device="cpu", **options)
+    alignment = result.alignment
+    expected = (0.5, 0.25, 0.25) if method.startswith("Transformer") else (1 / 3,) * 3
+    assert alignment.shares == pytest.approx(expected)
+    for key, mean in mean_of_parents(alignment).items():
+        assert_close(tensors(result.model)[key], mean, 1e-10)
+    if method != "ZipIt":
+        assert any(group.permutation(1) is None for group in alignment.groups)
+        for group in alignment.groups:
+            for k in range(3):
+                assert_close(group.maps(k)[0].sum(0), torch.ones(group.width), 1e-5)
+
+
+def test_parents_of_other_widths_are_written_into_the_fused_ones():
+    parents, x = [mlp((6, 8, 7, 4)), mlp((6, 5, 9, 4), seed=2)], normal(30, 6)
+    for target in (None, mlp((6, 6, 10, 4))):
+        result = METHODS["OTFusion"](parents, x, target=target, device="cpu")
+        assert [group.maps(1)[0].shape for group in result.alignment.groups] == [
+            (level.widths[1], level.width) for level in result.levels
+        ]
+        for key, mean in mean_of_parents(result.alignment).items():
+            assert_close(tensors(result.model)[key], mean, 1e-10)
+
+
+def test_folded_norms_repair_and_fits_come_behind_the_alignment():
+    """The aligned parents are as they were before: REPAIR and least squares change the fused network alone."""
+    model, twin, x = twins("vgg with BatchNorm")
+    folded = METHODS["OTFusion-Weights"]([model, twin], x, fold_norms=True, repair=True, device="cpu").alignment
+    for aligned in folded.parents():
+        assert_same_function(aligned, model, x, 1e-9)
+    parents, x = pair("mlp")
+    plain, repaired = (METHODS["Git-Re-Basin"](parents, x, repair=wanted, device="cpu") for wanted in (False, True))
+    for key, mean in mean_of_parents(repaired.alignment).items():
+        assert_close(tensors(plain.model)[key], mean, 1e-12)
+    strong = METHODS["PLeaS"](parents, x, ridge="1e9x", device="cpu")
+    for key, mean in mean_of_parents(strong.alignment).items():
+        if key.endswith("weight"):  # the ridge pulls to the mean of the aligned weights; biases have none
+            assert_close(tensors(strong.model)[key], mean, 1e-6)
+
+
+def test_neurons_that_stay_apart_have_places_of_their_own():
+    parents, x = [mlp((6, 5, 3)), mlp((6, 5, 3), seed=2)], normal(60, 6)
+    result = METHODS["PLeaS"](parents, x, target=mlp((6, 7, 3)), device="cpu")
+    group = result.alignment["0"]
+    assert group.width == 7 and group.permutation(0) is None
+    assert torch.equal(torch.cat(group.labels), result.levels[0].labels)
+    first, second = (parent[0].weight for parent in result.alignment.parents())
+    assert not second[[k for k in range(5) if k not in group.labels[1].tolist()]].any() and not first[5:].any()
+
+
+def test_behind_the_cut_of_a_partial_zip_the_parents_keep_their_neurons():
+    parents, x = pair("mlp")
+    result = METHODS["ZipIt"](parents, x, stop_at="0", b=0.0, a=1.0, device="cpu")
+    assert [group.name for group in result.alignment.groups] == ["0"]
+    for parent, aligned in zip(parents, result.alignment.parents(), strict=True):
+        assert_same_function(aligned, parent, x, 1e-10)
+        assert torch.equal(aligned[4].weight, parent[4].weight)
+    wider = METHODS["ZipIt"](parents, x, stop_at="0", target=mlp((6, 8, 9, 4)), device="cpu").alignment
+    with pytest.raises(ValueError, match=r"parent 0 is not aligned at '2.weight' .* another width there"):
+        wider.parents()
+
+
+def test_files_hold_the_labels(tmp_path):
+    parents, x = pair("mlp")
+    result = METHODS["Git-Re-Basin"](parents, x, device="cpu")
+    result.save(tmp_path)
+    again = FusionResult.load(tmp_path, mlp())
+    assert again.alignment is None
+    for level, group in zip(again.levels, result.alignment.groups, strict=True):
+        assert (level.name, level.labels.tolist()) == (group.name, torch.cat(group.labels).tolist())
+    assert METHODS["KF-Linear"](parents, x, device="cpu").alignment is None
