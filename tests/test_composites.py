@@ -10,11 +10,11 @@ import torch
 
 from retrofit_core import METHODS, FusionResult, ensemble, load_model, save_model
 from retrofit_core.architectures import build
-from retrofit_core.baselines import distillation, ensembling
 from retrofit_core.checkpoints import read_metadata, read_tensors
 from retrofit_core.cli import main
 from retrofit_core.data import load
 from retrofit_core.runs import RunConfig, execute, read_run
+from tests.flat import ensembling
 from tests.networks import VGG_SHAPE, digits_parents, initialised, mlp, normal
 from tests.properties import assert_close, untouched
 from tests.unfixed import zipit
@@ -90,7 +90,7 @@ def test_a_partial_zip_comes_back(name, share, tmp_path):
 
 def test_a_student_of_its_own_architecture_comes_back(tmp_path):
     models, x = parents("vgg with BatchNorm"), normal(20, *VGG_SHAPE).float()
-    result = distillation(models, x, target=build(SPECS["mlp"]), epochs=1, device="cpu")
+    result = METHODS["KD"](models, x, target=build(SPECS["mlp"]), epochs=1, device="cpu")
     result.save(tmp_path)
     again = FusionResult.load(tmp_path)
     assert again.model.spec == result.model.spec and torch.equal(again.model(x), result.model(x))
@@ -101,9 +101,9 @@ def test_an_ensemble_can_be_a_teacher_and_a_student(tmp_path):
     pair, x = parents("mlp"), normal(20, *VGG_SHAPE).float()
     save_model(ensemble(pair), tmp_path / "both.safetensors")
     both, _ = load_model(tmp_path / "both.safetensors")
-    student = distillation([pair[0], both], x, epochs=1, device="cpu").model
+    student = METHODS["KD"]([pair[0], both], x, epochs=1, device="cpu").model
     assert student.spec == pair[0].spec
-    student = distillation([both, pair[0]], x, epochs=1, device="cpu").model
+    student = METHODS["KD"]([both, pair[0]], x, epochs=1, device="cpu").model
     assert student.spec == both.spec and torch.isfinite(student(x)).all()
     assert not torch.equal(student.models[0].fc1.weight, pair[0].fc1.weight)
     for method in (

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from retrofit_core import ensemble
-from retrofit_core.baselines import average, distillation
+from retrofit_core.baselines import average
 from retrofit_core.baselines.repair import repair, statistics
 from retrofit_core.methods import METHODS
 from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, labels, mlp, normal
@@ -92,8 +92,11 @@ def test_with_disjoint_classes_shares_choose_the_largest_of_each_ones_own():
 )
 @pytest.mark.parametrize("seed", [0, 2, 4])  # others have two dead neurons in a level: either may take either partner
 def test_swapped_parents_are_matched_by_the_inverse(options, seed):
-    """Also coordinate descent, for it takes the groups in the same order; the fused functions are the same."""
-    models, x = [mlp((6, 8, 7, 4), seed=seed), mlp((6, 8, 7, 4), seed=seed + 10)], normal(60, 6)
+    """Also coordinate descent, for it takes the groups in the same order; the fused functions are the same.
+
+    Without ReLU: neurons that never fire are as good as each other, and any of them may be taken.
+    """
+    models, x = [mlp((6, 8, 7, 4), activation=nn.Tanh, seed=number) for number in (seed, seed + 10)], normal(60, 6)
     there, back = (rebasin(pair, x, device="cpu", **options) for pair in (models, models[::-1]))
     for left, right in zip(there.levels, back.levels, strict=True):
         order, other = (level.labels[level.width :] for level in (left, right))
@@ -186,14 +189,14 @@ def test_distillation_of_logits_is_kf_with_one_level():
     models, x = list(PAIR), normal(60, 6)
     goal = torch.stack([model(x) for model in models]).mean(0).detach()
     start = (models[0](x).detach() - goal).square().mean().item()
-    kd = distillation(models, x, loss="mse", start="parent0", epochs=0, device="cpu").config["curve"][0]
+    kd = METHODS["KD"](models, x, loss="mse", start="parent0", epochs=0, device="cpu").config["curve"][0]
     kf = METHODS["KF-Gradient"](models, x, boundaries=1, epochs=0, device="cpu").levels[0].curve[0]
     for curve in (kd, kf):  # the shares of the samples that are held out and trained on
         assert 0.9 * curve["loss"] + 0.1 * curve["validation"] == pytest.approx(start, rel=1e-9)
     flat, data = [mlp((6, 4)), mlp((6, 4), seed=2)], normal(30, 6).repeat(10, 1)  # what is held out is trained on too
     solved = METHODS["KF-Linear"](flat, data, ridge=0.0, device="cpu").model
     options = {"epochs": 300, "patience": None, "learning_rate": 2e-2, "weight_decay": 0.0, "batch_size": 270}
-    learnt = distillation(flat, data, loss="mse", start="parent0", device="cpu", **options).model
+    learnt = METHODS["KD"](flat, data, loss="mse", start="parent0", device="cpu", **options).model
     assert_same_function(learnt, solved, normal(9, 6, seed=3), 1e-2)
 
 

@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from retrofit_core import analysis, files, runs
-from retrofit_core.baselines import regmean
 from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.data import load
 from retrofit_core.data.splits import sharded
@@ -635,7 +634,8 @@ def test_regmean_reads_each_parents_own_rows(config):
     result, _ = runs.execute(chosen)
     assert result.config["own_data"] and result.config["samples"] == [40, 40]
     inputs = runs.read_inputs(chosen)
-    assert torch.equal(weights(regmean(inputs.models, inputs.fusion, importance_data=own).model), weights(result.model))
+    again = METHODS["RegMean"](inputs.models, inputs.fusion, importance_data=own)
+    assert torch.equal(weights(again.model), weights(result.model))
     common = dataclasses.replace(chosen, importance_data="fusion")
     bare = dataclasses.replace(chosen, splits=None, fusion_from="iid")
     for other in (common, bare):

@@ -9,7 +9,6 @@ from torch import nn
 
 from retrofit_core import METHODS
 from retrofit_core.architectures import build
-from retrofit_core.baselines import averaging
 from retrofit_core.baselines.aligned import mean_of
 from retrofit_core.baselines.repair import statistics
 from retrofit_core.baselines.scores import group_scores
@@ -365,7 +364,7 @@ def test_a_plain_average_is_what_maps_of_copies_in_order_give():
     near = changed(first, 2, size=1e-4)
     for mode in MODES:
         fused = transformer_otfusion([first, near], x, mode=mode, solver="exact").model
-        assert_same_function(fused, averaging([first, near], x).model, x, 1e-10)
+        assert_same_function(fused, METHODS["Average"]([first, near], x).model, x, 1e-10)
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def mapped_goals(
         ]
 
     def joined(part: int) -> dict[str, Tensor]:
-        parts = [
+        each = [
             mapped(
                 {f"{name}.weight": one[name][part] for name in layers},
                 shapes,
@@ -155,7 +155,7 @@ def mapped_goals(
             )
             for one, of_parent, shares in zip(of_parents, groups, maps, strict=True)
         ]
-        return {name: torch.stack([one[f"{name}.weight"] for one in parts]).sum(0) for name in layers}
+        return {name: torch.stack([one[f"{name}.weight"] for one in each]).sum(0) for name in layers}
 
     means, deviations = joined(0), joined(1)
     return {name: (means[name], deviations[name]) for name in layers}
