@@ -14,7 +14,7 @@ from functools import cache
 from math import inf
 from numbers import Integral, Real
 from types import NoneType, UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 PLAIN = (bool, int, float, str, NoneType)
 KIND_NAMES = {
@@ -203,5 +203,7 @@ def _kinds(hint: Any) -> tuple[tuple[type, ...], tuple[str, ...]]:
         return (), get_args(hint)
     if get_origin(hint) is tuple:
         return ((tuple,), ()) if get_args(hint)[0] is str else ((), ())
-    parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-    return (tuple(parts), ()) if set(parts) <= set(PLAIN) else ((), ())
+    parts = get_args(hint) if get_origin(hint) in (UnionType, Union) else (hint,)
+    words = tuple(word for part in parts if get_origin(part) is Literal for word in get_args(part))
+    kinds = tuple(part for part in parts if get_origin(part) is not Literal)
+    return (kinds, words) if set(kinds) <= set(PLAIN) else ((), ())

@@ -12,15 +12,18 @@ from torch import nn
 
 from retrofit_core.analysis import SEEDS, Analysis, analyse
 from retrofit_core.analysis.accuracy import stopped
+from retrofit_core.analysis.analyse import retrofit_of
 from retrofit_core.analysis.groups import agreement, renumbered
 from retrofit_core.analysis.plane import at
 from retrofit_core.architectures import build
 from retrofit_core.data.images import Images, held
-from retrofit_core.eligibility import check
 from retrofit_core.evaluation import ensemble, evaluate
+from retrofit_core.grouping import KMeans
 from retrofit_core.levels import compose, rows
 from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.results import FusionResult
+from retrofit_core.runtime import Runtime
+from retrofit_core.task import Task
 from tests import reference
 from tests.flat import fuse
 from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, labels, mlp, normal, permuted, residual
@@ -87,14 +90,13 @@ class Case:
         return fuse(self.parents, (self.x, self.y), importance_data=self.own, **{**self.how, **more})
 
     def analysed(self, result=None, **more) -> Analysis:
-        options = {"importance_data": self.own, "test": self.test, "device": "cpu", **more}
+        runtime = Runtime(device="cpu", **{name: more.pop(name) for name in ("monitor", "memory") if name in more})
+        options = {"importance_data": self.own, "test": self.test, "runtime": runtime, **more}
         return analyse(self.parents, result or self.result, (self.x, self.y), **options)
 
     def plan(self):
-        config = self.result.config
-        return check(
-            self.parents, self.x, target=self.result.model, grouping=config["grouping"], fit=config["fit"], device=CPU
-        )
+        task = Task.of(self.parents, self.x, target=self.result.model, runtime=Runtime(device="cpu"))
+        return retrofit_of(self.result.config).plan(task).levels
 
 
 def images(shape, count=50) -> Images:
@@ -213,7 +215,7 @@ def test_a_method_that_refuses_is_missing_with_its_sentence(cases):
 
 def test_without_labels_attributions_are_missing():
     case = Case("mlp", importance="uniform")
-    analysis = analyse(case.parents, case.result, case.x, device="cpu")
+    analysis = analyse(case.parents, case.result, case.x, runtime=Runtime(device="cpu"))
     assert set(analysis.missing) == {"conductance", "deeplift", "accuracy"}
     assert "needs labels" in analysis.missing["conductance"]
     assert [set(level.labels) for level in analysis.levels] == [{"uniform"}] * 3
@@ -461,15 +463,14 @@ def test_what_was_not_fused_is_refused(wrong, cases):
     case, _ = cases("cnn, gradient")
     parents = [cnn((4, 6), seed=k).float() for k in range(2)] if wrong == "parents" else case.parents
     x = case.x[:20] if wrong == "data" else case.x
-    cut = {"boundaries": "activations"} if wrong == "cut" else {}
+    config = case.result.config | ({"boundaries": "activations"} if wrong == "cut" else {})
     with pytest.raises(ValueError, match="Pass the parents, data and boundaries that were fused"):
-        analyse(parents, case.result, (x, case.y[: len(x)]), device="cpu", **cut)
+        result = dataclasses.replace(case.result, config=config)
+        analyse(parents, result, (x, case.y[: len(x)]), runtime=Runtime(device="cpu"))
 
 
 def test_a_grouping_of_ones_own_is_refused():
-    from retrofit_core.grouping import kmeans
-
-    case = Case("mlp", importance="uniform", grouping=lambda *a, **b: kmeans(*a, **b))
+    case = Case("mlp", importance="uniform", grouping=lambda *a, **b: KMeans()(*a, **b))
     with pytest.raises(ValueError, match="unknown grouping"):
         case.analysed()
 

@@ -5,19 +5,17 @@ from dataclasses import replace
 import pytest
 import torch
 
-from retrofit_core import fuse
 from retrofit_core.architectures import build
 from retrofit_core.data import load
 from retrofit_core.evaluation import evaluate, measured
-from retrofit_core.importance import importance_scores
-from retrofit_core.importance.conductance import conductance
-from retrofit_core.importance.deeplift import deeplift
+from retrofit_core.importance import Conductance, DeepLift, importance_scores
 from retrofit_core.labels import as_labels
 from retrofit_core.levels import partition
 from retrofit_core.monitor import Monitor
+from retrofit_core.samples import as_tensors, parents_data
 from retrofit_core.training import train
 from retrofit_core.training.files import facts_of
-from retrofit_core.walk import as_tensors, parents_data
+from tests.flat import fuse
 from tests.networks import mlp, normal
 from tests.properties import assert_same_function
 
@@ -40,13 +38,13 @@ def test_fusion_data_and_importance_data(dtype):
     assert_same_function(result.model, expected.model, x, 0)
 
 
-@pytest.mark.parametrize("score", [conductance, deeplift])
+@pytest.mark.parametrize("score", [Conductance(), DeepLift()])
 @pytest.mark.parametrize("dtype", WHOLE)
 def test_scores(score, dtype):
     """With as many classes as samples, so that a mask of uint8 has a shape that fits."""
     model, x, y = mlp((6, 5, 4)), normal(4, 6), torch.tensor([1, 0, 1, 3])
     levels = partition(model, x)
-    expected, direct = score(levels, x, y), score(levels, x, y.to(dtype))
+    expected, direct = score.scores(levels, x, y), score.scores(levels, x, y.to(dtype))
     for left, right in zip(expected.values, direct.values, strict=True):
         assert torch.equal(left, right)
     assert expected.report == direct.report

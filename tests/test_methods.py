@@ -4,15 +4,16 @@ import dataclasses
 
 import pytest
 
-from retrofit_core import METHODS, evaluate, fuse
+from retrofit_core import METHODS, evaluate
+from retrofit_core.fusion import Retrofit
 from retrofit_core.registry import find
 from retrofit_core.runs import RunConfig, execute, read_inputs
 
 
-def test_the_four_methods_are_partials_of_one_function():
+def test_the_four_methods_are_one_algorithm():
     ours = ["HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient"]
     assert list(METHODS)[:4] == ours
-    assert {METHODS[name].func.__wrapped__ for name in ours} == {fuse.__wrapped__}
+    assert {METHODS[name].value for name in ours} == {Retrofit}
     assert find(METHODS, "kf-linear", "method") is METHODS["KF-Linear"]
 
 

@@ -2,41 +2,56 @@
 
 import dataclasses
 import inspect
+import itertools
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from retrofit_core.options import checked, options_of, read_options, written
 
 from retrofit_core.cli import main
-from retrofit_core.methods import METHODS, RETROFITTING, SENTENCES
+from retrofit_core.importance import IMPORTANCE, Importance
+from retrofit_core.methods import METHODS, RETROFITTING
 from retrofit_core.runs import RunConfig
+from retrofit_core.runs.options import checked, options_of, read_options, written
+from retrofit_core.settings import settings_of
 from retrofit_core.snippets import python
 
+FIELDS = [field.name for field in dataclasses.fields(RunConfig)]
 
-def test_every_method_has_a_sentence_and_options_of_its_own_signature():
-    assert SENTENCES.keys() == METHODS.keys()
-    fields = {field.name for field in dataclasses.fields(RunConfig)}
+
+def test_every_method_has_a_sentence_and_the_options_of_its_values():
     for name, method in METHODS.items():
-        options = options_of(name)
-        assert not fields & options.keys()
-        for key, option in options.items():
+        assert method.sentence.endswith(".") and name in (*RETROFITTING, *METHODS)
+        for key, option in options_of(name, FIELDS).items():
             assert option.help and option.takes(option.default), (name, key)
-            if name not in RETROFITTING:
-                assert inspect.signature(method).parameters[key].default == option.default
+            assert inspect.signature(method).parameters[key].default == option.default
 
 
-def test_bound_keywords_are_no_options_and_gradient_settings_are_of_gradient_methods():
+def test_no_two_parts_of_a_method_have_settings_of_one_name():
+    """Flat keywords would not know which of them is meant."""
+    shared = settings_of(Importance).keys()
+    for method in METHODS.values():
+        tables = [*method.parts.values(), *([IMPORTANCE] if method.takes.importance else [])]
+        parts = [{name for cls in table.values() for name in settings_of(cls)} for table in tables]
+        for first, second in itertools.combinations([settings_of(method.value).keys(), *parts], 2):
+            assert not set(first) & set(second) - set(shared), method.name
+
+
+def test_fixed_fields_are_no_options_and_settings_of_a_part_belong_to_its_methods():
     assert "mode" not in options_of("OTFusion-Weights") and "weighting" not in options_of("FedAvg")
     assert "epochs" in options_of("KF-Gradient") and "epochs" not in options_of("kf-linear")
     assert options_of("OTFusion")["solver"].words == ("exact", "sinkhorn")
+    assert {"restarts", "steps", "fallback", "leaves"} <= options_of("KF-Linear").keys()
+    assert "steps" not in options_of("KF-Linear", importance="uniform")
+    assert "max_swaps" in options_of("KF-Linear", grouping="local_search")
 
 
 def test_defaults_are_left_out_so_that_equal_work_has_one_key():
     assert checked("OTFusion", {"solver": "exact", "repair": False}) is None
     assert checked("OTFusion", {"solver": "sinkhorn", "repair": False}) == {"solver": "sinkhorn"}
     assert RunConfig(("a",)).key() == RunConfig(("a",), options=None).key()
+    assert RunConfig(("a",), method="kf_linear", importance="Uniform").key() == RunConfig(("a",)).key()
 
 
 @pytest.mark.parametrize(
@@ -44,15 +59,15 @@ def test_defaults_are_left_out_so_that_equal_work_has_one_key():
     [
         ("OTFusion", {"solver": "newton"}, "option solver of OTFusion is 'newton'. It takes: exact, sinkhorn"),
         ("OTFusion", {"repair": 1}, "option repair of OTFusion is 1. It takes: true or false"),
-        ("OTFusion", {"temperature": 2.0}, "OTFusion has no option 'temperature'. Known: solver, .* an option of KD"),
+        ("OTFusion", {"temperature": 2.0}, "OTFusion has no option 'temperature'. Known: .*solver, .* an option of KD"),
         ("KD", {"epochs": 2.5}, "option epochs of KD is 2.5. It takes: a whole number"),
         ("KD", {"epochs": True}, "option epochs of KD is True"),
         ("Average", {"repair": True}, "Average has no option 'repair'. Known: none"),
         ("KD", {"temperature": 1e-300}, "option temperature of KD is 1e-300. It takes: a number from 0.001 to 10000"),
         ("KF-Gradient", {"epochs": -1}, "option epochs of KF-Gradient is -1. It takes: a whole number from 0"),
-        ("LP", {"patience": -1}, "option patience of LP is -1. It takes: a whole number from 0, null"),
+        ("LP", {"patience": -1}, "option patience of LP is -1. It takes: a whole number from 0, none"),
         ("ZipIt", {"a": 2}, "option a of ZipIt is 2. It takes: a number from 0 to 1"),
-        ("KF-Linear", {"epochs": 3}, "KF-Linear has no option 'epochs'. Known: normalise_scores"),
+        ("KF-Linear", {"epochs": 3}, "KF-Linear has no option 'epochs'. Known: .*normalise_scores"),
     ],
 )
 def test_unknown_options_and_values_are_refused(method, options, sentence):

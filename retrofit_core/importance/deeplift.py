@@ -68,7 +68,7 @@ class DeepLift(Importance):
     """
 
     fallback: Literal["gradient"] | None = setting(
-        None, "gradient: the plain gradient where Captum has no rule; null: such networks are refused"
+        None, "gradient: the plain gradient where Captum has no rule; none: such networks are refused"
     )
 
     def check(self, levels: Sequence[Level]) -> None:
