@@ -16,7 +16,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from retrofit_core import architectures, composites, files
+from . import architectures, composites, files
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 PICKLED = (".pt", ".pth", ".bin")

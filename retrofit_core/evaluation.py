@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from retrofit_core import device as devices
-from retrofit_core.composites import COMBINATIONS, Combination, Ensemble
-from retrofit_core.data import Images
-from retrofit_core.labels import as_labels
-from retrofit_core.monitor import Monitor
-from retrofit_core.registry import find
-from retrofit_core.training_flags import evaluating
+from . import device as devices
+from .composites import COMBINATIONS, Combination, Ensemble
+from .data import Images
+from .labels import as_labels
+from .monitor import Monitor
+from .registry import find
+from .training_flags import evaluating
 
 BINS = 15  # of confidence in the calibration error, as in Guo et al. 2017
 

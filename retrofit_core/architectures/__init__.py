@@ -13,15 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from retrofit_core.architectures import cnn, mlp, resnet, vgg, vit
-from retrofit_core.architectures.base import Architecture
-from retrofit_core.architectures.cnn import CNN
-from retrofit_core.architectures.mlp import MLP
-from retrofit_core.architectures.resnet import ResNet
-from retrofit_core.architectures.vgg import VGG
-from retrofit_core.architectures.vit import ViT
-from retrofit_core.registry import find
-from retrofit_core.settings import check_seed
+from ..registry import find
+from ..settings import check_seed
+from . import cnn, mlp, resnet, vgg, vit
+from .base import Architecture
+from .cnn import CNN
+from .mlp import MLP
+from .resnet import ResNet
+from .vgg import VGG
+from .vit import ViT
 
 __all__ = [
     "ARCHITECTURES",

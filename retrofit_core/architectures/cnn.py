@@ -5,9 +5,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from retrofit_core.architectures import vgg
-from retrofit_core.architectures.base import Architecture
-from retrofit_core.architectures.enlarging import enlarging, recorded, side_of
+from . import vgg
+from .base import Architecture
+from .enlarging import enlarging, recorded, side_of
 
 
 class CNN(Architecture):

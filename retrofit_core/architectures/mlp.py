@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from retrofit_core.architectures.base import Architecture
+from .base import Architecture
 
 
 class MLP(Architecture):

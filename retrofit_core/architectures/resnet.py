@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from retrofit_core.architectures.base import Architecture
-from retrofit_core.architectures.enlarging import enlarging, recorded, side_of
+from .base import Architecture
+from .enlarging import enlarging, recorded, side_of
 
 EXPANSION = 4  # of a bottleneck block: its output is four times as wide as its 3x3 convolution
 MOST_STAGES = 8

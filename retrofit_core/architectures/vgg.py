@@ -10,8 +10,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from retrofit_core.architectures.base import Architecture
-from retrofit_core.architectures.enlarging import enlarging, recorded, side_of
+from .base import Architecture
+from .enlarging import enlarging, recorded, side_of
 
 POOL = "M"  # max pooling in a plan, between the convolutions' widths
 MOST_POOLINGS = 10  # which halve images of 1024 pixels to one

@@ -8,12 +8,12 @@ from typing import Any
 
 from torch import Tensor
 
-from retrofit_core.data import cifar, digits, folders, medmnist, mnist, parquet, tiny_imagenet
-from retrofit_core.data.found import Found
-from retrofit_core.data.images import Images
-from retrofit_core.data.known import DATASETS, DataSet, plain, recognise
-from retrofit_core.data.sizes import fitting, wanted_fit
-from retrofit_core.files import digest_of
+from ..files import digest_of
+from . import cifar, digits, folders, medmnist, mnist, parquet, tiny_imagenet
+from .found import Found
+from .images import Images
+from .known import DATASETS, DataSet, plain, recognise
+from .sizes import fitting, wanted_fit
 
 __all__ = ["DATASETS", "DataSet", "Images", "digest", "load"]
 

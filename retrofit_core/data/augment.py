@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from retrofit_core.data.images import Images
-from retrofit_core.registry import find
+from ..registry import find
+from .images import Images
 
 POLICIES = {
     "cifar10": "cifar10",

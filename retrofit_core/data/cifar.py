@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from retrofit_core.data.found import Found
-from retrofit_core.data.images import Content, held
-from retrofit_core.data.sizes import Fit
+from .found import Found
+from .images import Content, held
+from .sizes import Fit
 
 SHAPE = (3, 32, 32)
 LARGEST_FILE = 1 << 30  # bytes; the largest real one has 155 MB

@@ -12,8 +12,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from retrofit_core.data.images import Read
-from retrofit_core.data.sizes import LARGEST_IMAGE, Fit, fitted
+from .images import Read
+from .sizes import LARGEST_IMAGE, Fit, fitted
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP")  # Pillow's other decoders see no bytes from outside
 LARGEST_FILE = 1 << 28  # bytes of one encoded image

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from retrofit_core.data.images import Content, held
+from .images import Content, held
 
 SEED = 0  # of the train/test split, which is the same on every machine
 

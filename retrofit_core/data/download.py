@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from retrofit_core.data.known import DATASETS, recognise
-from retrofit_core.files import replacing
-from retrofit_core.registry import find
+from ..files import replacing
+from ..registry import find
+from .known import DATASETS, recognise
 
 
 def download(name: str, folder: str | Path | None = None) -> Path:

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from retrofit_core.data.decoding import Encoded, lazily, shape_of
-from retrofit_core.data.found import Found
-from retrofit_core.data.images import Content
-from retrofit_core.data.sizes import Fit
+from .decoding import Encoded, lazily, shape_of
+from .found import Found
+from .images import Content
+from .sizes import Fit
 
 SPLITS = ("train", "val", "test")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")

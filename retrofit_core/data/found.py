@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrofit_core.data.images import Content
-from retrofit_core.data.sizes import Fit
+from .images import Content
+from .sizes import Fit
 
 
 @dataclass(frozen=True)

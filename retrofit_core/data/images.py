@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from retrofit_core.files import digest_of
-from retrofit_core.labels import as_labels
+from ..files import digest_of
+from ..labels import as_labels
 
 Read = Callable[[Tensor], Tensor]  # row numbers (n,) int64 -> pixels (n, C, H, W) uint8
 Content = tuple[Read, Tensor, tuple[int, int, int]]  # reader, labels (N,) int64, shape (C, H, W)

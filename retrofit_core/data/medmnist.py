@@ -17,10 +17,10 @@ import numpy.lib.format as npy
 import torch
 from torch import Tensor
 
-from retrofit_core.data.decoding import first_line
-from retrofit_core.data.found import Found
-from retrofit_core.data.images import Content, Read
-from retrofit_core.data.sizes import Fit
+from .decoding import first_line
+from .found import Found
+from .images import Content, Read
+from .sizes import Fit
 
 LARGEST = 8 << 30  # bytes of one array
 MOST_CLASSES = 100_000

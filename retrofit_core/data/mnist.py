@@ -14,9 +14,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from retrofit_core.data.found import Found
-from retrofit_core.data.images import Content, held
-from retrofit_core.data.sizes import Fit
+from .found import Found
+from .images import Content, held
+from .sizes import Fit
 
 PREFIXES = {"train": "train", "test": "t10k"}
 LARGEST = 4 << 30  # bytes in one file; a header that claims more is wrong

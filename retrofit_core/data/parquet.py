@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from retrofit_core.data.decoding import Encoded, first_line, lazily, shape_of
-from retrofit_core.data.found import Found
-from retrofit_core.data.images import Content
-from retrofit_core.data.sizes import Fit
+from .decoding import Encoded, first_line, lazily, shape_of
+from .found import Found
+from .images import Content
+from .sizes import Fit
 
 # Columns of the same meaning in the hub's own CIFAR files.
 IMAGE_COLUMNS = ("image", "img")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from retrofit_core.data.images import Content
+from .images import Content
 
 LARGEST_SIDE = 4096  # that can be asked for
 LARGEST_IMAGE = 8192 * 8192  # pixels of one image, as stored or resized

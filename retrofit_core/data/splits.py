@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from retrofit_core.files import write
+from ..files import write
 
 Seed = int | np.random.Generator | torch.Generator
 

@@ -7,10 +7,10 @@ so the validation images are the test split.
 from functools import partial
 from pathlib import Path
 
-from retrofit_core.data.folders import images_in, read
-from retrofit_core.data.found import Found
-from retrofit_core.data.images import Content
-from retrofit_core.data.sizes import Fit
+from .folders import images_in, read
+from .found import Found
+from .images import Content
+from .sizes import Fit
 
 
 def find(folder: Path, split: str) -> Found | None:

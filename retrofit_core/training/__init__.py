@@ -6,12 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from retrofit_core.data import Images
-from retrofit_core.monitor import Monitor
-from retrofit_core.training.loop import train
-from retrofit_core.training.optimizers import OPTIMIZERS
-from retrofit_core.training.recipes import AUTO, PAPER_EPOCHS, RECIPES, recipe
-from retrofit_core.training.schedules import SCHEDULES
+from ..data import Images
+from ..monitor import Monitor
+from .loop import train
+from .optimizers import OPTIMIZERS
+from .recipes import AUTO, PAPER_EPOCHS, RECIPES, recipe
+from .schedules import SCHEDULES
 
 __all__ = ["OPTIMIZERS", "PAPER_EPOCHS", "RECIPES", "SCHEDULES", "finetune", "recipe", "train"]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from retrofit_core.data import Images
-from retrofit_core.data.augment import augmented
+from ..data import Images
+from ..data.augment import augmented
 
 #: Bytes of pixels that are augmented together: AutoAugment costs far less an image in large blocks than in batches.
 BLOCK_BYTES = 32 * 2**20

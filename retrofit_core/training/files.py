@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from retrofit_core.checkpoints import load_model, save_model
-from retrofit_core.data import Images
-from retrofit_core.files import locked
-from retrofit_core.monitor import Cancelled
-from retrofit_core.training.loop import train
-from retrofit_core.training.recipes import AUTO, recipe
-from retrofit_core.training.state import compare, digest
+from ..checkpoints import load_model, save_model
+from ..data import Images
+from ..files import locked
+from ..monitor import Cancelled
+from .loop import train
+from .recipes import AUTO, recipe
+from .state import compare, digest
 
 UNFINISHED = "unfinished"  # folder beside the checkpoints, for the states of trainings that are not done
 AGAIN = "Run the same command with --resume to go on after the last finished epoch."

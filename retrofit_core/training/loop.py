@@ -12,19 +12,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from retrofit_core import device as devices
-from retrofit_core.data import Images
-from retrofit_core.data.augment import POLICIES
-from retrofit_core.descent import one_epoch
-from retrofit_core.evaluation import check_suits, rows_of
-from retrofit_core.monitor import Monitor
-from retrofit_core.ranges import check_ranges
-from retrofit_core.registry import find
-from retrofit_core.training import state as states
-from retrofit_core.training.batches import Augmentation, Batch, Source, epoch_of, steps_in
-from retrofit_core.training.optimizers import OPTIMIZERS
-from retrofit_core.training.schedules import SCHEDULES, rates
-from retrofit_core.training.state import Progress, Quality
+from .. import device as devices
+from ..data import Images
+from ..data.augment import POLICIES
+from ..descent import one_epoch
+from ..evaluation import check_suits, rows_of
+from ..monitor import Monitor
+from ..ranges import check_ranges
+from ..registry import find
+from . import state as states
+from .batches import Augmentation, Batch, Source, epoch_of, steps_in
+from .optimizers import OPTIMIZERS
+from .schedules import SCHEDULES, rates
+from .state import Progress, Quality
 
 #: Writing the state may take so much of the time; where it would take more, epochs in between are not written.
 WRITING = 0.1

@@ -11,19 +11,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from retrofit_core.architectures import build, fitted, parse
-from retrofit_core.checkpoints import load_model, save_model
-from retrofit_core.data import Images, load
-from retrofit_core.data.splits import SPLITS, read_splits, write_splits
-from retrofit_core.evaluation import check_suits, evaluate
-from retrofit_core.files import write
-from retrofit_core.monitor import Monitor
-from retrofit_core.ranges import check_ranges
-from retrofit_core.registry import find
-from retrofit_core.symmetry import shuffled
-from retrofit_core.training.files import check_unfinished, facts_of, settings_of, trained
-from retrofit_core.training.loop import check_settings
-from retrofit_core.training.recipes import AUTO, RECIPES, augmentation
+from ..architectures import build, fitted, parse
+from ..checkpoints import load_model, save_model
+from ..data import Images, load
+from ..data.splits import SPLITS, read_splits, write_splits
+from ..evaluation import check_suits, evaluate
+from ..files import write
+from ..monitor import Monitor
+from ..ranges import check_ranges
+from ..registry import find
+from ..symmetry import shuffled
+from .files import check_unfinished, facts_of, settings_of, trained
+from .loop import check_settings
+from .recipes import AUTO, RECIPES, augmentation
 
 SCHEMA = 1
 NOTE = "training.json"

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from retrofit_core.data.augment import POLICIES
-from retrofit_core.registry import find
+from ..data.augment import POLICIES
+from ..registry import find
 
 #: The augmentation that the data set asks for.
 AUTO = "auto"

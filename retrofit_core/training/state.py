@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from retrofit_core.checkpoints import read_metadata, read_tensors, write_tensors
-from retrofit_core.descent import Best
+from ..checkpoints import read_metadata, read_tensors, write_tensors
+from ..descent import Best
 
 FORMAT = 2  # 2: the history begins at the start, and says which epoch is best
 Quality = tuple[float, float]  # accuracy in per cent, minus the loss: the loss decides between equal accuracies
