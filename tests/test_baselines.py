@@ -246,7 +246,7 @@ def test_refusals_come_before_any_work():
         (otfusion, models, {"solver": "greedy"}, "solver is 'greedy'. Use exact, sinkhorn"),
         (otfusion, models, {"normalise": "no"}, "normalise is 'no'. Use target, source, original"),
         (otfusion, models, {"regularisation": "-1x"}, "regularisation is '-1x'. Use a positive number"),
-        (otfusion, models, {"importance": "conductance"}, "importance Conductance needs data"),
+        (otfusion, models, {"importance": "conductance"}, "importance 'conductance' needs data"),
         (otfusion, [mlp(), mlp((6, 8, 4))], {}, "parent 1"),
         (otfusion, [], {}, "there is no parent to fuse"),
         (averaging, models, {"weighting": "samples"}, "FedAvg weighs parents by their numbers of training samples"),
@@ -391,7 +391,7 @@ def test_the_steps_of_a_score_are_keywords_of_the_method():
         "samples": 20,
     }
     assert settings.items() <= flat.config.items()
-    with pytest.raises(ValueError, match="unknown keyword of OTFusion: 'steps'"):
+    with pytest.raises(ValueError, match="steps is a setting of importance='conductance'"):
         METHODS["OTFusion"](models, x, steps=3)  # uniform scores take none
 
 
