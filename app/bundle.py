@@ -61,14 +61,14 @@ def build(folder: Path) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     tried = {}
     for seed in SEEDS:
-        with tempfile.TemporaryDirectory() as place:
-            train(seed, Path(place))
-            with contextlib.chdir(place):
+        with tempfile.TemporaryDirectory() as workshop:
+            train(seed, Path(workshop))
+            with contextlib.chdir(workshop):
                 result, _ = execute(config(TYPICAL), "run")
                 tried[str(seed)] = _accuracies(Path("run"))
             if seed == SEED:
                 for name in (*PARENTS, "splits.json", "training.json"):
-                    shutil.copyfile(Path(place) / name, folder / name)
+                    shutil.copyfile(Path(workshop) / name, folder / name)
         print(f"seed {seed}: {TYPICAL} {tried[str(seed)]['fused']:.1f} % in {result.seconds:.1f} s")
     names = []
     with contextlib.chdir(folder):
@@ -90,12 +90,12 @@ def _accuracies(folder: Path) -> dict[str, float]:
 
 def main() -> None:
     """Build aside, then replace the shipped folder as a whole."""
-    with tempfile.TemporaryDirectory() as place:
-        new = Path(place) / "bundled"
+    with tempfile.TemporaryDirectory() as workshop:
+        new = Path(workshop) / "bundled"
         facts = build(new)
         shutil.rmtree(HERE, ignore_errors=True)
         shutil.copytree(new, HERE)
-    fused = [found["fused"] for found in facts["tried"].values()]
+    fused = [accuracies["fused"] for accuracies in facts["tried"].values()]
     size = sum(path.stat().st_size for path in HERE.rglob("*") if path.is_file())
     print(
         f"{TYPICAL} over {len(fused)} seeds: mean {statistics.mean(fused):.1f} %. "

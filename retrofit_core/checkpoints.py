@@ -146,10 +146,10 @@ def _header(path: Path) -> dict[str, Any]:
             raise TypeError("metadata values must be text")
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is not a safetensors file: its header is damaged ({error}).") from error
-    found = size - 8 - length
-    if found != end:
-        fault = "truncated" if found < end else "oversized"
-        raise ValueError(f"{path} is {fault}: its header announces {end} bytes of data, the file has {found}.")
+    held = size - 8 - length
+    if held != end:
+        fault = "truncated" if held < end else "oversized"
+        raise ValueError(f"{path} is {fault}: its header announces {end} bytes of data, the file has {held}.")
     return header
 
 

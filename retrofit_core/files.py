@@ -109,11 +109,11 @@ def digest(path: str | Path) -> str:
     if before in _digests:
         return _digests[before]
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+        content = hashlib.file_digest(file, "sha256").hexdigest()
     newest = max(before[2], before[3]) / 1e9
     if _stamp(path) == before and time.time() - newest > SETTLED:
-        _digests[before] = found
-    return found
+        _digests[before] = content
+    return content
 
 
 def digest_of(paths: Sequence[str | Path]) -> str:

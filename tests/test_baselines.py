@@ -368,8 +368,8 @@ def test_a_setting_that_a_method_does_not_know_is_refused():
     transport = METHODS["OTFusion"]
     assert "toward" not in transport.keywords() and {"importance", "solver", "leaves"} <= transport.keywords().keys()
     assert "mode" not in transport.keywords() and "importance" not in METHODS["ZipIt"].keywords()
-    defaults = {"toward": "zero", "seed": 0}
-    assert transport.suited({"toward": "zero", "seed": 3}, defaults, methods_with) == {"seed": 3}
+    defaults = {"toward": "zero", "ridge": "auto"}
+    assert transport.suited({"toward": "zero", "seed": 3, "nobody": 1}, defaults, methods_with) == {"seed": 3}
     assert METHODS["HF-Linear"].suited({"toward": "parents"}, defaults, methods_with) == {"toward": "parents"}
     with pytest.raises(ValueError, match="OTFusion has no setting 'toward' .*setting of HF-Linear, KF-Linear"):
         transport.suited({"toward": "parents"}, defaults, methods_with)
@@ -391,7 +391,7 @@ def test_the_steps_of_a_score_are_keywords_of_the_method():
         "samples": 20,
     }
     assert settings.items() <= flat.config.items()
-    with pytest.raises(ValueError, match="steps is a setting of importance='conductance'"):
+    with pytest.raises(ValueError, match="steps is a setting of importance='conductance', which is not chosen"):
         METHODS["OTFusion"](models, x, steps=3)  # uniform scores take none
 
 

@@ -95,8 +95,8 @@ def difference(old: Identity, new: Identity) -> str:
 
     A file that one of them lacks counts as equal if it has the same name: it may be one that the run trains itself.
     """
-    if told := other_settings(old.config, new.config):
-        return told
+    if why := other_settings(old.config, new.config):
+        return why
     for (role, before), (_, after) in zip(old.files(), new.files(), strict=True):
         first, second = old.inputs.get(before), new.inputs.get(after)
         if first is not None and second is not None:
@@ -137,12 +137,12 @@ def _digest_of_data(name: str, split: str, base: Path) -> str | None:
     return None
 
 
-def to_json(found: Identity) -> dict[str, Any]:
+def to_json(known: Identity) -> dict[str, Any]:
     """What config.json holds of it."""
     return {
-        "config": found.config.to_json(),
-        "inputs": dict(found.inputs),
-        "method_version": found.method_version,
+        "config": known.config.to_json(),
+        "inputs": dict(known.inputs),
+        "method_version": known.method_version,
     }
 
 
