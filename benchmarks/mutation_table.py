@@ -597,8 +597,8 @@ MUTATIONS = [
     Mutation(
         "average: FedAvg with equal shares",
         "retrofit_core/baselines/averaging.py",
-        "return found / found.sum()",
-        "return torch.ones_like(found) / n",
+        "return shares / shares.sum()",
+        "return torch.ones_like(shares) / n",
         "tests/test_baselines.py tests/test_oracles.py",
     ),
     Mutation(
@@ -716,29 +716,29 @@ MUTATIONS = [
     Mutation(
         "distillation: no factor of the temperature",
         "retrofit_core/baselines/distillation.py",
-        "return found * temperature**2",
-        "return found",
+        "return divergence * temperature**2",
+        "return divergence",
         "tests/test_distillation.py",
     ),
     Mutation(
         "distillation: teachers without temperature",
         "retrofit_core/baselines/distillation.py",
-        "(logits / temperature).softmax(2).mean(0)",
+        "(logits / self.temperature).softmax(2).mean(0)",
         "logits.softmax(2).mean(0)",
         "tests/test_distillation.py",
     ),
     Mutation(
         "distillation: the last epoch instead of the best",
-        "retrofit_core/baselines/distillation.py",
-        "module.load_state_dict(best)",
-        "pass",
+        "retrofit_core/descent.py",
+        "        best.restore()",
+        "        pass",
         "tests/test_distillation.py",
     ),
     Mutation(
         "probe: the bias is fitted towards zero",
         "retrofit_core/baselines/linear_probe.py",
-        "own = torch.cat([own, head.bias[None].double()])",
-        "own = torch.cat([own, 1 + head.bias[None].double()])",
+        "start = torch.cat([start, head.bias[None].double()])",
+        "start = torch.cat([start, 1 + head.bias[None].double()])",
         "tests/test_distillation.py tests/test_baselines.py",
     ),
     Mutation(

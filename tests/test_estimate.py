@@ -64,12 +64,12 @@ def steady(monkeypatch):
     ],
 )
 def test_what_cannot_work_is_refused_with_the_way_out(config, message, tmp_path):
-    found = estimate(*config, folder=tmp_path)
-    assert found.refusal is not None and (found.seconds, found.memory, found.levels) == ((0.0, 0.0), 0, 0)
-    assert found.disk == 0
+    answer = estimate(*config, folder=tmp_path)
+    assert answer.refusal is not None and (answer.seconds, answer.memory, answer.levels) == ((0.0, 0.0), 0, 0)
+    assert answer.disk == 0
     with pytest.raises(ValueError, match=message):
-        raise ValueError(found.refusal)
-    assert "\n" not in found.refusal and str(tmp_path) not in found.refusal
+        raise ValueError(answer.refusal)
+    assert "\n" not in answer.refusal and str(tmp_path) not in answer.refusal
 
 
 THREE, UNEVEN = TrainConfig(arch=(SMALL,), parts=3), TrainConfig(arch=(SMALL, WIDE))
@@ -93,8 +93,8 @@ THREE, UNEVEN = TrainConfig(arch=(SMALL,), parts=3), TrainConfig(arch=(SMALL, WI
     ],
 )
 def test_other_methods_refuse_by_their_own_checks(config, message, tmp_path):
-    found = estimate(*config, folder=tmp_path)
-    assert found.refusal is not None and re.search(message, found.refusal), found.refusal
+    answer = estimate(*config, folder=tmp_path)
+    assert answer.refusal is not None and re.search(message, answer.refusal), answer.refusal
 
 
 def test_parents_of_other_classes_are_refused(tmp_path):
@@ -111,13 +111,13 @@ def test_what_is_not_refused_runs(method, tmp_path, monkeypatch):
     options = {"epochs": 1} if method in ("KD", "LP") else None
     config, training = pair(method, dataclasses.replace(pair()[1], epochs=1), options=options)
     monkeypatch.chdir(tmp_path)
-    found = estimate(config, training)
-    assert found.refusal is None and 0 < found.seconds[0] < found.seconds[1] and found.memory and found.disk
+    answer = estimate(config, training)
+    assert answer.refusal is None and 0 < answer.seconds[0] < answer.seconds[1] and answer.memory and answer.disk
     if METHODS[method].takes.levels:
-        assert found.levels == 4
+        assert answer.levels == 4
     train_parents(training, training.folder)
     result, _ = execute(config)
-    assert len(result.levels) == found.levels
+    assert len(result.levels) == answer.levels
 
 
 def test_checkpoints_are_judged_without_a_training(tmp_path):
@@ -153,6 +153,37 @@ def test_seconds_grow_with_the_work(steady, tmp_path):
     slow = most(*pair(training=TrainConfig(arch=(SMALL,), device="cpu", split="full", parts=2)))
     twins = most(*pair(training=TrainConfig(arch=(SMALL,), device="cpu", split="full", parts=2, twins=True)))
     assert twins < slow  # only one of them is trained
+
+
+def test_options_of_grouping_score_and_fit_count(steady, tmp_path):
+    def counted(**changes):
+        config, training = pair(**changes)
+        return work.count_work(config, training, tmp_path).seconds["fusion"]
+
+    assert counted(options={"restarts": 200})[1] > counted()[1]
+    scored, finer = (counted(importance="conductance", options=steps)[0] for steps in (None, {"steps": 21}))
+    # 11 points become 22: twice the passes of two parents, two thirds of a step each
+    assert finer - scored == pytest.approx(11 * 400 * 2 * 2 / 3 * 1e-5)
+    patient, hasty, tireless = (
+        counted(method="KF-Gradient", options={"epochs": 40, "patience": patience}) for patience in (15, 3, None)
+    )
+    assert patient[1] == hasty[1] == tireless[1] and hasty[0] < patient[0] < tireless[0]
+    assert tireless[0] == tireless[1]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_estimate_runs_no_method(method, tmp_path, monkeypatch):
+    def run(*_):
+        raise AssertionError("the method was run")
+
+    monkeypatch.setattr(METHODS[method].value, "run", run)
+    assert estimate(*pair(method), folder=tmp_path).refusal is None
+
+
+def test_an_ensemble_leaves_all_parents_on_disk(steady, tmp_path):
+    ensemble, average = (estimate(*pair(method), folder=tmp_path).disk for method in ("Ensemble", "Average"))
+    network = blank(json.dumps(fitted(parse(SMALL), (1, 8, 8), 10)))
+    assert ensemble - average == 4 * sum(parameter.numel() for parameter in network.parameters())
 
 
 def test_operations_of_a_step_are_those_of_the_layers():
@@ -251,11 +282,11 @@ def test_large_networks_are_counted_and_small_ones_run(monkeypatch):
     measured = []
     monkeypatch.setattr(pace, "_measured", lambda spec, device, counted: measured.append(spec) or counted)
     specs = {name: json.dumps(fitted(parse(name), (3, 32, 32), 10)) for name in ("cnn", "vgg16", "vgg16-double")}
-    found = {name: pace.pace_of(spec, "cpu") for name, spec in specs.items()}
+    paces = {name: pace.pace_of(spec, "cpu") for name, spec in specs.items()}
     pace.pace_of.cache_clear()
     assert measured == [specs["cnn"]]
-    assert found["vgg16"].each == pytest.approx(pace.operations(specs["vgg16"]) / 1e11 / pace.EFFICIENCY)
-    assert found["vgg16-double"].each == pytest.approx(4 * found["vgg16"].each, rel=0.1)
+    assert paces["vgg16"].each == pytest.approx(pace.operations(specs["vgg16"]) / 1e11 / pace.EFFICIENCY)
+    assert paces["vgg16-double"].each == pytest.approx(4 * paces["vgg16"].each, rel=0.1)
 
 
 @pytest.mark.slow
