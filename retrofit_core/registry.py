@@ -61,18 +61,3 @@ def name_of(table: Mapping[str, type], value: Any) -> str:
         return known_name(table, value, "name")
     names = [name for name, known in table.items() if type(value) is known or value is known]
     return names[0] if names else getattr(value, "__name__", type(value).__name__)
-
-
-def check_words(**options: tuple[str, Any]) -> None:
-    """Refuse words that an option does not know.
-
-    Args:
-        options: name=(value, Literal of the known words).
-    Raises:
-        ValueError: names the option and lists the known words.
-    """
-    from typing import get_args
-
-    for name, (value, words) in options.items():
-        if value not in get_args(words):
-            raise ValueError(f"unknown {name} {value!r}. Known: {', '.join(get_args(words))}.")

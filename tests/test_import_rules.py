@@ -1,6 +1,7 @@
 """Who may import whom, print, or seed; read off the source."""
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +15,12 @@ CORE = Path(__file__).parents[1] / "retrofit_core"
 LAYERS = {
     "files": 0,
     "registry": 0,
-    "ranges": 0,
+    "settings": 0,
+    "presets": 0,
     "labels": 0,
     "monitor": 0,
     "device": 0,
+    "runtime": 0,
     "training_flags": 0,
     "levels": 1,
     "batchnorm": 1,
@@ -37,19 +40,19 @@ LAYERS = {
     "norm_statistics": 2,
     "symmetry": 2,
     "composites": 2,
-    "fit": 3,
+    "fit": 4,
     "alignment": 3,
     "evaluation": 3,
     "checkpoints": 3,
     "results": 4,
-    "settings": 4,
     "training": 4,
     "eligibility": 5,
-    "fusion": 6,
-    "baselines": 6,
-    "methods": 7,
-    "analysis": 7,
-    "options": 8,
+    "task": 6,
+    "fusion": 7,
+    "baselines": 7,
+    "method": 7,
+    "methods": 8,
+    "analysis": 8,
     "runs": 9,
     "estimate": 10,
     "snippets": 10,
@@ -59,7 +62,15 @@ LAYERS = {
     "__main__": 12,
 }
 #: The steps inside a layer: folding is a part of partitioning, lags are another way to the moments, errors are those of targets.
-INSIDE_LAYERS = {("levels", "batchnorm"), ("lags", "moments"), ("moments", "targets")}
+INSIDE_LAYERS = {
+    ("levels", "batchnorm"),
+    ("lags", "moments"),
+    ("moments", "targets"),
+    ("device", "settings"),
+    ("runtime", "device"),
+    ("runtime", "monitor"),
+    ("runtime", "settings"),
+}
 FILES = sorted(CORE.rglob("*.py"))
 
 
@@ -98,7 +109,14 @@ def calls_of(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def test_every_file_has_a_layer():
-    assert {name_of(path) for path in FILES} <= LAYERS.keys()
+    assert {name_of(path) for path in FILES} == LAYERS.keys()
+
+
+def test_the_architecture_page_tells_the_same_floors():
+    page = (CORE.parent / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| [^|]+ \| ([^|]+) \|$", page, re.MULTILINE)
+    told = {name.removesuffix("/"): int(floor) for floor, names in rows for name in re.findall(r"`(\w+/?)`", names)}
+    assert told == LAYERS
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CORE)))

@@ -7,22 +7,41 @@ from retrofit_core import METHODS, fuse, train
 from retrofit_core.architectures import build
 from retrofit_core.cli import main
 from retrofit_core.data import load
+from retrofit_core.fit import FITS
 from retrofit_core.fusion import level_generator
+from retrofit_core.grouping import GROUPINGS
+from retrofit_core.importance import IMPORTANCE
 from retrofit_core.monitor import Monitor
-from retrofit_core.ranges import RANGES, Range, check_ranges
 from retrofit_core.runs import RunConfig
 from retrofit_core.runs.config import check_choices
+from retrofit_core.runtime import Runtime
+from retrofit_core.settings import Range, settings_of
 from retrofit_core.training.parents import TrainConfig, train_parents
 from tests.networks import mlp, normal
 
 LARGEST = 2**63 - 1
 
 
-@pytest.mark.parametrize("name", RANGES)
+#: Every number that any value takes.
+NUMBERS = [
+    (cls, name)
+    for cls in {
+        Runtime,
+        *(method.value for method in METHODS.values()),
+        *GROUPINGS.values(),
+        *FITS.values(),
+        *IMPORTANCE.values(),
+    }
+    for name, entry in settings_of(cls).items()
+    if entry.range is not None
+]
+
+
+@pytest.mark.parametrize("cls, name", sorted(NUMBERS, key=str))
 @pytest.mark.parametrize("value", [True, "3", [1], float("nan"), float("inf"), -1, -0.5])
-def test_no_option_takes_these(name, value):
+def test_no_value_takes_these(cls, name, value):
     with pytest.raises(ValueError, match=f"^{name} is .*Use a "):
-        check_ranges(**{name: value})
+        cls(**{name: value})
 
 
 def test_ends_belong_to_a_range_unless_they_are_left_out():
@@ -30,9 +49,9 @@ def test_ends_belong_to_a_range_unless_they_are_left_out():
     inside = Range(0, 1, without_low=True, without_high=True)
     assert not inside.holds(0) and not inside.holds(1) and inside.holds(0.5)
     assert Range(0, whole=True).holds(3) and not Range(0, whole=True).holds(3.0)
-    assert Range(0, none=True).holds(None) and not Range(0).holds(None)
+    assert not Range(0).holds(None)
     assert str(inside) == "a number above 0 and below 1"
-    assert str(Range(0, whole=True, none=True)) == "a whole number from 0, or none"
+    assert str(Range(0, whole=True)) == "a whole number from 0"
 
 
 @pytest.mark.parametrize(

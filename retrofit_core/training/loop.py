@@ -18,8 +18,8 @@ from ..data.augment import POLICIES
 from ..descent import one_epoch
 from ..evaluation import check_suits, rows_of
 from ..monitor import Monitor
-from ..ranges import check_ranges
 from ..registry import find
+from ..settings import check_seed
 from . import state as states
 from .batches import Augmentation, Batch, Source, epoch_of, steps_in
 from .optimizers import OPTIMIZERS
@@ -200,7 +200,7 @@ def check_settings(settings: dict[str, Any]) -> None:
         if name in settings and not holds(settings[name]):
             raise ValueError(f"training needs {claim}. Found {settings[name]}.")
     if "seed" in settings:
-        check_ranges(seed=settings["seed"])
+        check_seed(settings["seed"])
     for name, table, what in (
         ("optimizer", OPTIMIZERS, "optimizer"),
         ("schedule", SCHEDULES, "schedule"),

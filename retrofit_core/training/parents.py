@@ -18,8 +18,8 @@ from ..data.splits import SPLITS, read_splits, write_splits
 from ..evaluation import check_suits, evaluate
 from ..files import write
 from ..monitor import Monitor
-from ..ranges import check_ranges
 from ..registry import find
+from ..settings import check_seed
 from ..symmetry import shuffled
 from .files import check_unfinished, facts_of, settings_of, trained
 from .loop import check_settings
@@ -163,7 +163,7 @@ def _given(config: TrainConfig) -> dict[str, Any]:
 
 
 def _check(config: TrainConfig) -> None:
-    check_ranges(seed=config.seed)
+    check_seed(config.seed)
     find(SPLITS, config.split, "split")
     find(RECIPES, config.recipe, "recipe")
     if config.augment != AUTO:
