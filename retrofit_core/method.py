@@ -12,7 +12,7 @@ from .registry import find, known_name, made, name_of
 from .results import FusionResult
 from .runtime import Runtime
 from .settings import SEED_SETTING, Setting, Value, settings_of
-from .task import Algorithm, Takes, Task, carry_out
+from .task import Algorithm, Takes, Task, carry_out, planned
 
 #: Keywords of every method that are no settings.
 RUNTIME = ("device", "monitor", "journal")
@@ -120,8 +120,7 @@ class Method:
         Raises:
             ValueError: as `prepare`, or what is asked cannot be done.
         """
-        value, task = self.prepare(models, data, **keywords)
-        return value.plan(task)
+        return planned(*self.prepare(models, data, **keywords))
 
     def __call__(self, models: Any, data: Any, /, **keywords: Any) -> FusionResult:
         """Fuse; the parents are left as they are.

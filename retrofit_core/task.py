@@ -154,6 +154,26 @@ class Algorithm(Value):
         raise NotImplementedError
 
 
+def planned(algorithm: Algorithm, task: Task) -> Any:
+    """The plan, once nothing is given that the method would pass over in silence.
+
+    Raises:
+        ValueError: names what does nothing; or from the plan.
+    """
+    takes = algorithm.takes
+    given = {
+        "target": (task.target is not None, takes.target),
+        "importance": (not isinstance(task.importance, Uniform), takes.importance),
+        "importance_data": (task.importance.data is not None, takes.importance or takes.parents_data),
+        "class_shares": (task.class_shares is not None, takes.class_shares),
+        "sample_counts": (task.sample_counts is not None, takes.sample_counts),
+    }
+    for name, (is_given, is_taken) in given.items():
+        if is_given and not is_taken:
+            raise ValueError(f"{type(algorithm).__name__} takes no {name}. Leave it out.")
+    return algorithm.plan(task)
+
+
 def carry_out(algorithm: Algorithm, task: Task) -> FusionResult:
     """Plan and run, the parents in evaluation mode and left as they were.
 
@@ -162,4 +182,4 @@ def carry_out(algorithm: Algorithm, task: Task) -> FusionResult:
         Cancelled: somebody asked for it.
     """
     with torch.inference_mode(False), evaluating(*task.parents):
-        return algorithm.run(algorithm.plan(task))
+        return algorithm.run(planned(algorithm, task))

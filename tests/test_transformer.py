@@ -376,7 +376,7 @@ def test_a_plain_average_is_what_maps_of_copies_in_order_give():
         ({"regularisation": "0max"}, "regularisation is '0max'. Use a positive number, a multiple of the mean cost"),
         ({"regularisation": "max"}, "regularisation is 'max'"),
         ({"window": -1}, "window is -1. Use a whole number from 0"),
-        ({"importance": "conductance"}, "importance Conductance needs data"),
+        ({"importance": "conductance"}, "importance .conductance. needs data"),
     ],
 )
 def test_refusals_come_before_any_work(options, message):
