@@ -246,11 +246,7 @@ def test_refusals_come_before_any_work():
         (otfusion, models, {"solver": "greedy"}, "solver is 'greedy'. Use exact, sinkhorn"),
         (otfusion, models, {"normalise": "no"}, "normalise is 'no'. Use target, source, original"),
         (otfusion, models, {"regularisation": "-1x"}, "regularisation is '-1x'. Use a positive number"),
-<<<<<<< HEAD
-        (otfusion, models, {"importance": "conductance"}, "importance 'conductance' needs data"),
-=======
         (otfusion, models, {"importance": "conductance"}, "importance .conductance. needs data"),
->>>>>>> be7f96eef354e1423b854f025562f6cc5a314c0b
         (otfusion, [mlp(), mlp((6, 8, 4))], {}, "parent 1"),
         (otfusion, [], {}, "there is no parent to fuse"),
         (averaging, models, {"weighting": "samples"}, "FedAvg weighs parents by their numbers of training samples"),

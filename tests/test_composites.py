@@ -54,13 +54,8 @@ def test_an_ensemble_comes_back(name, combine, tmp_path):
     models, x = parents(name, 3), normal(5, *VGG_SHAPE).float()
     shares = torch.rand(3, 4, generator=torch.Generator().manual_seed(0))
     with untouched(*models):
-<<<<<<< HEAD
-        given = {"class_shares": shares} if combine == "shares" else {}
-        result = ensembling(models, x, combine=combine, device="cpu", **given)
-=======
         more = {"class_shares": shares} if combine == "shares" else {}
         result = ensembling(models, x, combine=combine, device="cpu", **more)
->>>>>>> be7f96eef354e1423b854f025562f6cc5a314c0b
         again = assert_comes_back(result.model, x, tmp_path)
     assert [type(member) for member in again.models] == [type(models[0])] * 3
     result.save(tmp_path / "run")
