@@ -131,6 +131,11 @@ class Retrofit(Algorithm):
             task.importance.check(parent)
         self._check_shares(task, levels)
         check_parents_data(task.importance, task.parents_data(), levels.fused[-1].width)
+        if task.runtime.contributors is not None and not self.fit.needs_inputs:
+            raise ValueError(
+                f"fit={name_of(FITS, self.fit)!r} works on this process's samples alone, and others contribute theirs. Use "
+                "fit='ridge'."
+            )
         check_memory(levels.networks, len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
         return FusionPlan(task, levels)
 
@@ -159,6 +164,7 @@ class Retrofit(Algorithm):
             memory=runtime.memory,
             stopwatch=clock,
             monitor=monitor,
+            contributors=runtime.contributors,
         )
         finished = list(journal.finished) if journal else []
         reports: list[LevelReport] = []

@@ -15,6 +15,7 @@ from torch import Tensor, fx, nn
 from . import device as devices
 from .batchnorm import BATCHNORMS, BatchNorm
 from .levels.tracing import trace
+from .levels.weights import repeated
 from .monitor import Monitor
 from .training_flags import evaluating
 
@@ -44,9 +45,9 @@ def reset_statistics(
     Args:
         inputs: (B, ...) in the model's dtype, on any device.
         keep_function: scale and shift make up for the new statistics, so that the function in evaluation mode stays as it
-            is; BatchNorms without scale and shift are left alone, and any network is taken. Otherwise scale and shift stay:
-            each BatchNorm is set behind those that are set already, the network must be traceable, and a BatchNorm that
-            runs more than once is left alone.
+            is; BatchNorms without scale and shift, or that share them, are left alone, and any network is taken. Otherwise
+            scale and shift stay: each BatchNorm is set behind those that are set already, the network must be traceable,
+            and a BatchNorm that runs more than once is left alone.
         only: names of the BatchNorms; default: all.
         batch: samples that run at once; it changes rounding alone.
         leaves: modules that tracing does not enter.
@@ -73,7 +74,12 @@ def reset_statistics(
     # The function stays, so what a BatchNorm reads does not depend on those before it: one pass serves all.
     norms = [module for name, module in model.named_modules() if name in names and _has_statistics(module)]
     sums: dict[BatchNorm, Sums] = {}
-    hooks = [norm.register_forward_pre_hook(partial(_add_up, sums)) for norm in norms if norm.affine]
+    shared = repeated(norms)  # scale and shift of several BatchNorms cannot make up for the statistics of each
+    hooks = [
+        norm.register_forward_pre_hook(partial(_add_up, sums), with_kwargs=True)
+        for norm in norms
+        if norm.affine and not {id(norm.weight), id(norm.bias)} & shared
+    ]
     try:
         with evaluating(model):
             for x in inputs.split(batch) if hooks else ():
@@ -106,8 +112,11 @@ def _write(norm: BatchNorm, mean: Tensor, variance: Tensor, keep_function: bool)
     norm.running_var.copy_(variance)
 
 
-def _add_up(sums: dict[BatchNorm, Sums], norm: BatchNorm, arguments: tuple[Tensor, ...]) -> None:
-    sums[norm] = channel_sums(arguments[:1], norm, sums.get(norm))
+def _add_up(
+    sums: dict[BatchNorm, Sums], norm: BatchNorm, arguments: tuple[Tensor, ...], keywords: dict[str, Tensor]
+) -> None:
+    inputs = arguments[0] if arguments else keywords["input"]
+    sums[norm] = channel_sums([inputs], norm, sums.get(norm))
 
 
 def channel_sums(tensors: Iterable[Tensor], layer: nn.Module, before: Sums | None = None) -> Sums:

@@ -39,3 +39,5 @@ class Runtime(Value):
     """Gets events, and may cancel between steps"""
     journal: Journal | None = field(default=None)
     """Keeps finished levels, and hands over those of an interrupted run"""
+    contributors: Any = field(default=None)
+    """Who else has rows of every level: `contributors.Processes()`, `contributors.Parties(...)`; None: nobody"""

@@ -1,5 +1,6 @@
 """What is to be fused, and what a method takes."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -90,7 +91,8 @@ class Task:
         """
         check_models(parents)
         inputs, labels = as_tensors(data)
-        task = cls(list(parents), _normal(inputs), None if labels is None else _normal(labels), **given)
+        networks = [_trainable(parent) for parent in parents]
+        task = cls(networks, _normal(inputs), None if labels is None else _normal(labels), **given)
         check_seed(task.seed)
         devices.pick(task.runtime.device)
         if task.importance.needs_data and task.importance.data is None:
@@ -116,7 +118,14 @@ class Task:
         Raises:
             ValueError: another number of sets than parents.
         """
-        return parents_data(self.importance.data, (self.inputs, self.labels), len(self.parents))
+        pairs = parents_data(self.importance.data, (self.inputs, self.labels), len(self.parents))
+        return [(_normal(x), None if y is None else _normal(y)) for x, y in pairs]
+
+
+def _trainable(model: nn.Module) -> nn.Module:
+    """The model, or a copy that gradients can flow through where it was made in inference mode."""
+    with torch.inference_mode(False):
+        return copy.deepcopy(model) if any(tensor.is_inference() for tensor in model.parameters()) else model
 
 
 def _normal(tensor: Tensor) -> Tensor:

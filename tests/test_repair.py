@@ -11,7 +11,7 @@ from retrofit_core.baselines.repair import head_layers, repair, statistics
 from retrofit_core.methods import METHODS
 from retrofit_core.norm_statistics import reset_statistics
 from retrofit_core.symmetry import neuron_groups, reordered, shuffled, tensors
-from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, mlp, normal, residual
+from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
 
@@ -222,3 +222,33 @@ def test_refusals():
         repair(mlp(), [], x)
     with pytest.raises(ValueError, match="'0' has another width in one of the parents"):
         repair(mlp(), [mlp(), mlp((6, 5, 7, 4))], x)
+
+
+class Keyed(nn.Module):
+    """A BatchNorm that is called with a keyword."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Linear(6, 5), nn.BatchNorm1d(5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(input=self.first(input=x))
+
+
+def test_statistics_of_a_batchnorm_that_is_called_by_keyword():
+    model, x = initialised(Keyed(), 0), normal(50, 6)
+    before = model(x).detach()
+    reset_statistics(model, x, keep_function=True)
+    assert_close(model.norm.running_mean, model.first(x).mean(0), 1e-10)
+    assert_close(model(x), before, 1e-10)
+
+
+def test_batchnorms_that_share_scale_and_shift_are_left_alone_where_the_function_stays():
+    model, x = initialised(batchnorm_cnn((4, 4)), 0), normal(30, *CNN_SHAPE)
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    assert len(norms) == 2
+    norms[1].weight, norms[1].bias = norms[0].weight, norms[0].bias
+    before, mean = model(x).detach(), norms[0].running_mean.clone()
+    reset_statistics(model, x, keep_function=True)
+    assert torch.equal(norms[0].running_mean, mean)
+    assert_close(model(x), before, 1e-12)

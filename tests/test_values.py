@@ -1,0 +1,284 @@
+"""Fusions described by values: made once, checked when made, the same through every door, and told by the result."""
+
+import dataclasses
+import inspect
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from retrofit_core import METHODS, fuse
+from retrofit_core.baselines import OTFusion, ZipIt
+from retrofit_core.contributors import Alone
+from retrofit_core.fit import FITS, Gradient, Ridge
+from retrofit_core.grouping import GROUPINGS, Grouping, KMeans, LocalSearch
+from retrofit_core.importance import IMPORTANCE, Conductance, Custom, DeepLift, Importance, Uniform
+from retrofit_core.monitor import Monitor
+from retrofit_core.runtime import Runtime
+from retrofit_core.settings import Range, Value, setting, settings_of
+from retrofit_core.task import Task, carry_out
+from tests.networks import labels, mlp, normal
+from tests.properties import assert_same_function
+
+X, Y = normal(40, 6), labels(40, 4)
+DATA = [(X, Y)] * 2
+
+
+def pair():
+    return [mlp(), mlp(seed=2)]
+
+
+def weights(model: nn.Module) -> torch.Tensor:
+    return torch.cat([tensor.flatten() for tensor in model.state_dict().values()])
+
+
+# --- the values themselves ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", [GROUPINGS, FITS, IMPORTANCE], ids=["groupings", "fits", "importance"])
+def test_every_field_of_every_value_has_a_sentence_and_takes_its_default(table):
+    for cls in table.values():
+        assert inspect.getdoc(cls), cls
+        for name, entry in settings_of(cls).items():
+            assert entry.help and entry.takes(entry.default), (cls, name)
+            assert getattr(cls(), name) == entry.default
+
+
+def test_values_are_frozen_compared_by_contents_and_refuse_wrong_ones():
+    assert KMeans(restarts=3) == KMeans(restarts=3) != KMeans()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        KMeans().restarts = 4  # type: ignore[misc]
+    for make, message in (
+        (lambda: KMeans(restarts=-1), "restarts is -1. Use a whole number from 0"),
+        (lambda: KMeans(restarts=2.5), "restarts is 2.5"),
+        (lambda: KMeans(first_parent="yes"), "first_parent is 'yes'. Use true or false"),
+        (lambda: Ridge("much"), "ridge is 'much'. Use 'auto', a number from 0"),
+        (lambda: Ridge(toward="mean"), "toward is 'mean'. Use zero, parents"),
+        (lambda: Gradient(patience=-1), "patience is -1. Use a whole number from 0, none"),
+        (lambda: Conductance(steps=0), "steps is 0. Use a whole number from 1"),
+        (lambda: DeepLift(fallback="zero"), "fallback is 'zero'. Use gradient, none"),
+        (lambda: Runtime(memory=0), "memory is 0. Use a whole number from 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make()
+
+
+def test_numbers_of_numpy_become_plain_ones_and_one_name_a_list():
+    assert type(KMeans(restarts=np.int64(3)).restarts) is int
+    assert type(Gradient(learning_rate=np.float32(0.5)).learning_rate) is float
+
+    @dataclasses.dataclass(frozen=True)
+    class Names(Value):
+        leaves: tuple[str, ...] = setting((), "names")
+
+    assert Names("block").leaves == ("block",) and Names(["a", "b"]).leaves == ("a", "b")
+
+
+def test_a_value_tells_what_it_takes():
+    steps, fallback = settings_of(Conductance)["steps"], settings_of(DeepLift)["fallback"]
+    assert (steps.description, fallback.description) == ("a whole number from 1", "gradient, none")
+    assert str(Range(0, 1, without_low=True)) == "a number above 0 to 1"
+
+
+# --- the same through every door -----------------------------------------------------------------------------------------
+
+
+def test_values_names_and_flat_keywords_give_the_same_network():
+    for value, flat in (
+        ({"grouping": KMeans(restarts=2)}, {"restarts": 2}),
+        ({"grouping": LocalSearch(max_swaps=3)}, {"grouping": "local_search", "max_swaps": 3}),
+        ({"fit": Ridge(0.1, toward="parents")}, {"ridge": 0.1, "toward": "parents"}),
+        (
+            {"importance": Conductance(DATA, steps=3)},
+            {"importance": "conductance", "importance_data": DATA, "steps": 3},
+        ),
+        ({"head": "mean", "seed": 4}, {"head": "mean", "seed": 4}),
+    ):
+        by_value = fuse(pair(), (X, Y), runtime=Runtime(device="cpu"), **value)
+        by_keyword = METHODS["KF-Linear"](pair(), (X, Y), device="cpu", **flat)
+        assert torch.equal(weights(by_value.model), weights(by_keyword.model))
+        assert by_value.config == by_keyword.config
+
+
+def test_a_gradient_fit_by_value():
+    by_value = fuse(pair(), X, grouping="hungarian", fit=Gradient(epochs=2, patience=None))
+    flat = METHODS["HF-Gradient"](pair(), X, epochs=2, patience=None)
+    assert torch.equal(weights(by_value.model), weights(flat.model))
+    assert by_value.config["patience"] is None and "ridge" not in by_value.config
+
+
+@pytest.mark.parametrize(
+    "more, message",
+    [
+        ({"fit": None}, "fit is None. Pass one of Ridge, Gradient, a name"),
+        ({"grouping": 3}, "grouping is 3. Pass one of Hungarian, KMeans"),
+        ({"importance": None}, "importance is None. Pass one of Uniform"),
+        ({"fit": "newton"}, "unknown fit 'newton'. Known: ridge, gradient"),
+        ({"importance": Conductance()}, "importance 'conductance' needs data"),
+        ({"class_shares": torch.ones(2, 4)}, "class_shares do nothing with head='scores'"),
+        ({"head": "shares", "class_shares": torch.ones(3, 4)}, r"class_shares of shape \(2, 4\)"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(more, message):
+    with pytest.raises(ValueError, match=message):
+        fuse(pair(), X, **more)
+
+
+def test_what_a_parents_list_holds_is_named():
+    with pytest.raises(ValueError, match="parent 1 is NoneType, not a torch.nn.Module"):
+        fuse([mlp(), None], X)
+
+
+def test_a_setting_of_another_part_is_refused_with_its_owner():
+    with pytest.raises(ValueError, match="epochs is a setting of fit='gradient', which is not chosen"):
+        METHODS["KF-Linear"](pair(), X, epochs=3)
+    with pytest.raises(ValueError, match="ridge is a setting of fit='ridge', which is not chosen"):
+        METHODS["KF-Gradient"](pair(), X, ridge=0.1)
+    with pytest.raises(ValueError, match="steps is a setting of importance='conductance'"):
+        METHODS["KF-Linear"](pair(), X, steps=3)
+
+
+def test_what_a_method_would_pass_over_is_refused_however_it_is_called():
+    with pytest.raises(ValueError, match="ZipIt takes no importance"):
+        carry_out(ZipIt(), Task.of(pair(), (X, Y), importance=Conductance("fusion")))
+    with pytest.raises(ValueError, match="OTFusion takes no class_shares"):
+        carry_out(OTFusion(), Task.of(pair(), X, class_shares=torch.ones(2, 4)))
+
+
+# --- functions of one's own ---------------------------------------------------------------------------------------------
+
+
+def test_a_score_may_return_arrays_and_take_keywords():
+    def score(levels, x, y, power=1.0):
+        return [np.arange(1, level.width + 1, dtype=np.float64) ** power for level in levels]
+
+    result = fuse(pair(), (X, Y), importance=Custom(DATA, function=score, options={"power": 2.0}))
+    assert result.config["importance"] == "score"
+    assert torch.allclose(result.levels[0].scores[:8], torch.arange(1, 9).double() ** 2 / 204)
+    flat = METHODS["KF-Linear"](pair(), (X, Y), importance=score, importance_data=DATA)
+    assert torch.allclose(flat.levels[0].scores[:8], torch.arange(1, 9).double() / 36)
+
+
+@pytest.mark.parametrize(
+    "labels_of, message",
+    [
+        (lambda m, d: torch.zeros(m).long(), "groups are empty"),
+        (lambda m, d: torch.arange(m), "labels run from 0 to 15; use 0 to 7"),
+        (lambda m, d: torch.arange(m - 1) % d, "16 whole-number labels"),
+        (lambda m, d: torch.arange(m) % d * 1.0, "16 whole-number labels"),
+    ],
+)
+def test_a_grouping_of_ones_own_is_checked(labels_of, message):
+    def grouping(gram, scores, widths, width, *, generator=None):
+        return Grouping(labels_of(len(scores), width), width, 0.0)
+
+    with pytest.raises(ValueError, match=message):
+        fuse(pair(), X, grouping=grouping)
+
+
+# --- a new score and a new grouping ----------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Lengths(Importance):
+    """Length of a neuron's incoming weights."""
+
+    needs_data = False
+    needs_labels = False
+    power: float = setting(1.0, "the lengths are raised to it", Range(0))
+
+    def scores(self, levels, x, y, *, monitor=None):
+        return [level.affine.weight.detach().flatten(1).norm(dim=1) ** self.power for level in levels]
+
+
+def test_a_new_score_is_one_line_in_the_table(monkeypatch):
+    monkeypatch.setitem(IMPORTANCE, "lengths", Lengths)
+    result = METHODS["KF-Linear"](pair(), X, importance="lengths", power=2.0)
+    assert (result.config["importance"], result.config["power"]) == ("lengths", 2.0)
+    assert "power" in METHODS["KF-Linear"].settings({"importance": "lengths"})
+    with pytest.raises(ValueError, match="power is -1.0. Use a number from 0"):
+        METHODS["KF-Linear"](pair(), X, importance="lengths", power=-1.0)
+
+
+# --- results and circumstances ---------------------------------------------------------------------------------------------
+
+
+def test_the_config_of_a_result_holds_everything_that_decided_it():
+    result = fuse(
+        pair(),
+        (X, Y),
+        grouping=LocalSearch(restarts=2, first_parent=False, max_swaps=5),
+        fit=Gradient(epochs=1, weighted_loss=True),
+        importance=Conductance(DATA, steps=2, normalise_scores=False),
+        levels="preactivations",
+        leaves=("1",),
+        seed=3,
+    )
+    expected = {
+        "grouping": "local_search",
+        "restarts": 2,
+        "first_parent": False,
+        "max_swaps": 5,
+        "fit": "gradient",
+        "epochs": 1,
+        "weighted_loss": True,
+        "importance": "conductance",
+        "steps": 2,
+        "normalise_scores": False,
+        "boundaries": "preactivations",
+        "leaves": ("1",),
+        "seed": 3,
+        "samples": 40,
+        "head": "scores",
+        "target": None,
+        "class_shares": None,
+    }
+    assert expected.items() <= result.config.items()
+    assert "ridge" not in result.config
+    again = METHODS["KF-Gradient"](
+        pair(),
+        (X, Y),
+        importance_data=DATA,
+        **{name: value for name, value in result.config.items() if name not in ("samples", "target", "class_shares")},
+    )
+    assert torch.equal(weights(again.model), weights(result.model))
+
+
+@pytest.mark.parametrize("name", ["KF-Linear", "KF-Gradient", "OTFusion", "KD"])
+def test_inference_mode_around_a_call_changes_nothing(name):
+    options = {"epochs": 1} if name in ("KF-Gradient", "KD") else {}
+    scored = {"importance": "conductance", "importance_data": "fusion"} if METHODS[name].takes.importance else {}
+    plain = METHODS[name](pair(), (X, Y), **options, **scored)
+    with torch.inference_mode():
+        data = X.clone(), Y.clone()
+        inside = METHODS[name](pair(), data, **options, **scored)
+    assert torch.equal(weights(plain.model), weights(inside.model))
+
+
+class Doubled(Alone):
+    """As if somebody else had the same samples again."""
+
+    def samples(self, samples):
+        return 2 * samples
+
+    def total(self, index, sums):
+        return sums.moments() + sums.moments() if not hasattr(sums, "__add__") else sums + sums
+
+
+def test_contributors_reach_the_sums_and_gradient_fits_refuse_them():
+    alone = fuse(pair(), X, fit=Ridge(0.0))
+    doubled = fuse(pair(), X, fit=Ridge(0.0), runtime=Runtime(contributors=Doubled()))
+    assert [level.rows for level in doubled.levels] == [2 * level.rows for level in alone.levels]
+    assert_same_function(doubled.model, alone.model, X, 1e-8)
+    with pytest.raises(ValueError, match="fit='gradient' works on this process's samples alone"):
+        fuse(pair(), X, fit="gradient", runtime=Runtime(contributors=Doubled()))
+
+
+def test_a_signature_lists_every_keyword():
+    parameters = inspect.signature(METHODS["KF-Linear"]).parameters
+    assert parameters["restarts"].default == 10 and parameters["ridge"].default == "auto"
+    assert {"importance", "importance_data", "grouping", "seed", "device", "steps"} <= parameters.keys()
+    assert "Known: " in str(pytest.raises(ValueError, METHODS["KF-Linear"], pair(), X, monitr=Monitor()).value)
+    assert Uniform().to_json() == {"normalise_scores": True}
