@@ -31,12 +31,17 @@ class Targets:
             )
 
 
+def adds_in_order(tensor: Tensor) -> bool:
+    """Whether scattered additions (index_add_, scatter_add_) give the same at every call: not on a GPU."""
+    return not tensor.is_cuda
+
+
 def group_sums(values: Tensor, labels: Tensor, width: int) -> Tensor:
     """(..., width) sums of values (..., m) over groups labels (..., m), the same at every call.
 
-    On a GPU scattered additions come in any order, so a product with the memberships takes their place.
+    Where scattered additions come in any order, a product with the memberships takes their place.
     """
-    if not values.is_cuda:
+    if adds_in_order(values):
         return values.new_zeros(*labels.shape[:-1], width).scatter_add_(-1, labels, values.expand_as(labels))
     members = labels[..., None, :] == torch.arange(width, device=labels.device)[:, None]
     return (members.to(values) @ values.expand_as(labels)[..., None])[..., 0]

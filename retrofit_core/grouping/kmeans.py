@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..settings import COUNT, setting
-from ..targets import group_sums
+from ..targets import adds_in_order, group_sums
 from .base import Grouper, Grouping, squared_distances
 
 ITERATIONS = 300
@@ -163,13 +163,13 @@ def distances_to_centroids(gram: Tensor, scores: Tensor, labels: Tensor, width: 
     counts = group_sums(torch.ones_like(scores), labels, width)
     mine, size = totals.gather(1, labels), counts.gather(1, labels)
     shares = torch.where(mine > 0, scores / mine.clamp_min(1e-300), 1 / size)
-    if gram.is_cuda:  # scattered additions come in any order there
-        members = labels[:, None] == torch.arange(width, device=labels.device)[:, None]
-        products = (members * shares[:, None]) @ gram
-    else:
+    if adds_in_order(gram):
         products = gram.new_zeros(restarts, width, m)  # A'G
         for r in range(restarts):
             products[r].index_add_(0, labels[r], gram * shares[r, :, None])
+    else:
+        members = labels[:, None] == torch.arange(width, device=labels.device)[:, None]
+        products = (members * shares[:, None]) @ gram
     own = products.gather(1, labels[:, None])[:, 0]
     norms = group_sums(shares * own, labels, width)
     own = (gram.diagonal() - 2 * own + norms.gather(1, labels)).clamp_min_(0)

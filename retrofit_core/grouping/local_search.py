@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from ..settings import COUNT, setting
+from ..targets import adds_in_order
 from .base import Grouping, squared_distances
 from .kmeans import ELEMENTS_A_SECOND, KMeans, distances_to_centroids, lloyd
 
@@ -78,10 +79,10 @@ def _best_swap(distances: Tensor, scores: Tensor, centres: Tensor) -> bool:
     gain = (distances - near).clamp_max(0) @ scores  # (candidates,)
     # beyond `gain`, a neuron of the removed centre pays min(second, to candidate) - min(near, to candidate)
     extra = scores * (torch.minimum(second, distances) - torch.minimum(near, distances))  # (candidates, m)
-    if extra.is_cuda:  # scattered additions come in any order there
-        change = gain[:, None] + extra @ one_hot(own, len(centres)).to(extra)
-    else:
+    if adds_in_order(extra):
         change = gain[:, None] + torch.zeros_like(distances[:, : len(centres)]).index_add_(1, own, extra)
+    else:
+        change = gain[:, None] + extra @ one_hot(own, len(centres)).to(extra)
     best = int(change.argmin())
     candidate, removed = divmod(best, len(centres))
     total = (scores * near).sum()

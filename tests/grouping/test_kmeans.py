@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans as ScikitKMeans
 
-from retrofit_core.grouping import KMeans
+from retrofit_core.grouping import KMeans, LocalSearch
 from retrofit_core.grouping.base import squared_distances
 from retrofit_core.grouping.kmeans import distances_to_centroids, lloyd, seed_centres
 from tests import reference
@@ -135,3 +135,17 @@ def test_more_groups_than_neurons_and_no_start_are_refused():
         grouped(points(10), positive(10), 11)
     with pytest.raises(ValueError, match="needs restarts >= 1"):
         grouped(points(10), positive(10), 6, restarts=0)
+
+
+@pytest.mark.parametrize("cls", [KMeans, LocalSearch])
+def test_where_additions_come_in_any_order_products_give_the_same(cls, monkeypatch):
+    """The form for GPUs, run here: no scattered addition takes part in it."""
+    phi, scores = points(30, 4, 2), positive(30, 2)
+    plain = cls(restarts=3)(gram(phi), scores, (15, 15), 9, generator=generator(1))
+    for module in ("targets", "grouping.kmeans", "grouping.local_search"):
+        monkeypatch.setattr(f"retrofit_core.{module}.adds_in_order", lambda _: False)
+    for name in ("index_add_", "scatter_add_"):
+        monkeypatch.setattr(torch.Tensor, name, None)
+    other = cls(restarts=3)(gram(phi), scores, (15, 15), 9, generator=generator(1))
+    assert torch.equal(plain.labels, other.labels)
+    assert other.cost == pytest.approx(plain.cost, rel=1e-12)
