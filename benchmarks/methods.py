@@ -44,7 +44,8 @@ def main() -> None:
     parser.add_argument("--images", type=int, help="test images, balanced over the classes (default: all)")
     parser.add_argument("--device", default=None, help="device of the fusions (default: CUDA if present)")
     arguments = parser.parse_args()
-    base = config(shared_folder(), PAIR, method="Ensemble-Shares", importance="conductance")
+    # Its inputs are those of every method: shares of classes, numbers of rows, and data for scores.
+    base = config(shared_folder(), PAIR, head="shares", importance="conductance")
     inputs, test, place = read_inputs(base), load(base.data, "test"), devices.pick(arguments.device)
     rows = balanced(test.labels, arguments.images or len(test))
     name = "methods" if place.type == "cpu" else f"methods-{place.type}"
