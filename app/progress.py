@@ -7,8 +7,6 @@ from typing import Any
 
 PHASES = {
     "importance": "how much each neuron matters",
-    "conductance": "how much each neuron matters (conductance)",
-    "deeplift": "how much each neuron matters (DeepLIFT)",
     "forward": "passing the samples through the networks",
     "grouping": "grouping the neurons",
     "fit": "fitting the level",
@@ -119,11 +117,12 @@ def _take(progress: Progress, event: dict[str, Any], since: float) -> None:
         progress.detail = name.partition(": ")[2]
     elif kind == "phase" and name == "evaluate":
         _enter(progress, "evaluate", now, 0.0)
-    elif progress.stage in ("start", "before", "levels") and name in PHASES:
+    elif progress.stage in ("start", "before", "levels") and (name in PHASES or (kind == "step" and name)):
         if progress.stage != "levels":
             _enter(progress, "before", now, 0.0)
         parts = f", part {event['index'] + 1} of {event['total']}" if kind == "step" and event.get("total") else ""
-        progress.detail = PHASES[name] + parts
+        # A step of another name is one of an importance score.
+        progress.detail = PHASES.get(name, f"{PHASES['importance']} ({name})") + parts
 
 
 def _train(progress: Progress, event: dict[str, Any], now: float) -> None:

@@ -23,7 +23,8 @@ from retrofit_core.levels import partition
 from retrofit_core.runs import RunConfig, read_inputs
 
 SEEDS = (0, 1, 2)
-FITS = ("Linear", "Gradient")
+#: Titles of the two kinds of fit, with their names in the library's table.
+FITS = {"Linear": "ridge", "Gradient": "gradient"}
 STRENGTHS = ("0.001x", "0.1x")
 
 
@@ -48,7 +49,7 @@ def main() -> None:
             "importance seconds": {name: spent for name, (_, spent) in scores.items()},
         }
         for fit in arguments.fit or FITS:
-            measure(base, fit, models, {name: found for name, (found, _) in scores.items()}, facts)
+            measure(base, fit, models, {name: values for name, (values, _) in scores.items()}, facts)
 
 
 def measure(base: RunConfig, fit: str, models: Any, scores: dict[str, Any], facts: dict[str, Any]) -> None:
@@ -57,34 +58,34 @@ def measure(base: RunConfig, fit: str, models: Any, scores: dict[str, Any], fact
     rows: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
     for seed in SEEDS:
         fusion = read_inputs(dataclasses.replace(base, seed=seed)).fusion
-        for importance, method in itertools.product(IMPORTANCE, (name for name in METHODS if fit in name)):
-            for toward, ridge in _variants(fit, importance, facts["pair"]):
-                found = METHODS[method](
+        fitted = [name for name, method in METHODS.items() if method.fixed.get("fit") == FITS[fit]]
+        for importance, method in itertools.product(IMPORTANCE, fitted):
+            for variant, options in _variants(fit, importance, facts["pair"]).items():
+                result = METHODS[method](
                     models,
                     fusion,
                     importance=_given(scores[importance]),
                     importance_data="fusion",
-                    toward=toward,
-                    ridge=ridge,
                     seed=seed,
+                    **options,
                 )
-                accuracy = evaluate(found.model, test)["accuracy"]
-                variant = f"toward {toward}, {ridge}" if fit == "Linear" else ""
-                rows.setdefault((method, importance, variant), []).append((accuracy, found.seconds))
-                print(f"seed {seed} {method} {importance} {variant}: {accuracy:.2f} {found.seconds:.1f} s", flush=True)
+                accuracy = evaluate(result.model, test)["accuracy"]
+                rows.setdefault((method, importance, variant), []).append((accuracy, result.seconds))
+                print(f"seed {seed} {method} {importance} {variant}: {accuracy:.2f} {result.seconds:.1f} s", flush=True)
         done = [_row(key, values) for key, values in rows.items()]
         name = Path(base.models[0]).stem.removesuffix("-0")
         write(f"accuracy-{name}-{fit.lower()}", {**facts, "seeds": SEEDS[: SEEDS.index(seed) + 1], "rows": done})
 
 
-def _variants(fit: str, importance: str, pair: str) -> list[tuple[str, str]]:
-    """(toward, ridge): the default, towards the parents, and on the VGG pair other strengths with uniform scores."""
-    if fit == "Gradient":
-        return [("zero", "auto")]
+def _variants(fit: str, importance: str, pair: str) -> dict[str, dict[str, str]]:
+    """Options by title: the default, towards the parents, and on the VGG pair other strengths with uniform scores."""
+    if FITS[fit] != "ridge":
+        return {"": {}}
     others = STRENGTHS if importance == "uniform" and "VGG11, non-IID" in pair else ()
-    if importance == "deeplift":
-        return [("zero", "auto")]
-    return [("zero", "auto"), ("parents", "auto"), *(("zero", strength) for strength in others)]
+    strengths = [("zero", "auto")]
+    if importance != "deeplift":
+        strengths += [("parents", "auto"), *(("zero", strength) for strength in others)]
+    return {f"toward {toward}, {ridge}": {"toward": toward, "ridge": ridge} for toward, ridge in strengths}
 
 
 def _row(key: tuple[str, str, str], values: list[tuple[float, float]]) -> dict[str, Any]:
@@ -105,11 +106,11 @@ def _scores(settings: RunConfig) -> tuple[list[list[torch.Tensor]], float]:
     """Each parent's scores on its own training rows, and the seconds."""
     inputs = read_inputs(settings)
     start = time.perf_counter()
-    found = []
+    scores = []
     for index, model in enumerate(inputs.models):
         x, y = inputs.importance[index] if isinstance(inputs.importance, list) else inputs.fusion
-        found.append(importance_scores(partition(model, x[:2]), x, y, settings.importance).values)
-    return found, time.perf_counter() - start
+        scores.append(importance_scores(partition(model, x[:2]), x, y, settings.importance).values)
+    return scores, time.perf_counter() - start
 
 
 def _given(scores: list[list[torch.Tensor]]) -> Any:

@@ -46,8 +46,8 @@ def fuse_directly(
         elif grouping == "hungarian":
             labels = _match(projected, s, len(layer.weight))
         else:
-            found = KMeans(len(layer.weight), n_init=restarts, random_state=seed)
-            labels = torch.from_numpy(found.fit(projected.T.numpy(), sample_weight=s.numpy()).labels_).long()
+            clusters = KMeans(len(layer.weight), n_init=restarts, random_state=seed)
+            labels = torch.from_numpy(clusters.fit(projected.T.numpy(), sample_weight=s.numpy()).labels_).long()
         members = F.one_hot(labels, len(layer.weight)).double() * s[:, None]
         T = Z @ (members / members.sum(0))
         V = inverse @ T

@@ -24,8 +24,6 @@ from retrofit_core import device as devices
 from retrofit_core.baselines.repair import statistics as layer_statistics
 from retrofit_core.data import Images, load
 from retrofit_core.data.sampling import balanced
-from retrofit_core.methods import settings_of, suited
-from retrofit_core.options import options_of
 from retrofit_core.runs import read_inputs
 from retrofit_core.runs.inputs import Inputs
 
@@ -46,7 +44,8 @@ def main() -> None:
     parser.add_argument("--images", type=int, help="test images, balanced over the classes (default: all)")
     parser.add_argument("--device", default=None, help="device of the fusions (default: CUDA if present)")
     arguments = parser.parse_args()
-    base = config(shared_folder(), PAIR, method="Ensemble-Shares", importance="conductance")
+    # Its inputs are those of every method: shares of classes, numbers of rows, and data for scores.
+    base = config(shared_folder(), PAIR, head="shares", importance="conductance")
     inputs, test, place = read_inputs(base), load(base.data, "test"), devices.pick(arguments.device)
     rows = balanced(test.labels, arguments.images or len(test))
     name = "methods" if place.type == "cpu" else f"methods-{place.type}"
@@ -67,13 +66,13 @@ def main() -> None:
         content["reference"]["ensemble"] = evaluate(ensemble(inputs.models), test, rows=rows)["accuracy"]
     METHODS["OTFusion"](inputs.models, inputs.fusion, device=place)  # warm-up
     for part in arguments.part or PARTS:
-        found = {row["method"]: row for row in content.get(part, {}).get("rows", [])}
+        rows_by_method = {row["method"]: row for row in content.get(part, {}).get("rows", [])}
         facts: dict[str, Any] = {"load before": os.getloadavg()[0]}
         for method, given in PARTS[part](inputs, facts):
             if method in (arguments.method or METHODS):
-                found[method] = measured(method, given, inputs, (test, rows), place)
-                print(part, found[method], flush=True)
-                content[part] = {**facts, "rows": [found[one] for one in METHODS if one in found]}
+                rows_by_method[method] = measured(method, given, inputs, (test, rows), place)
+                print(part, rows_by_method[method], flush=True)
+                content[part] = {**facts, "rows": [rows_by_method[one] for one in METHODS if one in rows_by_method]}
                 write(name, content)
 
 
@@ -87,16 +86,15 @@ def conductance(inputs: Inputs, facts: dict[str, Any]) -> Iterator[tuple[str, di
     start = time.perf_counter()
     scores = conductances(inputs)
     facts["scores, seconds"] = time.perf_counter() - start
-    yield from ((name, {"importance": handed(scores)}) for name in METHODS if "importance" in settings_of(name))
+    yield from ((name, {"importance": handed(scores)}) for name, method in METHODS.items() if method.takes.importance)
 
 
 def repair(inputs: Inputs, facts: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every method that averages aligned neurons, its statistics corrected; with conductance where it takes it."""
     scores = conductances(inputs)
-    for name in METHODS:
-        if "repair" in options_of(name):
-            known = "importance" in settings_of(name)
-            yield name, {"repair": True, **({"importance": handed(scores)} if known else {})}
+    for name, method in METHODS.items():
+        if "repair" in method.settings():
+            yield name, {"repair": True, **({"importance": handed(scores)} if method.takes.importance else {})}
 
 
 PARTS = {"uniform": uniform, "conductance": conductance, "repair": repair}
@@ -121,19 +119,19 @@ def measured(
     name: str, given: dict[str, Any], inputs: Inputs, test: tuple[Images, torch.Tensor], place: torch.device
 ) -> dict[str, Any]:
     """One row: wall and processor seconds (medians), accuracy, variance of every layer against the parents' mean."""
+    method = METHODS[name]
+    value = method.algorithm()
     facts = {
-        "class_shares": inputs.shares,
-        "sample_counts": inputs.counts,
-        "device": place,
-        "importance_data": inputs.importance,
-        **given,
+        "class_shares": (inputs.shares, value.needs_shares),
+        "sample_counts": (inputs.counts, value.needs_counts),
+        "importance_data": (inputs.importance, "importance_data" in method.keywords()),
     }
-    kept = suited(name, facts, {})
+    keywords = {keyword: fact for keyword, (fact, needed) in facts.items() if needed} | {"device": place, **given}
     times: list[tuple[float, float]] = []
     while not times or (len(times) < REPEATS and times[0][0] < LONG):
         start = time.perf_counter(), time.process_time()
         try:
-            model = METHODS[name](inputs.models, inputs.fusion, **kept).model
+            model = method(inputs.models, inputs.fusion, **keywords).model
         except ValueError as error:
             return {"method": name, "reason": str(error)}
         times.append((time.perf_counter() - start[0], time.process_time() - start[1]))
@@ -150,15 +148,15 @@ def measured(
 
 def kept_variance(model: torch.nn.Module, inputs: Inputs) -> dict[str, float]:
     """layer -> variance of its outputs on the fusion samples, over the mean of the parents'; none for ensembles."""
-    own = layer_statistics(model, inputs.fusion[0])
+    fused = layer_statistics(model, inputs.fusion[0])
     parents = [layer_statistics(parent, inputs.fusion[0]) for parent in inputs.models]
 
-    def total(found: Any, layer: str) -> float:
-        return found[layer][1].square().sum().item()
+    def total(statistics_: Any, layer: str) -> float:
+        return statistics_[layer][1].square().sum().item()
 
     return {
-        layer: total(own, layer) / statistics.mean(total(parent, layer) for parent in parents)
-        for layer in own
+        layer: total(fused, layer) / statistics.mean(total(parent, layer) for parent in parents)
+        for layer in fused
         if all(layer in parent for parent in parents)
     }
 

@@ -25,12 +25,13 @@ import torch
 from direct import fuse_directly
 from machine import product_rate, read, shared_folder, write
 from pairs import PAIRS, config
-from sklearn.cluster import KMeans
+from sklearn import cluster
 
 from retrofit_core import METHODS, importance_scores, lags, partition
 from retrofit_core import device as devices
 from retrofit_core.architectures import build, parse
-from retrofit_core.grouping import kmeans
+from retrofit_core.grouping import KMeans
+from retrofit_core.importance import Conductance
 from retrofit_core.levels import Level
 from retrofit_core.moments import solve
 from retrofit_core.results import LevelReport
@@ -185,13 +186,13 @@ def clustering(inputs: Any, place: torch.device) -> dict[str, Any]:
         theirs: list[tuple[float, list[float]]] = []
         for seed in range(3):
             start = time.perf_counter()
-            result = kmeans(
+            result = KMeans()(
                 gram.to(place), weights.to(place), (512, 512), 512, generator=torch.Generator().manual_seed(seed)
             )
             ours.append((time.perf_counter() - start, result.report["costs"]))
             starts = result.report["restarts"]
             start = time.perf_counter()
-            fits = [KMeans(512, n_init=1, random_state=starts * seed + k) for k in range(starts)]
+            fits = [cluster.KMeans(512, n_init=1, random_state=starts * seed + k) for k in range(starts)]
             inertia = [float(fit.fit(points, sample_weight=weights.numpy()).inertia_) for fit in fits]
             theirs.append((time.perf_counter() - start, inertia))
         found[name] = {
@@ -223,10 +224,11 @@ def conductance(inputs: Any, place: torch.device, samples: int = 100) -> dict[st
     levels = partition(inputs.models[0], x[:1])
     network = torch.nn.Sequential(*(level.module for level in levels))
     start = time.perf_counter()
-    ours = importance_scores(levels, x, y, "conductance", normalise=False).values
+    ours = importance_scores(levels, x, y, Conductance(normalise_scores=False)).values
     seconds = time.perf_counter() - start
     start = time.perf_counter()
-    half = importance_scores(levels, x, y, "conductance", normalise=False, dtype=torch.bfloat16).values
+    in_bfloat16 = Conductance(normalise_scores=False, mixed_precision=True)
+    half = importance_scores(levels, x, y, in_bfloat16).values
     half_seconds = time.perf_counter() - start
     start = time.perf_counter()
     theirs = []

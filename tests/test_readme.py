@@ -10,12 +10,19 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 README = Path(__file__).parent.parent / "README.md"
+#: Values and flat keywords make the same network.
+SAME = """
+import torch
+
+states = [result.model.state_dict() for result in (values, words)]
+assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+"""
 
 
 @pytest.mark.slow
 def test_the_example_runs_as_pasted(tmp_path):
     program = tmp_path / "example.py"
-    program.write_text(blocks()[0])
+    program.write_text("\n".join([blocks()[0], blocks()[1], SAME]))
     done = subprocess.run(
         [sys.executable, str(program)],
         capture_output=True,
@@ -25,7 +32,7 @@ def test_the_example_runs_as_pasted(tmp_path):
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    accuracies = [float(found) for found in re.findall(r"(\d+\.\d) %", done.stdout)]
+    accuracies = [float(number) for number in re.findall(r"(\d+\.\d) %", done.stdout)]
     assert len(accuracies) == 3
     assert accuracies[2] > max(accuracies[:2]) + 20  # the fused network knows what both parents know
 
@@ -33,7 +40,7 @@ def test_the_example_runs_as_pasted(tmp_path):
 @pytest.mark.slow
 def test_two_networks_of_torchvision_are_fused_with_a_loader():
     """On few and small images, and for one epoch."""
-    example = blocks()[1]
+    example = blocks()[2]
     assert len(example.strip().splitlines()) <= 5
     images = torch.randn(24, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     names = {"loader": DataLoader(TensorDataset(images), batch_size=8)}
@@ -60,9 +67,9 @@ def test_every_file_that_the_map_names_exists():
 
 
 def blocks() -> list[str]:
-    found = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
-    assert len(found) == 2
-    return found
+    examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    assert len(examples) == 3
+    return examples
 
 
 def _environment():

@@ -63,7 +63,7 @@ def controls(view: View) -> None:
                 on_change=state.changed,
                 args=("pair",),
                 width=220,
-                format_func=lambda pair: panels.pair_words(pair) if pair else "all scores",
+                format_func=lambda pair: panels.pair_words(view, pair) if pair else "all scores",
                 help="All scores, or any two groupings in larger pictures. Two seeds of one score show what chance alone does.",
             )
         if len(view.scores) > 1:

@@ -52,27 +52,33 @@ def pairs(view: View) -> list[str]:
     """What can stand side by side: two scores, or two seeds of one where the grouping is random."""
     if view.own is None:
         return []
-    found = [f"{first}-{second}" for i, first in enumerate(view.scores) for second in view.scores[i + 1 :]]
+    scores = [f"{first}-{second}" for i, first in enumerate(view.scores) for second in view.scores[i + 1 :]]
     random = [score for score in view.scores if _random(view.own.labels[score])]
-    return found + [f"{score}-{score}" for score in random]
+    return scores + [f"{score}-{score}" for score in random]
 
 
 def _random(labels: Any) -> bool:
     return len(labels) > 1 and bool((labels[0] != labels[1]).any())
 
 
-def pair_words(pair: str) -> str:
+def pair_words(view: View, pair: str) -> str:
     """A pair in the list."""
-    first, _, second = pair.partition("-")
+    first, second = _scores_of(view, pair) or ("", "")
     return f"{title(first)}: two seeds" if first == second else f"{title(first)} and {title(second)}"
+
+
+def _scores_of(view: View, pair: str) -> tuple[str, str] | None:
+    """The two scores of a pair; a score's own name may have a dash in it."""
+    return next(((a, b) for a in view.scores for b in view.scores if f"{a}-{b}" == pair), None)
 
 
 def compared(view: View) -> list[tuple[str, int]]:
     """Score and seed of every picture that is shown."""
-    first, _, second = st.session_state.get("pair", "").partition("-")
     seed = int(st.session_state.seed)
-    if not second:
+    scores = _scores_of(view, st.session_state.get("pair", ""))
+    if scores is None:
         return [(score, seed) for score in view.scores]
+    first, second = scores
     return [(first, 0), (first, seed or 1)] if first == second else [(first, seed), (second, seed)]
 
 

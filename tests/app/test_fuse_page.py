@@ -505,8 +505,15 @@ def test_a_run_of_another_version_is_flagged(runs_folder, shipped):
 
 
 @pytest.mark.slow
-def test_the_first_picture_is_painted_without_torch():
-    """Importing torch takes seconds; what stands above the fold must not wait for it."""
+def test_the_first_picture_is_painted_without_torch(runs_folder, shipped):
+    """Importing torch takes seconds; what stands above the fold must not wait for it, whatever runs are listed."""
+    for run_state, changed in (("done", {"importance": "uniform"}), ("cancelled", {"method": "Average"})):
+        folder = runs_folder / run_state
+        shutil.copytree(shipped.folder, folder)
+        status = json.loads((folder / "status.json").read_text())
+        (folder / "status.json").write_text(json.dumps(status | {"state": run_state}))
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | {"config": config["config"] | changed}))
     code = """
 import sys
 import streamlit as st
