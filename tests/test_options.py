@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from retrofit_core.cli import main
 from retrofit_core.importance import IMPORTANCE, Importance
 from retrofit_core.methods import METHODS, RETROFITTING
-from retrofit_core.runs import RunConfig
+from retrofit_core.runs import RunConfig, config_options, method_keywords
 from retrofit_core.runs.options import checked, options_of, read_options, written
 from retrofit_core.settings import settings_of
 from retrofit_core.snippets import python
@@ -111,3 +111,12 @@ def test_the_command_line_lists_methods_and_options(capsys):
     assert json.loads(capsys.readouterr().out)["solver"]["takes"] == "exact, sinkhorn"
     assert main(["methods", "otfusio"]) == 2
     assert "Did you mean 'OTFusion'" in capsys.readouterr().err
+
+
+def test_beside_a_preset_an_option_at_our_default_is_kept():
+    config = RunConfig(("a",), preset="paper", fusion_from="iid")
+    options = config_options(config, {"normalise_scores": True})
+    assert options == {"normalise_scores": True}
+    assert method_keywords(dataclasses.replace(config, options=options))["normalise_scores"] is True
+    assert METHODS["KF-Linear"].algorithm(preset="paper").fit.ridge == 10.0
+    assert config_options(RunConfig(("a",)), {"normalise_scores": True}) is None

@@ -181,13 +181,16 @@ def all_keywords(
 
 
 def config_options(config: RunConfig, options: dict[str, Any]) -> dict[str, Any] | None:
-    """A method's options as a config holds them: checked, without those at their defaults.
+    """A method's options as a config holds them: checked, without those at their defaults, if these are what holds.
+
+    Beside a preset, which has defaults of its own, all are kept.
 
     Raises:
         ValueError: as `checked`.
     """
     fields = [field.name for field in dataclasses.fields(RunConfig)]
-    return checked(config.method, options, fields, grouping=config.grouping, importance=config.importance)
+    different = checked(config.method, options, fields, grouping=config.grouping, importance=config.importance)
+    return different if config.preset == "default" else options or None
 
 
 def needs_parents_data(config: RunConfig) -> bool:
