@@ -470,7 +470,9 @@ assert (shares[owner, range(10)] > 0.5).all()
 # holds the errors of Theorem 1 for every level.
 
 # %%
-exact = [copy.deepcopy(model).double() for model in models]  # as exact as the cells above: float32 would be twice as fast
+exact = [
+    copy.deepcopy(model).double() for model in models
+]  # as exact as the cells above: float32 would be twice as fast
 result = fuse(
     exact, X.double(), grouping=KMeans(), fit=Ridge(), importance=Conductance(own_data), runtime=Runtime(device="cpu")
 )

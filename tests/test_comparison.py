@@ -90,10 +90,10 @@ def test_what_does_not_apply_is_a_row_with_its_reason(base):
 
 
 def test_a_defect_of_one_method_costs_the_others_nothing(base, monkeypatch):
-    def broken(models, data, *, seed=0, device=None, monitor=None):
+    def broken(self, plan):
         raise IndexError("a defect")
 
-    monkeypatch.setitem(METHODS, "Average", broken)
+    monkeypatch.setattr(METHODS["Average"].value, "run", broken)
     board = compare(configurations(base, "average,kf-linear", "uniform"), images=20)
     assert board.rows[-1]["reason"] == "failed: IndexError: a defect" and board.rows[0]["reason"] is None
 

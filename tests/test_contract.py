@@ -185,7 +185,7 @@ REFUSED = [
         ("deeplift",),
         "'deeplift' is known at the ends of levels only, and this network has neurons inside",
     ),
-    (ALIGNING, ("torchvision vit",), ("conductance",), "conductance cannot be taken inside an nn.MultiheadAttention"),
+    (ALIGNING, ("torchvision vit",), ("conductance",), "'conductance' cannot be taken inside an nn.MultiheadAttention"),
     (TRANSFORMER, ALL, ("a target",), "aligns the parents to one of them, and none has the widths of the target"),
     (REBASIN, ALL, ("one parent", "three parents"), "Git Re-Basin pairs exactly two parents; found [13]. Use OTFusion"),
     (REBASIN, ALL, ("other widths", "a target"), "Git Re-Basin pairs parents of equal widths; found widths"),

@@ -116,9 +116,9 @@ def test_small_numbers_behind_a_large_one_are_not_lost_in_float32_rows():
     """2^25 + 99 is no number of float32."""
     z = torch.ones(100, 2)
     z[0, 0] = 2**25
-    sums = Moments.zeros(2)
-    sums.accumulate(z)
-    assert sums.sz.tolist() == [2**25 + 99, 100]
+    sums = MomentSums(2)
+    sums.add(z)
+    assert sums.finish().sz.tolist() == [2**25 + 99, 100]
 
 
 def test_moments_of_different_levels_cannot_be_added():

@@ -308,7 +308,7 @@ def test_names_do_not_make_a_run_another_one_and_contents_do(copied_inputs, tmp_
     assert not runs.difference(before, runs.identity(moved)) and before.key() == runs.identity(moved).key()
     relative = dataclasses.replace(moved, models=tuple(Path(model).name for model in moved.models), splits="rows.json")
     assert runs.identity(relative, elsewhere).key() == before.key()
-    monkeypatch.setattr(METHODS["KF-Linear"], "version", 2, raising=False)
+    monkeypatch.setitem(METHODS, "KF-Linear", dataclasses.replace(METHODS["KF-Linear"], version=2))
     assert "KF-Linear has changed since (version 1, now 2)" in runs.difference(before, runs.identity(config))
     monkeypatch.undo()
     Path(moved.splits).write_text(Path(moved.splits).read_text() + " ")

@@ -9,12 +9,12 @@ from torch.nn.utils import parametrizations, parametrize, prune, remove_spectral
 from torch.nn.utils import spectral_norm as old_spectral_norm
 from torch.nn.utils import weight_norm as old_weight_norm
 
-from retrofit_core import fuse
 from retrofit_core.baselines.averaging import average
 from retrofit_core.eligibility import check_inputs
 from retrofit_core.levels import partition
 from retrofit_core.methods import METHODS
 from retrofit_core.symmetry import neuron_groups
+from tests.flat import fuse
 from tests.networks import batchnorm_cnn, initialised, mlp, normal
 from tests.properties import assert_close, assert_same_function
 
