@@ -91,20 +91,20 @@ def check_inputs(
     *,
     target: nn.Module | None,
     least: int,
-    who: str,
+    method: str,
     written: Sequence[nn.Module] | None = None,
 ) -> None:
     """What every method asks of parents and fusion data, whatever it does with them.
 
     Args:
-        least: number of samples that `who` needs.
+        least: number of samples that the method needs.
         written: the networks whose weights are written, averaged or mapped, the others only run; default: all of them.
     Raises:
         ValueError: no parents; NaN, no or mixed floating-point weights, or computed ones; too few, integer or infinite
             samples.
     """
     check_models(models)
-    _check_data(inputs, least, who)
+    _check_data(inputs, least, method)
     everyone = [*models, *([target] if target is not None else [])]
     for index, model in enumerate(everyone):
         name = f"parent {index}" if index < len(models) else "the target"
@@ -148,11 +148,11 @@ def check_outputs(models: Sequence[nn.Module], inputs: Tensor) -> tuple[int, ...
     return shapes[0]
 
 
-def output_shape(model: nn.Module, inputs: Tensor, who: str) -> tuple[int, ...]:
+def output_shape(model: nn.Module, inputs: Tensor, network: str) -> tuple[int, ...]:
     """The shape of a network's outputs for a sample, of which one is run.
 
     Args:
-        who: the network, at the start of the sentence.
+        network: the network, at the start of the sentence.
     Raises:
         ValueError: the network does not take the sample.
     """
@@ -162,17 +162,17 @@ def output_shape(model: nn.Module, inputs: Tensor, who: str) -> tuple[int, ...]:
             output = model(inputs[:1].to(parameter.device, parameter.dtype))
     except Exception as error:  # whatever the network's own code raises
         raise ValueError(
-            f"{who} does not run on an input of shape {tuple(inputs[:1].shape)}: {str(error).splitlines()[0]}. Pass data of "
+            f"{network} does not run on an input of shape {tuple(inputs[:1].shape)}: {str(error).splitlines()[0]}. Pass data of "
             "the shape that it was trained on."
         ) from error
-    check_output(who, output)
+    check_output(network, output)
     return tuple(output.shape[1:])
 
 
-def _check_data(inputs: Tensor, least: int, who: str) -> None:
+def _check_data(inputs: Tensor, least: int, method: str) -> None:
     if len(inputs) < least:
         raise ValueError(
-            f"the fusion set holds {len(inputs)} sample{'s' * (len(inputs) != 1)}; {who} needs at least {least}, and the "
+            f"the fusion set holds {len(inputs)} sample{'s' * (len(inputs) != 1)}; {method} needs at least {least}, and the "
             "paper uses 400."
         )
     if not inputs.dtype.is_floating_point:
@@ -187,15 +187,15 @@ def _check_data(inputs: Tensor, least: int, who: str) -> None:
         )
 
 
-def _check_weights(model: nn.Module, who: str) -> None:
+def _check_weights(model: nn.Module, network: str) -> None:
     for name, tensor in model.state_dict().items():
         if tensor.dtype.is_floating_point and not torch.isfinite(tensor).all():
-            raise ValueError(f"{who} has NaN or infinity in {name!r}. Load an earlier checkpoint of it.")
+            raise ValueError(f"{network} has NaN or infinity in {name!r}. Load an earlier checkpoint of it.")
     kinds = {parameter.dtype for parameter in model.parameters()}
     if not kinds:
-        raise ValueError(f"{who} has no parameters, so there is nothing to fuse.")
+        raise ValueError(f"{network} has no parameters, so there is nothing to fuse.")
     if not kinds <= {torch.float32, torch.float64}:
-        raise ValueError(f"{who} has {', '.join(map(str, kinds))} parameters. Convert it with model.float().")
+        raise ValueError(f"{network} has {', '.join(map(str, kinds))} parameters. Convert it with model.float().")
 
 
 def _check_precision(models: Sequence[nn.Module]) -> None:
@@ -214,13 +214,13 @@ def on_device(model: nn.Module, device: torch.device) -> nn.Module:
 
 
 def _levels(
-    model: nn.Module, example: Tensor, who: str, boundaries: str | int | Sequence[str], leaves: Sequence[str]
+    model: nn.Module, example: Tensor, network: str, boundaries: str | int | Sequence[str], leaves: Sequence[str]
 ) -> list[Level]:
     dtype = next(model.parameters()).dtype
     try:
         return partition(model, example.to(dtype), boundaries, leaves=leaves)
     except ValueError as error:
-        raise ValueError(f"{who}: {error}") from error
+        raise ValueError(f"{network}: {error}") from error
 
 
 def _aligned(networks: list[list[Level]]) -> list[list[Level]]:

@@ -114,7 +114,7 @@ class Retrofit(Algorithm):
             task.inputs,
             target=task.target,
             least=self.fit.least_samples,
-            who=f"fit={name_of(FITS, self.fit)!r}",
+            method=f"fit={name_of(FITS, self.fit)!r}",
         )
         automatic = isinstance(self.boundaries, str) and self.boundaries == "auto"
         levels = cut_into_levels(

@@ -104,7 +104,7 @@ def test_all_neurons_apart_are_both_networks_side_by_side(name):
     result = pleas(models, x, target=build(wide).double(), reset_norms=False)
     assert_close(result.model(x), ensemble(models, "logits")(x), 1e-6)
     for group in neuron_groups(result.model, x):
-        for place in group.places if not group.fixed else ():
+        for place in group.parts if not group.fixed else ():
             assert torch.isfinite(tensors(result.model)[place.name]).all()
     if name == "mlp":
         second = result.model.state_dict()["fc2.weight"]

@@ -127,9 +127,9 @@ def test_a_residual_stream_is_one_group_through_its_blocks():
     }
     make, shape = NETWORKS["resnet"]
     stream = neuron_groups(make(), normal(2, *shape))[4]
-    made = [place.name for place in stream.places if place.kind == "out"]
+    made = [place.name for place in stream.parts if place.kind == "out"]
     assert made == ["layer2.0.conv2.weight", "layer2.0.downsample.0.weight", "layer2.1.conv2.weight"]
-    read = [place.name for place in stream.places if place.kind == "in"]
+    read = [place.name for place in stream.parts if place.kind == "in"]
     assert read == ["layer2.1.conv1.weight", "fc.weight"]
 
 
@@ -143,13 +143,13 @@ def test_a_transformer_has_one_stream_and_its_heads_apart():
     assert len(found) == 1 + 2 * 7 + 1
     make, shape = NETWORKS["vit"]
     stream = neuron_groups(make(), normal(2, *shape))[0]
-    assert {"cls", "positions", "head.weight", "norm.weight"} <= {place.name for place in stream.places}
-    assert "head.bias" not in {place.name for place in stream.places}
+    assert {"cls", "positions", "head.weight", "norm.weight"} <= {place.name for place in stream.parts}
+    assert "head.bias" not in {place.name for place in stream.parts}
 
 
 def test_every_neuron_of_a_flattened_convolution_has_a_block_of_columns():
     make, shape = NETWORKS["vgg with a flatten"]
-    place = neuron_groups(make(), normal(2, *shape))[2].places[-1]
+    place = neuron_groups(make(), normal(2, *shape))[2].parts[-1]
     assert (place.name, place.axis, place.kind) == ("classifier.weight", 1, "in")
     assert torch.equal(place.index, torch.arange(5 * 16).view(5, 16))
 
@@ -213,7 +213,7 @@ def test_a_batchnorm_over_tokens_leaves_the_neurons_free_and_stays_as_it_is():
     assert_shuffles(model, x)
     hidden = neuron_groups(model, x)[0]
     assert (hidden.name, hidden.width) == ("first", 5)
-    assert [place.name for place in hidden.places] == ["first.weight", "first.bias", "last.weight"]
+    assert [place.name for place in hidden.parts] == ["first.weight", "first.bias", "last.weight"]
 
 
 def test_what_depends_on_the_order_of_neurons_is_found_out():

@@ -441,11 +441,11 @@ def test_queries_keys_and_values_of_one_tensor_are_apart():
         groups = groups_apart(vision(), normal(2, *IMAGES), **options)
         return [group for group in groups if group.name.startswith("encoder.layers.encoder_layer_0.self_attention[")]
 
-    index = [group.places[0].index.flatten().tolist() for group in attention()]
+    index = [group.parts[0].index.flatten().tolist() for group in attention()]
     assert index == [list(range(start, start + 24)) for start in (0, 24, 48)]
     queries, values = attention(joint_qk=True)
-    assert queries.places[0].index.tolist() == [[i, 24 + i] for i in range(24)]
-    assert values.places[0].index.flatten().tolist() == list(range(48, 72))
+    assert queries.parts[0].index.tolist() == [[i, 24 + i] for i in range(24)]
+    assert values.parts[0].index.flatten().tolist() == list(range(48, 72))
 
 
 def test_sums_without_a_norm_are_named_after_what_reads_them():

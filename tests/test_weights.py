@@ -82,7 +82,7 @@ def test_the_layer_and_the_way_out_are_named(kind):
     name = "bias" if kind == "bias" else "weight"
     sentence = rf"parent 1: the {name} of layer '2' is computed from other tensors before each call.*{KINDS[kind][1]}"
     with pytest.raises(ValueError, match=r"parent 1: the \w+ of layer '2' is computed"):
-        check_inputs([mlp(), model], DATA[0], target=None, least=1, who="anything")
+        check_inputs([mlp(), model], DATA[0], target=None, least=1, method="anything")
     with pytest.raises(ValueError) as refusal:
         fuse([mlp(), model], DATA, seed=0)
     assert re.search(sentence, str(refusal.value))

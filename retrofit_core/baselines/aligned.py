@@ -19,7 +19,7 @@ from ..monitor import Monitor
 from ..norm_statistics import has_statistics, reset_statistics
 from ..results import FusionResult, LevelReport, level_report
 from ..settings import setting
-from ..symmetry import Group, Place, Sums, matching, neuron_groups, tensors
+from ..symmetry import Group, Sums, TensorPart, matching, neuron_groups, tensors
 from ..targets import weighted_means
 from ..task import Algorithm, Cost, Takes, Task
 from ..training_flags import evaluating
@@ -106,7 +106,7 @@ class Aligning(AlignmentPlan):
     scores: list[list[Tensor]]
     """scores[parent][group], float64, each summing to 1 where they are normalised"""
     importance: list[dict[str, Any]]
-    """What the scores tell about themselves, for each parent"""
+    """The report of each parent's scores"""
     start: float
 
     def together(self, index: int) -> Tensor:
@@ -153,7 +153,7 @@ class Aligning(AlignmentPlan):
         """The fused network as it is now.
 
         Args:
-            facts: what the method tells about its work, for the configuration.
+            facts: about the method's work, for the configuration.
         """
         task, target = self.task, self.task.target
         scoring = {"importance": importance_name(task.importance), **task.importance.to_json()}
@@ -172,18 +172,18 @@ class Aligning(AlignmentPlan):
 
 
 @torch.no_grad()
-def plan_alignment(task: Task, who: str, *, leaves: Sequence[str], fold_norms: bool = False) -> AlignmentPlan:
+def plan_alignment(task: Task, method: str, *, leaves: Sequence[str], fold_norms: bool = False) -> AlignmentPlan:
     """Find the neuron groups of parents and fused network; refuse what cannot be aligned.
 
     Args:
-        who: the method, for messages.
+        method: the method, for messages.
         fold_norms: each BatchNorm is folded into the layer before it.
     Raises:
-        ValueError: unfit data, networks that differ in more than widths, an operation without a rule, or neurons at which
-            the importance is not known.
+        ValueError: unfit data, networks that differ in more than widths, an operation without a rule, or neurons that
+            cannot be scored.
     """
     monitor, device = task.runtime.monitor, task.device
-    check_inputs(task.parents, task.inputs, target=task.target, least=1, who=who)
+    check_inputs(task.parents, task.inputs, target=task.target, least=1, method=method)
     with evaluating(*task.parents):
         fused = copy.deepcopy(task.target if task.target is not None else task.parents[0]).to(device).eval()
         parents = [on_device(parent, device) for parent in task.parents]
@@ -193,17 +193,17 @@ def plan_alignment(task: Task, who: str, *, leaves: Sequence[str], fold_norms: b
         monitor.emit("phase", name="groups")
         groups = [_groups(parent, example[:1], leaves, f"parent {k}") for k, parent in enumerate(parents)]
         targets = _groups(fused, example[:1], leaves, "the target")
-        for k, several in enumerate(groups):
-            matching(several, targets, f"parent {k}")
-        for parent, several in zip(parents, groups, strict=True):
-            check_scores(parent, several, example, task.importance, leaves)
+        for k, of_network in enumerate(groups):
+            matching(of_network, targets, f"parent {k}")
+        for parent, of_network in zip(parents, groups, strict=True):
+            check_scores(parent, of_network, example, task.importance, leaves)
         check_parents_data(task.importance, task.parents_data(), targets[-1].width)
     return AlignmentPlan(task, parents, fused, groups, targets, leaves, fold_norms)
 
 
 @torch.no_grad()
 def without_norms(model: nn.Module, leaves: Sequence[str] = (), example: Tensor | None = None) -> nn.Module:
-    """A copy that computes the same: each BatchNorm behind a layer is folded into it and does nothing any more."""
+    """A copy that computes the same: each BatchNorm behind a layer is folded into it, and then does nothing."""
     twin = copy.deepcopy(model).eval()
     for layer, affine, norm in trace(twin, leaves, example=example)[2].values():
         put_back(layer, affine, norm)
@@ -225,30 +225,30 @@ def check_widths(plan: AlignmentPlan) -> None:
             )
 
 
-def check_pair(task: Task, who: str, others: str) -> None:
-    """Refuse another number of parents than two.
+def check_pair(task: Task, method: str, others: str) -> None:
+    """Refuse any number of parents but two.
 
     Args:
-        others: what takes any number, for the message.
+        others: methods that take any number, for the message.
     Raises:
-        ValueError: says how many there are.
+        ValueError: gives the number.
     """
     if len(task.parents) != 2:
         raise ValueError(
-            f"{who} pairs exactly two parents; found {len(task.parents)}. Use {others}: each takes any number."
+            f"{method} pairs exactly two parents; found {len(task.parents)}. Use {others}: each takes any number."
         )
 
 
-def _groups(model: nn.Module, example: Tensor, leaves: Sequence[str], who: str) -> list[Group]:
+def _groups(model: nn.Module, example: Tensor, leaves: Sequence[str], name: str) -> list[Group]:
     try:
         return neuron_groups(model, example, leaves=leaves)
     except ValueError as error:
-        raise ValueError(f"{who}: {error}") from error
+        raise ValueError(f"{name}: {error}") from error
 
 
-def lines_of(tensor: Tensor, place: Place) -> Tensor:
-    """(width, ...) what a tensor holds for each neuron at one place."""
-    return tensor.movedim(place.axis, 0)[place.index.to(tensor.device)].flatten(1)
+def lines_of(tensor: Tensor, part: TensorPart) -> Tensor:
+    """(width, ...) the entries of a tensor that belong to each neuron."""
+    return tensor.movedim(part.axis, 0)[part.index.to(tensor.device)].flatten(1)
 
 
 @torch.no_grad()

@@ -173,6 +173,6 @@ class Ensembling(Algorithm):
 
 
 def _check(task: Task) -> int:
-    """The number of classes, once everything that both refuse is refused."""
-    check_inputs(task.parents, task.inputs, target=None, least=1, who="averaging", written=())
+    """Refuse what both methods refuse; the number of classes."""
+    check_inputs(task.parents, task.inputs, target=None, least=1, method="averaging", written=())
     return check_outputs(task.parents, task.inputs)[-1]

@@ -1,4 +1,4 @@
-"""Knowledge distillation: a student learns what the parents say of the fusion data (Hinton et al. 2015)."""
+"""Knowledge distillation: a student learns the parents' outputs on the fusion data (Hinton et al. 2015)."""
 
 import copy
 import time
@@ -78,7 +78,7 @@ class Distillation(Algorithm):
     def plan(self, task: Task) -> DistillationPlan:
         """Check that teachers and student have the same classes; see `Algorithm`."""
         written = [task.target if task.target is not None else task.parents[0]]
-        check_inputs(task.parents, task.inputs, target=task.target, least=2, who="KD", written=written)
+        check_inputs(task.parents, task.inputs, target=task.target, least=2, method="KD", written=written)
         shape = check_outputs(task.parents, task.inputs)
         if self.start == "parent0" and task.target is not None:
             raise ValueError("KD: start='parent0' needs parent 0's architecture, so no target. Leave one of them out.")
@@ -138,7 +138,7 @@ class Distillation(Algorithm):
         return FusionResult(student, [], config, time.perf_counter() - begin)
 
     def _student(self, task: Task) -> nn.Module:
-        """Any network with its weights at the start; nobody else's."""
+        """A new network with the weights at which training starts."""
         model = task.target if task.target is not None else task.parents[0]
         return fresh(model, task.seed) if self.start == "random" else copy.deepcopy(model)
 
@@ -206,7 +206,7 @@ def fit_to_goals(
     budget: float | None = None,
     monitor: Monitor,
 ) -> list[dict[str, Any]]:
-    """Bring a module's outputs to goals by `descend`, in training mode; the module itself is changed.
+    """Train a module's outputs towards goals by `descend`, in training mode, in place.
 
     Args:
         goals: (B, ...) for the inputs (B, ...).

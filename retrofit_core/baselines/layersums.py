@@ -25,11 +25,11 @@ def affine_layers(model: nn.Module) -> dict[str, Affine]:
     }
 
 
-def refuse_shared_layers(model: nn.Module, who: str) -> None:
+def refuse_shared_layers(model: nn.Module, where: str) -> None:
     """Refuse a network in which layers share a weight, where each layer is solved by itself.
 
     Args:
-        who: method and network, at the start of the sentence.
+        where: method and network, for the start of the message.
     Raises:
         ValueError: names the tensors.
     """
@@ -37,8 +37,8 @@ def refuse_shared_layers(model: nn.Module, who: str) -> None:
     for names in shared_weights(model):
         if solved & set(names):
             raise ValueError(
-                f"{who}: {' and '.join(map(repr, names))} are one tensor, but each layer is solved by itself. Use Git-Re-Basin, "
-                "OTFusion or ZipIt, which keep it shared, or give each layer weights of its own."
+                f"{where}: {' and '.join(map(repr, names))} are one tensor, but each layer is solved by itself. Use "
+                "Git-Re-Basin, OTFusion or ZipIt, which keep it shared, or give each layer weights of its own."
             )
 
 
@@ -53,5 +53,5 @@ def inputs_of(layers: Mapping[str, nn.Module], note: Callable[[str, Tensor, Tens
     try:
         yield
     finally:
-        for one in hooks:
-            one.remove()
+        for handle in hooks:
+            handle.remove()

@@ -1,4 +1,4 @@
-"""Linear probing: parent 0's features, a new class head for what all parents say (LP of Luenam et al.)."""
+"""Linear probing: parent 0's features, a new class head fitted to all parents' outputs (LP of Luenam et al.)."""
 
 import copy
 import time
@@ -84,12 +84,12 @@ class LinearProbe(Algorithm):
                 raise ValueError(f"{name} does nothing with fit={self.fit!r}. Leave it out, or use fit={other!r}.")
 
     def _idle(self) -> tuple[str, ...]:
-        """The settings that say nothing, as the head is fitted."""
+        """The settings that do nothing with this fit."""
         return ("ridge",) if self.fit == "gradient" else OF_GRADIENT
 
     def plan(self, task: Task) -> ProbePlan:
         """Check the classes and find the head; see `Algorithm`."""
-        check_inputs(task.parents, task.inputs, target=None, least=2, who="LP", written=task.parents[:1])
+        check_inputs(task.parents, task.inputs, target=None, least=2, method="LP", written=task.parents[:1])
         check_outputs(task.parents, task.inputs)
         return ProbePlan(task, self, head_of(task.parents[0], task.inputs[:2]))
 
@@ -103,17 +103,17 @@ class LinearProbe(Algorithm):
         head = fused.get_submodule(plan.head)
         assert isinstance(head, nn.Linear)
         logits = logits_of(task.parents, inputs, device, monitor)
-        wanted = logits.mean(0) if self.goals == "logits" else logits.softmax(2).mean(0)
+        goals = logits.mean(0) if self.goals == "logits" else logits.softmax(2).mean(0)
         x = features(fused, head, inputs, monitor)
         monitor.emit("phase", name="fit", level=plan.head)
         curve: list[dict[str, Any]] = []
         if self.fit == "ridge":
-            _solve_head(head, x, wanted, self.ridge)
+            _solve_head(head, x, goals, self.ridge)
         else:
             curve = fit_to_goals(
                 head,
                 x,
-                wanted,
+                goals,
                 F.mse_loss,
                 learning_rate=self.learning_rate,
                 weight_decay=self.weight_decay,

@@ -234,12 +234,12 @@ def mapped_states(
 
 def anchor_of(plan: AlignmentPlan) -> int | None:
     """The first parent of the fused widths, if there is one."""
-    wanted = [group.width for group in plan.targets]
-    return next((k for k, groups in enumerate(plan.groups) if [group.width for group in groups] == wanted), None)
+    fused_widths = [group.width for group in plan.targets]
+    return next((k for k, groups in enumerate(plan.groups) if [group.width for group in groups] == fused_widths), None)
 
 
 def _parts(widths: Sequence[int]) -> list[slice]:
-    """Where each parent's neurons stand among all."""
+    """The slice of each parent's neurons among those of all."""
     ends = torch.tensor(widths).cumsum(0).tolist()
     return [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
 
@@ -275,7 +275,7 @@ def weight_gram(
     lines = []
     shapes = tensors(plan.fused)
     for state, groups, pairs in zip(states, plan.groups, maps, strict=True):
-        read = {place.name: state[place.name] for place in groups[index].places}
+        read = {part.name: state[part.name] for part in groups[index].parts}
         lines.append(incoming(groups, index, mapped(read, shapes, groups, plan.targets, pairs), groups[:index]))
     z = torch.cat(lines).double()
     z = z / z.norm(dim=1, keepdim=True).clamp_min(1e-12) if unit_rows else z
@@ -285,20 +285,20 @@ def weight_gram(
 def incoming(groups: Sequence[Group], index: int, state: dict[str, Tensor], done: Sequence[Group]) -> Tensor:
     """(width, columns) what makes a group's neurons: rows whose columns belong to groups that are done, and biases."""
     group = groups[index]
-    ready = {(place.name, place.axis) for other in done for place in other.places}
-    open_ = {(place.name, place.axis) for other in groups for place in other.places} - ready
+    ready = {(part.name, part.axis) for other in done for part in other.parts}
+    open_ = {(part.name, part.axis) for other in groups for part in other.parts} - ready
     rows, makers = [], set()
-    for place in group.places:
-        others = {(name, axis) for name, axis in open_ if name == place.name and axis != place.axis}
-        tensor = state[place.name]
-        if place.kind == "in" or others or (place.kind == "vector" and tensor.ndim == 1):
+    for part in group.parts:
+        others = {(name, axis) for name, axis in open_ if name == part.name and axis != part.axis}
+        tensor = state[part.name]
+        if part.kind == "in" or others or (part.kind == "vector" and tensor.ndim == 1):
             continue
-        makers.add(place.name.rpartition(".")[0])
-        rows.append(lines_of(tensor, place))
-    for place in group.places:
-        module, _, name = place.name.rpartition(".")
-        if place.kind == "vector" and module in makers and name.endswith("bias"):
-            rows.append(lines_of(state[place.name], place))
+        makers.add(part.name.rpartition(".")[0])
+        rows.append(lines_of(tensor, part))
+    for part in group.parts:
+        module, _, name = part.name.rpartition(".")
+        if part.kind == "vector" and module in makers and name.endswith("bias"):
+            rows.append(lines_of(state[part.name], part))
     return torch.cat(rows, 1)
 
 

@@ -34,8 +34,8 @@ class PLeaS(Averager):
     Neurons are compared behind their activation functions. Each layer's weights are the least squares solution from the
     mean of the parents' (aligned) inputs to the mean of their outputs; layers are independent of each other, unlike
     HF-Linear's, whose inputs are the fused network's. Partial merging: the least similar pairs stay apart, which makes the
-    fused network wider (a target of the wanted widths does the same); neurons of one parent alone and of the other alone
-    are not connected. Nothing is random.
+    fused network wider (as does a wider target); a neuron of parent 0 alone is not connected to one of parent 1
+    alone. Nothing is random.
 
     Differences from the authors' code: the least squares are solved in closed form with a ridge towards the mean of the
     aligned weights, where theirs runs some hundred steps of Adam from there on all layers at once; the same share of
@@ -73,7 +73,7 @@ class PLeaS(Averager):
 
     @torch.no_grad()
     def run(self, plan: AlignmentPlan) -> FusionResult:
-        """Pair, fit, and correct the statistics where that is wanted."""
+        """Pair, fit, and correct the statistics if that is asked for."""
         aligning = plan.scored()
         clock = Stopwatch(of(plan.fused))
         with clock.phase("forward"):
@@ -124,12 +124,12 @@ def paired(similarity: Tensor, width: int) -> Tensor:
 
 
 def _wider(plan: AlignmentPlan, apart: float) -> AlignmentPlan:
-    """The plan with a fused network in which a share of the pairs has two places."""
+    """The plan with a fused network in which the two neurons of a share of the pairs stay apart."""
     sizes = {name: list(tensor.shape) for name, tensor in tensors(plan.fused).items()}
     for group in plan.targets:
         extra = 0 if group.fixed else round(apart * group.width)
-        for place in group.places:
-            sizes[place.name][place.axis] += extra * place.index.shape[1]
+        for part in group.parts:
+            sizes[part.name][part.axis] += extra * part.index.shape[1]
     refusal = ValueError(
         f"a network of this architecture with {apart:g} of the neurons apart cannot be built from its weights' shapes. Pass "
         "a target of the wanted widths instead of apart."
@@ -148,7 +148,7 @@ def _wider(plan: AlignmentPlan, apart: float) -> AlignmentPlan:
 
 
 def _with_widths_of(recognised: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A spec with the lists of widths that were recognised; what shapes alone do not tell (pooling, sizes) stays."""
+    """A spec with the lists of widths that were recognised; what shapes do not determine (pooling, sizes) stays."""
     wide = dict(spec)
     for key, value in spec.items():
         if isinstance(value, (list, tuple)) and key in recognised:
@@ -164,7 +164,7 @@ def _with_widths_of(recognised: Mapping[str, Any], spec: Mapping[str, Any]) -> d
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """How one parent's entries along an axis of a layer go into the fused ones."""
+    """How one parent's entries along an axis of a layer are mapped to the fused ones."""
 
     to: Tensor
     """(size of the axis,) the fused entry of each"""
@@ -186,10 +186,10 @@ def axis_of(plan: Aligning, labels: Mapping[str, Tensor], k: int, name: str, axi
     for index, target in enumerate(plan.targets):
         members = labels[target.name].split(plan.widths(index))[k]
         counts = torch.bincount(labels[target.name], minlength=target.width)
-        for place, fused_place in zip(plan.groups[k][index].places, target.places, strict=True):
-            if (place.name, place.axis) == (name, axis):
-                to[place.index] = fused_place.index[members]
-                share[place.index] = (1 / counts[members].double())[:, None].expand(place.index.shape)
+        for part, fused_part in zip(plan.groups[k][index].parts, target.parts, strict=True):
+            if (part.name, part.axis) == (name, axis):
+                to[part.index] = fused_part.index[members]
+                share[part.index] = (1 / counts[members].double())[:, None].expand(part.index.shape)
     device = of(plan.fused)
     return Axis(to.to(device), share.to(device))
 
@@ -238,7 +238,7 @@ def add_rows(
     """Add the parents' mean inputs and outputs of one call to a layer's sums."""
     axis = -1 if isinstance(layer, nn.Linear) else 1
     c, inputs = layer.weight.shape[:2]
-    h = sum(read.onto(given, inputs, axis) for read, (given, _) in zip(axes[0], calls, strict=True))
+    h = sum(read.onto(inputs_k, inputs, axis) for read, (inputs_k, _) in zip(axes[0], calls, strict=True))
     z = sum(made.onto(output, c, axis) for made, (_, output) in zip(axes[1], calls, strict=True))
     assert isinstance(h, Tensor) and isinstance(z, Tensor)
     if name not in sums:

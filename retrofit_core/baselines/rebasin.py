@@ -55,7 +55,7 @@ class GitReBasin(Averager):
 
     @torch.no_grad()
     def run(self, plan: AlignmentPlan) -> FusionResult:
-        """Pair, average, and correct the statistics where that is wanted."""
+        """Pair, average, and correct the statistics if that is asked for."""
         aligning = plan.scored()
         clock = Stopwatch(of(plan.fused))
         with clock.phase("forward"):
@@ -132,13 +132,13 @@ def _matched(sums: Sums, s0: Tensor, s1: Tensor, similarity: str) -> Tensor:
 def _note_shares(
     weights: dict[str, tuple[int, Tensor]], group: Group, shares: Tensor, state: Mapping[str, Tensor]
 ) -> None:
-    """Write the parents' shares (2, width) of a group's neurons to every tensor that makes them."""
-    for place in group.places:
-        if place.kind == "in":
+    """Add the parents' shares (2, width) of a group's neurons to `weights`, for every tensor that makes them."""
+    for part in group.parts:
+        if part.kind == "in":
             continue
-        even = shares.new_full((2, state[place.name].shape[place.axis]), 0.5)
-        _, noted = weights.setdefault(place.name, (place.axis, even))
-        noted[:, place.index.to(shares.device)] = shares[:, :, None].expand(-1, -1, place.index.shape[1])
+        even = shares.new_full((2, state[part.name].shape[part.axis]), 0.5)
+        _, noted = weights.setdefault(part.name, (part.axis, even))
+        noted[:, part.index.to(shares.device)] = shares[:, :, None].expand(-1, -1, part.index.shape[1])
 
 
 def match_weights(
@@ -148,7 +148,7 @@ def match_weights(
 
     Returns:
         (width,) for each group but the classes the neuron of the second network that goes with each of the first; and
-        what the descent tells about itself.
+        the number of rounds and whether the descent converged.
     """
     free = [group for group in groups if not group.fixed]
     first = {name: tensor.double() for name, tensor in first.items()}
@@ -173,7 +173,7 @@ def match_weights(
 def _forward_pass(
     groups: Sequence[Group], first: Mapping[str, Tensor], second: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Each group by its incoming weights, whose inputs are paired already."""
+    """Pair each group by its incoming weights, whose inputs are paired already."""
     orders: dict[str, Tensor] = {}
     for index, group in enumerate(groups):
         if group.fixed:
@@ -194,13 +194,13 @@ def _gains(
     orders: Mapping[str, Tensor],
 ) -> Tensor:
     """(n, n) inner products of the weights at a group's neurons, all other groups paired as they are now."""
-    total = torch.zeros(group.width, group.width, dtype=torch.float64, device=first[group.places[0].name].device)
-    for place in group.places:
-        if place.name.rpartition(".")[2] in ("running_mean", "running_var"):
+    total = torch.zeros(group.width, group.width, dtype=torch.float64, device=first[group.parts[0].name].device)
+    for part in group.parts:
+        if part.name.rpartition(".")[2] in ("running_mean", "running_var"):
             continue  # statistics are no weights
-        tensor = {place.name: second[place.name]}
-        other = _reordered(tensor, groups, orders, skip=(place.name, place.axis))[place.name]
-        total += lines_of(first[place.name], place) @ lines_of(other, place).T
+        tensor = {part.name: second[part.name]}
+        other = _reordered(tensor, groups, orders, skip=(part.name, part.axis))[part.name]
+        total += lines_of(first[part.name], part) @ lines_of(other, part).T
     return total
 
 
@@ -210,13 +210,13 @@ def _reordered(
     orders: Mapping[str, Tensor],
     skip: tuple[str, int] | None = None,
 ) -> dict[str, Tensor]:
-    """Tensors with the neurons of each group in the wanted order."""
+    """Tensors with the neurons of each group in the order that `orders` gives."""
     reordered = dict(state)
     for group in groups:
-        for place in group.places if group.name in orders else ():
-            if place.name not in reordered or (place.name, place.axis) == skip:
+        for part in group.parts if group.name in orders else ():
+            if part.name not in reordered or (part.name, part.axis) == skip:
                 continue
-            tensor = reordered[place.name]
-            to, start = (index.flatten().to(tensor.device) for index in (place.index, place.index[orders[group.name]]))
-            reordered[place.name] = tensor.index_copy(place.axis, to, tensor.index_select(place.axis, start))
+            tensor = reordered[part.name]
+            to, start = (index.flatten().to(tensor.device) for index in (part.index, part.index[orders[group.name]]))
+            reordered[part.name] = tensor.index_copy(part.axis, to, tensor.index_select(part.axis, start))
     return reordered

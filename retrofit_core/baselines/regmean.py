@@ -65,7 +65,7 @@ class RegMean(Algorithm):
 
     def plan(self, task: Task) -> RegMeanPlan:
         """Check shapes and data; see `Algorithm`."""
-        check_inputs(task.parents, task.inputs, target=task.target, least=1, who="RegMean")
+        check_inputs(task.parents, task.inputs, target=task.target, least=1, method="RegMean")
         check_outputs(task.parents, task.inputs)
         for index, model in enumerate(task.parents):
             refuse_shared_layers(model, f"RegMean, parent {index}")
@@ -146,8 +146,8 @@ def solution(
     mean = torch.stack(list(weights)).mean(0)
     total, right = torch.zeros_like(grams[0]), torch.zeros_like(mean)
     diagonal = torch.zeros_like(grams[0][0])
-    for gram, own_weights, count in zip(grams, weights, rows or [1] * len(grams), strict=True):
-        away, energies = own_weights - mean, gram.diagonal() / count
+    for gram, W_k, count in zip(grams, weights, rows or [1] * len(grams), strict=True):
+        away, energies = W_k - mean, gram.diagonal() / count
         total.add_(gram, alpha=ratio / count)
         diagonal += energies
         right.addmm_(gram, away, alpha=ratio / count).add_((1 - ratio) * energies[:, None] * away)

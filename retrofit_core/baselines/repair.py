@@ -26,7 +26,7 @@ from ..norm_statistics import (
     stepwise,
 )
 from ..samples import as_tensors
-from ..symmetry import Group, Place, mapped, neuron_groups, tensors
+from ..symmetry import Group, TensorPart, mapped, neuron_groups, tensors
 from ..training_flags import evaluating
 
 AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -51,7 +51,7 @@ def repair(
 
     Differences from the authors' code: exact statistics one layer after the other, where theirs come from training-mode
     batches of all layers at once; no + 1e-5 in the division; a dead neuron is shifted and not scaled; a layer without a
-    bias gets the deviation only, for there is no place for the mean; layers that run more than once stay.
+    bias gets the deviation only, for the mean cannot be corrected there; layers that run more than once stay.
 
     Args:
         model: the merged network.
@@ -68,7 +68,7 @@ def repair(
     if not parents:
         raise ValueError("REPAIR takes its goals from the parents; there is none. Pass the aligned parents.")
     of_parents = [statistics(parent, inputs, monitor=monitor) for parent in parents]
-    goals = {name: _mean([one.get(name) for one in of_parents], name) for name in of_parents[0]}
+    goals = {name: _mean([stats.get(name) for stats in of_parents], name) for name in of_parents[0]}
     head = head_layers(model, inputs[:1].to(devices.of(model)), leaves)
     goals = {name: goal for name, goal in goals.items() if name not in head}
     return rescale(model, goals, inputs, monitor=monitor, leaves=leaves)
@@ -77,7 +77,7 @@ def repair(
 def head_layers(model: nn.Module, example: Tensor, leaves: Sequence[str] = ()) -> set[str]:
     """Names of the layers that make the classes."""
     groups = neuron_groups(model, example, leaves=leaves)
-    return {place.name.rpartition(".")[0] for group in groups if group.fixed for place in group.places}
+    return {part.name.rpartition(".")[0] for group in groups if group.fixed for part in group.parts}
 
 
 @torch.no_grad()
@@ -101,7 +101,7 @@ def statistics(model: nn.Module, inputs: Tensor, *, monitor: Monitor | None = No
     finally:
         for hook in hooks:
             hook.remove()
-    return {name: _deviations(several) for name, several in sums.items() if len(several) == len(batches)}
+    return {name: _deviations(batch_sums) for name, batch_sums in sums.items() if len(batch_sums) == len(batches)}
 
 
 def _deviations(sums: Sequence[Sums]) -> tuple[Tensor, Tensor]:
@@ -130,40 +130,40 @@ def mapped_goals(
     """
     of_parents = [statistics(parent, inputs, monitor=monitor) for parent in parents]
     made = {
-        place.name
+        part.name
         for group in targets
-        for place in group.places
-        if all(group.name in shares for shares in maps) and not group.fixed and _makes(place)
+        for part in group.parts
+        if all(group.name in shares for shares in maps) and not group.fixed and _makes(part)
     }
-    layers = [name for name in of_parents[0] if f"{name}.weight" in made and all(name in one for one in of_parents)]
+    layers = [name for name in of_parents[0] if f"{name}.weight" in made and all(name in stats for stats in of_parents)]
     shapes = {name: tensor for name, tensor in tensors(fused).items() if name.removesuffix(".weight") in layers}
 
-    def makers(several: Sequence[Group]) -> list[Group]:
+    def makers(of_network: Sequence[Group]) -> list[Group]:
         return [
-            replace(group, places=tuple(place for place in group.places if _makes(place) and place.name in shapes))
-            for group in several
+            replace(group, parts=tuple(part for part in group.parts if _makes(part) and part.name in shapes))
+            for group in of_network
         ]
 
-    def joined(part: int) -> dict[str, Tensor]:
-        each = [
+    def joined(which: int) -> dict[str, Tensor]:
+        shares_of_goals = [
             mapped(
-                {f"{name}.weight": one[name][part] for name in layers},
+                {f"{name}.weight": stats[name][which] for name in layers},
                 shapes,
                 makers(of_parent),
                 makers(targets),
                 {name: (T, T) for name, T in shares.items()},
             )
-            for one, of_parent, shares in zip(of_parents, groups, maps, strict=True)
+            for stats, of_parent, shares in zip(of_parents, groups, maps, strict=True)
         ]
-        return {name: torch.stack([one[f"{name}.weight"] for one in each]).sum(0) for name in layers}
+        return {name: torch.stack([stats[f"{name}.weight"] for stats in shares_of_goals]).sum(0) for name in layers}
 
     means, deviations = joined(0), joined(1)
     return {name: (means[name], deviations[name]) for name in layers}
 
 
-def _makes(place: Place) -> bool:
+def _makes(part: TensorPart) -> bool:
     """Whether the neurons are a layer's outputs."""
-    return place.kind == "out" and place.axis == 0
+    return part.kind == "out" and part.axis == 0
 
 
 @torch.no_grad()
@@ -182,12 +182,12 @@ def rescale(
         if name not in goals or not isinstance(layer, AFFINE):
             return
         mean, variance = moments_of([channel_sums([layer(x)], layer) for x in batches])
-        wanted_mean, wanted = goals[name]
+        goal_mean, goal = goals[name]
         dead, deviation = is_dead(mean, variance), variance.sqrt()
-        scale = torch.where(dead, 1.0, wanted / deviation.where(~dead, torch.ones_like(deviation)))
+        scale = torch.where(dead, 1.0, goal / deviation.where(~dead, torch.ones_like(deviation)))
         layer.weight.mul_(scale.to(layer.weight).reshape(-1, *[1] * (layer.weight.ndim - 1)))
         if layer.bias is not None:
-            layer.bias.copy_((layer.bias.double() - mean) * scale + wanted_mean)
+            layer.bias.copy_((layer.bias.double() - mean) * scale + goal_mean)
         facts["layers"] += 1
         facts["dead"] += int(dead.sum())
 
@@ -196,10 +196,10 @@ def rescale(
 
 
 def _mean(of_parents: Sequence[tuple[Tensor, Tensor] | None], name: str) -> tuple[Tensor, Tensor]:
-    known = [one for one in of_parents if one is not None]
-    if len(known) < len(of_parents) or len({one[0].shape for one in known}) > 1:
+    measured = [stats for stats in of_parents if stats is not None]
+    if len(measured) < len(of_parents) or len({stats[0].shape for stats in measured}) > 1:
         raise ValueError(
             f"REPAIR compares layers one by one, but {name!r} has another width in one of the parents. Pass parents that "
             "are aligned to the merged network."
         )
-    return torch.stack([one[0] for one in known]).mean(0), torch.stack([one[1] for one in known]).mean(0)
+    return torch.stack([stats[0] for stats in measured]).mean(0), torch.stack([stats[1] for stats in measured]).mean(0)

@@ -61,7 +61,7 @@ def levels_of_groups(
         ValueError: there are other neurons, and the score is not known at them.
     """
     levels = partition(model, example, leaves=leaves)
-    makers = [{place.name for place in group.places if place.kind == "out"} for group in groups]
+    makers = [{part.name for part in group.parts if part.kind == "out"} for group in groups]
     if len(levels) == len(groups) and all(
         level.affine is not None and names & level.state().keys() for names, level in zip(makers, levels, strict=True)
     ):

@@ -122,7 +122,7 @@ class TransformerOTFusion(Averager):
 
     @torch.no_grad()
     def run(self, plan: ApartPlan) -> FusionResult:
-        """Align, average, and correct the statistics where that is wanted."""
+        """Align, average, and correct the statistics if that is asked for."""
         aligning, anchor = plan.scored(), plan.anchor
         regularisation = STRENGTHS[self.mode] if self.regularisation is None else self.regularisation
         clock = Stopwatch(of(aligning.fused))
@@ -159,13 +159,13 @@ class TransformerOTFusion(Averager):
 
 
 def _scores_of(group: Group, coarse: Sequence[Group], scores: Sequence[Tensor]) -> Tensor:
-    """(width,) the scores of a group's neurons, which are found in one or several of the groups that were scored."""
-    first = group.places[0]
+    """(width,) the scores of a group's neurons, picked from the scored groups that contain them."""
+    first = group.parts[0]
     score_at: dict[int, Tensor] = {}
     for joined, values in zip(coarse, scores, strict=True):
-        for place in joined.places:
-            if (place.name, place.axis) == (first.name, first.axis):
-                for positions, value in zip(place.index.tolist(), values, strict=True):
+        for part in joined.parts:
+            if (part.name, part.axis) == (first.name, first.axis):
+                for positions, value in zip(part.index.tolist(), values, strict=True):
                     score_at.update(dict.fromkeys(positions, value))
     picked = torch.stack([score_at[position] for position in first.index[:, 0].tolist()])
     return picked / picked.sum()
@@ -182,15 +182,15 @@ def _check_widths(groups: Sequence[Sequence[Group]], targets: Sequence[Group]) -
 
 
 def _sums(plan: Aligning, states: Sequence[Mapping[str, Tensor]], window: int) -> list[Sums]:
-    """What the neurons of each group compute; the entries of tokens, which nothing computes."""
+    """Sums of what the neurons of each group compute, or of a token's entries, which no layer computes."""
     seen = [index for index, group in enumerate(plan.targets) if group.points]
-    groups = [[several[index] for index in seen] for several in plan.groups]
+    groups = [[of_parent[index] for index in seen] for of_parent in plan.groups]
     computed = group_sums(plan.parents, groups, plan.inputs, window=window, monitor=plan.monitor, leaves=plan.leaves)
     sums = dict(zip(seen, computed, strict=True))
     for index in range(len(plan.targets)):
         if index not in sums:
-            places = [several[index].places[0] for several in plan.groups]
-            z = torch.cat([lines_of(state[p.name], p) for state, p in zip(states, places, strict=True)]).double()
+            first_parts = [of_parent[index].parts[0] for of_parent in plan.groups]
+            z = torch.cat([lines_of(state[p.name], p) for state, p in zip(states, first_parts, strict=True)]).double()
             sums[index] = Sums(z.shape[1], z @ z.T, z.sum(1))
     return [sums[index] for index in range(len(plan.targets))]
 
@@ -228,7 +228,7 @@ def _nested(junction: Junction | None) -> list[Junction]:
     if junction is None:
         return []
     inner = [side for side in (junction.skip, junction.branch) if isinstance(side, Junction)]
-    return [junction, *(one for side in inner for one in _nested(side))]
+    return [junction, *(deeper for side in inner for deeper in _nested(side))]
 
 
 def _joined(junction: Junction, flows: Mapping[str, Tensor], shares: Callable[[Junction], float | Tensor]) -> Tensor:
@@ -243,8 +243,8 @@ def _joined(junction: Junction, flows: Mapping[str, Tensor], shares: Callable[[J
 
 def _counts(n: int, anchor: int) -> list[float]:
     """The share of each parent in the mean over the pairs with the anchor."""
-    several = max(1, n - 1)
-    return [1.0 if n == 1 else 0.5 if k == anchor else 0.5 / several for k in range(n)]
+    others = max(1, n - 1)
+    return [1.0 if n == 1 else 0.5 if k == anchor else 0.5 / others for k in range(n)]
 
 
 def _repair_maps(maps: Sequence[Pairs], counts: Sequence[float]) -> list[dict[str, Tensor]]:

@@ -1,4 +1,4 @@
-"""ZipIt!: similar neurons merged wherever they are found, in one parent or in several (Stoica et al. 2024).
+"""ZipIt!: similar neurons merged, within one parent or across parents (Stoica et al. 2024).
 
 Legend: m neurons of all parents side by side, d fused ones; labels (m,) say into which fused neuron each goes. M (d, m) averages
 the members of each fused neuron, U (m, d) hands its value back to them: M U is the identity.
@@ -98,7 +98,7 @@ class ZipIt(Averager):
 
     @torch.no_grad()
     def run(self, plan: ZipPlan) -> FusionResult:
-        """Zip, average, and correct the statistics where that is wanted."""
+        """Zip, average, and correct the statistics if that is asked for."""
         aligning, cut = plan.aligned.scored(), plan.cut
         clock = Stopwatch(of(aligning.fused))
         with clock.phase("forward"):
@@ -133,10 +133,10 @@ class ZipIt(Averager):
         result = aligning.result("ZipIt!", self, reports, alignment, repaired=repaired)
         if cut is None:
             return result
-        return replace(result, model=_with_own_tails(aligning, labels, cut, self.combine))
+        return replace(result, model=_with_tails(aligning, labels, cut, self.combine))
 
 
-# --- who goes with whom ---------------------------------------------------------------------------------------------
+# --- which neurons merge --------------------------------------------------------------------------------------------
 
 
 def zip_neurons(
@@ -147,9 +147,9 @@ def zip_neurons(
     Args:
         similarity: (m, m), symmetric.
         origins: (m,) the parent of each neuron.
-        width: d, columns that are wanted.
+        width: d, the number of columns to merge down to.
     Returns:
-        (m,) labels, numbered by the first member of each fused neuron; and what the merging tells about itself: "within"
+        (m,) labels, numbered by the first member of each fused neuron; and facts about the merging: "within"
         (merges inside a parent, for each), "forced" (merges that no budget allowed).
     """
     zipper = _Zipper(similarity, origins, width, b)
@@ -275,9 +275,9 @@ def write_combined(plan: Aligning, labels: Mapping[str, Tensor]) -> None:
     Tensors that cannot be made from groups with labels alone stay as they are (behind a partial zip).
     """
     fused = tensors(plan.fused)
-    made = {place.name for group in plan.targets for place in group.places if place.kind != "in"}
-    ready = {place.name for group in plan.targets if group.name in labels for place in group.places}
-    ready -= {place.name for group in plan.targets if group.name not in labels for place in group.places}
+    made = {part.name for group in plan.targets for part in group.parts if part.kind != "in"}
+    ready = {part.name for group in plan.targets if group.name in labels for part in group.parts}
+    ready -= {part.name for group in plan.targets if group.name not in labels for part in group.parts}
     states = [
         mapped(
             {
@@ -300,8 +300,8 @@ def write_combined(plan: Aligning, labels: Mapping[str, Tensor]) -> None:
 
 
 def _only(groups: Sequence[Group], names: set[str]) -> list[Group]:
-    """Groups without their places in other tensors."""
-    return [replace(group, places=tuple(place for place in group.places if place.name in names)) for group in groups]
+    """Groups with their parts in these tensors only."""
+    return [replace(group, parts=tuple(part for part in group.parts if part.name in names)) for group in groups]
 
 
 def corrected(
@@ -309,7 +309,7 @@ def corrected(
     labels: Mapping[str, Tensor],
     cut: "Cut | None",
     reset_norms: bool,
-    wanted: bool,
+    repair: bool,
 ) -> dict[str, Any] | None:
     """BatchNorm's statistics, or REPAIR with the members' mean statistics as goals."""
     if has_statistics(plan.fused):
@@ -319,7 +319,7 @@ def corrected(
         return reset_statistics(
             plan.fused, plan.inputs, keep_function=False, only=only, monitor=plan.monitor, leaves=plan.leaves
         )
-    if not wanted:
+    if not repair:
         return None
     maps = [{name: T for name, (T, _) in pairs.items()} for pairs in _maps(plan, labels)]
     goals = mapped_goals(plan.fused, plan.parents, plan.groups, plan.targets, maps, plan.inputs, monitor=plan.monitor)
@@ -342,7 +342,7 @@ class Cut:
 
     def holds(self, group: Group) -> bool:
         """Whether the neurons are made before the cut."""
-        return any(place.name in self.tensors for place in group.places if place.kind != "in")
+        return any(part.name in self.tensors for part in group.parts if part.kind != "in")
 
 
 def _cut(plan: AlignmentPlan, stop_at: str | float) -> Cut:
@@ -361,7 +361,7 @@ def _cut(plan: AlignmentPlan, stop_at: str | float) -> Cut:
     return cut
 
 
-def _with_own_tails(plan: Aligning, labels: Mapping[str, Tensor], cut: Cut, combine: str) -> PartialZip:
+def _with_tails(plan: Aligning, labels: Mapping[str, Tensor], cut: Cut, combine: str) -> PartialZip:
     example, leaves = plan.inputs[:2].to(of(plan.fused)), plan.leaves
     fused = neurons_at(plan.fused, example, cut.count, plan.targets, leaves)
     where = {neuron: channel for channel, neuron in enumerate(_counted(fused))}
@@ -401,9 +401,9 @@ def neurons_at(
     ids = rules.ids.of(rules.values[node])
     axis = next(axis for axis in range(ids.ndim) if not torch.equal(ids.narrow(axis, 0, 1).expand_as(ids), ids))
     numbers = ids.movedim(axis, 0).flatten(1)[:, 0].tolist()
-    known: dict[int, tuple[int, int]] = {}
+    at: dict[int, tuple[int, int]] = {}
     for index, group in enumerate(groups):
-        place = next(place for place in group.places if (place.name, place.axis) in rules.axes)
-        ids_of_group = rules.ids.of(rules.axes[place.name, place.axis][0])[place.index[:, 0]]
-        known.update({number: (index, neuron) for neuron, number in enumerate(ids_of_group.tolist())})
-    return [known[number] for number in numbers]
+        part = next(part for part in group.parts if (part.name, part.axis) in rules.axes)
+        ids_of_group = rules.ids.of(rules.axes[part.name, part.axis][0])[part.index[:, 0]]
+        at.update({number: (index, neuron) for neuron, number in enumerate(ids_of_group.tolist())})
+    return [at[number] for number in numbers]

@@ -1,4 +1,4 @@
-"""Data sets: `load` gives a split as `Images`; DATASETS holds what is known of data sets by name."""
+"""Data sets: `load` gives a split as `Images`; DATASETS describes the data sets that have a name."""
 
 import json
 import os
@@ -10,16 +10,16 @@ from torch import Tensor
 
 from ..files import digest_of
 from . import cifar, digits, folders, medmnist, mnist, parquet, tiny_imagenet
-from .found import Found
+from .datasets import DATASETS, DataSet, plain, recognise
 from .images import Images
-from .known import DATASETS, DataSet, plain, recognise
-from .sizes import fitting, wanted_fit
+from .sizes import fit_to, fitting
+from .splitfiles import SplitFiles
 
 __all__ = ["DATASETS", "DataSet", "Images", "digest", "load"]
 
 SPLITS = ("train", "val", "test")
-#: What reads a folder: (folder, split) -> what was found there, or None.
-FORMATS: dict[str, Callable[[Path, str], Found | None]] = {
+#: Functions that look for a split in a folder: (folder, split) -> its files, or None.
+FORMATS: dict[str, Callable[[Path, str], SplitFiles | None]] = {
     "parquet files": parquet.find,
     "IDX files": mnist.find,
     "CIFAR-10's batches": cifar.find_10,
@@ -40,7 +40,7 @@ def load(
 
     The bare name of a known data set also stands for `data/NAME`. Normalisation constants come from `mean` and
     `std`, else from "mean" and "std" in the folder's `classes.json`, else from the folder's name (a key of DATASETS;
-    case, "-" and "_" do not matter). Class names likewise. Images are RGB unless the data set is known to be grey.
+    case, "-" and "_" do not matter). Class names likewise. Images are RGB unless DATASETS says that they are grey.
     Where a data set has no test files, its validation files are the test split.
 
     Args:
@@ -59,60 +59,60 @@ def load(
     """
     if split not in SPLITS:
         raise ValueError(f"unknown split {split!r}. Known: {', '.join(SPLITS)}.")
-    name, notes, found = _find(str(source), split)
-    known = DATASETS.get(name)
-    constants = _constants(name, known, notes, mean, std)  # first, because it is cheap to refuse
-    fit = wanted_fit(size, known.size if known else None, known.margin if known else 1.0)
-    reader, labels, shape = fitting(found.read(len(known.mean) if known else 3, fit), fit)
-    classes = _class_names(name, known, notes, found.classes, labels)
-    mirrors = known.mirrors if known else True
-    return Images(reader, labels, shape, classes, name, *constants, split, mirrors, _files(notes, found))
+    name, notes, split_files = _find(str(source), split)
+    dataset = DATASETS.get(name)
+    constants = _constants(name, dataset, notes, mean, std)  # first, because it is cheap to refuse
+    fit = fit_to(size, dataset.size if dataset else None, dataset.margin if dataset else 1.0)
+    reader, labels, shape = fitting(split_files.read(len(dataset.mean) if dataset else 3, fit), fit)
+    classes = _class_names(name, dataset, notes, split_files.classes, labels)
+    mirrors = dataset.mirrors if dataset else True
+    return Images(reader, labels, shape, classes, name, *constants, split, mirrors, _files(notes, split_files))
 
 
 def digest(source: str | Path, split: str = "train") -> str:
-    """What a split of a data set is known by: the digest of its files, classes.json included (see `files.digest_of`).
+    """Identifies the content of a split: the digest of its files, classes.json included (see `files.digest_of`).
 
-    The name of the folder belongs to it, for names and normalisation may come from that.
+    The folder's name is part of it, for class names and normalisation may come from it.
 
     Raises:
         ValueError: as `load`.
     """
-    name, notes, found = _find(str(source), split)
-    if not found.files:
+    name, notes, split_files = _find(str(source), split)
+    if not split_files.files:
         return "built in"
     try:
-        return f"{name} {digest_of(_files(notes, found))}"
+        return f"{name} {digest_of(_files(notes, split_files))}"
     except OSError as error:
         raise ValueError(f"{error.filename} cannot be read: {error.strerror}.") from error
 
 
-def _find(source: str, split: str) -> tuple[str, dict[str, Any], Found]:
-    """A source's name, what its classes.json says, and what holds the split."""
+def _find(source: str, split: str) -> tuple[str, dict[str, Any], SplitFiles]:
+    """A source's name, the content of its classes.json, and the split's files."""
     if source == "digits":
-        return "digits", {}, Found(lambda channels, fit: digits.read(split))
+        return "digits", {}, SplitFiles(lambda channels, fit: digits.read(split))
     folder = _folder(source)
     notes = _notes(folder / "classes.json")
     for name in ("test", "val") if split == "test" else (split,):
-        every = {kind: one for kind, find in FORMATS.items() if (one := find(folder, name))}
-        if len(every) > 1:
+        by_format = {kind: files for kind, find in FORMATS.items() if (files := find(folder, name))}
+        if len(by_format) > 1:
             raise ValueError(
-                f"{folder} holds several data sets ({', '.join(every)}): give the folder of one, or move it into its own."
+                f"{folder} holds several data sets ({', '.join(by_format)}): give the folder of one, or move it into its own."
             )
         # Last, because a folder of images may be anything.
-        found = next(iter(every.values()), None) or folders.find(folder, name)
-        if found:
-            return recognise(folder.name, *found.names) or folder.name, notes, found
-    known = recognise(folder.name)
+        split_files = next(iter(by_format.values()), None) or folders.find(folder, name)
+        if split_files:
+            return recognise(folder.name, *split_files.names) or folder.name, notes, split_files
+    name = recognise(folder.name)
     raise ValueError(
         f"{folder} holds no {split} split: neither {split}.parquet nor IDX files such as train-images-idx3-ubyte, CIFAR's "
         f"or MedMNIST's files, nor a folder of images for each class. "
-        + (f"For {known}, {DATASETS[known].advice}." if known else "Give the folder that holds the data set's files.")
+        + (f"For {name}, {DATASETS[name].advice}." if name else "Give the folder that holds the data set's files.")
     )
 
 
-def _files(notes: dict[str, Any], found: Found) -> tuple[Path, ...]:
-    """All that a split is made of, its classes.json included; nothing for what is built in."""
-    return (*([notes["path"]] if notes and found.files else []), *found.files)
+def _files(notes: dict[str, Any], split_files: SplitFiles) -> tuple[Path, ...]:
+    """All files of a split, classes.json included; none for built-in data."""
+    return (*([notes["path"]] if notes and split_files.files else []), *split_files.files)
 
 
 def _folder(source: str) -> Path:
@@ -147,7 +147,7 @@ def _notes(path: Path) -> dict[str, Any]:
 
 
 def _constants(
-    name: str, known: DataSet | None, notes: dict[str, Any], mean: Any, std: Any
+    name: str, dataset: DataSet | None, notes: dict[str, Any], mean: Any, std: Any
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation, from the first source that has them."""
     if (mean is None) != (std is None):
@@ -156,8 +156,8 @@ def _constants(
         mean, std = notes.get("mean"), notes.get("std")
         if (mean is None) != (std is None):
             raise ValueError(f'{notes["path"]} has only one of "mean" and "std": give both.')
-    if mean is None and known:
-        mean, std = known.mean, known.std
+    if mean is None and dataset:
+        mean, std = dataset.mean, dataset.std
     if mean is None:
         raise ValueError(
             f"the normalisation of data set {name!r} is unknown: give --mean and --std, or write them into "
@@ -174,14 +174,14 @@ def _floats(values: Any, what: str) -> tuple[float, ...]:
 
 
 def _class_names(
-    name: str, known: DataSet | None, notes: dict[str, Any], found: tuple[str, ...], labels: Tensor
+    name: str, dataset: DataSet | None, notes: dict[str, Any], in_files: tuple[str, ...], labels: Tensor
 ) -> tuple[str, ...]:
-    """Names in label order: from classes.json, the files or what is known; numbers where nobody named the classes."""
+    """Names in label order: from classes.json, the files or DATASETS; else numbers."""
     highest = int(labels.max())
-    names = tuple(notes.get("classes") or found or (known.classes if known else ()))
+    names = tuple(notes.get("classes") or in_files or (dataset.classes if dataset else ()))
     names = names or tuple(str(label) for label in range(highest + 1))
-    if found and len(names) != len(found):
-        raise ValueError(f"{notes['path']} names {len(names)} classes, but the data set has {len(found)}.")
+    if in_files and len(names) != len(in_files):
+        raise ValueError(f"{notes['path']} names {len(names)} classes, but the data set has {len(in_files)}.")
     if highest >= len(names):
         row = int((labels >= len(names)).nonzero()[0])
         raise ValueError(

@@ -89,7 +89,7 @@ def auto_augment(pixels: Tensor, policy: str, generator: torch.Generator, fill: 
 
 
 def augmented(pixels: Tensor, padding: int, mirror: bool, policy: str | None, generator: torch.Generator) -> Tensor:
-    """Random crop, mirror image where wanted, AutoAugment where a policy is named: (n, C, H, W) uint8, same shape."""
+    """Random crop, mirror image if asked for, AutoAugment if a policy is given: (n, C, H, W) uint8, same shape."""
     pixels = crop(pixels, padding, generator)
     if mirror:
         pixels = flip(pixels, generator)

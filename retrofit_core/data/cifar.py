@@ -15,27 +15,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .found import Found
 from .images import Content, held
 from .sizes import Fit
+from .splitfiles import SplitFiles
 
 SHAPE = (3, 32, 32)
 LARGEST_FILE = 1 << 30  # bytes; the largest real one has 155 MB
 TRAIN_10 = tuple(f"data_batch_{number}" for number in range(1, 6))
 
 
-def find_10(folder: Path, split: str) -> Found | None:
+def find_10(folder: Path, split: str) -> SplitFiles | None:
     """CIFAR-10's batches, in the folder or its `cifar-10-batches-py`."""
     files = {"train": TRAIN_10, "test": ("test_batch",)}.get(split, ())
     return _find(folder, "cifar-10-batches-py", files, "labels", "cifar10")
 
 
-def find_100(folder: Path, split: str) -> Found | None:
+def find_100(folder: Path, split: str) -> SplitFiles | None:
     """CIFAR-100's two files, in the folder or its `cifar-100-python`; labels are the hundred fine ones."""
     return _find(folder, "cifar-100-python", (split,) if split != "val" else (), "fine_labels", "cifar100")
 
 
-def _find(folder: Path, inner: str, files: Sequence[str], labels: str, name: str) -> Found | None:
+def _find(folder: Path, inner: str, files: Sequence[str], labels: str, name: str) -> SplitFiles | None:
     for candidate in (folder, folder / inner):
         paths = [candidate / file for file in files]
         # All files: data sets of strangers may have a file `train`.
@@ -44,7 +44,7 @@ def _find(folder: Path, inner: str, files: Sequence[str], labels: str, name: str
             and all(path.is_file() for path in paths)
             and (candidate.name == inner or (candidate / "meta").is_file())
         ):
-            return Found(partial(read, paths, labels), names=(name,), files=tuple(paths))
+            return SplitFiles(partial(read, paths, labels), names=(name,), files=tuple(paths))
     return None
 
 
@@ -59,15 +59,15 @@ def read(files: Sequence[Path], labels: str, channels: int = 3, fit: Fit | None 
     return held(pixels, torch.cat([part for _, part in parts]))
 
 
-def _batch(path: Path, wanted: str) -> tuple[np.ndarray, Tensor]:
+def _batch(path: Path, labels_key: str) -> tuple[np.ndarray, Tensor]:
     """(n, 3072) uint8 and (n,) int64 of one file."""
     content = _unpickled(path)
     if not isinstance(content, dict):
         raise ValueError(f"{path} is not a CIFAR file: it holds no table of data and labels.")
     content = {key.decode("latin1") if isinstance(key, bytes) else key: value for key, value in content.items()}
-    data, labels = content.get("data"), content.get(wanted)
+    data, labels = content.get("data"), content.get(labels_key)
     if not isinstance(data, Array) or not isinstance(labels, list):
-        raise ValueError(f"{path} is not a CIFAR file: it needs an array 'data' and a list {wanted!r}.")
+        raise ValueError(f"{path} is not a CIFAR file: it needs an array 'data' and a list {labels_key!r}.")
     pixels = data.pixels(path)
     if len(labels) != len(pixels):
         raise ValueError(f"{path} holds {len(pixels)} images but {len(labels)} labels: download it again.")

@@ -21,16 +21,16 @@ KEPT = 1 << 30  # bytes of decoded pixels kept for the next request
 CHUNK = 256  # rows whose encoded bytes are in memory at once
 THREADS = min(4, os.cpu_count() or 1)
 
-Encoded = tuple[bytes | str, str]  # an image or its file, and how an error calls it
+Encoded = tuple[bytes | str, str]  # an image or its file, and its name in error messages
 
 
 def lazily(
     count: int, shape: tuple[int, int, int], fit: Fit | None, encoded: Callable[[np.ndarray], Sequence[Encoded]]
 ) -> Read:
-    """Rows -> pixels (n, C, H, W), decoded by a few threads; what was decoded once is kept where there is room.
+    """Rows -> pixels (n, C, H, W), decoded by a few threads; decoded images are kept if they fit into KEPT bytes.
 
     Args:
-        count: rows there are.
+        count: number of rows.
         encoded: row numbers (n,) -> their encoded images.
     """
     keeps = count * int(np.prod(shape)) <= KEPT
@@ -45,26 +45,26 @@ def lazily(
                 pixels[positions[start : start + CHUNK]] = np.stack(list(images_decoded))
 
     def read(rows: Tensor) -> Tensor:
-        wanted = rows.numpy()
+        numbers = rows.numpy()
         if not keeps:
-            pixels = np.empty((len(wanted), *shape), dtype=np.uint8)
-            decode(wanted, pixels, np.arange(len(wanted)))
+            pixels = np.empty((len(numbers), *shape), dtype=np.uint8)
+            decode(numbers, pixels, np.arange(len(numbers)))
             return torch.from_numpy(pixels)
-        new = np.unique(wanted[~decoded_already[wanted]])
+        new = np.unique(numbers[~decoded_already[numbers]])
         decode(new, kept, new)
         decoded_already[new] = True
-        return torch.from_numpy(kept[wanted])
+        return torch.from_numpy(kept[numbers])
 
     return read
 
 
 def shape_of(first: Encoded, channels: int, fit: Fit | None) -> tuple[int, int, int]:
-    """(C, H, W) of all images: what they are brought to, else the size of the first one.
+    """(C, H, W) of all images: the size they are resized to, else that of the first one.
 
     Raises:
         ValueError: the first image is damaged or far too large.
     """
-    image = opened(*first)  # also where the size is known: a folder of other files is told at once
+    image = opened(*first)  # even if the size is given: a damaged first image is refused at once
     return (channels, fit.crop, fit.crop) if fit else (channels, image.height, image.width)
 
 

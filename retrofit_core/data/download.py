@@ -1,4 +1,4 @@
-"""Downloading the data sets that torchvision knows; for the others, what to do instead."""
+"""Download data sets through torchvision; for the others, say how to get them by hand."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from ..files import replacing
 from ..registry import find
-from .known import DATASETS, recognise
+from .datasets import DATASETS, recognise
 
 
 def download(name: str, folder: str | Path | None = None) -> Path:
@@ -17,7 +17,7 @@ def download(name: str, folder: str | Path | None = None) -> Path:
     Raises:
         ValueError: an unknown data set, one that has to be fetched by hand (the message says how), or no network.
     """
-    key = recognise(name) or find({known: known for known in DATASETS}, name, "data set")
+    key = recognise(name) or find({key: key for key in DATASETS}, name, "data set")
     if key not in SOURCES:
         hint = "nothing to download, use --data digits" if key == "digits" else DATASETS[key].advice
         raise ValueError(f"{key} is not downloaded by this command: {hint}.")

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from .decoding import Encoded, lazily, shape_of
-from .found import Found
 from .images import Content
 from .sizes import Fit
+from .splitfiles import SplitFiles
 
 SPLITS = ("train", "val", "test")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
@@ -24,7 +24,7 @@ OTHER_SUFFIXES = (".tif", ".tiff", ".gif", ".ppm", ".pgm", ".heic", ".jp2")  # i
 SEED = 0  # of the split of a folder that has none, which is the same on every machine
 
 
-def find(folder: Path, split: str) -> Found | None:
+def find(folder: Path, split: str) -> SplitFiles | None:
     """A split's class folders.
 
     A folder without `train` is divided here: one fifth of every class, drawn with a fixed seed, is the test split.
@@ -40,11 +40,13 @@ def find(folder: Path, split: str) -> Found | None:
         unknown = sorted({path.name for path in class_folders} - set(names))
         if unknown:
             raise ValueError(f"{folder / split} has the class folder {unknown[0]!r}, but {folder / 'train'} has not.")
-        return Found(partial(_read, class_folders, names, None), classes=names, files=tuple(class_folders))
+        return SplitFiles(partial(_read, class_folders, names, None), classes=names, files=tuple(class_folders))
     classes = _subfolders(folder)
     if split == "val" or not any(_has_image(path) for path in classes):
         return None
-    return Found(partial(_read, classes, _classes(classes), split), classes=_classes(classes), files=tuple(classes))
+    return SplitFiles(
+        partial(_read, classes, _classes(classes), split), classes=_classes(classes), files=tuple(classes)
+    )
 
 
 def read(files: list[list[str]], labels: Iterable[int], channels: int, fit: Fit | None) -> Content:
@@ -54,7 +56,7 @@ def read(files: list[list[str]], labels: Iterable[int], channels: int, fit: Fit 
         files: one list of files for each of the labels.
     Raises:
         ValueError: row 0 is damaged; when rows are read: an image that is missing, damaged, far too large, or of
-            another size than row 0 where no size is wanted.
+            another size than row 0 if none is given.
     """
     paths = [path for group in files for path in group]
     counts = torch.tensor([len(group) for group in files])

@@ -1,4 +1,4 @@
-"""Images: a labelled split whose pixels are read only for the rows somebody asks for."""
+"""Images: a labelled split whose pixels are read only for the rows that are used."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -31,8 +31,8 @@ def per_channel(values: tuple[float, ...], channels: int, what: str, name: str) 
     """
     values = tuple(float(value) for value in values)
     if not all(isfinite(value) and (what != "std" or value > 0) for value in values):
-        wanted = "finite numbers above zero" if what == "std" else "finite numbers"
-        raise ValueError(f"{what} of data set {name!r} is {values}: give {wanted} with --{what}.")
+        allowed = "finite numbers above zero" if what == "std" else "finite numbers"
+        raise ValueError(f"{what} of data set {name!r} is {values}: give {allowed} with --{what}.")
     if len(values) not in (1, channels):
         raise ValueError(
             f"{what} of data set {name!r} has {len(values)} values, but its images have {channels} "
@@ -81,7 +81,7 @@ class Images:
         return len(self.labels)
 
     def digest(self) -> str:
-        """What the split is known by: its files (see `files.digest_of`), or its pixels and labels where it has none."""
+        """Identifies the content: by its files (see `files.digest_of`), or by pixels and labels if it has none."""
         if self.files:
             return digest_of(self.files)
         whole = hashlib.sha256()
@@ -96,7 +96,7 @@ class Images:
         return self.pixels()
 
     def pixels(self, rows: Tensor | Sequence[int] | None = None) -> Tensor:
-        """Pixels of the wanted rows (default: all), (n, C, H, W) uint8.
+        """Pixels of some rows (default: all), (n, C, H, W) uint8.
 
         Raises:
             ValueError: a row number outside 0..N-1, or an image that cannot be decoded.
@@ -117,5 +117,5 @@ class Images:
         return (pixels.to(torch.float32) / 255 - mean) / std
 
     def inputs(self, rows: Tensor | Sequence[int] | None = None) -> Tensor:
-        """Normalised images of the wanted rows (default: all), (n, C, H, W) float32."""
+        """Normalised images of some rows (default: all), (n, C, H, W) float32."""
         return self.normalise(self.pixels(rows))

@@ -18,17 +18,17 @@ import torch
 from torch import Tensor
 
 from .decoding import first_line
-from .found import Found
 from .images import Content, Read
 from .sizes import Fit
+from .splitfiles import SplitFiles
 
 LARGEST = 8 << 30  # bytes of one array
 MOST_CLASSES = 100_000
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
-def find(folder: Path, split: str) -> Found | None:
-    """The .npz files of one MedMNIST set in a folder; which one is read depends on the wanted size.
+def find(folder: Path, split: str) -> SplitFiles | None:
+    """The .npz files of one MedMNIST set in a folder; which one is read depends on the size that is asked for.
 
     Raises:
         ValueError: several sets lie side by side.
@@ -37,7 +37,7 @@ def find(folder: Path, split: str) -> Found | None:
     sets = sorted({_name(path) for path in files})
     if len(sets) > 1:
         raise ValueError(f"{folder} holds the MedMNIST sets {', '.join(sets)}: put each into a folder of its own.")
-    return Found(partial(read, files, split), names=tuple(sets), files=tuple(files)) if files else None
+    return SplitFiles(partial(read, files, split), names=tuple(sets), files=tuple(files)) if files else None
 
 
 def read(files: Sequence[Path], split: str, channels: int = 3, fit: Fit | None = None) -> Content:
@@ -72,7 +72,7 @@ def _name(path: Path) -> str:
 
 
 def _choose(files: Sequence[Path], fit: Fit | None) -> Path:
-    """The only file, or the one of the wanted size: 28 has no number in its name."""
+    """The only file, or the one of this size; a name without a number means 28 pixels."""
     if len(files) == 1:
         return files[0]
     sizes = {int(path.stem.rpartition("_")[2]) if path.stem != _name(path) else 28: path for path in files}

@@ -14,15 +14,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from .found import Found
 from .images import Content, held
 from .sizes import Fit
+from .splitfiles import SplitFiles
 
 PREFIXES = {"train": "train", "test": "t10k"}
 LARGEST = 4 << 30  # bytes in one file; a header that claims more is wrong
 
 
-def find(folder: Path, split: str) -> Found | None:
+def find(folder: Path, split: str) -> SplitFiles | None:
     """The split's IDX files: in the folder, its `raw`, or those of torchvision's MNIST and FashionMNIST.
 
     Raises:
@@ -42,7 +42,7 @@ def find(folder: Path, split: str) -> Found | None:
         raise ValueError(f"{folder} holds several data sets, in {parents}: give the folder of one of them.")
     if not pairs:
         return None
-    return Found(partial(_read, *pairs[0]), names=(pairs[0][0].parent.parent.name,), files=pairs[0])
+    return SplitFiles(partial(_read, *pairs[0]), names=(pairs[0][0].parent.parent.name,), files=pairs[0])
 
 
 def _read(images: Path, labels: Path, channels: int, fit: Fit | None) -> Content:
@@ -55,13 +55,13 @@ def read(images: Path, labels: Path) -> Content:
     Raises:
         ValueError: a wrong magic number, a truncated or oversized file, or unequal counts.
     """
-    pixels, names = _idx(images, 3), _idx(labels, 1)
-    if len(pixels) != len(names):
+    pixels, classes = _idx(images, 3), _idx(labels, 1)
+    if len(pixels) != len(classes):
         raise ValueError(
-            f"{images.name} holds {len(pixels)} images but {labels.name} holds {len(names)} labels: "
+            f"{images.name} holds {len(pixels)} images but {labels.name} holds {len(classes)} labels: "
             f"the two files do not belong together."
         )
-    return held(pixels.unsqueeze(1), names.to(torch.int64))
+    return held(pixels.unsqueeze(1), classes.to(torch.int64))
 
 
 def _idx(path: Path, dimensions: int) -> Tensor:
@@ -78,13 +78,13 @@ def _idx(path: Path, dimensions: int) -> Tensor:
                     f"{path} is not an IDX file of unsigned bytes with {dimensions} dimension(s): its magic "
                     f"number is {magic:#010x}, wanted {0x800 + dimensions:#010x}."
                 )
-            wanted = math.prod(sizes)
-            if not 0 < wanted <= LARGEST:
+            n_bytes = math.prod(sizes)
+            if not 0 < n_bytes <= LARGEST:
                 raise ValueError(f"{path} claims the size {'x'.join(map(str, sizes))}: its header is damaged.")
-            body = file.read(wanted + 1)  # one byte more tells an oversized file, whatever gzip would unpack to
+            body = file.read(n_bytes + 1)  # one byte more tells an oversized file, whatever gzip would unpack to
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{path} cannot be read ({error}): download it again.") from error
-    if len(body) != wanted:
-        fault = "truncated: it ends early" if len(body) < wanted else "oversized: bytes follow"
-        raise ValueError(f"{path} is {fault}, its header announces {wanted} bytes of data; download it again.")
+    if len(body) != n_bytes:
+        fault = "truncated: it ends early" if len(body) < n_bytes else "oversized: bytes follow"
+        raise ValueError(f"{path} is {fault}, its header announces {n_bytes} bytes of data; download it again.")
     return torch.frombuffer(bytearray(body), dtype=torch.uint8).view(*sizes)

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from .decoding import Encoded, first_line, lazily, shape_of
-from .found import Found
 from .images import Content
 from .sizes import Fit
+from .splitfiles import SplitFiles
 
 # Columns of the same meaning in the hub's own CIFAR files.
 IMAGE_COLUMNS = ("image", "img")
@@ -35,10 +35,10 @@ def locate(folder: Path, split: str) -> list[Path]:
     return []
 
 
-def find(folder: Path, split: str) -> Found | None:
+def find(folder: Path, split: str) -> SplitFiles | None:
     """The split's parquet files in a folder."""
     files = locate(folder, split)
-    return Found(partial(read, files), files=tuple(files)) if files else None
+    return SplitFiles(partial(read, files), files=tuple(files)) if files else None
 
 
 def read(files: Sequence[Path], channels: int, fit: Fit | None = None) -> Content:

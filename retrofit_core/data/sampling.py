@@ -27,7 +27,7 @@ def balanced(labels: Tensor, n: int, *, rows: Tensor | None = None, generator: t
     generator = generator or torch.Generator().manual_seed(0)
     order = torch.randperm(len(rows), generator=generator, device=generator.device).cpu()
     rows = rows[order]
-    # The how-manieth of its class a row is: sorted by it, the classes are dealt out in rounds.
+    # A row's number within its class, in the drawn order: sorting by it takes one row of each class in turn.
     turn = torch.empty_like(rows)
     classes = labels[rows]
     for label in classes.unique():

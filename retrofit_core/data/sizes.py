@@ -19,7 +19,7 @@ class Fit:
     crop: int
 
 
-def wanted_fit(size: int | None, default: int | None = None, margin: float = 1.0) -> Fit | None:
+def fit_to(size: int | None, default: int | None = None, margin: float = 1.0) -> Fit | None:
     """The transform for images of `size` x `size`, else of the data set's own size; None: as they are.
 
     Args:

@@ -25,8 +25,8 @@ def full(labels: Tensor, n_parts: int, *, seed: Seed = 0) -> list[Tensor]:
 
 
 def dirichlet(labels: Tensor, n_parts: int, *, seed: Seed = 0, ratio: float = 0.2) -> list[Tensor]:
-    """Non-IID parts (Luenam et al. 2026, App. on data splits): each class is shared out by a Dirichlet draw
-    of its own.
+    """Non-IID parts (Luenam et al. 2026, App. on data splits): each class is divided by its own
+    Dirichlet draw.
 
     The concentrations linspace(1, 1/ratio, n_parts) are shuffled for each class, as are its rows; counts are
     rounded down and the last part takes what remains. DEPARTURE from the paper's text, whose third argument

@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 
 from .folders import images_in, read
-from .found import Found
 from .images import Content
 from .sizes import Fit
+from .splitfiles import SplitFiles
 
 
-def find(folder: Path, split: str) -> Found | None:
+def find(folder: Path, split: str) -> SplitFiles | None:
     """The split's files in a folder with `wnids.txt` and `train`.
 
     Raises:
@@ -27,7 +27,9 @@ def find(folder: Path, split: str) -> Found | None:
         raise ValueError(f"{folder / 'wnids.txt'} must list every class id once.")
     lists = [folder / "wnids.txt", folder / "words.txt"]
     files = (*(path for path in lists if path.is_file()), folder / split)
-    return Found(partial(_read, folder, split, ids), names=("tiny-imagenet",), classes=_names(folder, ids), files=files)
+    return SplitFiles(
+        partial(_read, folder, split, ids), names=("tiny-imagenet",), classes=_names(folder, ids), files=files
+    )
 
 
 def _read(folder: Path, split: str, ids: list[str], channels: int, fit: Fit | None) -> Content:

@@ -200,16 +200,16 @@ def record_values(root: fx.GraphModule, graph: fx.Graph, example: Tensor, model:
     check_output(type(model).__name__, output)
 
 
-def check_output(who: str, output: Any) -> None:
+def check_output(network: str, output: Any) -> None:
     """Refuse what is not one tensor.
 
     Args:
-        who: the network, at the start of the sentence.
+        network: the network, at the start of the sentence.
     Raises:
         ValueError: says what was returned.
     """
     if not isinstance(output, Tensor):
         kind = type(output).__name__.removeprefix("immutable_")  # torch.fx's own lists and dicts
         raise ValueError(
-            f"{who} returns {kind}, not one tensor. Wrap it in a module whose forward returns the logits only."
+            f"{network} returns {kind}, not one tensor. Wrap it in a module whose forward returns the logits only."
         )

@@ -52,11 +52,11 @@ def computed_weights(layer: nn.Module) -> list[Computed]:
     return list(computed.values())
 
 
-def refuse_computed_weights(model: nn.Module, who: str) -> None:
+def refuse_computed_weights(model: nn.Module, network: str) -> None:
     """Refuse a network with computed weights, for everything that writes, averages or reorders weights.
 
     Args:
-        who: the network's name at the start of the sentence, such as "parent 0".
+        network: the network's name at the start of the sentence, such as "parent 0".
     Raises:
         ValueError: names the first such layer and the call that makes its weight plain.
     """
@@ -64,7 +64,7 @@ def refuse_computed_weights(model: nn.Module, who: str) -> None:
         for computed in computed_weights(layer):
             remedy = computed.remedy.format(layer=f"model.get_submodule({name!r})")
             raise ValueError(
-                f"{who}: the {computed.tensor} of layer {name!r} is computed from other tensors before each call "
+                f"{network}: the {computed.tensor} of layer {name!r} is computed from other tensors before each call "
                 f"({computed.by}), so it cannot be fitted, averaged or reordered. Make it plain first: {remedy}."
             )
 

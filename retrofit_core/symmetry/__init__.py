@@ -1,7 +1,7 @@
-"""Symmetry: which neurons of a network may change places, and networks in which they did."""
+"""Symmetry: which neurons of a network may be reordered, and networks in which they are."""
 
 from .apart import groups_apart
-from .group import Group, Junction, Place, Point, tensors
+from .group import Group, Junction, Point, TensorPart, tensors
 from .groups import neuron_groups
 from .maps import Maps, mapped, matching, reordered
 from .orders import permuted, shuffled
@@ -11,7 +11,7 @@ __all__ = [
     "Group",
     "Junction",
     "Maps",
-    "Place",
+    "TensorPart",
     "Point",
     "Sums",
     "Watched",

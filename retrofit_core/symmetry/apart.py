@@ -1,8 +1,8 @@
-"""Neurons told apart further than the function allows: everything that is added to a residual stream by itself.
+"""Finer groups than `neuron_groups`: each layer that adds to a residual stream has a group of its own.
 
-Neurons may change places only together, a stream in one order through all its blocks and queries like their keys. Soft maps
-need not heed that (Imfeld et al. 2024): there each layer of a transformer has a map of its own, and a rule says what
-becomes of two maps where their neurons are added.
+A reordering keeps the function only if a residual stream has one order through all its blocks, and queries that of their
+keys. Soft maps (Imfeld et al. 2024) do without: each layer of a transformer has a map of its own, and a rule joins the maps
+of two layers where their outputs are added.
 """
 
 from collections.abc import Sequence
@@ -23,15 +23,15 @@ def groups_apart(
 ) -> list[Group]:
     """`neuron_groups`, where all makers of a residual stream are groups of their own, and all heads of a layer are one.
 
-    The sums of a stream are groups with a `junction`, which read what they are added from. Where tokens of several makers
-    stand side by side (class token and patches), the side of a sum is the one with most tokens. Reordering these groups
-    one by one changes the function.
+    The sums of a stream are groups with a `junction`, which names what they add. Where tokens made by different layers
+    are concatenated (class token and patches), the layer with most tokens counts as that side of a sum. Reordering these
+    groups one by one changes the function.
 
     Args:
         model: a network that `neuron_groups` can read.
         joint_qk: queries and keys are the same neurons, as in `neuron_groups`.
     Raises:
-        ValueError: as `neuron_groups`, or a sum whose sides are made of several groups.
+        ValueError: as `neuron_groups`, or a side of a sum that is made of more than one group.
     """
     with evaluating(model):
         graph, modules = recorded(model, example, leaves)
@@ -54,11 +54,11 @@ class _Apart(Rules):
         return super()._follow(node)
 
     def _constant(self, node: fx.Node) -> Tensor:
-        """Entries of a token or of positions: the neurons along the axis that theirs turned out to be."""
+        """Entries of a token or of positions: the neurons along the one axis that varies in `joined`."""
         ids, tensor = super()._constant(node), self.modules[node.target]
         varying = varying_axes(self.joined.ids.of(self.joined.values[node]))
         if not self._is_fixed(ids) and len(varying) == 1:
-            self._place(tensor, varying[0], self.ids.constant_along(ids, varying[0]), "vector")
+            self._assign(tensor, varying[0], self.ids.constant_along(ids, varying[0]), "vector")
         return ids
 
     def _binary(self, node: fx.Node) -> Tensor:
@@ -80,13 +80,13 @@ class _Apart(Rules):
         return on_axis(made, axis % joined.ndim, node)
 
     def _most(self, ids: Tensor, axis: int) -> Tensor:
-        """(n,) the neurons along an axis at most of the places."""
+        """(n,) the most frequent line of neurons along an axis."""
         rows = self.ids.of(ids).movedim(axis, -1).reshape(-1, ids.shape[axis])
-        several, counts = rows.unique(dim=0, return_counts=True)
-        return several[counts.argmax()]
+        lines, counts = rows.unique(dim=0, return_counts=True)
+        return lines[counts.argmax()]
 
     def _heads(self, ids: Tensor) -> None:
-        """Heads are not told apart."""
+        """All heads of a layer are one group."""
 
     def _multiplied(self, q: Tensor, k: Tensor) -> None:
         if self.joint_qk:
@@ -96,7 +96,7 @@ class _Apart(Rules):
 
     def junction_of(self, group: Group, groups: Sequence[Group]) -> Junction | None:
         """The sum that makes a group, if one does."""
-        makers = {tuple(self._neurons(one)): one.name for one in groups}
+        makers = {tuple(self._neurons(other)): other.name for other in groups}
         sums = {tuple(self.ids.of(made).tolist()): (lines, points) for made, lines, points in reversed(self.sums)}
 
         def junction(neurons: tuple[int, ...]) -> Junction:
@@ -115,11 +115,11 @@ class _Apart(Rules):
             )
 
         neurons = tuple(self._neurons(group))
-        made_by_a_layer = any(place.kind == "out" for place in group.places)
+        made_by_a_layer = any(part.kind == "out" for part in group.parts)
         return junction(neurons) if neurons in sums and not made_by_a_layer else None
 
     def _neurons(self, group: Group) -> list[int]:
-        first = group.places[0]
+        first = group.parts[0]
         ids = (
             self.axes[first.name, first.axis][0] if (first.name, first.axis) in self.axes else self.entries[first.name]
         )

@@ -1,4 +1,4 @@
-"""A group of neurons and every place where it stands, as data."""
+"""A group of neurons and all entries of tensors that belong to it, as data."""
 
 from dataclasses import dataclass
 
@@ -6,13 +6,15 @@ from torch import Tensor, nn
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
-    """Where a group stands in one tensor of the state dict."""
+class TensorPart:
+    """The entries of one tensor of the state dict that belong to a group's neurons."""
 
     name: str
+    """The tensor's"""
     axis: int
+    """The axis along which the neurons lie"""
     index: Tensor
-    """(width, copies) positions of each neuron on the axis: several where a flattened convolution is read"""
+    """(width, copies) positions of each neuron on the axis; more than one copy where a flattened convolution is read"""
     kind: str
     """"out": rows that make the neurons; "in": columns that read them; "vector": one number or more per neuron"""
 
@@ -33,7 +35,7 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class Junction:
-    """A sum in a residual stream whose two sides have orders of their own (`groups_apart`)."""
+    """A sum in a residual stream, each side of which may be reordered by itself (`groups_apart`)."""
 
     skip: "str | Junction"
     """The side with fewer operations behind it: a group's name, or another sum that nothing else reads"""
@@ -44,19 +46,19 @@ class Junction:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Neurons that change places together."""
+    """Neurons that are reordered together."""
 
     name: str
     """The module that makes them, the first one of a residual stream"""
     kind: str
     """Type of that module, for tables"""
     width: int
-    places: tuple[Place, ...]
+    parts: tuple[TensorPart, ...]
     points: tuple[Point, ...]
     fixed: bool = False
     """True for the classes: class c stays class c"""
     junction: Junction | None = None
-    """What it is the sum of, where that is told apart"""
+    """What it is the sum of, where both sides are groups by themselves"""
 
 
 def tensors(model: nn.Module) -> dict[str, Tensor]:

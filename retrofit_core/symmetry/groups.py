@@ -1,8 +1,8 @@
 """Neuron groups: architecture as data.
 
-A group holds neurons that may be put into another order, together with every place of every parameter and buffer that has
-to follow, so that the function stays the same. A residual stream is one group through all its blocks; the heads of an
-attention are groups of their own, for what one head mixes the others do not.
+A group holds neurons that may be reordered, together with all entries of parameters and buffers that have to be reordered
+with them to keep the function. A residual stream is one group through all its blocks; each head of an attention is a
+group by itself.
 """
 
 from collections import Counter, defaultdict
@@ -17,7 +17,7 @@ from ..levels.kinds import TRANSPARENT, is_activation, is_sum
 from ..levels.tracing import trace
 from ..levels.weights import refuse_computed_weights
 from ..training_flags import evaluating
-from .group import Group, Place, Point
+from .group import Group, Point, TensorPart
 from .ids import FIXED
 from .maps import reordered
 from .rules import Rules, Seen, varying_axes
@@ -53,10 +53,10 @@ def recorded(model: nn.Module, example: Tensor, leaves: Sequence[str]) -> tuple[
 
 
 def assembled(rules: Rules, model: nn.Module) -> list[Group]:
-    """Neurons that stand in the same tensors, equally often and under the same labels, may change places."""
-    places = list(_places(rules))
-    where: dict[int, dict[int, list[int]]] = defaultdict(dict)  # neuron -> number of the place -> positions
-    for number, (_, _, ids, _) in enumerate(places):
+    """The groups: neurons that occur in the same tensors, equally often and under the same labels."""
+    axes = list(_axes(rules))
+    where: dict[int, dict[int, list[int]]] = defaultdict(dict)  # neuron -> number of the axis -> positions on it
+    for number, (_, _, ids, _) in enumerate(axes):
         for position, neuron in enumerate(ids.tolist()):
             where[neuron].setdefault(number, []).append(position)
     where.pop(FIXED, None)
@@ -64,52 +64,52 @@ def assembled(rules: Rules, model: nn.Module) -> list[Group]:
     labels = _labels(rules)
     alike: dict[object, list[int]] = defaultdict(list)
     for neuron, positions in where.items():
-        signature = tuple((number, len(several)) for number, several in positions.items())
+        signature = tuple((number, len(same_positions)) for number, same_positions in positions.items())
         alike[signature, tuple(labels[neuron]), neuron in head].append(neuron)
     groups = [
-        _group(rules, model, places, {neuron: where[neuron] for neuron in neurons}, fixed)
+        _group(rules, model, axes, {neuron: where[neuron] for neuron in neurons}, fixed)
         for (_, _, fixed), neurons in alike.items()  # type: ignore[misc]
     ]
     return _named_apart([group for _, group in sorted(groups, key=lambda pair: pair[0])])
 
 
 def _labels(rules: Rules) -> dict[int, list[object]]:
-    """For each neuron what tells it from others in the same tensors: its head, its part of a GroupNorm."""
+    """What distinguishes each neuron from others in the same tensors: its head, its part of a GroupNorm."""
     labels: dict[int, list[object]] = defaultdict(list)
     for number, split in enumerate(rules.splits):
-        parts: dict[int, set[tuple[int, ...]]] = defaultdict(set)
+        labels_of_split: dict[int, set[tuple[int, ...]]] = defaultdict(set)
         for neuron, label in split.items():
-            parts[int(rules.ids.root[neuron])].add(label)
-        for neuron, several in parts.items():
-            labels[neuron].append((number, frozenset(several)))
+            labels_of_split[int(rules.ids.root[neuron])].add(label)
+        for neuron, of_neuron in labels_of_split.items():
+            labels[neuron].append((number, frozenset(of_neuron)))
     return labels
 
 
 def _group(
     rules: Rules,
     model: nn.Module,
-    places: list[tuple[str, int, Tensor, str]],
+    axes: list[tuple[str, int, Tensor, str]],
     where: dict[int, dict[int, list[int]]],
     fixed: bool,
 ) -> tuple[Any, Group]:
-    """What sorts it, and the group of these neurons, in the order in which they stand where they are made."""
+    """A sort key, and the group of these neurons, in the order in which their layer makes them."""
     numbers = list(next(iter(where.values())))
-    first = next((number for number in numbers if places[number][3] == "out"), numbers[0])
+    first = next((number for number in numbers if axes[number][3] == "out"), numbers[0])
     neurons = sorted(where, key=lambda neuron: where[neuron][first])
-    stands = [
-        Place(name, axis, torch.tensor([where[neuron][number] for neuron in neurons]), kind)
-        for number, (name, axis, _, kind) in ((number, places[number]) for number in numbers)
+    parts = [
+        TensorPart(name, axis, torch.tensor([where[neuron][number] for neuron in neurons]), kind)
+        for number, (name, axis, _, kind) in ((number, axes[number]) for number in numbers)
     ]
-    name = places[first][0].rpartition(".")[0]
+    name = axes[first][0].rpartition(".")[0]
     kind = type(model.get_submodule(name)).__name__
     points = tuple(_points(rules, neurons))
-    if places[first][3] == "in":  # nothing with a name of its own makes them: a sum that is told apart
+    if axes[first][3] == "in":  # made by a sum (`groups_apart`), which has no name
         name = f"{name} (inputs)"
-    group = Group(name or places[first][0], kind, len(neurons), tuple(stands), points, fixed)
+    group = Group(name or axes[first][0], kind, len(neurons), tuple(parts), points, fixed)
     return (fixed, first, where[neurons[0]][first]), group
 
 
-def _places(rules: Rules) -> Iterator[tuple[str, int, Tensor, str]]:
+def _axes(rules: Rules) -> Iterator[tuple[str, int, Tensor, str]]:
     """(tensor, axis, representatives along it, kind)."""
     for (name, axis), (ids, kind) in rules.axes.items():
         yield name, axis, rules.ids.of(ids), kind
@@ -136,7 +136,7 @@ def _points(rules: Rules, neurons: list[int]) -> Iterator[Point]:
         for position, neuron in enumerate(ids.tolist()):
             if neuron in positions:
                 positions[neuron].append(position)
-        if len({len(several) for several in positions.values()}) == 1:
+        if len({len(same_positions) for same_positions in positions.values()}) == 1:
             watchable.append((seen, torch.tensor(list(positions.values()))))
     if any(is_sum(seen.node) for seen, _ in watchable):
         first = watchable[0][0]

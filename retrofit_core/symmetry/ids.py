@@ -1,4 +1,4 @@
-"""Numbers for neurons, and which of them turn out to be the same: union-find over whole tensors at once."""
+"""Numbers for neurons, and which numbers mean the same neuron: union-find over whole tensors at once."""
 
 import numpy as np
 import torch
@@ -6,7 +6,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-#: The number of everything that may not move: pixels, positions, classes.
+#: The number of everything that must not be reordered: pixels, positions, classes.
 FIXED = 0
 
 
@@ -41,7 +41,7 @@ class Ids:
         self.root = least[labels[self.root]]
 
     def constant_along(self, ids: Tensor, axis: int) -> Tensor:
-        """(n,) the numbers along one axis, declared the same at every place of all other axes."""
+        """(n,) the numbers along one axis, declared the same at every position of all other axes."""
         lines = ids.movedim(axis, -1).reshape(-1, ids.shape[axis])
         self.unify(lines, lines[:1])
         return self.of(lines[0])

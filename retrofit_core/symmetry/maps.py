@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from .group import Group, Place, tensors
+from .group import Group, TensorPart, tensors
 
 #: (source neurons, target neurons) matrices: one for what makes neurons, one for what reads them.
 Maps = Mapping[str, tuple[Tensor, Tensor]]
@@ -18,11 +18,11 @@ def reordered(model: nn.Module, groups: Sequence[Group], orders: Mapping[str, Te
     twin = copy.deepcopy(model)
     state = tensors(twin)
     for group in groups:
-        for place in group.places if group.name in orders else ():
-            order = orders[group.name].to(place.index.device)
-            tensor = state[place.name]
-            to, start = (index.flatten().to(tensor.device) for index in (place.index, place.index[order]))
-            tensor.index_copy_(place.axis, to, tensor.index_select(place.axis, start))
+        for part in group.parts if group.name in orders else ():
+            order = orders[group.name].to(part.index.device)
+            tensor = state[part.name]
+            to, start = (index.flatten().to(tensor.device) for index in (part.index, part.index[order]))
+            tensor.index_copy_(part.axis, to, tensor.index_select(part.axis, start))
     return twin
 
 
@@ -47,25 +47,25 @@ def mapped(
         maps: by the names of the targets' groups; groups that are left out stay as they are.
         skip: (tensor, axis) that is left unmapped.
     """
-    pairs: dict[str, dict[int, list[tuple[Place, Place, Tensor]]]] = {}
+    pairs: dict[str, dict[int, list[tuple[TensorPart, TensorPart, Tensor]]]] = {}
     for group, target in zip(groups, targets, strict=True):
-        for start, end in zip(group.places, target.places, strict=True) if target.name in maps else ():
+        for start, end in zip(group.parts, target.parts, strict=True) if target.name in maps else ():
             T = maps[target.name][start.kind == "in"]
             if start.name in source and (end.name, end.axis) != skip:
                 pairs.setdefault(start.name, {}).setdefault(start.axis, []).append((start, end, T))
     state = dict(source)
     for name, axes in pairs.items():
-        for axis, several in axes.items():
-            state[name] = _mapped_axis(state[name], axis, shapes[name].shape[axis], several)
+        for axis, on_axis in axes.items():
+            state[name] = _mapped_axis(state[name], axis, shapes[name].shape[axis], on_axis)
     return state
 
 
-def _mapped_axis(tensor: Tensor, axis: int, size: int, several: list[tuple[Place, Place, Tensor]]) -> Tensor:
-    """One axis, on which several groups may stand side by side; what belongs to none is copied."""
+def _mapped_axis(tensor: Tensor, axis: int, size: int, on_axis: list[tuple[TensorPart, TensorPart, Tensor]]) -> Tensor:
+    """Map one axis, which may hold more than one group; entries that belong to no group are copied."""
     lines = tensor.movedim(axis, 0)
     result = lines.new_zeros(size, *lines.shape[1:])
     copied, copies = torch.ones(len(lines), dtype=torch.bool), torch.ones(size, dtype=torch.bool)
-    for start, end, T in several:
+    for start, end, T in on_axis:
         copied[start.index.flatten()] = False
         copies[end.index.flatten()] = False
         old = lines[start.index.to(lines.device)].flatten(1)  # (source neurons, copies x rest)
@@ -76,27 +76,27 @@ def _mapped_axis(tensor: Tensor, axis: int, size: int, several: list[tuple[Place
     return result.movedim(0, axis)
 
 
-def matching(groups: Sequence[Group], targets: Sequence[Group], who: str) -> None:
+def matching(groups: Sequence[Group], targets: Sequence[Group], name: str) -> None:
     """Refuse networks whose groups do not correspond one by one.
 
     Raises:
         ValueError: names the first difference.
     """
     for group, target in zip(groups, targets, strict=False):
-        same = [(place.name, place.axis, place.index.shape[1]) for place in group.places]
-        wanted = [(place.name, place.axis, place.index.shape[1]) for place in target.places]
-        if same != wanted:
+        parts = [(part.name, part.axis, part.index.shape[1]) for part in group.parts]
+        target_parts = [(part.name, part.axis, part.index.shape[1]) for part in target.parts]
+        if parts != target_parts:
             raise ValueError(
-                f"{who}: its neurons at {group.name!r} have no counterpart in the fused network, which has "
+                f"{name}: its neurons at {group.name!r} have no counterpart in the fused network, which has "
                 f"{target.name!r} there. Aligned averaging needs networks that differ in widths only; KF methods take others."
             )
         if group.fixed and group.width != target.width:
             raise ValueError(
-                f"{who} has {group.width} classes and the fused network {target.width}; class c is fused with class c. "
+                f"{name} has {group.width} classes and the fused network {target.width}; class c is fused with class c. "
                 "Give all of them the same classes."
             )
     if len(groups) != len(targets):
         raise ValueError(
-            f"{who} has {len(groups)} groups of neurons and the fused network {len(targets)}. Aligned averaging needs "
+            f"{name} has {len(groups)} groups of neurons and the fused network {len(targets)}. Aligned averaging needs "
             "networks that differ in widths only; KF methods take others."
         )

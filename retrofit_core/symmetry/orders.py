@@ -10,12 +10,12 @@ from .maps import reordered
 
 
 def permuted(model: nn.Module, example: Tensor, permutations: Mapping[str, Tensor]) -> nn.Module:
-    """A copy that computes the same, with neuron permutations[group][i] of a group at place i.
+    """A copy that computes the same, with neuron permutations[group][i] of a group at position i.
 
     Args:
         permutations: by the names of `neuron_groups(model, example)`; groups that are left out stay as they are.
     Raises:
-        ValueError: an unknown group, the group of the classes, or no permutation.
+        ValueError: an unknown group, the group of the classes, or something that is not a permutation.
     """
     groups = neuron_groups(model, example)
     movable = {group.name: group for group in groups if not group.fixed}

@@ -1,8 +1,8 @@
 """How neurons go through a network: one rule for each kind of operation, none for an architecture.
 
 Every tensor of the trace gets a twin of the same shape that says which neuron each entry belongs to (`Ids`). Operations that
-only move entries about are run on the twin as they are; an affine layer makes new neurons and reads those of its
-input; a sum says that the neurons of both sides are the same.
+only move entries are run on the twin as they are; an affine layer makes new neurons and reads those of its
+input; a sum declares the neurons of both sides the same.
 """
 
 import operator
@@ -49,7 +49,7 @@ POSITIONS = (
     nn.ZeroPad2d,
 )
 RESHAPING = (nn.Flatten, nn.Unflatten)
-#: What only moves entries about and so can be run on numbers instead.
+#: Operations that only move entries, so they can be run on the numbers of neurons instead.
 MOVES = {
     "flatten",
     "reshape",
@@ -113,7 +113,7 @@ POOLING = {"max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "adaptive_max_pool
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """A place in the graph where neurons can be watched."""
+    """An output in the graph at which neurons can be watched."""
 
     node: fx.Node
     axis: int
@@ -133,7 +133,7 @@ class Rules:
         }
         self.axes: dict[tuple[str, int], tuple[Tensor, str]] = {}  # (tensor, axis) -> numbers along it, kind
         self.entries: dict[str, Tensor] = {}  # tensors that take part entry by entry (positions, class tokens)
-        self.splits: list[dict[int, Any]] = []  # neurons of different labels do not change places
+        self.splits: list[dict[int, Any]] = []  # neurons of different labels are not exchanged
         self.seen: list[Seen] = []
         self.values: dict[fx.Node, Any] = {}
         for node in graph.nodes:
@@ -206,7 +206,7 @@ class Rules:
 
     # --- what operations do -------------------------------------------------------------------------------------------
 
-    def _place(self, tensor: Tensor | None, axis: int, ids: Tensor, kind: str) -> Tensor:
+    def _assign(self, tensor: Tensor | None, axis: int, ids: Tensor, kind: str) -> Tensor:
         """Note the neurons along an axis of a parameter or buffer; where it is used twice both are the same."""
         if tensor is None:
             return ids
@@ -220,8 +220,8 @@ class Rules:
         """New neurons on axis 0 of a weight, or the ones that it made before."""
         key = (self.names[id(weight)], 0)
         ids = self.axes[key][0] if key in self.axes else self.ids.fresh(len(weight))
-        self._place(weight, 0, ids, "out")
-        return self._place(bias, 0, ids, "vector")
+        self._assign(weight, 0, ids, "out")
+        return self._assign(bias, 0, ids, "vector")
 
     def _see(self, node: fx.Node, axis: int, ids: Tensor, part: str = "output") -> None:
         self.seen.append(Seen(node, axis, ids, part))
@@ -234,13 +234,15 @@ class Rules:
         if node.op == "call_module":
             return [getattr(self.modules[node.target], name, None) for name in names]
         start = 2 if function_name(node) == "layer_norm" else 1
-        given = dict(zip(names, node.args[start:], strict=False)) | {k: v for k, v in node.kwargs.items() if k in names}
-        return [self.modules[arg.target] if isinstance(arg, fx.Node) else None for arg in map(given.get, names)]
+        entries = dict(zip(names, node.args[start:], strict=False)) | {
+            k: v for k, v in node.kwargs.items() if k in names
+        }
+        return [self.modules[arg.target] if isinstance(arg, fx.Node) else None for arg in map(entries.get, names)]
 
     def _linear(self, node: fx.Node) -> Tensor:
         weight, bias = self._tensors(node, "weight", "bias")
         assert weight is not None
-        self._place(weight, 1, self.ids.constant_along(self._first(node), -1), "in")
+        self._assign(weight, 1, self.ids.constant_along(self._first(node), -1), "in")
         made = self._made(weight, bias)
         self._see(node, -1, made)
         return made.expand(node.meta["value"])
@@ -249,11 +251,11 @@ class Rules:
         layer = self.modules[node.target]
         ids = self.ids.constant_along(self._first(node), 1)
         if layer.groups == 1:
-            self._place(layer.weight, 1, ids, "in")
+            self._assign(layer.weight, 1, ids, "in")
             ids = self._made(layer.weight, layer.bias)
         elif layer.groups == layer.in_channels == layer.out_channels:  # every neuron stays itself
-            self._place(layer.weight, 0, ids, "vector")
-            self._place(layer.bias, 0, ids, "vector")
+            self._assign(layer.weight, 0, ids, "vector")
+            self._assign(layer.bias, 0, ids, "vector")
         else:
             raise ValueError(
                 f"the convolution {node.target!r} has {layer.groups} groups of channels; neurons can be followed through "
@@ -268,7 +270,7 @@ class Rules:
             return x  # it normalises positions, each alike for all neurons
         ids = self.ids.constant_along(x, 1)
         for tensor in (layer.weight, layer.bias, layer.running_mean, layer.running_var):
-            self._place(tensor, 0, ids, "vector")
+            self._assign(tensor, 0, ids, "vector")
         before = node.args[0]
         self.seen = [seen for seen in self.seen if seen.node is not before]
         self._see(node, 1, ids)
@@ -277,8 +279,8 @@ class Rules:
     def _group_norm(self, node: fx.Node) -> Tensor:
         layer = self.modules[node.target]
         ids = self.ids.constant_along(self._first(node), 1)
-        self._place(layer.weight, 0, ids, "vector")
-        self._place(layer.bias, 0, ids, "vector")
+        self._assign(layer.weight, 0, ids, "vector")
+        self._assign(layer.bias, 0, ids, "vector")
         self._split(ids.view(layer.num_groups, -1))
         return self._first(node)
 
@@ -287,8 +289,8 @@ class Rules:
         x = self._first(node)
         if weight is None or weight.ndim == 1:
             ids = self.ids.constant_along(x, -1)
-            self._place(weight, 0, ids, "vector")
-            self._place(bias, 0, ids, "vector")
+            self._assign(weight, 0, ids, "vector")
+            self._assign(bias, 0, ids, "vector")
             return x
         for tensor in (weight, bias):
             if tensor is not None:
@@ -300,7 +302,7 @@ class Rules:
     def _prelu(self, node: fx.Node) -> Tensor:
         weight = self.modules[node.target].weight
         if len(weight) > 1:
-            self._place(weight, 0, self.ids.constant_along(self._first(node), 1), "vector")
+            self._assign(weight, 0, self.ids.constant_along(self._first(node), 1), "vector")
         return self._first(node)
 
     def _attention(self, node: fx.Node) -> Any:
@@ -311,13 +313,13 @@ class Rules:
                 "an added bias; its neurons cannot be followed. Use KF-Gradient."
             )
         for other in {arg for arg in (*node.args, *node.kwargs.values()) if isinstance(arg, fx.Node)}:
-            self._place(layer.in_proj_weight, 1, self.ids.constant_along(self.values[other], -1), "in")
+            self._assign(layer.in_proj_weight, 1, self.ids.constant_along(self.values[other], -1), "in")
         made = self._made(layer.in_proj_weight, layer.in_proj_bias)
         q, k, v = made.chunk(3)
         self._multiplied(q, k)
         for ids in (q, v):
             self._heads(ids.view(layer.num_heads, -1))
-        self._place(layer.out_proj.weight, 1, v, "in")
+        self._assign(layer.out_proj.weight, 1, v, "in")
         self._see(node, -1, made, "in_proj")
         out = self._made(layer.out_proj.weight, layer.out_proj.bias)
         self._see(node, -1, out, "out_proj")
@@ -352,8 +354,8 @@ class Rules:
 
     def _mean(self, node: fx.Node) -> Tensor:
         x, shape = self.ids.of(self._first(node)), node.meta["value"]
-        given: Any = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", tuple(range(x.ndim)))
-        axes: list[int] = sorted(axis % x.ndim for axis in (given if isinstance(given, (tuple, list)) else (given,)))
+        dims: Any = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", tuple(range(x.ndim)))
+        axes: list[int] = sorted(axis % x.ndim for axis in (dims if isinstance(dims, (tuple, list)) else (dims,)))
         least, most = x.amin(axes), x.amax(axes)
         if not torch.equal(least, most):
             raise ValueError(
@@ -383,7 +385,7 @@ class Rules:
         self.ids.unify(q, k)
 
     def _mixed(self, ids: Tensor) -> Tensor:
-        """(..., t, n) -> (..., 1, n): the same at all t; neurons of different heads do not change places."""
+        """(..., t, n) -> (..., 1, n): the same at all t; neurons of different heads are not exchanged."""
         self.ids.unify(ids, ids[..., :1, :])
         self._heads(ids[..., 0, :].reshape(-1, ids.shape[-1]))
         return ids[..., :1, :]
@@ -393,7 +395,7 @@ class Rules:
         self._split(ids)
 
     def _split(self, parts: Iterable[Tensor]) -> None:
-        """Each number gets the parts in which it is found as a label."""
+        """Label each number with the parts that contain it."""
         labels: dict[int, tuple[int, ...]] = {}
         for part, numbers in enumerate(parts):
             for number in set(numbers.tolist()):

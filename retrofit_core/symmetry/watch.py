@@ -134,17 +134,17 @@ def group_sums(
     ]
     size = sum(
         value.numel() * value.element_size()
-        for one in watched
-        for value in one.watch(inputs[:1].to(device))[0].values()
+        for network in watched
+        for value in network.watch(inputs[:1].to(device))[0].values()
     )
     batch = max(1, min(MOST_SAMPLES, CHUNK_BYTES // max(1, size)))
     totals: list[Sums] = []
     for x in (monitor or Monitor()).each("step", inputs.split(batch), name="forward"):
-        values = [one.watch(x.to(device))[0] for one in watched]
+        values = [network.watch(x.to(device))[0] for network in watched]
         for number, together in enumerate(zip(*groups, strict=True)):
             rows = [
-                one.rows(group, watched_values)
-                for one, group, watched_values in zip(watched, together, values, strict=True)
+                network.rows(group, watched_values)
+                for network, group, watched_values in zip(watched, together, values, strict=True)
             ]
             if len({len(z) for z in rows}) > 1:
                 raise ValueError(

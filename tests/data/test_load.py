@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from retrofit_core.data import DATASETS, Images, load
+from retrofit_core.data.datasets import recognise
 from retrofit_core.data.images import held
-from retrofit_core.data.known import recognise
 
 
 def images(pixels, **fields):

@@ -1,4 +1,4 @@
-"""DATASETS: class names, normalisation and where to get the data sets known by name.
+"""DATASETS: class names, normalisation and source of the data sets that have a name.
 
 Constants are means and standard deviations of the training pixels scaled to 0..1, one a channel.
 """
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DataSet:
-    """What is known of a data set by its name.
+    """A data set that can be named.
 
     Fields:
         advice: completes "data set 'x' is not here: "; what to download and where to put it.
-        size: side of the images that are meant where none is asked for; None: as they are.
-        margin: how much longer than that the shorter side is made before the centre is cut out.
+        size: default side of the images in pixels; None: as they are stored.
+        margin: the shorter side is resized to `margin` times that before the centre is cut out.
         mirrors: a mirror image belongs to the same class.
     """
 
@@ -218,6 +218,6 @@ def plain(name: str) -> str:
 
 
 def recognise(*names: str) -> str | None:
-    """The key in DATASETS of the first name that is known, else None."""
+    """The key in DATASETS of the first name that it knows, else None."""
     by_plain_name = {plain(key): key for key in DATASETS} | ALIASES
     return next((by_plain_name[plain(name)] for name in names if plain(name) in by_plain_name), None)
