@@ -174,10 +174,10 @@ def app_command(
 
 
 def _app_script() -> Path:
-    found = importlib.util.find_spec("retrofit_app")
+    spec = importlib.util.find_spec("retrofit_app")
     folder = (
-        Path(found.submodule_search_locations[0])
-        if found and found.submodule_search_locations
+        Path(spec.submodule_search_locations[0])
+        if spec and spec.submodule_search_locations
         else Path(__file__).parents[2] / "app"
     )
     if not (folder / "main.py").exists():
