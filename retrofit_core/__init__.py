@@ -49,9 +49,9 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

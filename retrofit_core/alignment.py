@@ -1,4 +1,4 @@
-"""Where the parents' neurons stand in a fused network, and the parents with their neurons there.
+"""How the parents' neurons map to those of a fused network, and the parents reordered by that map.
 
 Legend: parent k has n_k neurons in a group and the fused network d; T (n_k, d) makes each fused neuron from the parent's,
 U (n_k, d) hands the parent's outgoing weights to fused neurons.
@@ -27,7 +27,7 @@ class AlignedGroup:
     """For each parent T and U, where neurons are split among fused ones; None: each goes into one as a whole"""
 
     def permutation(self, k: int) -> Tensor | None:
-        """(d,) the neuron of parent k that stands at each place, where each stands at one; else None."""
+        """(d,) the neuron of parent k at each position of the fused network, if the map is a permutation; else None."""
         labels = self.labels[k]
         if self.soft is not None and not all(_is_permutation(matrix) for matrix in self.soft[k]):
             return None

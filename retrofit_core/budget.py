@@ -31,7 +31,7 @@ def check_memory(networks: Sequence[Sequence[Level]], samples: int, memory: int,
 
 
 def working_bytes(networks: Sequence[Sequence[Level]], index: int, samples: int) -> int:
-    """Bytes of the sums at a level and of what the solve makes of them, in the cheaper of its two forms.
+    """Bytes of a level's sums and of the matrices that solving needs, in the cheaper of its two forms.
 
     Primal: xx, its factor, xz, phi, zz and G. Dual: rows and kernel. Levels that are not affine need zz alone.
     """
@@ -49,7 +49,7 @@ def dual_bytes(n: int, p: int, m: int) -> int:
 
 
 def boundary_bytes(networks: Sequence[Sequence[Level]], index: int, samples: int) -> int:
-    """Of the tensors of all networks after a level, for all samples."""
+    """Bytes of the boundary tensors of all networks after a level, for all samples."""
     return (
         itemsize(networks[-1]) * samples * sum(network[index].width * network[index].positions for network in networks)
     )

@@ -1,8 +1,7 @@
 """Checkpoints: safetensors with facts as JSON in the metadata; strict reading, also of strangers' files.
 
 A checkpoint's metadata may hold "architecture" (a spec, see `architectures` and `composites`), "recipe", "classes", "mean",
-"std", "class_counts" and what else the writer knows; each value is JSON text in the file and decoded when
-read.
+"std", "class_counts" and other facts; each value is JSON text in the file and decoded when read.
 """
 
 import json
@@ -226,8 +225,8 @@ def _spec(
 
 def _check_fit(model: nn.Module, state: Mapping[str, Tensor], path: Path) -> None:
     """Refuse missing and unexpected keys and wrong shapes."""
-    wanted = model.state_dict()
-    missing, unexpected = wanted.keys() - state.keys(), state.keys() - wanted.keys()
+    expected = model.state_dict()
+    missing, unexpected = expected.keys() - state.keys(), state.keys() - expected.keys()
     for fault, names in (("lacks the key(s)", missing), ("has the unexpected key(s)", unexpected)):
         if names:
             rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
@@ -236,10 +235,10 @@ def _check_fit(model: nn.Module, state: Mapping[str, Tensor], path: Path) -> Non
                 f"{path} does not fit its architecture: it {fault} {listed}. Name another one with --arch."
             )
     for name, tensor in state.items():
-        if tensor.shape != wanted[name].shape:
+        if tensor.shape != expected[name].shape:
             raise ValueError(
                 f"{path} does not fit its architecture: {name!r} has shape {tuple(tensor.shape)}, "
-                f"wanted {tuple(wanted[name].shape)}. Name another one with --arch."
+                f"wanted {tuple(expected[name].shape)}. Name another one with --arch."
             )
 
 

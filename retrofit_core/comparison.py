@@ -29,11 +29,11 @@ from .runs.options import read_options
 from .training_flags import evaluating
 
 RESAMPLES = 10_000
-#: What is asked of the methods that know it.
+#: Settings that are passed to those methods that have them.
 STYLE = ("ridge", "toward", "preset", "memory")
 DEFAULT = {field.name: field.default for field in dataclasses.fields(RunConfig)}
 SCORES = ("accuracy", "loss", "calibration_error", "per_class")
-#: A row of which nothing is known yet.
+#: A row without any results.
 EMPTY: dict[str, Any] = dict.fromkeys(
     (
         "name",
@@ -98,7 +98,7 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
     """The runs of a comparison: each method with each importance; methods that take no importance once.
 
     Args:
-        base: what all have in common; ridge, toward, preset and memory only where a method knows them.
+        base: the settings of all; ridge, toward, preset and memory are left out for methods that do not have them.
         methods: names separated by commas, each with options behind plus signs ("zipit+repair=true"); "all" for all.
         importance: names separated by commas.
     Raises:
@@ -140,7 +140,7 @@ def compare(
     Raises:
         ValueError: no configs, configs of different parents or data, or inputs that cannot be read. A method that does
             not apply to the parents is a row with its reason.
-        Cancelled: somebody asked for it; finished records stay.
+        Cancelled: the comparison was cancelled; finished records stay.
     """
     monitor = monitor or Monitor()
     _check_same(configs)
@@ -160,7 +160,7 @@ def compare(
 
 
 def _compared(configs: Sequence[RunConfig]) -> dict[str, Any]:
-    """What all runs have in common, so that a leaderboard can be traced to its command."""
+    """The settings that all runs share, so that a leaderboard can be traced to its command."""
     parents = [Path(model).name for model in configs[0].models]
     splits = Path(configs[0].splits).name if configs[0].splits else None
     names = {"fusion_samples": "samples", "importance_samples": "importance_samples", "seed": "seed"}
@@ -201,7 +201,7 @@ def operations(model: nn.Module, example: Tensor) -> int:
 
 
 def _check_same(configs: Sequence[RunConfig]) -> None:
-    """All runs must have the same parents, data and device; what else differs is what is compared."""
+    """Refuse runs of different parents, data or devices."""
     if not configs:
         raise ValueError("nothing to compare: name at least one method.")
     for name in ("models", "data", "arch", "mean", "std", "size", "splits", "device"):
@@ -266,7 +266,7 @@ def _taken(config: RunConfig) -> str | None:
 
 
 def _result(config: RunConfig, folder: Path | None, monitor: Monitor) -> FusionResult:
-    """Of the record, which `record_folder` has found to be of the same work, or of a new run."""
+    """The result in the finished record of the same work, or that of a new run."""
     if folder is not None and (folder / "config.json").exists() and read_run(folder).state == "done":
         return FusionResult.load(folder)
     return execute(config, folder, monitor)[0]

@@ -1,7 +1,7 @@
-"""Networks that are made of several: ensembles, and the common trunk with the parents' own tails of a partial zip.
+"""Networks made of several networks: ensembles, and partial zips (a common trunk with the parents' own tails).
 
-Their spec holds the specs of their parts, so that a checkpoint of theirs is one file. A part that is no architecture of
-ours has the spec None: such a file keeps its tensors, and whoever reads it brings the module.
+Their spec holds the specs of their parts, so that their checkpoint is one file. A part that is not in ARCHITECTURES has
+the spec None: the file keeps its tensors, and the reader must supply the module.
 """
 
 import copy
@@ -171,8 +171,8 @@ def _ensemble(spec: Mapping[str, Any], depth: int) -> nn.Module:
     combine = spec.get("combine")
     counted = combine == "shares"
     if not isinstance(combine, str) or combine not in COMBINATIONS or (counted and not _is_count(spec.get("classes"))):
-        known = ", ".join(COMBINATIONS)
-        raise ValueError(f"an ensemble combines by {known}, the last of which needs classes. Found {combine!r:.80}.")
+        names = ", ".join(COMBINATIONS)
+        raise ValueError(f"an ensemble combines by {names}, the last of which needs classes. Found {combine!r:.80}.")
     members = [build(part, depth) for part in _parts(spec, "members")]
     return Ensemble(members, COMBINATIONS[combine], torch.zeros(len(members), spec["classes"]) if counted else None)
 
@@ -198,7 +198,7 @@ def _partial_zip(spec: Mapping[str, Any], depth: int) -> nn.Module:
         return PartialZip(trunk, tails, None, levels=spec["levels"], combine=combine, example=example, leaves=leaves)
 
 
-#: Architectures that are made of others. They are no entries of ARCHITECTURES, for nobody trains them from scratch.
+#: Architectures that are made of others. They are not in ARCHITECTURES, for they are not trained from scratch.
 COMPOSITES: dict[str, Callable[[Mapping[str, Any], int], nn.Module]] = {
     "ensemble": _ensemble,
     "partial-zip": _partial_zip,

@@ -1,6 +1,6 @@
-"""Who has rows of a level besides this walk: nobody, other processes, or parties that send files of sums.
+"""Other sources of a level's sums besides this walk: none, other processes, or parties that send files of sums.
 
-Moments add up, so a fusion of data that lie in several places differs from one of data in one place only in what `total` does.
+Moments add up, so fusing distributed data differs from fusing data in one place only in what `total` does.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from .moments import Moments, Rows
 
 
 class Contributors(Protocol):
-    """Completes what one walk has summed of a level."""
+    """Adds the sums of others to those of one walk."""
 
     share_rows: bool
     """Whether rows may be handed over, as the dual form needs them, or sums alone"""
@@ -32,7 +32,7 @@ class Contributors(Protocol):
 
 
 class Alone:
-    """All data are here."""
+    """No others: this walk has all data."""
 
     share_rows = True
 

@@ -110,7 +110,7 @@ def descend(
     Returns:
         One dict per epoch: epoch, loss (over the epoch's steps), validation. Epoch 0 is the start.
     Raises:
-        Cancelled: somebody asked for it; the module is somewhere between two steps.
+        Cancelled: the monitor asked for it; the module is left between two steps.
     """
     begin, monitor, device = time.perf_counter(), monitor or Monitor(), devices.of(module)
     order = torch.randperm(samples, generator=generator).to(device)

@@ -77,7 +77,7 @@ def check_groupings(levels: Levels, grouping: Any) -> None:
         ValueError: names the level, the reason and the way out.
     """
     if not isinstance(grouping, Grouper):
-        return  # somebody's own function
+        return  # a custom function
     for index, level in enumerate(levels.fused):
         try:
             (SameIndex() if level.head else grouping).check(levels.widths(index), level.width)
@@ -94,7 +94,7 @@ def check_inputs(
     method: str,
     written: Sequence[nn.Module] | None = None,
 ) -> None:
-    """What every method asks of parents and fusion data, whatever it does with them.
+    """Refuse parents and fusion data that no method can use.
 
     Args:
         least: number of samples that the method needs.
@@ -115,7 +115,7 @@ def check_inputs(
 
 
 def check_models(models: Any) -> None:
-    """Refuse what is no list of networks.
+    """Refuse anything but a list of networks.
 
     Raises:
         ValueError: another type, an empty list, or an entry that is no torch.nn.Module.
@@ -251,14 +251,14 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
             "change the number of positions alike. Cut them alike with boundaries=<number of levels> or [module names]."
         )
     for index, level in enumerate(fused):
-        here = [levels[index] for levels in parents]
-        positions = [other.positions for other in here]
+        alike = [levels[index] for levels in parents]
+        positions = [other.positions for other in alike]
         if set(positions) != {level.positions}:
             raise ValueError(
                 f"level {level.name!r}: the parents have {positions} positions per sample and the fused network "
                 f"{level.positions}; outputs can be compared only position by position. Cut elsewhere (boundaries=[...])."
             )
-        widths = [other.width for other in here]
+        widths = [other.width for other in alike]
         if level.head and set(widths) != {level.width}:
             raise ValueError(
                 f"level {level.name!r}: the parents have {widths} classes and the fused network {level.width}; class c "

@@ -67,7 +67,7 @@ def rows_of(images: Images, rows: Any = None) -> Tensor:
 
 
 def check_suits(model: nn.Module, images: Images) -> None:
-    """Refuse a network that cannot be trained or measured on a data set, by what it makes of one image.
+    """Refuse a network that cannot be trained or measured on a data set, by running one image through it.
 
     Raises:
         ValueError: as `evaluate`.
@@ -98,7 +98,7 @@ def scores(
     rows: Tensor | None = None,
     monitor: Monitor | None = None,
 ) -> Tensor:
-    """The model's outputs on the wanted rows (default: all), (n, classes) float32 on the CPU.
+    """The model's outputs on some rows (default: all), (n, classes) float32 on the CPU.
 
     Raises:
         ValueError: as `evaluate`.
@@ -174,8 +174,8 @@ def ensemble(
         combine: "softmax" (the paper's "average the predictions"; the outputs are the log of the mean
             probabilities, so that softmax and cross entropy of them are right), "logits", or "shares"
             (probabilities of class c weighted by the models' shares of its training samples).
-        shares: (models, classes) class counts or shares; each class is scaled to sum 1, a class nobody knows
-            counts equally. Only for "shares".
+        shares: (models, classes) class counts or shares; each class is scaled to sum 1; for a class
+            without samples all models count equally. Only for "shares".
     Raises:
         ValueError: no models, unknown combination, shares missing, unwanted or of a wrong shape.
     """
@@ -204,6 +204,6 @@ def on_device(network: nn.Module, device: str | torch.device) -> nn.Module:
     Args:
         device: as `device.pick` takes it.
     """
-    wanted = torch.empty(0, device=devices.pick(device)).device  # "cuda" is the current card, cuda:0 or another
+    chosen_device = torch.empty(0, device=devices.pick(device)).device  # "cuda" is the current card, cuda:0 or another
     present = {tensor.device for tensor in [*network.parameters(), *network.buffers()]}
-    return network if present <= {wanted} else copy.deepcopy(network).to(wanted)
+    return network if present <= {chosen_device} else copy.deepcopy(network).to(chosen_device)

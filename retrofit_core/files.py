@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, locked against a second writer, known by the digest of their content."""
+"""Files: written whole or not at all, locked against a second writer, identified by the digest of their content."""
 
 import hashlib
 import os
@@ -12,11 +12,11 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 LOCK = ".lock"
-#: Seconds that a writer waits for a lock: whoever only looks whether it is held has it for a moment.
+#: Seconds that a writer waits for a lock: `is_locked` holds it for a moment.
 PATIENCE = 1.0
 #: A file that changed within so many seconds is digested again each time: a second change may bear the same time.
 SETTLED = 2.0
-#: Sets of more files than this are known by names, sizes and times: to read a million images takes minutes.
+#: Sets of more files than this are identified by names, sizes and times: reading a million images takes minutes.
 MOST_READ = 1000
 #: (path, size, time of change, time of the entry's change, inode) -> digest
 _digests: dict[tuple[str, int, int, int, int], str] = {}
@@ -119,8 +119,8 @@ def digest(path: str | Path) -> str:
 def digest_of(paths: Sequence[str | Path]) -> str:
     """One digest of files, and of all files in folders, with their names in the order of the paths given.
 
-    Up to MOST_READ files are known by their content; more of them by name, size and time of change, which a copy that
-    does not keep times makes another set.
+    Up to MOST_READ files count by content; more by name, size and time of change, so that a copy without the times has
+    another digest.
 
     Raises:
         OSError: one of them is not there or cannot be read.
@@ -129,11 +129,11 @@ def digest_of(paths: Sequence[str | Path]) -> str:
     whole = hashlib.sha256()
     for name, path in files:
         if len(files) <= MOST_READ:
-            known = digest(path)
+            content = digest(path)
         else:
             facts = path.stat()
-            known = f"{facts.st_size} {facts.st_mtime_ns}"
-        whole.update(f"{name}\0{known}\n".encode())
+            content = f"{facts.st_size} {facts.st_mtime_ns}"
+        whole.update(f"{name}\0{content}\n".encode())
     return whole.hexdigest()
 
 

@@ -66,8 +66,8 @@ def fuse(
         boundaries=levels,
         leaves=tuple(leaves),
     )
-    given = {"target": target, "class_shares": class_shares, "seed": seed, "runtime": runtime or Runtime()}
-    return carry_out(retrofit, Task.of(models, data, importance=as_importance(importance), **given))
+    rest = {"target": target, "class_shares": class_shares, "seed": seed, "runtime": runtime or Runtime()}
+    return carry_out(retrofit, Task.of(models, data, importance=as_importance(importance), **rest))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class FusionPlan:
         return [self.levels.widths(index) for index in range(len(self.levels.fused))]
 
     def cost(self) -> Cost:
-        """Passes and scores, level by level; grouping and fit say themselves what they take there."""
+        """Passes and scores, level by level; grouping and fit give their own costs."""
         return Cost(passes=len(self.task.inputs), scored=True, groups=tuple(self.level_widths()))
 
 
@@ -140,11 +140,13 @@ class Retrofit(Algorithm):
         return FusionPlan(task, levels)
 
     def _check_shares(self, task: Task, levels: Levels) -> None:
-        wanted = (len(levels.parents), levels.fused[-1].width)
+        expected = (len(levels.parents), levels.fused[-1].width)
         if self.head != "shares" and task.class_shares is not None:
             raise ValueError(f"class_shares do nothing with head={self.head!r}. Use head='shares', or leave them out.")
-        if self.head == "shares" and (task.class_shares is None or tuple(task.class_shares.shape) != wanted):
-            raise ValueError(f"head='shares' needs class_shares of shape {wanted}: each parent's share of each class.")
+        if self.head == "shares" and (task.class_shares is None or tuple(task.class_shares.shape) != expected):
+            raise ValueError(
+                f"head='shares' needs class_shares of shape {expected}: each parent's share of each class."
+            )
 
     @torch.no_grad()
     def run(self, plan: FusionPlan) -> FusionResult:
@@ -201,7 +203,7 @@ class Retrofit(Algorithm):
     def fitting(
         self, plan: FusionPlan, step: Step, reports: Sequence[LevelReport], clock: devices.Stopwatch
     ) -> Fitting:
-        """What a fit works on at one level, the levels before it being fitted.
+        """The input of a fit at one level, once the levels before it are fitted.
 
         Args:
             reports: of the levels before.
@@ -242,7 +244,7 @@ class Retrofit(Algorithm):
         }
 
     def _scores(self, level: Level, s: Tensor, task: Task) -> Tensor:
-        """(m,) what weighs the neurons of a level."""
+        """(m,) the weights of a level's neurons."""
         if not level.head or self.head == "scores":
             return s
         if task.class_shares is not None:
@@ -263,7 +265,7 @@ class Retrofit(Algorithm):
 
 
 def level_generator(seed: int, index: int) -> torch.Generator:
-    """The source of randomness of one level: a run that goes on there draws what it would have drawn."""
+    """The source of randomness of one level: a resumed run draws the same numbers there."""
     return torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63)
 
 

@@ -139,7 +139,7 @@ def _add_products(total: Tensor, left: Tensor, right: Tensor, rows: slice, colum
         total += pixels.flatten(0, 2).T @ partners.flatten(0, 2)
         return
     product_ = total if total.dtype == left.dtype else torch.zeros_like(total, dtype=left.dtype)
-    for one, other in zip(pixels, partners, strict=True):
-        product_.addmm_(one.flatten(0, 1).T, other.flatten(0, 1))
+    for pixel_row, partner_row in zip(pixels, partners, strict=True):
+        product_.addmm_(pixel_row.flatten(0, 1).T, partner_row.flatten(0, 1))
     if product_ is not total:
         total += product_

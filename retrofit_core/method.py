@@ -1,4 +1,4 @@
-"""The record of a method: what it is, what it can be told, and how it is called with flat keywords."""
+"""The record of a method: its description, its settings, and how it is called with flat keywords."""
 
 import dataclasses
 import inspect
@@ -26,7 +26,7 @@ class Method:
     sentence: str
     """What it does"""
     source: str
-    """Who published it; empty for what nobody did"""
+    """The publication; empty if there is none"""
     value: type[Algorithm]
     """The class of its value"""
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Method:
         return getattr(self.value, "parts", {})
 
     def part_classes(self, given: Mapping[str, Any]) -> list[type[Value]]:
-        """The classes whose fields can be told: the value's, its parts' and the importance's, as far as they are decided.
+        """The classes whose fields are settings: the value's, and those of its parts and importance that are chosen.
 
         Args:
             given: keywords; those that name a part or the importance decide, where they are values, names or classes.
@@ -71,9 +71,9 @@ class Method:
         return classes
 
     def settings(self, given: Mapping[str, Any] | None = None) -> dict[str, Setting]:
-        """What it can be told in text, by name; the choices of parts and importance in `given` decide which.
+        """Its settings that can be written as text, by name, for the parts and the importance chosen in `given`.
 
-        Without a choice of the importance the settings of all scores are listed.
+        If no importance is chosen, the settings of all scores are listed.
         """
         classes = self.part_classes(given or {})
         if self.takes.importance and "importance" not in (given or {}):
@@ -115,7 +115,7 @@ class Method:
         return self._value(given), task
 
     def plan(self, models: Any, data: Any, **keywords: Any) -> Any:
-        """Check everything, and compute nothing; what it would cost stands in the plan.
+        """Check everything and compute nothing; the plan tells the cost.
 
         Raises:
             ValueError: as `prepare`, or what is asked cannot be done.
@@ -146,7 +146,7 @@ class Method:
         return self._value({**self._preset(keywords), **keywords})
 
     def suited(
-        self, wanted: Mapping[str, Any], defaults: Mapping[str, Any], others: Callable[[str], list[str]]
+        self, candidates: Mapping[str, Any], defaults: Mapping[str, Any], others: Callable[[str], list[str]]
     ) -> dict[str, Any]:
         """The wanted keywords that the method has, without those at their defaults.
 
@@ -158,15 +158,17 @@ class Method:
         Raises:
             ValueError: another value for a keyword that the method does not have.
         """
-        known = self.keywords({name: wanted[name] for name in (*self.parts, "importance") if wanted.get(name)})
-        asked = {name: value for name, value in wanted.items() if name not in defaults or value != defaults[name]}
-        for name, value in asked.items():
-            if name not in known and name in defaults:
+        accepted = self.keywords(
+            {name: candidates[name] for name in (*self.parts, "importance") if candidates.get(name)}
+        )
+        changed = {name: value for name, value in candidates.items() if name not in defaults or value != defaults[name]}
+        for name, value in changed.items():
+            if name not in accepted and name in defaults:
                 raise ValueError(
                     f"{self.name} has no setting {name!r} ({value!r} is asked for). Leave it at {defaults[name]!r}; it is a "
                     f"setting of {', '.join(others(name))}."
                 )
-        return {name: value for name, value in asked.items() if name in known}
+        return {name: value for name, value in changed.items() if name in accepted}
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -179,7 +181,7 @@ class Method:
         )
 
     def _check_keywords(self, keywords: Mapping[str, Any]) -> None:
-        known = self.keywords(keywords)
+        accepted = self.keywords(keywords)
         tables = {**self.parts, **({"importance": IMPORTANCE} if self.takes.importance else {})}
         for keyword in keywords:
             owners = [
@@ -188,12 +190,12 @@ class Method:
                 for name, cls in table.items()
                 if keyword in settings_of(cls)
             ]
-            if keyword not in known and owners:
+            if keyword not in accepted and owners:
                 raise ValueError(
                     f"{keyword} is a setting of {' and '.join(owners)}, which is not chosen. Leave it out."
                 )
-            if keyword not in known:
-                known_name(known, keyword, f"keyword of {self.name}:")
+            if keyword not in accepted:
+                known_name(accepted, keyword, f"keyword of {self.name}:")
 
     def _preset(self, given: Mapping[str, Any]) -> dict[str, Any]:
         preset = given.get("preset", "default")
@@ -229,9 +231,9 @@ class Method:
             options = {name: value for name, value in given.items() if name in fields}
             parts[part] = made(table, chosen, part, **options)
         fields = [entry.name for entry in dataclasses.fields(self.value) if entry.name not in self.parts]
-        own = {name: given[name] for name in fields if name in given}
+        from_keywords = {name: given[name] for name in fields if name in given}
         fixed = {name: value for name, value in self.fixed.items() if name not in self.parts}
-        return self.value(**fixed, **own, **parts)
+        return self.value(**fixed, **from_keywords, **parts)
 
 
 class Methods(dict[str, Method]):

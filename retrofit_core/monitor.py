@@ -1,4 +1,4 @@
-"""Progress events and cancellation: the one channel between a long computation and whoever watches it."""
+"""Progress events and cancellation: the one channel between a long computation and its caller."""
 
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any, TypeVar
@@ -7,8 +7,8 @@ Item = TypeVar("Item")
 Event = dict[str, Any]
 
 
-class Cancelled(Exception):  # noqa: N818 - not an error: somebody asked for it
-    """The computation was cancelled between two steps; what was finished before is kept by whoever recorded it."""
+class Cancelled(Exception):  # noqa: N818 - not an error: it was asked for
+    """The computation was cancelled between two steps; a recorder keeps what was finished before."""
 
 
 class Monitor:
@@ -32,7 +32,7 @@ class Monitor:
             self._on_event({"kind": kind, **fields})
 
     def check(self) -> None:
-        """Raise `Cancelled` if somebody asked for it."""
+        """Raise `Cancelled` if cancelling was asked for."""
         if self._cancelled is not None and self._cancelled():
             raise Cancelled("cancelled on request")
 

@@ -136,9 +136,9 @@ def channel_sums(tensors: Iterable[Tensor], layer: nn.Module, before: Sums | Non
 
 def moments_of(sums: Sequence[Sums]) -> tuple[Tensor, Tensor]:
     """Mean and variance of each channel, (channels,) float64 each."""
-    count = sum(one[0] for one in sums)
-    mean = torch.stack([one[1] for one in sums]).sum(0) / count
-    squares = torch.stack([one[2] for one in sums]).sum(0) / count
+    count = sum(batch_sums[0] for batch_sums in sums)
+    mean = torch.stack([batch_sums[1] for batch_sums in sums]).sum(0) / count
+    squares = torch.stack([batch_sums[2] for batch_sums in sums]).sum(0) / count
     return mean, (squares - mean.square()).clamp_min(0)
 
 

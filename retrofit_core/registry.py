@@ -1,4 +1,4 @@
-"""Looking a name up in one of the tables (METHODS, GROUPINGS, IMPORTANCE, ...), with an error that helps."""
+"""Look a name up in one of the tables (METHODS, GROUPINGS, IMPORTANCE, ...), with an error that helps."""
 
 import inspect
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def known_name(table: Mapping[str, Any], name: Any, what: str) -> str:
     Raises:
         ValueError: as `find`.
     """
-    written = {_plain(known): known for known in table}
+    written = {_plain(key): key for key in table}
     if isinstance(name, str) and _plain(name) in written:
         return written[_plain(name)]
     near = get_close_matches(_plain(str(name)), written, n=1)
@@ -59,5 +59,5 @@ def name_of(table: Mapping[str, type], value: Any) -> str:
     """The table's name for one of its classes, an object of one, or a name however it is written; of a function its own."""
     if isinstance(value, str):
         return known_name(table, value, "name")
-    names = [name for name, known in table.items() if type(value) is known or value is known]
+    names = [name for name, cls in table.items() if type(value) is cls or value is cls]
     return names[0] if names else getattr(value, "__name__", type(value).__name__)

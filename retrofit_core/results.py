@@ -52,7 +52,7 @@ class LevelReport:
     form: str
     """primal, dual or gradient"""
     grouping: dict[str, Any]
-    """What the grouping tells about itself"""
+    """Facts about the grouping"""
     cross_error: float = 0.0
     """Theorem 1's third term: 0 where the targets are the groups' weighted means, of either sign for other targets"""
     curve: list[dict[str, Any]] = field(default_factory=list)
@@ -136,14 +136,14 @@ def principal_components(gram: Tensor, components: int = COMPONENTS) -> tuple[Te
     full = gram.double().cpu().numpy()
     centred = full - full.mean(0) - full.mean(1)[:, None] + full.mean()
     m = len(full)
-    found = min(components, m)
-    values, vectors = eigh((centred + centred.T) / 2, subset_by_index=(m - found, m - 1))
+    count = min(components, m)
+    values, vectors = eigh((centred + centred.T) / 2, subset_by_index=(m - count, m - 1))
     values, vectors = np.clip(values[::-1], 0, None), vectors[:, ::-1]
-    signs = np.sign(vectors[np.abs(vectors).argmax(0), np.arange(found)])
+    signs = np.sign(vectors[np.abs(vectors).argmax(0), np.arange(count)])
     points = np.zeros((m, components))
-    points[:, :found] = vectors * signs * np.sqrt(values)
+    points[:, :count] = vectors * signs * np.sqrt(values)
     shares = np.zeros(components)
-    shares[:found] = values / max(np.trace(centred), 1e-300)
+    shares[:count] = values / max(np.trace(centred), 1e-300)
     return torch.from_numpy(points), torch.from_numpy(shares)
 
 
@@ -159,7 +159,7 @@ class FusionResult:
     importance: list[dict[str, Any]] = field(default_factory=list)
     """One report per parent: completeness gaps of attributions"""
     alignment: Alignment | None = None
-    """Of methods that align neurons and average: who stands where, and the parents in that order. Files do not hold it;
+    """Of methods that align neurons and average: the map of their neurons, and the parents reordered. Files do not hold it;
     the labels of its groups are those of the levels, which they do hold"""
 
     def to_frame(self) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from .settings import Range, Value, setting
 
 
 class Journal(Protocol):
-    """Keeps the levels of a fusion as they are finished, so that an interrupted one goes on after the last of them."""
+    """Keeps each finished level of a fusion, so that an interrupted one goes on after the last of them."""
 
     @property
     def finished(self) -> Sequence[tuple[Any, dict[str, torch.Tensor]]]:

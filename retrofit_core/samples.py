@@ -45,15 +45,15 @@ def as_tensors(data: Any) -> tuple[Tensor, Tensor | None]:
     return pair[0], None if pair[1] is None else as_labels(pair[1])
 
 
-def parents_data(given: Any, fusion: tuple[Tensor, Tensor | None], n: int) -> list[tuple[Tensor, Tensor | None]]:
+def parents_data(data: Any, fusion: tuple[Tensor, Tensor | None], n: int) -> list[tuple[Tensor, Tensor | None]]:
     """(inputs, labels) of each of n parents: its own data as `as_tensors` takes them, or the fusion data (None, "fusion").
 
     Raises:
         ValueError: another number of sets than parents.
     """
-    if given is None or given == "fusion":
+    if data is None or data == "fusion":
         return [fusion] * n
-    pairs = [as_tensors(data) for data in given]
+    pairs = [as_tensors(pair) for pair in data]
     if len(pairs) != n:
         raise ValueError(f"importance_data holds {len(pairs)} sets for {n} parents.")
     return pairs

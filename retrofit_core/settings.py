@@ -61,7 +61,7 @@ AT_LEAST_ONE = Range(1, whole=True)
 
 @dataclass(frozen=True)
 class Setting:
-    """One field of a value, as everybody sees it who offers, stores or explains it."""
+    """One field of a value, described for everything that offers, stores or explains it."""
 
     name: str
     default: Any
@@ -176,7 +176,7 @@ SEED_SETTING = Setting("seed", 0, (int,), (), "same seed, same numbers", SEED)
 
 
 def check_seed(seed: Any) -> None:
-    """Refuse what is no seed.
+    """Refuse a value that is not a seed.
 
     Raises:
         ValueError: as `Value`.

@@ -66,9 +66,9 @@ def _training(config: RunConfig, training: TrainConfig | None) -> list[str]:
 def _assignment(name: str, config: Any) -> list[str]:
     """A dataclass as the call that makes it, without what has its default."""
     fields = [(field.name, getattr(config, field.name), field.default) for field in dataclasses.fields(config)]
-    given = [f"    {key}={_quoted(value)}," for key, value, default in fields if value != default]
+    arguments = [f"    {key}={_quoted(value)}," for key, value, default in fields if value != default]
     kind = type(config).__name__
-    return [f"{name} = {kind}(", *given, ")"] if given else [f"{name} = {kind}()"]
+    return [f"{name} = {kind}(", *arguments, ")"] if arguments else [f"{name} = {kind}()"]
 
 
 def _quoted(value: Any) -> str:

@@ -83,7 +83,7 @@ class Task:
     runtime: Runtime = field(default_factory=Runtime)
 
     @classmethod
-    def of(cls, parents: Any, data: Any, **given: Any) -> "Task":
+    def of(cls, parents: Any, data: Any, **facts: Any) -> "Task":
         """A task on data of any form that `as_tensors` takes.
 
         Raises:
@@ -92,7 +92,7 @@ class Task:
         check_models(parents)
         inputs, labels = as_tensors(data)
         networks = [_trainable(parent) for parent in parents]
-        task = cls(networks, _normal(inputs), None if labels is None else _normal(labels), **given)
+        task = cls(networks, _normal(inputs), None if labels is None else _normal(labels), **facts)
         check_seed(task.seed)
         devices.pick(task.runtime.device)
         if task.importance.needs_data and task.importance.data is None:
@@ -164,21 +164,21 @@ class Algorithm(Value):
 
 
 def planned(algorithm: Algorithm, task: Task) -> Any:
-    """The plan, once nothing is given that the method would pass over in silence.
+    """The plan; anything given that the method would ignore is refused.
 
     Raises:
         ValueError: names what does nothing; or from the plan.
     """
     takes = algorithm.takes
-    given = {
+    asked = {
         "target": (task.target is not None, takes.target),
         "importance": (not isinstance(task.importance, Uniform), takes.importance),
         "importance_data": (task.importance.data is not None, takes.importance or takes.parents_data),
         "class_shares": (task.class_shares is not None, takes.class_shares),
         "sample_counts": (task.sample_counts is not None, takes.sample_counts),
     }
-    for name, (is_given, is_taken) in given.items():
-        if is_given and not is_taken:
+    for name, (is_set, is_taken) in asked.items():
+        if is_set and not is_taken:
             raise ValueError(f"{type(algorithm).__name__} takes no {name}. Leave it out.")
     return algorithm.plan(task)
 
@@ -188,7 +188,7 @@ def carry_out(algorithm: Algorithm, task: Task) -> FusionResult:
 
     Raises:
         ValueError: from the plan, before any work.
-        Cancelled: somebody asked for it.
+        Cancelled: the monitor asked for it.
     """
     with torch.inference_mode(False), evaluating(*task.parents):
         return algorithm.run(planned(algorithm, task))

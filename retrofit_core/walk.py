@@ -37,7 +37,7 @@ class Walk:
         fused: the levels of the fused network.
         inputs: (B, ...) fusion data; moved to the device batch by batch.
         memory: bytes for the sums of a level and for kept boundary tensors.
-        contributors: who else has rows of the levels; default: nobody.
+        contributors: other sources of the levels' sums; default: none.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class Step:
             return self.walk.contributors.total(self.index, collect.finish())
 
     def _collector(self, inputs: bool, dtype: torch.dtype) -> MomentSums | LayerSums | LayerRows:
-        """What the rows go into: of outputs alone, of inputs too, or the rows as they are."""
+        """The object that collects the rows: sums of outputs alone, sums of inputs too, or the rows themselves."""
         layer, m = self.level.affine, sum(self.widths)
         if not inputs:
             return MomentSums(m, device=self.walk.device)

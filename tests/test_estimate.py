@@ -285,8 +285,8 @@ def test_large_networks_are_counted_and_small_ones_run(monkeypatch):
     paces = {name: pace.pace_of(spec, "cpu") for name, spec in specs.items()}
     pace.pace_of.cache_clear()
     assert measured == [specs["cnn"]]
-    assert paces["vgg16"].each == pytest.approx(pace.operations(specs["vgg16"]) / 1e11 / pace.EFFICIENCY)
-    assert paces["vgg16-double"].each == pytest.approx(4 * paces["vgg16"].each, rel=0.1)
+    assert paces["vgg16"].per_image == pytest.approx(pace.operations(specs["vgg16"]) / 1e11 / pace.EFFICIENCY)
+    assert paces["vgg16-double"].per_image == pytest.approx(4 * paces["vgg16"].per_image, rel=0.1)
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
-"""What the pictures of a finished fusion need beyond its reports, computed once and kept in the run's record.
+"""The analysis of a finished fusion, for the workbench's pictures: computed once and kept in the run's record.
 
 Per level: the scores of every importance method, the groupings that each of them and other seeds would have made of the
-same Gram matrix, what of each parent neuron is left in its fused neuron, and the loss around the fitted weights. Over all
-levels: the accuracy had the fusion stopped there.
+same Gram matrix, the share of each parent neuron's variance that its fused neuron explains, and the loss around the fitted
+weights. Also the accuracy if the fusion had stopped after each level.
 """
 
 from .analyse import ROWS, SEEDS, TEST_IMAGES, analyse

@@ -1,4 +1,4 @@
-"""Where knowledge is lost: the accuracy had the fusion stopped after each level."""
+"""Where knowledge is lost: the accuracy if the fusion had stopped after each level."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ def accuracy_by_level(
     rows: Tensor,
     monitor: Monitor,
 ) -> list[float]:
-    """Per cent on the wanted rows: the ensemble, then fusion stopped after level 1, 2, ..., then the fused network.
+    """Per cent on some rows: the ensemble, then fusion stopped after level 1, 2, ..., then the fused network.
 
     Stopped after a level, every parent goes on with its own remaining levels; there its neuron j is read from the fused
     neuron that stands for it. The parents' softmax outputs are averaged, as in the ensemble. Before the first level that

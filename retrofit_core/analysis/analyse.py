@@ -1,4 +1,4 @@
-"""analyse(): once after a fusion, with the same data, level by level from moments as the fusion itself."""
+"""analyse(): run once after a fusion, on the same data, level by level from moments as the fusion itself."""
 
 import time
 from collections.abc import Sequence
@@ -51,17 +51,17 @@ def analyse(
     test: Images | None = None,
     runtime: Runtime | None = None,
 ) -> Analysis:
-    """What the pictures of a finished fusion need (docs/method.md). Nothing is changed, and the same run gives the same.
+    """Analyse a finished fusion (docs/method.md). Nothing is changed; the same run gives the same analysis.
 
     Args:
-        models, data, importance_data: as the fusion had them; importance data are needed for a uniform one too, to compare
-            it with the other scores.
-        result: what the fusion returned; its config says how the levels were made.
+        models, data, importance_data: those of the fusion; with uniform importance too, importance data are needed for the
+            other scores.
+        result: the fusion's; its config says how the levels were made.
         test: images for the accuracy by level; without them it is left out.
         runtime: device and memory; its monitor gets events named "analysis: ..." and may cancel between steps.
     Raises:
-        ValueError: a run with a grouping function of one's own, one that did not go level by level, or data or
-            boundaries of another run.
+        ValueError: a run with a custom grouping function, one that did not go level by level, or data or boundaries of
+            another run.
     """
     start = time.perf_counter()
     runtime = runtime or Runtime()
@@ -110,7 +110,7 @@ def analyse(
 
 
 def _named(monitor: Monitor, name: str) -> Monitor:
-    """Passes steps on under a name of the analysis, so that they are not taken for steps of the fusion."""
+    """A monitor that passes steps on under this name, so that they are not taken for steps of the fusion."""
 
     def event(event: Event) -> None:
         if event["kind"] == "step":
@@ -124,7 +124,7 @@ def _named(monitor: Monitor, name: str) -> Monitor:
 
 
 def _check_levels(plan: Levels, reports: Sequence[LevelReport], samples: int) -> None:
-    found = [
+    levels_now = [
         (
             level.name,
             level.kind,
@@ -134,7 +134,7 @@ def _check_levels(plan: Levels, reports: Sequence[LevelReport], samples: int) ->
         )
         for index, level in enumerate(plan.fused)
     ]
-    if found != [(report.name, report.kind, report.widths, report.width, report.rows) for report in reports]:
+    if levels_now != [(report.name, report.kind, report.widths, report.width, report.rows) for report in reports]:
         raise ValueError(
             f"the run has levels {[report.name for report in reports]} with other layers, widths or rows than the "
             f"{len(plan.fused)} found now. Pass the parents, data and boundaries that were fused."
@@ -145,7 +145,7 @@ def retrofit_of(config: dict[str, Any]) -> Retrofit:
     """The value that a result's config describes.
 
     Raises:
-        ValueError: a grouping function of one's own, which no config can hold.
+        ValueError: a custom grouping function, which no config can hold.
     """
     settings = {name: config[name] for name in ("head", "boundaries", "leaves") if name in config}
     parts = {}
@@ -167,7 +167,7 @@ def _all_scores(
     device: torch.device,
     monitor: Monitor,
 ) -> tuple[dict[str, list[Tensor]], dict[str, str]]:
-    """Importance -> (m,) per level, the run's as it was used; and why others are missing."""
+    """Importance -> (m,) per level, for the run's importance the scores it used; and why others are missing."""
     used = config["importance"]
     scores: dict[str, list[Tensor]] = {}
     missing = {}
@@ -242,7 +242,7 @@ def _groups(
     scores: dict[str, Tensor],
     config: dict[str, Any],
 ) -> dict[str, Tensor]:
-    """Importance -> (seeds, m); the first row of the run's score is what the run made."""
+    """Importance -> (seeds, m); the first row of the run's importance is the run's own grouping."""
     grouping = SameIndex() if head else grouping
     seeds = [config["seed"] + k for k in range(SEEDS if grouping.is_random else 1)]
     groups = {}
@@ -254,7 +254,7 @@ def _groups(
 
 
 def _weights(level: Any) -> Tensor:
-    """V (p, d) as it stands in the level, the bias in the last row."""
+    """V (p, d), the level's present weights, the bias in the last row."""
     affine = level.affine
     V = affine.weight.detach().flatten(1).T.double()
     return V if affine.bias is None else torch.cat([V, affine.bias.detach().double()[None]])
@@ -274,9 +274,9 @@ def _compare(step: Step, labels: Tensor, A: Tensor, seed: int) -> tuple[Tensor, 
             a, b = part_z.double(), part_f.double()[:, labels]
             for line, product in zip(sums, (a, a * a, b, b * b, a * b), strict=True):
                 line += product.sum(0)
-        here = chosen[(chosen >= start) & (chosen < start + len(z))].to(step.device) - start
-        targets.append((z[here].double() @ A).float().cpu())
-        outputs.append(f[here].float().cpu())
+        in_batch = chosen[(chosen >= start) & (chosen < start + len(z))].to(step.device) - start
+        targets.append((z[in_batch].double() @ A).float().cpu())
+        outputs.append(f[in_batch].float().cpu())
         start += len(z)
     return squared_correlation(sums, total).cpu(), torch.cat(targets), torch.cat(outputs)
 

@@ -1,4 +1,4 @@
-"""What other scores and other seeds would have grouped, and how far these groupings agree."""
+"""The groupings that other scores and other seeds would have made, and how far they agree."""
 
 from collections.abc import Callable, Sequence
 from itertools import combinations, combinations_with_replacement, product
@@ -24,21 +24,21 @@ def regrouped(
     """(seeds, m) groups of the neurons at level `index`, one row a seed.
 
     Args:
-        like: (m,) groups whose numbers are taken over as far as the groups overlap.
+        like: (m,) groups by which the new ones are numbered (`renumbered`).
     """
-    width, found = int(like.max()) + 1, like.new_empty(len(seeds), len(like))  # no group is empty
-    for row, seed in zip(found, seeds, strict=True):
+    width, groups = int(like.max()) + 1, like.new_empty(len(seeds), len(like))  # no group is empty
+    for row, seed in zip(groups, seeds, strict=True):
         labels = grouping(gram, scores, widths, width, generator=level_generator(seed, index)).labels
         row.copy_(renumbered(labels.to(like.device), like))
-    return found
+    return groups
 
 
 def renumbered(labels: Tensor, like: Tensor) -> Tensor:
     """The same groups, numbered so that as many neurons as possible keep their number in `like` (equally many groups)."""
     width = int(max(labels.max(), like.max())) + 1
     shared = torch.bincount(labels * width + like, minlength=width * width).reshape(width, width)
-    _, places = linear_sum_assignment(shared.cpu().numpy(), maximize=True)
-    return torch.from_numpy(places).to(labels.device)[labels]
+    _, numbers = linear_sum_assignment(shared.cpu().numpy(), maximize=True)
+    return torch.from_numpy(numbers).to(labels.device)[labels]
 
 
 def agreement(labels: dict[str, Tensor]) -> list[dict[str, Any]]:
@@ -50,8 +50,14 @@ def agreement(labels: dict[str, Tensor]) -> list[dict[str, Any]]:
     for first, second in combinations_with_replacement(labels, 2):
         left, right = labels[first], labels[second]
         pairs = combinations(left, 2) if first == second else product(left, right)
-        found = [adjusted_rand(a, b) for a, b in pairs] or [1.0]
+        indices = [adjusted_rand(a, b) for a, b in pairs] or [1.0]
         rows.append(
-            {"first": first, "second": second, "mean": sum(found) / len(found), "least": min(found), "most": max(found)}
+            {
+                "first": first,
+                "second": second,
+                "mean": sum(indices) / len(indices),
+                "least": min(indices),
+                "most": max(indices),
+            }
         )
     return rows

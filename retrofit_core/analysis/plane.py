@@ -30,7 +30,7 @@ def loss_plane(
         parents: (p, d) weights of the parents, see `parent_weights`.
     Returns:
         quadratic [c, gx, gy, hxx, hxy, hyy] with loss = c + gx x + gy y + hxx x^2 + hxy x y + hyy y^2; marks (name, x, y,
-        loss); axes, in words; unit. Or why, where all weights coincide.
+        loss); axes, in words; unit. If all weights coincide: "why" alone.
     """
     A = averaging_matrix(labels, scores, V.shape[1])
     totals = scores.new_zeros(V.shape[1]).index_add_(0, labels, scores)
@@ -84,16 +84,16 @@ def parent_weights(W0: Tensor, scores: Tensor, labels: Tensor, widths: tuple[int
         W0: (p, m) the parents' weights mapped onto the fused inputs.
     """
     everyone = averaging_matrix(labels, scores, width)
-    found, start = [], 0
-    for own in widths:
-        here = slice(start, start + own)
+    weights, start = [], 0
+    for n in widths:
+        neurons = slice(start, start + n)
         A = torch.zeros_like(everyone)
-        A[here] = averaging_matrix(labels[here], scores[here], width)
-        absent = torch.bincount(labels[here], minlength=width) == 0
+        A[neurons] = averaging_matrix(labels[neurons], scores[neurons], width)
+        absent = torch.bincount(labels[neurons], minlength=width) == 0
         A[:, absent] = everyone[:, absent]
-        found.append(W0 @ A)
-        start += own
-    return found
+        weights.append(W0 @ A)
+        start += n
+    return weights
 
 
 def _across(step: Tensor, axis: Tensor) -> Tensor:

@@ -110,8 +110,8 @@ class ResNet(Architecture):
         self.stages = [f"layer{stage}" for stage in range(1, len(layers) + 1)]
         for stage, (name, count) in enumerate(zip(self.stages, layers, strict=True)):
             blocks = []
-            for place in range(count):
-                blocks.append(block(inputs, width * 2**stage, stride=2 if stage and not place else 1))
+            for position in range(count):
+                blocks.append(block(inputs, width * 2**stage, stride=2 if stage and not position else 1))
                 inputs = width * 2**stage * (EXPANSION if bottleneck else 1)
             self.add_module(name, nn.Sequential(*blocks))
         self.avgpool, self.flatten = nn.AdaptiveAvgPool2d(1), nn.Flatten()
@@ -135,7 +135,7 @@ def recognise(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any] | None:
     """
     stem, head = shapes.get("conv1.weight", ()), shapes.get("fc.weight", ())
     layers: list[int] = []
-    while count := sum(f"layer{len(layers) + 1}.{place}.conv1.weight" in shapes for place in range(1000)):
+    while count := sum(f"layer{len(layers) + 1}.{position}.conv1.weight" in shapes for position in range(1000)):
         layers.append(count)
     if len(stem) != 4 or len(head) != 2 or not layers or "bn1.running_mean" not in shapes:
         return None

@@ -24,10 +24,10 @@ PLANS: dict[str, list[int | str]] = {
 
 def scaled(plan: Sequence[int | str], width: float) -> list[int | str]:
     """The plan with all widths but the first and the last multiplied: the paper's width study (0.5, 2, 4)."""
-    last = max(place for place, item in enumerate(plan) if item != POOL)
+    last = max(position for position, item in enumerate(plan) if item != POOL)
     return [
-        item if item == POOL or place in (0, last) else max(1, round(int(item) * width))
-        for place, item in enumerate(plan)
+        item if item == POOL or position in (0, last) else max(1, round(int(item) * width))
+        for position, item in enumerate(plan)
     ]
 
 

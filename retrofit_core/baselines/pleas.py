@@ -207,7 +207,7 @@ def fit_layers(plan: Aligning, labels: Mapping[str, Tensor], ridge: float | str)
     for x in plan.monitor.each("step", plan.inputs.split(BATCH), name="moments"):
         seen = [_watched(parent, layers, x.to(device)) for parent in plan.parents]
         for name in layers:
-            for calls in zip(*(one.get(name, []) for one in seen), strict=True):
+            for calls in zip(*(calls_of_parent.get(name, []) for calls_of_parent in seen), strict=True):
                 add_rows(sums, name, layers[name], axes[name], calls, dtype)
     for number, (name, collected) in enumerate(sums.items()):
         plan.monitor.check()

@@ -12,8 +12,8 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code: 0 done, 1 nothing came of a comparison, 2 cannot be done
-    as asked, 130 interrupted."""
+    """Run the command line; returns the exit code: 0 done, 1 no method of a comparison gave a network,
+    2 cannot be done as asked, 130 interrupted."""
     try:
         app(args=None if arguments is None else list(arguments), prog_name="retrofit")
     except SystemExit as end:

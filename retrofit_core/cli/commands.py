@@ -57,8 +57,8 @@ def data_command(
         out.print("Next:", shell("retrofit", "train", "--data", folder), soft_wrap=True, markup=False, highlight=False)
         return
     table = new_table("data set", "how to get it")
-    for known, facts in DATASETS.items():
-        table.add_row(known, facts.advice)
+    for dataset, facts in DATASETS.items():
+        table.add_row(dataset, facts.advice)
     out.print(table)
 
 
@@ -79,8 +79,8 @@ def evaluate_command(
 
     Example: `retrofit evaluate fused.safetensors --data cifar10`
     """
-    place = devices.pick(device)
-    found: dict[str, dict[str, Any]] = {}
+    picked = devices.pick(device)
+    measured: dict[str, dict[str, Any]] = {}
     networks = []
     with progress(as_json) as monitor:
         for path in models:
@@ -92,15 +92,15 @@ def evaluate_command(
                 floats(std) or metadata.get("std"),
                 size or metadata.get("size"),
             )
-            networks.append(model.to(place))
-            found[str(path)] = evaluate(model, images, monitor=monitor)
+            networks.append(model.to(picked))
+            measured[str(path)] = evaluate(model, images, monitor=monitor)
         if together:
-            found["ensemble"] = evaluate(ensemble(networks), images, monitor=monitor)
+            measured["ensemble"] = evaluate(ensemble(networks), images, monitor=monitor)
     if as_json:
-        one = next(iter(found.values())) if len(found) == 1 else {}
-        return print_json({**one, "networks": found, "classes": list(images.classes)})
-    out.print(networks_table({Path(name).name: value for name, value in found.items()}))
-    for name, value in found.items():
+        single = next(iter(measured.values())) if len(measured) == 1 else {}
+        return print_json({**single, "networks": measured, "classes": list(images.classes)})
+    out.print(networks_table({Path(name).name: value for name, value in measured.items()}))
+    for name, value in measured.items():
         shown = ", ".join(
             f"{label} {accuracy:.1f}" if accuracy is not None else f"{label} -"
             for label, accuracy in zip(images.classes, value["per_class"], strict=True)
@@ -174,10 +174,10 @@ def app_command(
 
 
 def _app_script() -> Path:
-    found = importlib.util.find_spec("retrofit_app")
+    spec = importlib.util.find_spec("retrofit_app")
     folder = (
-        Path(found.submodule_search_locations[0])
-        if found and found.submodule_search_locations
+        Path(spec.submodule_search_locations[0])
+        if spec and spec.submodule_search_locations
         else Path(__file__).parents[2] / "app"
     )
     if not (folder / "main.py").exists():
@@ -185,15 +185,15 @@ def _app_script() -> Path:
     return folder / "main.py"
 
 
-def _free_port(wanted: int) -> int:
+def _free_port(first: int) -> int:
     import socket
 
-    ports = range(wanted, min(wanted + 50, LAST_PORT + 1))
+    ports = range(first, min(first + 50, LAST_PORT + 1))
     for port in ports:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)):
                 return port
-    raise ValueError(f"ports {wanted} to {ports[-1]} are all taken. Choose one with --port.")
+    raise ValueError(f"ports {first} to {ports[-1]} are all taken. Choose one with --port.")
 
 
 def _open_when_ready(server: subprocess.Popen, port: int, address: str) -> None:

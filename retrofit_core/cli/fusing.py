@@ -55,7 +55,7 @@ def _sentence(text: str) -> str:
 
 
 def _with_options(table: Mapping[str, type[Value]], shared: type[Value]) -> str:
-    """The names of a table, each with the options that it alone has."""
+    """The names of a table, each with its own options."""
     options = {
         name: [field for field in settings_of(cls) if field not in settings_of(shared)] for name, cls in table.items()
     }
@@ -63,7 +63,7 @@ def _with_options(table: Mapping[str, type[Value]], shared: type[Value]) -> str:
 
 
 NOTHING_FUSED = 1  # exit code of a comparison in which no method gave a network
-#: What may be said beside --resume: where the result goes, and in which form.
+#: Parameters that may be given with --resume: where the result goes, and in which form.
 BESIDE_RESUME = ("resume", "out_file", "as_json")
 WIDE = 10_000  # characters: more than any table
 Parents = Annotated[list[Path] | None, typer.Argument(help="Parents; the first one gives the architecture.")]
@@ -113,11 +113,11 @@ def methods_command(
     """
     if name is None:
         if as_json:
-            return print_json({known: method.description for known, method in METHODS.items()})
+            return print_json({method_name: method.description for method_name, method in METHODS.items()})
         table = new_table("method", "what it does")
         table.caption = "`retrofit methods NAME` lists what a method can be told with --option"
-        for known, method in METHODS.items():
-            table.add_row(known, method.description)
+        for method_name, method in METHODS.items():
+            table.add_row(method_name, method.description)
         out.print(table)
         return None
     options = options_of(name, [field.name for field in dataclasses.fields(RunConfig)])
@@ -282,16 +282,16 @@ def fuse_command(
 
 
 def _check_alone_with_resume(context: typer.Context) -> None:
-    """A resumed run has its record's settings; others would be passed over in silence."""
+    """Refuse settings beside --resume: a resumed run has its record's, and others would be ignored."""
     sources = {parameter: context.get_parameter_source(parameter.name or "") for parameter in context.command.params}
-    given = [
+    refused = [
         parameter.opts[0] if parameter.param_type_name == "option" else "the checkpoints"
         for parameter, source in sources.items()
         if parameter.name not in BESIDE_RESUME and source is not None and source.name == "COMMANDLINE"
     ]
-    if given:
+    if refused:
         raise ValueError(
-            f"--resume takes the settings of its record, beside which {', '.join(given)} would do nothing: leave that away, "
+            f"--resume takes the settings of its record, beside which {', '.join(refused)} would do nothing: leave that away, "
             "or start a new run without --resume."
         )
 
@@ -409,7 +409,7 @@ def _print_board(board: Leaderboard, out_folder: Path | None) -> None:
 
 
 def leaderboard_table(board: Leaderboard) -> Table:
-    """What all networks reach and cost, best first."""
+    """Accuracy and cost of all networks, best first."""
     table = new_table(
         "network",
         "acc. %",
@@ -441,11 +441,11 @@ def leaderboard_table(board: Leaderboard) -> Table:
     return table
 
 
-def _interval(found: tuple[float, float] | None) -> str:
-    if found is None:
+def _interval(interval: tuple[float, float] | None) -> str:
+    if interval is None:
         return "-"
-    digits = 1 if abs(found[0]) < 10 else 0
-    return ",".join(f"{end:.{digits}f}" for end in found)
+    digits = 1 if abs(interval[0]) < 10 else 0
+    return ",".join(f"{end:.{digits}f}" for end in interval)
 
 
 def _classes_table(board: Leaderboard) -> Table:
@@ -471,10 +471,10 @@ def analyse_command(
 
     Example: `retrofit analyse runs/*`
     """
-    found = {}
+    analyses = {}
     with progress(as_json) as monitor:
         for record in records:
-            found[str(record)] = analyse_record(record, monitor)
+            analyses[str(record)] = analyse_record(record, monitor)
     if as_json:
         return print_json(
             {
@@ -486,11 +486,11 @@ def analyse_command(
                         "missing": analysis.missing,
                         "seconds": analysis.seconds,
                     }
-                    for name, analysis in found.items()
+                    for name, analysis in analyses.items()
                 }
             }
         )
-    for name, analysis in found.items():
+    for name, analysis in analyses.items():
         out.print(_analysis_table(analysis, name))
         for what, why in analysis.missing.items():
             out.print(f"No {what}: {why}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What the commands share: the application, guarded commands, common options, bar, tables, numbers."""
+"""Shared by all commands: the application, error handling, common options, progress bar, tables, numbers."""
 
 import json
 import os
@@ -37,7 +37,7 @@ app = typer.Typer(
 
 
 def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a command whose errors are one sentence on standard error, and whose interruption is no traceback."""
+    """Register a command that prints errors as one sentence on standard error, and no traceback when interrupted."""
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         @wraps(function)
@@ -58,7 +58,7 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 @contextmanager
 def advised(advice: str) -> Iterator[None]:
-    """Say, where the work inside is interrupted, how it goes on."""
+    """If the work inside is interrupted, print how to go on."""
     try:
         yield
     except (KeyboardInterrupt, Cancelled):
@@ -101,7 +101,7 @@ Seed = Annotated[int, typer.Option(callback=_seed, help="Same seed, same numbers
 
 @contextmanager
 def progress(quiet: bool) -> Iterator[Monitor]:
-    """A bar on standard error: level and step, with what happens inside in words."""
+    """A progress bar on standard error: level, step, and the phase in words."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
         task = bar.add_task("starting", total=None, detail="")
@@ -160,10 +160,10 @@ def size_in_bytes(text: str | None) -> int | None:
     """Bytes from "2GB", "500 MB" or a plain number of bytes."""
     if text is None:
         return None
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)i?B?\s*", text, re.IGNORECASE)
-    if not found or float(found[1]) <= 0:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)i?B?\s*", text, re.IGNORECASE)
+    if not match or float(match[1]) <= 0:
         raise ValueError(f"--memory: {text!r} is not a size. Write, say, 2GB or 500MB.")
-    return int(float(found[1]) * 1000 ** " KMGT".index(found[2].upper() or " "))
+    return int(float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " "))
 
 
 def shell(*words: object) -> str:
@@ -181,7 +181,7 @@ def pixel_words(config: Any) -> list[str]:
 
 
 def check_output(out_file: Path | None, record: Path | None) -> None:
-    """Refuse what could not be written, before minutes of work."""
+    """Refuse outputs that could not be written, before minutes of work."""
     if out_file is None and record is None:
         raise ValueError("say where the fused network goes: --out FILE.safetensors, or --record FOLDER.")
     if out_file is not None:
@@ -198,10 +198,10 @@ def check_output(out_file: Path | None, record: Path | None) -> None:
 
 def check_folder(folder: Path, flag: str) -> None:
     """Refuse a folder that cannot be made or written to, before minutes of work."""
-    place = folder.absolute()
-    while not place.exists() and not place.is_symlink():  # down to what is there
-        place = place.parent
-    if not place.is_dir():
-        raise ValueError(f"{flag} {folder}: {place} is not a folder. Name a new folder, or one that is there.")
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise ValueError(f"{flag} {folder}: the folder {place} cannot be written to. Name another one.")
+    existing = folder.absolute()
+    while not existing.exists() and not existing.is_symlink():  # up to the first parent folder that exists
+        existing = existing.parent
+    if not existing.is_dir():
+        raise ValueError(f"{flag} {folder}: {existing} is not a folder. Name a new folder, or one that is there.")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise ValueError(f"{flag} {folder}: the folder {existing} cannot be written to. Name another one.")

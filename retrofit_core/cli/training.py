@@ -169,9 +169,9 @@ def finetune_command(
     Example: `retrofit finetune fused.safetensors --data cifar10 --out tuned.safetensors`
     """
     check_output(out_file, None)
-    given = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate, "precision": precision}
+    chosen = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate, "precision": precision}
     # Before any file is read.
-    check_settings({name: value for name, value in given.items() if value is not None})
+    check_settings({name: value for name, value in chosen.items() if value is not None})
     if augment != AUTO:
         augmentation(augment)
     network, metadata = load_model(model, arch)
@@ -179,7 +179,7 @@ def finetune_command(
     size = size or metadata.get("size")
     images, test = (load(data, name, *constants, size) for name in ("train", "test"))
     spec = metadata["architecture"]
-    settings = settings_of("finetune", images, spec["architecture"], 1, given, augment)
+    settings = settings_of("finetune", images, spec["architecture"], 1, chosen, augment)
     check_unfinished(out_file, resume)
     origin = {"from": model.name, "from_weights": digest(network.state_dict())}
     rows = torch.arange(len(images))
@@ -206,7 +206,7 @@ def finetune_command(
 
 @contextmanager
 def _interruption_explained() -> Iterator[None]:
-    """Say which checkpoint an interrupted training has not written yet, and how it goes on."""
+    """If a training is interrupted, print which checkpoint is not written yet and how to go on."""
     try:
         yield
     except (KeyboardInterrupt, Cancelled) as stopped:
@@ -219,7 +219,7 @@ def _interruption_explained() -> Iterator[None]:
 
 @contextmanager
 def _bar(quiet: bool) -> Iterator[Monitor]:
-    """A bar on standard error: who is trained, epoch, loss, accuracy on held-out images, time left."""
+    """A progress bar on standard error: network, epoch, loss, accuracy on held-out images, time left."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -240,8 +240,8 @@ def _shower(bar: Progress) -> Callable[[Event], None]:
         nonlocal task, measured
         if event["kind"] == "phase":  # a task of its own, so that the time left starts afresh
             bar.remove_task(task)
-            who = f"parent {event['parent']} of {event['parents']}" if "parent" in event else event["name"]
-            task, measured = bar.add_task(who, total=None, detail=""), ""
+            network_name = f"parent {event['parent']} of {event['parents']}" if "parent" in event else event["name"]
+            task, measured = bar.add_task(network_name, total=None, detail=""), ""
         elif event["kind"] == "epoch":
             accuracy = "" if event["accuracy"] is None else f", held out {event['accuracy']:.2f} %"
             measured = f", loss {event['loss']:.4g}{accuracy}"

@@ -1,4 +1,4 @@
-"""Whether a run can work, and what it will take: said before anything is trained or fused.
+"""Whether a run can work, and its time and memory: estimated before anything is trained or fused.
 
 Networks are built without weights worth the name and handed to the checks of the method itself, so a refusal is its own
 sentence. Seconds follow from counted operations, at the pace that one training step and one product of matrices have on this

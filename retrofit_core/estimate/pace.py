@@ -29,22 +29,22 @@ EFFICIENCY = 0.5
 
 @dataclass(frozen=True)
 class Pace:
-    """Of one network: a training step takes fixed + images x each seconds."""
+    """The pace of one network: a training step takes fixed + images x per_image seconds."""
 
     fixed: float
-    each: float
+    per_image: float
 
     @property
     def forward(self) -> float:
         """Seconds of a forward pass for an image, in large batches: a third of a step's operations."""
-        return self.each / 3
+        return self.per_image / 3
 
 
 @lru_cache(maxsize=32)
 def pace_of(spec: str, device: str) -> Pace:
-    """Counted, or for a small network measured; large ones would be measured for longer than anybody waits."""
+    """Counted, or for a small network measured; measuring large ones would take too long."""
     counted = _counted(spec, device)
-    return _measured(spec, device, counted) if counted.fixed + counted.each < QUICK else counted
+    return _measured(spec, device, counted) if counted.fixed + counted.per_image < QUICK else counted
 
 
 def forward_seconds(spec: str, device: str = "cpu") -> float:
@@ -81,11 +81,11 @@ def _measured(spec: str, device: str, counted: Pace) -> Pace:
         return time.perf_counter() - start
 
     seconds(1)
-    one = min(seconds(1) for _ in range(5))
-    images = int(min(max(4, 0.05 / one), 64))
+    single = min(seconds(1) for _ in range(5))
+    images = int(min(max(4, 0.05 / single), 64))
     many = min(seconds(images) for _ in range(4))
-    each = max((many - one) / (images - 1), counted.each * EFFICIENCY)
-    return Pace(max(one - each, 0.0), each)
+    per_image = max((many - single) / (images - 1), counted.per_image * EFFICIENCY)
+    return Pace(max(single - per_image, 0.0), per_image)
 
 
 @lru_cache(maxsize=32)

@@ -38,7 +38,7 @@ def training_seconds(
         # Half of the smallest step for what the loop does beside it: drawing rows, events, the status.
         epoch = (
             steps * (pace.fixed + step_seconds(device.type) / 2)
-            + (rows - held_out) * pace.each
+            + (rows - held_out) * pace.per_image
             + held_out * pace.forward
         )
         total += settings["epochs"] * (epoch + rows * _augmenting(settings, planned.images.shape))
@@ -83,7 +83,7 @@ def method_seconds(
     images, settings = len(planned.task.inputs), planned.algorithm
     train, held_out = images * (1 - settings.validation), images * settings.validation
     steps = math.ceil(train / settings.batch_size) * max(trained.fixed, step)
-    epoch = steps + train * trained.each + held_out * trained.forward
+    epoch = steps + train * trained.per_image + held_out * trained.forward
     fewest, most = (epochs * epoch for epochs in cost.epochs)
     budget = getattr(settings, "budget", None)
     if budget is not None:  # no epoch begins after it
@@ -105,7 +105,7 @@ def _level_seconds(planned: MethodPlan, levels: Levels, fused: Pace, device: tor
     # A pass over the held-out images counts as a step more, and the loss, position by position, as half a pass.
     # What a step takes whatever its batch is the optimiser's work on large levels, and overhead on small ones.
     steps = (math.ceil(train / fit.batch_size) + 1) * max(fused.fixed, step * count)
-    epoch = steps + 1.5 * train * fused.each + held_out * fused.forward
+    epoch = steps + 1.5 * train * fused.per_image + held_out * fused.forward
     return always + fewest * epoch, always + most * epoch
 
 
@@ -126,7 +126,7 @@ def analysis_seconds(
 
 def importance_seconds(importance: Importance, samples: int, levels: int, parents: Sequence[Pace]) -> float:
     """Passes forward and backward without the weights' gradients: two thirds of a training step."""
-    return importance.passes(levels) * samples * sum(2 / 3 * pace.each for pace in parents)
+    return importance.passes(levels) * samples * sum(2 / 3 * pace.per_image for pace in parents)
 
 
 def _grouping(levels: Levels, index: int, grouping: Grouper) -> float:

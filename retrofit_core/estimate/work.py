@@ -81,7 +81,7 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
     method = plan_method(config, models, target, data.images, images, counts, shares)
     paces = _paces([*models, *method.networks], device)
     parents, fused = paces[: len(models)], paces[len(models) :]
-    side_by_side = Pace(sum(pace.fixed for pace in fused), sum(pace.each for pace in fused))
+    side_by_side = Pace(sum(pace.fixed for pace in fused), sum(pace.per_image for pace in fused))
     alone = [*parents, side_by_side]
     seconds = {"fusion": method_seconds(method, config.importance_samples, alone, device)}
     if config.analyse and isinstance(method.plan, FusionPlan):
@@ -89,8 +89,8 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
     if training is not None and missing:
         seconds["training"] = training_seconds(planned, missing, paces, device)
     if config.evaluate:  # alone, and the parents again in the ensemble
-        each = [data.tests * pace.forward for pace in paces]
-        seconds["measuring"] = (2 * sum(each), 2 * sum(each))
+        measuring = [data.tests * pace.forward for pace in paces]
+        seconds["measuring"] = (2 * sum(measuring), 2 * sum(measuring))
     return Work(
         seconds,
         reading=data.seconds,

@@ -19,7 +19,7 @@ from .mapping import Groups, is_channel_major, mapped_weights
 
 @dataclass(frozen=True, eq=False)
 class Fitting:
-    """A level that is about to be fitted, and what stands around it."""
+    """A level that is about to be fitted, and everything a fit may use."""
 
     step: Step
     """The fused network's level, the parents' of the same index, and what flows into them"""

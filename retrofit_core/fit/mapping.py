@@ -45,9 +45,9 @@ def mapped_weights(fused: Level, parents: Sequence[Level], previous: Groups | No
         if groups is None or previous is None:
             mapped = weights
         else:
-            each = len(weights) // len(groups)  # kernel or spatial positions per channel; inputs are channel-major
-            mapped = weights.new_zeros(previous.width, each, weights.shape[1])
-            mapped.index_add_(0, groups, weights.reshape(len(groups), each, -1))
+            positions = len(weights) // len(groups)  # kernel or spatial positions per channel; inputs are channel-major
+            mapped = weights.new_zeros(previous.width, positions, weights.shape[1])
+            mapped.index_add_(0, groups, weights.reshape(len(groups), positions, -1))
             mapped = mapped.flatten(0, 1)
         if mapped.shape[0] != p:
             raise ValueError(
@@ -55,8 +55,12 @@ def mapped_weights(fused: Level, parents: Sequence[Level], previous: Groups | No
                 "their weights cannot be mapped. Use toward='zero'."
             )
         if bias:
-            given = parent.affine.bias
-            row = torch.zeros(1, mapped.shape[1]).to(mapped) if given is None else given.detach().double()[None]
+            parent_bias = parent.affine.bias
+            row = (
+                torch.zeros(1, mapped.shape[1]).to(mapped)
+                if parent_bias is None
+                else parent_bias.detach().double()[None]
+            )
             mapped = torch.cat([mapped, row])
         columns.append(mapped)
     return torch.cat(columns, 1)

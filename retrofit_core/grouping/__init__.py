@@ -1,4 +1,4 @@
-"""Grouping: which of the parents' neurons each fused neuron stands for (paper sec. 4.2.1), in Gram space.
+"""Grouping: which of the parents' neurons each fused neuron represents (paper sec. 4.2.1), in Gram space.
 
 Legend: m neurons of all parents side by side, G (m, m) their inner products, s (m,) scores, d groups, R_k group k.
 A grouping is a class of `Grouper` whose fields are its options, and one line in GROUPINGS. A user's own is passed as a

@@ -1,4 +1,4 @@
-"""What a grouping is, and the costs that all of them minimise."""
+"""Groupings, the base of their options, and the costs that all of them minimise."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -21,7 +21,7 @@ class Grouping:
     cost: float
     """The minimised cost, sum_j s_j |phi_j - centroid|^2"""
     report: dict[str, Any] = field(default_factory=dict)
-    """What the algorithm says about itself (restarts, iterations, swaps)"""
+    """Facts about the search (restarts, iterations, swaps)"""
 
     def targets(self, scores: Tensor) -> Targets:
         """The importance-weighted means of the groups."""
@@ -34,7 +34,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Grouper(Value):
-    """Base of what finds a grouping. A new one is a class with `__call__`, and one line in GROUPINGS; its fields are its
+    """Base of all grouping algorithms. A new one is a class with `__call__`, and one line in GROUPINGS; its fields are its
     options."""
 
     is_random: ClassVar[bool] = False
@@ -73,7 +73,7 @@ class Grouper(Value):
 
 
 def check_grouping(grouping: Grouping, m: int, width: int) -> Grouping:
-    """A grouping as somebody's own function returned it, if it is one.
+    """Check the grouping that a custom function returned.
 
     Raises:
         ValueError: labels of another shape, type or range, another number of groups, or an empty group.
@@ -110,7 +110,7 @@ def squared_distances(gram: Tensor) -> Tensor:
 def pairwise_costs(gram: Tensor, scores: Tensor, first: int) -> Tensor:
     """(first, m - first): the exact cost of joining neuron i of the first parent with neuron j of the others.
 
-    s_i s_j / (s_i + s_j) |phi_i - phi_j|^2 (docs/method.md); it is what the refitted level would pay, at any ridge.
+    s_i s_j / (s_i + s_j) |phi_i - phi_j|^2 (docs/method.md): by how much the grouping error grows, at any ridge.
     """
     s, t = scores[:first, None], scores[None, first:]
     norms = gram.diagonal()

@@ -1,7 +1,7 @@
 """Weighted k-means on neurons, from their Gram matrix alone (paper App. D.1; Arthur and Vassilvitskii 2007).
 
-The points are the columns of phi, whose length never matters: distances to centroids follow from G. Memberships are
-one-hot, so one Lloyd step costs O(m^2) a restart: a row-wise sum of G over groups, no product with a centroid matrix.
+The points are the columns of phi, which are never needed: distances to centroids follow from G. Memberships are one-hot,
+so one Lloyd step costs O(m^2) a restart: a row-wise sum of G over groups, no product with a centroid matrix.
 """
 
 import math
@@ -22,7 +22,7 @@ USUAL_ITERATIONS, ELEMENTS_A_SECOND = 15, 1e9
 
 @dataclass(frozen=True)
 class KMeans(Grouper):
-    """Weighted k-means: neurons that do alike in one group, whichever parent they come from.
+    """Weighted k-means: similar neurons in one group, whichever parents they come from.
 
     Greedy k-means++ with restarts, Lloyd to convergence; the lowest cost wins. Equals scikit-learn's
     KMeans(init="k-means++", n_init=restarts) with sample weights on points of this Gram matrix.
@@ -44,7 +44,7 @@ class KMeans(Grouper):
             raise ValueError("kmeans needs restarts >= 1 where parent 0 has fewer neurons than the fused level.")
 
     def seconds(self, m: int, width: int) -> float:
-        """Seeding, and the iterations that are usual."""
+        """Seeding, and a usual number of iterations."""
         seeding = self.restarts * width * (2 + math.log(width)) * m
         return width * 1e-4 + (3 * seeding + (self.restarts + 1) * USUAL_ITERATIONS * m * m) / ELEMENTS_A_SECOND
 
@@ -125,12 +125,12 @@ def lloyd(
     while len(active) and steps < iterations:
         steps += 1
         current = labels[active]
-        from_centroid, own = distances_to_centroids(gram, scores, current, centres.shape[1])
-        cost = own @ scores
+        from_centroid, to_own = distances_to_centroids(gram, scores, current, centres.shape[1])
+        cost = to_own @ scores
         falling = cost < costs[active]  # rounding can make a converged restart swap twins for ever
         costs[active] = torch.minimum(costs[active], cost)
         moved = from_centroid.argmin(1)
-        _refill_empty_groups(moved, own * scores, centres.shape[1])
+        _refill_empty_groups(moved, to_own * scores, centres.shape[1])
         going_on = falling & (moved != current).any(1)
         labels[active[going_on]] = moved[going_on]
         active = active[going_on]
@@ -138,7 +138,7 @@ def lloyd(
 
 
 def _start_labels(distances: Tensor, centres: Tensor) -> Tensor:
-    """(restarts, m) nearest centre; a centre stands for itself even beside a twin, so that no group starts empty."""
+    """(restarts, m) nearest centre; a centre belongs to its own group even beside an equal one, so no group starts empty."""
     labels = torch.stack([distances[centre].argmin(0) for centre in centres])
     numbers = torch.arange(centres.shape[1], device=centres.device).expand_as(centres)
     labels.scatter_(1, centres, numbers)
@@ -170,10 +170,10 @@ def distances_to_centroids(gram: Tensor, scores: Tensor, labels: Tensor, width: 
     else:
         members = labels[:, None] == torch.arange(width, device=labels.device)[:, None]
         products = (members * shares[:, None]) @ gram
-    own = products.gather(1, labels[:, None])[:, 0]
-    norms = group_sums(shares * own, labels, width)
-    own = (gram.diagonal() - 2 * own + norms.gather(1, labels)).clamp_min_(0)
-    return products.mul_(-2).add_(norms[:, :, None]).add_(gram.diagonal()), own
+    to_own = products.gather(1, labels[:, None])[:, 0]
+    norms = group_sums(shares * to_own, labels, width)
+    to_own = (gram.diagonal() - 2 * to_own + norms.gather(1, labels)).clamp_min_(0)
+    return products.mul_(-2).add_(norms[:, :, None]).add_(gram.diagonal()), to_own
 
 
 def _refill_empty_groups(labels: Tensor, badness: Tensor, width: int) -> None:

@@ -56,8 +56,8 @@ class LocalSearch(KMeans):
 
 def _nearest_neurons(gram: Tensor, scores: Tensor, labels: Tensor, width: int) -> Tensor:
     """(d,) for each group the member nearest to its centroid: groups are disjoint, so the centres are distinct."""
-    own = distances_to_centroids(gram, scores, labels[None], width)[1][0]
-    order = own.argsort(descending=True)  # nearest last, so that it is the one that stays
+    to_own = distances_to_centroids(gram, scores, labels[None], width)[1][0]
+    order = to_own.argsort(descending=True)  # nearest last, so that it is the one that stays
     centres = torch.empty(width, dtype=torch.long, device=labels.device)
     for j in order.tolist():
         centres[labels[j]] = j
@@ -71,18 +71,18 @@ def _best_swap(distances: Tensor, scores: Tensor, centres: Tensor) -> bool:
     going to c or to their second-nearest centre. O(m^2) for all pairs (the idea of FastPAM, Schubert and Rousseeuw 2019).
     """
     if len(centres) == 1:
-        near, own = distances[centres[0]], torch.zeros(len(scores), dtype=torch.long, device=scores.device)
+        near, nearest = distances[centres[0]], torch.zeros(len(scores), dtype=torch.long, device=scores.device)
         second = torch.full_like(near, torch.inf)
     else:
         two = distances[centres].topk(2, dim=0, largest=False)
-        near, second, own = two.values[0], two.values[1], two.indices[0]
+        near, second, nearest = two.values[0], two.values[1], two.indices[0]
     gain = (distances - near).clamp_max(0) @ scores  # (candidates,)
     # beyond `gain`, a neuron of the removed centre pays min(second, to candidate) - min(near, to candidate)
     extra = scores * (torch.minimum(second, distances) - torch.minimum(near, distances))  # (candidates, m)
     if adds_in_order(extra):
-        change = gain[:, None] + torch.zeros_like(distances[:, : len(centres)]).index_add_(1, own, extra)
+        change = gain[:, None] + torch.zeros_like(distances[:, : len(centres)]).index_add_(1, nearest, extra)
     else:
-        change = gain[:, None] + extra @ one_hot(own, len(centres)).to(extra)
+        change = gain[:, None] + extra @ one_hot(nearest, len(centres)).to(extra)
     best = int(change.argmin())
     candidate, removed = divmod(best, len(centres))
     total = (scores * near).sum()

@@ -1,4 +1,4 @@
-"""The order of groups is free; where something fixes an order (parent 0's weights, a residual stream), match it."""
+"""Renumber groups: their order is free, but may have to match parent 0's weights or a residual stream."""
 
 import torch
 from scipy.optimize import linear_sum_assignment
@@ -26,15 +26,15 @@ def ordered(grouping: Grouping, gram: Tensor, scores: Tensor, products: Tensor, 
         energies: (r,) their squared lengths.
     """
     A = grouping.averaging(scores)
-    own = ((A.T @ gram) * A.T).sum(1)
-    groups, places = linear_sum_assignment((own[:, None] - 2 * A.T @ products + energies).cpu().numpy())
+    energy = ((A.T @ gram) * A.T).sum(1)
+    groups, slots = linear_sum_assignment((energy[:, None] - 2 * A.T @ products + energies).cpu().numpy())
     new = torch.full((grouping.width,), -1, dtype=torch.long)
-    new[torch.from_numpy(groups)] = torch.from_numpy(places)
-    taken = set(places.tolist())
-    free = iter([place for place in range(max(grouping.width, len(energies))) if place not in taken])
+    new[torch.from_numpy(groups)] = torch.from_numpy(slots)
+    taken = set(slots.tolist())
+    free = iter([slot for slot in range(max(grouping.width, len(energies))) if slot not in taken])
     for k in range(grouping.width):
         if new[k] < 0:
             new[k] = next(free)
-    # with more given neurons than groups the places have gaps: close them, keeping the order
+    # with more given neurons than groups the numbers have gaps: close them, keeping the order
     new = new.argsort().argsort().to(grouping.labels.device)
     return Grouping(new[grouping.labels], grouping.width, grouping.cost, grouping.report)

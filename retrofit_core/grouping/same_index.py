@@ -11,7 +11,7 @@ from .base import Grouper, Grouping, averaging_matrix
 
 @dataclass(frozen=True)
 class SameIndex(Grouper):
-    """Neuron k of every parent in group k: neurons as they lie."""
+    """Neuron k of every parent in group k."""
 
     def check(self, widths: tuple[int, ...], width: int) -> None:
         """Refuse unequal widths."""

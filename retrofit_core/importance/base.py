@@ -19,7 +19,7 @@ BATCH_BYTES = 2**30
 
 @dataclass(frozen=True)
 class Scores:
-    """Raw scores of one parent, with what the method tells about itself."""
+    """Raw scores of one parent, and facts about how they were computed."""
 
     values: list[Tensor]
     """One (width,) tensor per level, not negative"""

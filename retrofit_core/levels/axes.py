@@ -13,11 +13,11 @@ CHANNELS_LAST = (nn.Linear, nn.LayerNorm, nn.Embedding)
 REARRANGING = {"reshape", "view", "flatten", "unflatten", "movedim", "moveaxis", "swapaxes", "swapdims", "einsum"}
 
 
-def neuron_axis(node: fx.Node, modules: dict[Any, Any], name: str, given: int | None) -> int:
+def neuron_axis(node: fx.Node, modules: dict[Any, Any], name: str, axis_by_user: int | None) -> int:
     """Channels after a convolution, the last axis after a Linear or LayerNorm, the only axis of a flat tensor."""
     dims = len(node.meta["value"])
-    if given is not None:
-        return given
+    if axis_by_user is not None:
+        return axis_by_user
     axis = 1 if dims == 2 else _followed(node, modules, {})
     if axis is None:
         raise ValueError(
@@ -31,8 +31,8 @@ def neuron_axis(node: fx.Node, modules: dict[Any, Any], name: str, given: int | 
 def _followed(node: fx.Node, modules: dict[Any, Any], seen: dict[fx.Node, int | None]) -> int | None:
     """The neuron axis, counted from the left, followed from the layers that made it to a node's output.
 
-    None where no such layer is found, where the axes were moved about in another way than by a permutation, or
-    where the operands of a sum disagree.
+    None if there is no such layer, if the axes were rearranged other than by a permutation, or if the operands of a sum
+    disagree.
     """
     if node in seen:
         return seen[node]
@@ -49,13 +49,13 @@ def _followed(node: fx.Node, modules: dict[Any, Any], seen: dict[fx.Node, int | 
     else:
         axis = _carried(node, operation, modules, seen)
         if axis is None and (isinstance(target, batchnorm.BATCHNORMS) or operation == "batch_norm"):
-            axis = 1  # nothing before it tells; a layer before it does: behind tokens it may normalise positions
+            axis = 1  # only if no layer before it decides: behind tokens it may normalise positions
     seen[node] = axis
     return axis
 
 
 def _carried(node: fx.Node, operation: Any, modules: dict[Any, Any], seen: dict[fx.Node, int | None]) -> int | None:
-    """The neuron axis that an operation without neurons of its own takes over from its inputs."""
+    """The neuron axis of an operation that makes no neurons: that of its inputs."""
     shape = node.meta["value"]
     if operation in REARRANGING:
         return None
@@ -71,7 +71,7 @@ def _carried(node: fx.Node, operation: Any, modules: dict[Any, Any], seen: dict[
 
 
 def _order(node: fx.Node, operation: str, dims: int) -> list[int]:
-    """Which axis of its input each axis of a permutation is; empty if that is not told by plain numbers."""
+    """The input axis of each output axis of a permutation; empty if it is not given by plain numbers."""
     numbers = [*node.args[1:], *node.kwargs.values()]
     numbers = list(numbers[0]) if len(numbers) == 1 and isinstance(numbers[0], (tuple, list)) else numbers
     axes = [number % dims for number in numbers if isinstance(number, int)]
@@ -84,6 +84,6 @@ def _order(node: fx.Node, operation: str, dims: int) -> list[int]:
 
 
 def _is_attention(node: fx.Node, modules: dict[Any, Any]) -> bool:
-    """The first of the two things that nn.MultiheadAttention returns."""
+    """Whether the node is the first of the two values that nn.MultiheadAttention returns."""
     source = node.args[0] if node.target is operator.getitem else None
     return isinstance(source, fx.Node) and isinstance(modules.get(source.target), nn.MultiheadAttention)

@@ -1,4 +1,4 @@
-"""Where a traced model is cut: places where exactly one tensor is alive."""
+"""Where a traced model is cut: behind nodes where exactly one tensor is alive."""
 
 import operator
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ def choose_cuts(
         )
     if isinstance(boundaries, (str, int)):
         is_end = is_activation if boundaries == "activations" else is_preactivation
-        wanted = _block_ends(graph, modules, single) if boundaries == "blocks" else []
-        wanted = wanted or [node for node in single if is_end(node, modules)]
+        ends = _block_ends(graph, modules, single) if boundaries == "blocks" else []
+        ends = ends or [node for node in single if is_end(node, modules)]
     else:
-        wanted = [_end_of(name, graph, single, model) for name in boundaries]
+        ends = [_end_of(name, graph, single, model) for name in boundaries]
     order = {node: index for index, node in enumerate(graph.nodes)}
     cuts: list[fx.Node] = []
     start, nodes = -1, list(graph.nodes)
-    for node in sorted(set(wanted), key=order.__getitem__):
+    for node in sorted(set(ends), key=order.__getitem__):
         segment = nodes[start + 1 : order[node] + 1]
         after = nodes[order[node] + 1 :]
         if node is not output and has_parameters(segment, modules) and has_parameters(after, modules):
@@ -62,11 +62,11 @@ def _single_tensor_nodes(graph: fx.Graph) -> list[fx.Node]:
 
 
 def _block_ends(graph: fx.Graph, modules: dict[Any, Any], single: list[fx.Node]) -> list[fx.Node]:
-    """Where residual blocks end, and where the stem before the first one does; empty without such blocks.
+    """The ends of residual blocks, and of the stem before the first one; empty without such blocks.
 
-    A block is a module in whose own forward two tensors are added, the outermost where they nest. Without an activation
-    function the stem is a mere embedding and goes with the first block; tokens that a selection drops after a
-    block do not count as its output.
+    A block is a module whose own forward adds two tensors, the outermost of nested ones. A stem without an activation
+    function is an embedding and belongs to the first block; tokens that are dropped directly after a block do not count
+    as its output.
     """
     nodes = list(graph.nodes)
     paths = {node: [path for path, _ in node.meta.get("nn_module_stack", {}).values() if path] for node in nodes}

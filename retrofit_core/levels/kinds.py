@@ -1,4 +1,4 @@
-"""What nodes of a traced graph are: affine layers, activation functions, sums, owners of parameters."""
+"""Kinds of nodes in a traced graph: affine layers, activation functions, sums, layers with parameters."""
 
 import operator
 from collections.abc import Iterable

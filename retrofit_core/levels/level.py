@@ -33,7 +33,7 @@ class Level:
     affine: nn.Linear | nn.Conv2d | None
     """The level's only parameters, last in it; None if the level is not affine in its weights."""
     prefix: nn.Module | None
-    """What stands before `affine` (without parameters); None if the level is not affine."""
+    """The part before `affine` (without parameters); None if the level is not affine."""
     why_not_affine: str
     """The reason, as the end of a sentence; empty for an affine level."""
     folds: tuple[tuple[batchnorm.Affine, batchnorm.Affine, batchnorm.BatchNorm], ...] = field(default=())

@@ -37,10 +37,10 @@ def partition(
         example: (B, ...) input, B >= 1; it fixes shapes and is used to check that the composition is right.
         boundaries: "preactivations" (after every affine layer or residual sum where one tensor is alive),
             "activations" (after every activation function), "blocks" (stem, each residual block, head; as
-            "preactivations" where there are no such blocks), a wanted number of levels, or names of modules after
+            "preactivations" where there are no such blocks), a number of levels, or names of modules after
             which to cut.
         leaves: names of submodules to take whole, for parts that torch.fx cannot trace.
-        neuron_axis: axis of the neurons at boundaries where the model does not tell.
+        neuron_axis: axis of the neurons at all boundaries; default: read off the model.
     Raises:
         ValueError: the model cannot be traced or cut this way (with the reason and the way out), a parameter would
             lie in two levels, a BatchNorm keeps no running statistics, or a level ends where the first axis counts
@@ -144,8 +144,7 @@ def _build_level(
 
 
 def _parts_per_sample(name: str, cut: fx.Node, samples: int) -> int:
-    """How many entries of the first axis belong to one sample where tokens or frames were folded into it; 0: it counts
-    samples alone."""
+    """Entries of the first axis per sample, if tokens or frames were folded into it; 0 if it counts samples."""
     shape = tuple(cut.meta["value"])
     if not shape or shape[0] % samples:
         raise ValueError(_not_by_samples(name, shape))
@@ -153,7 +152,7 @@ def _parts_per_sample(name: str, cut: fx.Node, samples: int) -> int:
 
 
 def _is_residual(segment: list[fx.Node], before: fx.Node, after: fx.Node, modules: dict[Any, Any]) -> bool:
-    """Whether some sum adds what comes from `before` through no parameters, at an unchanged shape."""
+    """Whether a sum adds the input `before`, through no parameters and at an unchanged shape."""
     free = {before}
     for node in segment:
         tensors = [other for other in node.all_input_nodes if other.meta.get("is_tensor")]
@@ -255,8 +254,8 @@ def _refuse_batch_statistics(graph: fx.Graph, modules: dict[Any, Any]) -> None:
     for node in graph.nodes:
         if node.op == "call_function" and getattr(node.target, "__name__", "") == "batch_norm":
             names = ("input", "running_mean", "running_var", "weight", "bias", "training")
-            given = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
-            if given.get("running_mean") is None or given.get("training") is True:
+            arguments = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
+            if arguments.get("running_mean") is None or arguments.get("training") is True:
                 raise ValueError(batch_statistics(node.name))
 
 

@@ -15,7 +15,7 @@ from .kinds import AFFINE
 from .weights import computed_weights, repeated
 
 INPLACE_OPERATORS = {operator.iadd: operator.add, operator.isub: operator.sub, operator.imul: operator.mul}
-#: Names and order of the tensors that a function of torch takes first, for those whose arguments are looked at.
+#: Names and order of the leading tensor arguments of the torch functions whose arguments are inspected.
 LEADING = {
     "scaled_dot_product_attention": ("query", "key", "value"),
     **dict.fromkeys(("cat", "concat", "stack"), ("tensors",)),
@@ -37,11 +37,11 @@ class _Tracer(fx.Tracer):
 def trace(
     model: nn.Module, leaves: Sequence[str], *, fold: bool = True, example: Tensor | None = None
 ) -> tuple[fx.Graph, dict[Any, Any], dict[str, tuple]]:
-    """The traced graph without in-place operations and foldable BatchNorms, what its targets stand for, the folds.
+    """The traced graph without in-place operations and foldable BatchNorms, the objects behind its targets, the folds.
 
     Args:
         fold: False keeps every BatchNorm where it is.
-        example: (B, ...) input; with it the nodes hold what they compute (`record_values`), and a BatchNorm behind a Linear is
+        example: (B, ...) input; with it the nodes hold their shapes (`record_values`), and a BatchNorm behind a Linear is
             folded only where it reads flat tensors, not tokens.
     Raises:
         ValueError: `leaves` names no submodule, torch.fx cannot trace the model, or it takes more than one input.
@@ -104,7 +104,7 @@ def _name_no_tensors(graph: fx.Graph, modules: dict[Any, Any]) -> None:
 
 
 def _remove_inplace(graph: fx.Graph, modules: dict[Any, Any]) -> None:
-    """Boundary tensors are kept while the next level runs, so no operation may write into its input."""
+    """Make operations copy: boundary tensors are kept while the next level runs, so nothing may write into them."""
     for node in graph.nodes:
         if node.op == "call_module" and getattr(modules[node.target], "inplace", False):
             plain = copy.copy(modules[node.target])
@@ -119,10 +119,10 @@ def _remove_inplace(graph: fx.Graph, modules: dict[Any, Any]) -> None:
 
 
 def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
-    """Replace each pair of an affine layer and the BatchNorm that alone reads it by one new layer.
+    """Replace each affine layer that only a BatchNorm reads, and that BatchNorm, by one new layer.
 
-    Not where a tensor of either is used by another layer too, for the new layer would lose the tie, nor where a weight is
-    computed, which cannot be written back.
+    Except if another layer uses a tensor of either (the tie would be lost), or if a weight is computed (it cannot be
+    written back).
     """
     calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
     tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module))
@@ -159,7 +159,7 @@ def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tupl
 
 
 def _normalises_neurons(affine: nn.Module, norm: batchnorm.BatchNorm, node: fx.Node) -> bool:
-    """Whether the axis that a BatchNorm normalises is that of the layer's neurons: behind (B, tokens, D) it is another."""
+    """Whether the BatchNorm normalises the axis of the layer's neurons; on (B, tokens, D) it normalises tokens."""
     shape = node.meta.get("value")
     if isinstance(affine, nn.Linear) and shape is not None and len(shape) != 2:
         return False
@@ -201,10 +201,10 @@ def record_values(root: fx.GraphModule, graph: fx.Graph, example: Tensor, model:
 
 
 def check_output(network: str, output: Any) -> None:
-    """Refuse what is not one tensor.
+    """Refuse outputs that are not one tensor.
 
     Args:
-        network: the network, at the start of the sentence.
+        network: its name, for the start of the message.
     Raises:
         ValueError: says what was returned.
     """

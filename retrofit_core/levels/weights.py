@@ -1,4 +1,4 @@
-"""Weights that a fit cannot write as they stand: computed from other tensors before each call, or used by several layers."""
+"""Weights that a fit cannot write: computed from other tensors before each call, or used by several layers."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,13 +10,13 @@ from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
-#: Layers of torch whose weight and bias are parameters unless something made them anything else.
+#: Layers of torch whose weight and bias are parameters unless they were replaced.
 WITH_WEIGHTS = (nn.Linear, nn.Embedding, nn.modules.conv._ConvNd, nn.modules.batchnorm._NormBase, nn.LayerNorm)
 
 
 @dataclass(frozen=True)
 class Computed:
-    """A weight that a layer computes from other tensors, so that whatever is written into it is lost."""
+    """A weight that a layer computes from other tensors, so that a value written into it is lost."""
 
     tensor: str
     """Its name in the layer"""
@@ -46,8 +46,8 @@ def computed_weights(layer: nn.Module) -> list[Computed]:
             remedy = f"torch.nn.utils.prune.remove({{layer}}, {hook._tensor_name!r})"
             computed[hook._tensor_name] = Computed(hook._tensor_name, "pruning", remedy)
     for tensor in ("weight", "bias") if isinstance(layer, WITH_WEIGHTS) else ():
-        given = getattr(layer, tensor, None)
-        if tensor not in computed and isinstance(given, Tensor) and not isinstance(given, nn.Parameter):
+        value = getattr(layer, tensor, None)
+        if tensor not in computed and isinstance(value, Tensor) and not isinstance(value, nn.Parameter):
             computed[tensor] = Computed(tensor, "its own code", f"{{layer}}.{tensor} = torch.nn.Parameter(...)")
     return list(computed.values())
 
@@ -72,7 +72,7 @@ def refuse_computed_weights(model: nn.Module, network: str) -> None:
 def repeated(modules: Iterable[nn.Module]) -> set[int]:
     """id() of each tensor, buffers included, that more than one of these modules holds, itself or inside.
 
-    Two parameters that merely view the same memory are none: copies of a network, and the fused one is a copy, hold them apart.
+    Two parameters that view the same memory do not count: copies of a network (the fused one is one) hold them apart.
     """
     holders: dict[int, set[int]] = defaultdict(set)
     for module in modules:
@@ -87,14 +87,14 @@ def shared_weights(model: nn.Module) -> Iterator[Sequence[str]]:
     for path, module in model.named_modules():
         for name, parameter in module.named_parameters(recurse=False):
             names[id(parameter)].append(f"{path}.{name}".lstrip("."))
-    yield from (several for several in names.values() if len(several) > 1)
+    yield from (tied for tied in names.values() if len(tied) > 1)
 
 
 def refuse_batch_statistics(layers: Iterable[tuple[str, nn.Module]]) -> None:
-    """Refuse BatchNorms that normalise by the batch at hand, for what they compute depends on how samples are batched.
+    """Refuse BatchNorms that normalise by the current batch, for their outputs depend on how samples are batched.
 
     Args:
-        layers: by name, as a graph calls them; what lies inside them is looked at as well.
+        layers: by name, as a graph calls them; their submodules are checked as well.
     Raises:
         ValueError: names the first such BatchNorm.
     """

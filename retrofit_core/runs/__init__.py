@@ -70,7 +70,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # All at once, names last: importing the file `execute` binds that name here to the file.
     modules = {home: import_module(f".{home}", __name__) for home in _HOMES}
-    globals().update({known: getattr(modules[home], known) for home, names in _HOMES.items() for known in names})
+    globals().update({item: getattr(modules[home], item) for home, names in _HOMES.items() for item in names})
     return globals()[name]
 
 

@@ -1,4 +1,4 @@
-"""What decides a run, and which choices are known."""
+"""The settings of a run, and the check of its choices."""
 
 import contextlib
 import dataclasses
@@ -73,7 +73,7 @@ class RunConfig:
     analyse: bool = False
     """Also compute what the workbench's pictures of the levels need, into the record"""
     options: dict[str, Any] | None = dataclasses.field(default=None, hash=False)
-    """What the method alone can be told (`options_of`), where that differs from its defaults; None for nothing"""
+    """The method's other options (`options_of`) that differ from their defaults; None for none"""
 
     def __post_init__(self) -> None:
         """Names as their tables write them, so that equal runs are equal; unknown ones are left to `check_choices`."""
@@ -84,7 +84,7 @@ class RunConfig:
                     object.__setattr__(self, name, known_name(table, value, name))
 
     def to_json(self) -> dict[str, Any]:
-        """All fields in plain JSON types, so that a record says what was done whatever the defaults become."""
+        """All fields in plain JSON types, so that a record stays complete when defaults change."""
         return json.loads(json.dumps(dataclasses.asdict(self)))
 
     @classmethod
@@ -94,16 +94,16 @@ class RunConfig:
         Raises:
             ValueError: unknown or missing fields.
         """
-        known = {field.name for field in dataclasses.fields(cls)}
-        if not isinstance(facts, dict) or not facts.get("models") or set(facts) - known:
-            raise ValueError(f"a run's config needs 'models' and knows only {sorted(known)}. Found {facts!r:.200}.")
+        names = {field.name for field in dataclasses.fields(cls)}
+        if not isinstance(facts, dict) or not facts.get("models") or set(facts) - names:
+            raise ValueError(f"a run's config needs 'models' and knows only {sorted(names)}. Found {facts!r:.200}.")
         lists = {name: tuple(facts[name]) for name in ("models", "mean", "std") if facts.get(name) is not None}
         return cls(**{**facts, **lists})
 
     def key(self) -> str:
-        """Ten characters that two configs share exactly if they are equal; the files they name may still differ.
+        """Ten characters that two configs share exactly if they are equal; the content of their files may still differ.
 
-        Made of what differs from the defaults, so that a new field changes no key.
+        Made of the fields that differ from their defaults, so that a new field changes no key.
         """
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
         chosen = {name: value for name, value in dataclasses.asdict(self).items() if value != defaults[name]}
@@ -135,7 +135,7 @@ def read_boundaries(text: str) -> str | int | list[str]:
 
 
 def method_keywords(config: RunConfig) -> dict[str, Any]:
-    """The flat keywords of a config's method, apart from what its files hold.
+    """The flat keywords of a config's method, apart from the content of its files.
 
     Raises:
         ValueError: an unknown method, or a field that is set and that the method does not have.
@@ -143,13 +143,13 @@ def method_keywords(config: RunConfig) -> dict[str, Any]:
     method = find(METHODS, config.method, "method")
     defaults = {field.name: field.default for field in dataclasses.fields(RunConfig)}
     names = ("grouping", "importance", "preset", "ridge", "toward", "head", "target", "seed", "device")
-    wanted = {name: getattr(config, name) for name in names}
-    wanted |= {
+    keywords = {name: getattr(config, name) for name in names}
+    keywords |= {
         "boundaries": read_boundaries(config.boundaries),
         "memory": config.memory or settings_of(Runtime)["memory"].default,
     }
     defaults["memory"] = settings_of(Runtime)["memory"].default
-    suited = method.suited(wanted, defaults, methods_with)
+    suited = method.suited(keywords, defaults, methods_with)
     suited.pop("target", None)  # a network, once its file is read
     return suited | (config.options or {})
 
@@ -162,7 +162,7 @@ def all_keywords(
     shares: Tensor | None,
     counts: list[int] | None,
 ) -> dict[str, Any]:
-    """The flat keywords of a config's method: `method_keywords`, and what its files hold, as far as the method takes it.
+    """The flat keywords of a config's method: `method_keywords`, and the content of its files that the method takes.
 
     Args:
         importance_data, target, shares, counts: see `Inputs`.
@@ -181,7 +181,7 @@ def all_keywords(
 
 
 def config_options(config: RunConfig, options: dict[str, Any]) -> dict[str, Any] | None:
-    """A method's options as a config holds them: checked, without those at their defaults, if these are what holds.
+    """A method's options for `RunConfig.options`: checked, without those at their defaults.
 
     Beside a preset, which has defaults of its own, all are kept.
 
@@ -194,13 +194,13 @@ def config_options(config: RunConfig, options: dict[str, Any]) -> dict[str, Any]
 
 
 def needs_parents_data(config: RunConfig) -> bool:
-    """Whether a run looks at each parent's own data: for scores, or for the method itself."""
+    """Whether a run uses each parent's own data: for scores, or for the method itself."""
     takes = find(METHODS, config.method, "method").takes
     return takes.parents_data or find(IMPORTANCE, config.importance, "importance").needs_data
 
 
 def check_choices(config: RunConfig) -> None:
-    """Refuse unknown choices, and those that are open and that nobody should guess.
+    """Refuse unknown choices, and open ones that have no safe default.
 
     Raises:
         ValueError: names the choice and the flag.
@@ -214,10 +214,10 @@ def check_choices(config: RunConfig) -> None:
     if config.memory is not None:
         Runtime(memory=config.memory)
     method.algorithm(**method_keywords(config))
-    for name, known in CHOICES.items():
+    for name, words in CHOICES.items():
         value = getattr(config, name)
-        if value is not None and value not in known:
-            raise ValueError(f"{name} is {value!r}. Known: {', '.join(known)}.")
+        if value is not None and value not in words:
+            raise ValueError(f"{name} is {value!r}. Known: {', '.join(words)}.")
     if config.auto_augment is not None:
         find(POLICIES, config.auto_augment, "AutoAugment policy")
         if not config.augment:

@@ -1,4 +1,4 @@
-"""Running a config: its method, then the measuring and the analysis that it asks for."""
+"""Run a config: its method, then the evaluation and the analysis that it asks for."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -34,10 +34,10 @@ def execute(
     Parents that are missing are trained first, where a training.json lies in their folder.
 
     Returns:
-        The result, and what `measure` found (empty without `config.evaluate`).
+        The result, and the metrics of `measure` (empty without `config.evaluate`).
     Raises:
         ValueError: the config cannot be run, or the folder holds another run.
-        Cancelled: somebody asked for it; finished levels are kept in the record.
+        Cancelled: the run was cancelled; finished levels are kept in the record.
     """
     if config.analyse and folder is None:
         raise ValueError(
@@ -74,7 +74,7 @@ def execute(
 def _analysis_or_reason(
     config: RunConfig, inputs: Inputs, result: FusionResult, test: Images | None, monitor: Monitor
 ) -> tuple[analysing.Analysis | None, str]:
-    """The fusion is finished and stays, whatever becomes of its analysis."""
+    """The analysis, or why there is none: a failed analysis does not fail the finished fusion."""
     try:
         return _analyse(config, inputs, result, test, monitor), ""
     except (Cancelled, KeyboardInterrupt):
@@ -84,7 +84,7 @@ def _analysis_or_reason(
 
 
 def _test_images(config: RunConfig, *, required: bool) -> Images | None:
-    """Read once for all that is measured on them; a data set of one's own need not have any."""
+    """The test split; None if there is none and it is not required."""
     try:
         return load(config.data, "test", config.mean, config.std, config.size)
     except ValueError:
@@ -113,8 +113,8 @@ def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analys
     says how far it is; a file `cancel` there stops it.
 
     Raises:
-        ValueError: the run is not finished, or a file that it was made from is missing or another one.
-        Cancelled: somebody asked for it; the record stays as it was.
+        ValueError: the run is not finished, or one of its files is missing or has changed.
+        Cancelled: the analysis was cancelled; the record stays as it was.
     """
     run = read_run(folder)
     if run.state != "done":
@@ -133,7 +133,7 @@ def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analys
 
 
 def _check_unchanged(run: Run) -> None:
-    """Refuse to describe a fusion by other parents or data than its own; older records do not know theirs."""
+    """Refuse a record whose parents or data have changed; records of the first schema have no digests to compare."""
     stored = read_identity(run.folder)
     if stored is None:
         return
@@ -145,7 +145,7 @@ def _check_unchanged(run: Run) -> None:
 
 
 def checkpoint_metadata(config: RunConfig, images: Images) -> dict[str, Any]:
-    """What travels in a fused checkpoint: class names, normalisation, data set and recipe."""
+    """Metadata of a fused checkpoint: class names, normalisation, data set and recipe."""
     return {
         "classes": list(images.classes),
         "mean": list(images.mean),
@@ -162,7 +162,7 @@ def measure(
     """Accuracy, per class, loss and calibration of parents, ensemble, vanilla average and fused network on images.
 
     Args:
-        device: where all of them are measured; the networks themselves stay where they are.
+        device: where copies of them are measured; the networks themselves are not moved.
     """
     networks = {f"parent {index}": model for index, model in enumerate(models)}
     networks["ensemble"] = ensemble(list(models))

@@ -16,7 +16,7 @@ from ..methods import METHODS
 from ..registry import find
 from .config import RunConfig
 
-#: Fields of a config that name files: their content counts, not their names.
+#: Fields of a config that name files: an identity holds the files' content, not their names.
 NAMES = ("models", "data", "splits", "target")
 
 
@@ -26,8 +26,8 @@ class Identity:
 
     config: RunConfig
     inputs: Mapping[str, str | None]
-    """File as the config names it, "DATA train" and "DATA test" -> digest; None: it was not there, and if the run itself
-    trains it, it has no content of its own yet"""
+    """File as the config names it, "DATA train" and "DATA test" -> digest; None: there was no such file (the run may train
+    it)"""
     method_version: int
 
     def key(self) -> str:
@@ -46,14 +46,14 @@ class Identity:
         return [*models, *((role, name) for role, name in others if name), *data]
 
     def _name(self, role: str) -> str:
-        """A role with the part of a name that decides numbers: a splits file speaks of checkpoints by their names."""
+        """A role with the part of a name that decides numbers: a splits file refers to checkpoints by their names."""
         if role.startswith("model ") and self.config.splits:
             return f"{role} {Path(self.config.models[int(role.split()[1])]).name}"
         return role
 
 
 def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
-    """The identity of a run whose files are as they are now.
+    """The identity of a run, with the current content of its files.
 
     Args:
         folder: where relative names of files are read from.
@@ -91,9 +91,9 @@ def other_settings(old: RunConfig, new: RunConfig) -> str:
 
 
 def difference(old: Identity, new: Identity) -> str:
-    """What makes them different work, as the rest of a sentence; empty where they are the same.
+    """The first difference, as the rest of a sentence; empty where both are the same work.
 
-    A file that one of them lacks counts as equal if it has the same name: it may be one that the run trains itself.
+    A file that one of them lacks counts as equal if it has the same name: the run may train it itself.
     """
     if why := other_settings(old.config, new.config):
         return why
@@ -137,17 +137,17 @@ def _digest_of_data(name: str, split: str, base: Path) -> str | None:
     return None
 
 
-def to_json(known: Identity) -> dict[str, Any]:
-    """What config.json holds of it."""
+def to_json(run_identity: Identity) -> dict[str, Any]:
+    """An identity in plain JSON types, for config.json."""
     return {
-        "config": known.config.to_json(),
-        "inputs": dict(known.inputs),
-        "method_version": known.method_version,
+        "config": run_identity.config.to_json(),
+        "inputs": dict(run_identity.inputs),
+        "method_version": run_identity.method_version,
     }
 
 
 def from_json(content: Mapping[str, Any]) -> Identity | None:
-    """The inverse of `to_json`; None for a record of the first schema, which knew its files by their names only.
+    """The inverse of `to_json`; None for a record of the first schema, which has no digests of its files.
 
     Raises:
         ValueError: unknown or missing fields.

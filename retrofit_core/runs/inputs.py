@@ -1,4 +1,4 @@
-"""What a config names, loaded and checked; parents that are missing trained."""
+"""The files of a config: loaded and checked; missing parents are trained."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ from .config import RunConfig, check_choices, method_keywords, needs_parents_dat
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a config names, loaded and checked."""
+    """The content of a config's files, loaded and checked."""
 
     models: list[nn.Module]
     train: Images
     fusion: tuple[Tensor, Tensor]
     importance: list[tuple[Tensor, Tensor]] | str | None
-    """None where nobody asks for it: neither a score, nor the method itself, nor an analysis"""
+    """None if neither the scores, nor the method, nor an analysis need it"""
     target: nn.Module | None
     shares: Tensor | None
     """(n, classes) each parent's share of each class's training rows"""
@@ -41,7 +41,7 @@ def read_inputs(config: RunConfig) -> Inputs:
     """Load checkpoints, data and splits.
 
     Raises:
-        ValueError: a file is missing or broken, or a choice is open that nobody should guess.
+        ValueError: a file is missing or broken, or an open choice has no safe default.
     """
     check_choices(config)
     train = load(config.data, "train", config.mean, config.std, config.size)
@@ -75,7 +75,7 @@ def _balanced(images: Images, n: int, rows: Tensor | None, seed: int) -> Tensor:
 
 
 def _fusion_data(config: RunConfig, train: Images, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Inputs and labels; all targets are computed on these inputs, so copies get targets of their own."""
+    """Inputs and labels; targets are computed on these inputs, augmented copies included."""
     generator = torch.Generator().manual_seed(config.seed)
     pixels, labels = copies(train, rows, config.augment, generator, config.auto_augment)
     return train.normalise(pixels), labels
@@ -99,7 +99,7 @@ def _target(name: str | None, images: Images) -> nn.Module | None:
 
 
 def asks_for_shares(config: RunConfig) -> bool:
-    """Whether a run weighs classes by who saw how much of them."""
+    """Whether a run weighs classes by each parent's share of their training rows."""
     method = find(METHODS, config.method, "method")
     return method.algorithm(**method_keywords(config)).needs_shares
 
@@ -119,20 +119,20 @@ def class_shares(train: Images, parts: list[Tensor] | None) -> Tensor:
 
 
 def train_missing(config: RunConfig, monitor: Monitor | None = None) -> None:
-    """Train the parents of a config that are not there yet, where a training.json in their folder says how.
+    """Train missing parents of a config, where a training.json in their folder says how.
 
-    What is finished stays, and a training that was stopped goes on after its last finished epoch.
+    Finished parents stay, and a training that was stopped goes on after its last finished epoch.
 
     Raises:
-        ValueError: training.json is damaged or says nothing of a file that is missing.
+        ValueError: training.json is damaged or does not name a missing file.
     """
-    wanted = [Path(name) for name in (*config.models, *([config.splits] if config.splits else []))]
-    for folder in dict.fromkeys(path.parent for path in wanted if not path.exists()):
+    needed = [Path(name) for name in (*config.models, *([config.splits] if config.splits else []))]
+    for folder in dict.fromkeys(path.parent for path in needed if not path.exists()):
         training = read_training(folder)
         if training is None:
             continue  # the loaders name what is missing
-        known = {*map(Path, training.files(folder)), Path(training.splits(folder))}
-        if strange := [path for path in wanted if path.parent == folder and path not in known and not path.exists()]:
+        written = {*map(Path, training.files(folder)), Path(training.splits(folder))}
+        if strange := [path for path in needed if path.parent == folder and path not in written and not path.exists()]:
             raise ValueError(
                 f"{strange[0]} is not there, and {folder / NOTE} trains only the parents 0 to {training.parts - 1}. "
                 "Name one of these."

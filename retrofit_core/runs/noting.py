@@ -1,4 +1,4 @@
-"""Notes of an analysis that is added to a finished record: how far it is, in a file of its own beside the sealed ones."""
+"""Progress of an analysis that is added to a finished record, in a file beside the sealed ones."""
 
 import json
 import time

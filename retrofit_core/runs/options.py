@@ -1,4 +1,4 @@
-"""What a method alone can be told, beside the fields of a run's config: read from the fields of its values."""
+"""The options of a method beside the fields of a run's config, read from the fields of its values."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -13,35 +13,35 @@ def options_of(method: str, fields: Collection[str] = (), **chosen: Any) -> dict
     """The options of a method by name.
 
     Args:
-        fields: names that a config decides in fields of its own.
-        chosen: grouping and importance, where they are decided; without a choice the options of all scores are listed.
+        fields: names of settings that are fields of a config, which are left out.
+        chosen: grouping and importance, if they are chosen; else the options of all scores are listed.
     Raises:
         ValueError: unknown method, grouping or importance.
     """
-    given = {name: value for name, value in chosen.items() if value is not None}
-    settings = find(METHODS, method, "method").settings(given)
+    choices = {name: value for name, value in chosen.items() if value is not None}
+    settings = find(METHODS, method, "method").settings(choices)
     return {name: setting for name, setting in settings.items() if name not in fields}
 
 
 def checked(
     method: str, options: Mapping[str, Any], fields: Collection[str] = (), **chosen: Any
 ) -> dict[str, Any] | None:
-    """The options that differ from the method's defaults, None if there are none: the same work has one form.
+    """The options that differ from the method's defaults, None if there are none: so equal options are stored equally.
 
     Raises:
         ValueError: an option that the method does not have, or a value of another kind or out of range.
     """
-    known = options_of(method, fields, **chosen)
+    settings = options_of(method, fields, **chosen)
     for name, value in options.items():
-        if name not in known:
+        if name not in settings:
             others = [other for other in METHODS if name in options_of(other, fields)]
             owners = f" It is an option of {', '.join(others)}." if others else ""
             if method in others:
                 owners = " It belongs to another grouping or importance."
-            raise ValueError(f"{method} has no option {name!r}. Known: {', '.join(known) or 'none'}.{owners}")
-        if not known[name].takes(value):
-            raise ValueError(f"option {name} of {method} is {value!r}. It takes: {known[name].description}.")
-    return {name: value for name, value in options.items() if value != known[name].default} or None
+            raise ValueError(f"{method} has no option {name!r}. Known: {', '.join(settings) or 'none'}.{owners}")
+        if not settings[name].takes(value):
+            raise ValueError(f"option {name} of {method} is {value!r}. It takes: {settings[name].description}.")
+    return {name: value for name, value in options.items() if value != settings[name].default} or None
 
 
 def read_options(texts: list[str]) -> dict[str, Any]:

@@ -17,13 +17,13 @@ from .identities import Identity
 from .standing import STATES, state_of
 
 SCHEMA = 2
-#: Records of these schemas are read; only those of SCHEMA are gone on with.
+#: Records of these schemas are read; only those of SCHEMA can be resumed.
 READABLE = (1, SCHEMA)
 SEALED = ("config.json", "levels.parquet", "arrays.npz", "fused.safetensors", "result.json", "metrics.json")
 
 
 def library_version() -> str:
-    """Of the installed library, for the status of a run; "unknown" where it is not installed."""
+    """The version of the installed library; "unknown" if it is not installed."""
     try:
         return version("retrofit-workbench")
     except PackageNotFoundError:
@@ -33,12 +33,12 @@ def library_version() -> str:
 def create(folder: Path, config: RunConfig, base: str | Path = ".") -> Identity:
     """Make a run's folder with its config, or accept one that holds the same work.
 
-    A record without a finished level takes what its files hold now; one that has some is bound to what they held.
+    A record without a finished level takes the current content of its files; with one, their content must not have changed.
 
     Args:
         base: where relative names of files are read from.
     Returns:
-        The identity of the run as its files are now.
+        The identity of the run with the current content of its files.
     Raises:
         ValueError: the folder holds another run, or its own whose files or method have changed since.
     """
@@ -81,7 +81,7 @@ def read_config(folder: str | Path) -> RunConfig:
 
 
 def read_identity(folder: str | Path) -> Identity | None:
-    """What decided the numbers of a run; None where an earlier version did not note it.
+    """The identity of a recorded run; None for a record of the first schema.
 
     Raises:
         ValueError: as `read_config`.
@@ -106,10 +106,10 @@ def _read_config_file(folder: str | Path) -> dict[str, Any]:
 
 
 def record_folder(parent: str | Path, config: RunConfig, base: str | Path = ".") -> Path:
-    """Where the record of a run lies, or is to be made, in a folder of records.
+    """The folder of a run's record, which may not exist yet, in a folder of records.
 
-    It is named by the key of its config; where that folder holds the same config with other contents of its files, as
-    after another training of the parents, by the key of its identity.
+    It is named by the key of its config; if that folder holds the same config with other file contents (parents that were
+    trained again), by the key of its identity.
     """
     usual = Path(parent) / config.key()
     if not (usual / "config.json").exists():
@@ -135,7 +135,7 @@ def seal_analysis(folder: Path, status: dict[str, Any], analysis: analysing.Anal
 
 @dataclass(frozen=True)
 class Run:
-    """A run record as it stands on disk."""
+    """A run record, as read from disk."""
 
     folder: Path
     config: RunConfig
@@ -145,13 +145,13 @@ class Run:
 
     @cached_property
     def analysis(self) -> analysing.Analysis | None:
-        """What the pictures of the levels need; None where it was not asked for or not finished. Read when asked for."""
+        """The analysis of the levels; None if it was not asked for or not finished. Read on first use."""
         sealed = analysing.FILES[0] in self.status.get("checksums", {})
         return analysing.Analysis.load(self.folder) if sealed else None
 
     @property
     def state(self) -> str:
-        """One of STATES, or "interrupted" where nobody is at a run that has not ended."""
+        """One of STATES, or "interrupted" for an unfinished run without a process; see `state_of`."""
         return state_of(self.folder, self.status)
 
 
@@ -197,7 +197,7 @@ def read_status(folder: str | Path) -> dict[str, Any]:
 
 
 def list_runs(folder: str | Path) -> tuple[list[Run], list[str]]:
-    """All readable records below a folder, newest first, and one sentence for each that was set aside."""
+    """All readable records below a folder, newest first, and one sentence for each unreadable one."""
     good, problems = [], []
     for path in sorted(Path(folder).glob("*/config.json")):
         try:

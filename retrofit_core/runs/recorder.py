@@ -1,4 +1,4 @@
-"""Writing a run's folder while it runs."""
+"""Write a run's folder while it runs."""
 
 import json
 import os
@@ -22,13 +22,13 @@ from .record import SCHEMA, SEALED, checksums, create, library_version, write_id
 
 #: Seconds between two writes of status.json: often enough for a progress bar, seldom enough for any disk.
 STATUS_INTERVAL = 0.3
-#: What a phase tells about itself while it lasts.
+#: Progress of the current phase, in the status.
 PHASE_FACTS = ("level", "levels", "parent", "parents", "epoch", "epochs", "step", "steps")
 
 
 @contextmanager
 def recording(folder: Path, config: RunConfig, monitor: Monitor | None = None) -> Iterator["Recorder"]:
-    """A recorder that holds the record's lock, and that notes why the run ended where the block does not end well.
+    """A recorder that holds the record's lock, and that notes the error if the block raises one.
 
     Raises:
         Locked: another process writes this record.
@@ -63,8 +63,8 @@ class Recorder:
         }
         self._written = 0.0
         self.identity = create(folder, config)
-        # A file `cancel` that is here already is honoured: the user may be quicker than a worker's start. It goes away
-        # when the run ends.
+        # A file `cancel` that exists already counts: a user may cancel before the worker has started. It is deleted when
+        # the run ends.
         self.finished = _finished_levels(folder)
         self._reports = [report for report, _ in self.finished]
         self._weights = {
@@ -73,10 +73,10 @@ class Recorder:
         self._write_status()
 
     def inputs_are_read(self) -> None:
-        """Note what the run's files hold now that all of them are there, before the first level is computed of them.
+        """Note the digests of the run's files once all of them have been read, before the first level is computed.
 
         Raises:
-            ValueError: one has changed since the run began, so that nobody knows which content was read.
+            ValueError: a file has changed since the run began, so it is not known which content was read.
         """
         current = identities.identity(self.identity.config)
         if why := identities.difference(self.identity, current):
@@ -134,13 +134,13 @@ class Recorder:
         self.status.update({key: event[key] for key in ("loss", "name", "parent", "parents") if key in event})
         self.status.update(facts := _facts(event))
         if facts and event.get("index", 0) >= len(self.finished) * (kind == "level"):
-            # Where the work of this stage began: a run that goes on does not begin at 0.
+            # The progress at which this stage began: a resumed run does not begin at 0.
             self.status.setdefault("first", {name: self.status[name] for name in PHASE_FACTS if name in self.status})
         if event["kind"] == "level" or time.time() - self._written > STATUS_INTERVAL:
             self._write_status()
 
     def _enter(self, stage: str) -> None:
-        """A new phase: what the last one told is over."""
+        """Begin a phase: drop the progress of the last one."""
         for name in PHASE_FACTS[2:]:
             self.status.pop(name, None)
         if stage != self.status["stage"]:
@@ -167,14 +167,14 @@ class Recorder:
 
 
 def _training(config: RunConfig) -> dict[str, Any] | None:
-    """How the parents were trained, where the note beside them speaks of all of them; it may be written over later."""
+    """How the parents were trained, if the note beside them names all of them. Copied, for the note may be overwritten."""
     folder = Path(config.models[0]).parent
     try:
         training = read_training(folder)
     except ValueError:
         return None
-    known = set() if training is None else set(map(Path, training.files(folder)))
-    return training.to_json() if training is not None and set(map(Path, config.models)) <= known else None
+    trained = set() if training is None else set(map(Path, training.files(folder)))
+    return training.to_json() if training is not None and set(map(Path, config.models)) <= trained else None
 
 
 def _stage(event: Event) -> str:
@@ -186,7 +186,7 @@ def _stage(event: Event) -> str:
 
 
 def _facts(event: Event) -> dict[str, Any]:
-    """Where in its phase a run is, for the status."""
+    """The progress within a phase, for the status."""
     kind = event["kind"]
     if kind == "level":
         return {"level": event["index"], "levels": event["total"]}

@@ -1,4 +1,4 @@
-"""Where a run stands, told by its folder alone. No torch, so that lists of runs are read at once."""
+"""The state of a run, read from its folder. Does not import torch, so that lists of runs are read quickly."""
 
 import json
 import time
@@ -11,7 +11,7 @@ import psutil
 from ..files import is_locked
 
 STATES = ("created", "running", "done", "failed", "cancelled")
-#: Somebody is at it, or about to be.
+#: A process works on it, or is about to.
 ACTIVE = ("created", "running")
 #: Written by whoever starts a process for a run: {"pid", "birth", "started", "work"}.
 WORKER = "worker.json"
@@ -24,13 +24,12 @@ CLOCK = 2.0
 
 
 def state_of(folder: str | Path, status: Mapping[str, Any]) -> str:
-    """One of STATES, or "interrupted" for a run that has not ended and at which nobody is.
+    """One of STATES, or "interrupted" for a run that has not ended and on which no process works.
 
-    Somebody is at it while a process holds the record's lock, however silent it is, or while the process lives that was
-    started for it and has not come so far yet.
+    A process works on it if it holds the record's lock, or if it was started for the run, is alive and is still loading.
 
     Args:
-        status: what status.json says.
+        status: the content of status.json.
     """
     state = status["state"]
     if state == "done":
@@ -42,7 +41,7 @@ def state_of(folder: str | Path, status: Mapping[str, Any]) -> str:
 
 
 def analysis_notes(folder: str | Path) -> dict[str, Any]:
-    """How an analysis stands or ended: state ("running", "failed", "cancelled" or "interrupted"), name, index, total,
+    """State and progress of an analysis: state ("running", "failed", "cancelled" or "interrupted"), name, index, total,
     error. Empty where none was begun, or the last one is in the record."""
     notes = _read(Path(folder) / NOTES)
     if notes.get("state") == "running" and not worker_lives(folder) and not is_locked(folder):
@@ -56,7 +55,7 @@ def worker_of(folder: str | Path) -> dict[str, Any]:
 
 
 def worker_lives(folder: str | Path) -> bool:
-    """Whether the process lives that worker.json names, or is about to."""
+    """Whether the process that worker.json names is alive or being started."""
     path = Path(folder) / WORKER
     try:
         if not path.stat().st_size:

@@ -21,14 +21,14 @@ AGAIN = "Run the same command with --resume to go on after the last finished epo
 
 
 def settings_of(
-    name: str, images: Images, architecture: str, parts: int, given: dict[str, Any], augment: str = AUTO
+    name: str, images: Images, architecture: str, parts: int, chosen: dict[str, Any], augment: str = AUTO
 ) -> dict[str, Any]:
-    """The recipe's arguments of `train`, every one of them; what was given (not None) replaces the recipe's."""
+    """The recipe's arguments of `train`, every one of them; `chosen` values that are not None replace the recipe's."""
     arguments = {key: entry.default for key, entry in inspect.signature(train).parameters.items()}
     left_out = ("model", "images", "rows", "seed", "state", "monitor", "device", "budget")
     defaults = {key: value for key, value in arguments.items() if key not in left_out}
-    chosen = recipe(name, images.name, images.shape[1], architecture, parts, augment)
-    return {**defaults, **chosen, **{key: value for key, value in given.items() if value is not None}}
+    from_recipe = recipe(name, images.name, images.shape[1], architecture, parts, augment)
+    return {**defaults, **from_recipe, **{key: value for key, value in chosen.items() if value is not None}}
 
 
 def facts_of(images: Images, rows: Tensor, recipe: dict[str, Any], size: int | None, **files: str) -> dict[str, Any]:
@@ -87,12 +87,12 @@ def _finished(file: Path, model: nn.Module, facts: dict[str, Any]) -> tuple[nn.M
     stored = {name: metadata.get(name) for name in facts if name != "recipe"}
     recipe = metadata.get("recipe")
     recipe = recipe if isinstance(recipe, dict) else {}
-    wanted = {"architecture": getattr(model, "spec", None), **facts, **facts["recipe"]}
-    del wanted["recipe"]
+    expected = {"architecture": getattr(model, "spec", None), **facts, **facts["recipe"]}
+    del expected["recipe"]
     if isinstance(stored["rows"], dict) and "images" not in stored["rows"]:  # an earlier version did not note them
-        wanted["rows"] = {name: value for name, value in wanted["rows"].items() if name != "images"}
+        expected["rows"] = {name: value for name, value in expected["rows"].items() if name != "images"}
     advice = f"Remove {file} to train it again."
-    compare({"architecture": metadata["architecture"], **stored, **recipe}, wanted, f"{file} was trained", advice)
+    compare({"architecture": metadata["architecture"], **stored, **recipe}, expected, f"{file} was trained", advice)
     return finished, metadata.get("best_epoch")
 
 
@@ -102,7 +102,7 @@ def state_of(file: Path) -> Path:
 
 
 def check_unfinished(file: Path, resume: bool) -> None:
-    """Refuse to throw away hours of work, or to begin anew where somebody wants to go on."""
+    """Refuse to begin anew where an unfinished training exists, whose work would be lost."""
     state = state_of(file)
     if state.exists() and not resume:
         raise ValueError(f"{state} is from a training that was stopped. {AGAIN} To begin anew, remove that file.")

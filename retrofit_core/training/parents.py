@@ -151,13 +151,13 @@ def plan(config: TrainConfig, images: Images) -> Planned:
     names = config.arch * config.parts if len(config.arch) == 1 else config.arch
     specs = [fitted(parse(name), images.shape, len(images.classes)) for name in names]
     settings = [
-        settings_of(config.recipe, images, spec["architecture"], config.parts, _given(config), config.augment)
+        settings_of(config.recipe, images, spec["architecture"], config.parts, _chosen(config), config.augment)
         for spec in specs
     ]
     return Planned(images, rows, specs, settings)
 
 
-def _given(config: TrainConfig) -> dict[str, Any]:
+def _chosen(config: TrainConfig) -> dict[str, Any]:
     """Arguments of `train` that stand in the config; None where the recipe's is meant."""
     return {name: getattr(config, name) for name in ("epochs", "batch", "learning_rate", "precision")}
 
@@ -168,7 +168,7 @@ def _check(config: TrainConfig) -> None:
     find(RECIPES, config.recipe, "recipe")
     if config.augment != AUTO:
         augmentation(config.augment)
-    check_settings({name: value for name, value in _given(config).items() if value is not None})
+    check_settings({name: value for name, value in _chosen(config).items() if value is not None})
     if len(config.arch) not in (1, config.parts):
         raise ValueError(
             f"{len(config.arch)} architectures for {config.parts} parents: give one --arch, or one for each of them."
@@ -203,7 +203,7 @@ def train_parents(
         One dict a parent that was asked for: model (its file), class_counts, and what `evaluate` found.
     Raises:
         ValueError: what is asked cannot be trained, or the folder holds another split or an unfinished training.
-        Cancelled: somebody asked for it; finished epochs are kept.
+        Cancelled: the monitor asked for it; finished epochs are kept.
     """
     _check(config)  # before any file is read
     folder, monitor = Path(folder), monitor or Monitor()
@@ -214,19 +214,19 @@ def train_parents(
     )
     planned = plan(config, images)
     files = [Path(file) for file in config.files(folder)]
-    wanted = range(config.parts) if only is None else [only]
+    indices = range(config.parts) if only is None else [only]
     if config.twins and only and not files[0].exists():
         raise ValueError(f"--only {only}: this parent is a twin of parent 0, which is not there yet. Train that first.")
-    for spec in {json.dumps(planned.specs[index], sort_keys=True): planned.specs[index] for index in wanted}.values():
+    for spec in {json.dumps(planned.specs[index], sort_keys=True): planned.specs[index] for index in indices}.values():
         check_suits(build(spec, seed=0), images)
-    for index in wanted:
+    for index in indices:
         check_unfinished(files[index], resume)
     keep = resume or only is not None
     _check_same_parents(folder, files, planned, keep)
     _make_folder(folder)
     _write_notes(config, folder, planned, files, keep)
     results = []
-    for index in wanted:
+    for index in indices:
         if not (config.twins and index):
             monitor.emit("phase", name="training", parent=index, parents=1 if config.twins else config.parts)
         model, facts = _parent(config, planned, files, index, resume, monitor)
@@ -277,7 +277,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _write_notes(config: TrainConfig, folder: Path, planned: Planned, files: list[Path], keep: bool) -> None:
-    """Write splits.json and training.json before the training: whoever stops it has them too."""
+    """Write splits.json and training.json before the training, so that a stopped one has them too."""
     splits = folder / "splits.json"
     described = f"{config.split}, {config.parts} parts, seed {config.seed}"
     described += f", ratio {config.ratio}" if config.ratio != RATIO else ""

@@ -130,9 +130,9 @@ def recipe(
     if name == "paper":
         table = PAPER_EPOCHS.get((architecture, data))
         if table is None:
-            known = ", ".join(f"{network} on {images}" for network, images in PAPER_EPOCHS)
+            trained = ", ".join(f"{network} on {images}" for network, images in PAPER_EPOCHS)
             raise ValueError(
-                f"the paper trained no {architecture or 'network'} on {data}, only {known}. Take the recipe 'cifar'."
+                f"the paper trained no {architecture or 'network'} on {data}, only {trained}. Take the recipe 'cifar'."
             )
         settings["epochs"] = table[max(count for count in table if count <= parts)]
         if (architecture, data) == ("mlp", "mnist"):

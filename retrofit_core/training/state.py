@@ -112,11 +112,11 @@ def _restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tens
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
-def compare(stored: dict[str, Any], wanted: dict[str, Any], what: str, advice: str) -> None:
+def compare(stored: dict[str, Any], current: dict[str, Any], what: str, advice: str) -> None:
     """Refuse to go on with other settings than a training was begun with; the message names the first that differs."""
-    for name in [*wanted, *(name for name in stored if name not in wanted)]:
-        if stored.get(name) != wanted.get(name):
+    for name in [*current, *(name for name in stored if name not in current)]:
+        if stored.get(name) != current.get(name):
             raise ValueError(
-                f"{what} with {name} {stored.get(name)}, this training has {wanted.get(name)}: go on with the "
+                f"{what} with {name} {stored.get(name)}, this training has {current.get(name)}: go on with the "
                 f"settings that it was begun with. {advice}"
             )
