@@ -22,8 +22,8 @@ def words(picks: Any, name: str) -> str:
     Args:
         name: of its checkpoint, as configs have it.
     """
-    if told := _from_runs(picks, name):
-        return told
+    if recorded := _from_runs(picks, name):
+        return recorded
     key = _key(picks, name)
     try:
         if key not in _kept() and seconds(picks, name) <= QUICK:
@@ -49,9 +49,9 @@ def measure(picks: Any, name: str) -> None:
 
     test = sources.images(picks, "test")
     rows = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:IMAGES]
-    found = evaluate(sources.model(name), test, rows=rows)["accuracy"]
+    accuracy = evaluate(sources.model(name), test, rows=rows)["accuracy"]
     whose = "the test images" if len(rows) == len(test) else f"{len(rows):,} test images"
-    _kept()[_key(picks, name)] = f"{percent(found)} of {whose}"
+    _kept()[_key(picks, name)] = f"{percent(accuracy)} of {whose}"
 
 
 def measure_all(picks: Any, names: Iterable[str]) -> None:

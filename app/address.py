@@ -109,21 +109,21 @@ def picks_text(picked: Sequence[tuple[int, int]]) -> str:
 
 def picks(text: str, parents: int) -> list[tuple[int, int]] | None:
     """The inverse of `picks_text`; None where it is nonsense."""
-    found: set[tuple[int, int]] = set()
+    neurons: set[tuple[int, int]] = set()
     for word in filter(None, text.split(".")):
         parent, (first, dash, last) = ord(word[0]) - 65, word[1:].partition("-")
         numbers = [first, last] if dash else [first]
         if not 0 <= parent < parents or not all(n.isascii() and n.isdigit() and len(n) < 6 for n in numbers):
             return None
-        found.update((parent, neuron) for neuron in range(int(first), int(numbers[-1]) + 1))
-    return sorted(found)
+        neurons.update((parent, neuron) for neuron in range(int(first), int(numbers[-1]) + 1))
+    return sorted(neurons)
 
 
 def picks_field(parents: int) -> Field:
     """The parameter `pick`."""
 
     def canonical_picks(text: str) -> str | None:
-        found = picks(text, parents)
-        return picks_text(found) if found is not None else None
+        neurons = picks(text, parents)
+        return picks_text(neurons) if neurons is not None else None
 
     return Field("pick", "", canonical_picks, "list of neurons (as in A3.A5-9.B12)")

@@ -105,8 +105,8 @@ def trained(picks: Picks) -> None:
 
 def data(picks: Picks) -> None:
     """The data set; what it needs beyond its folder is asked only where it is needed."""
-    known = sources.found()
-    options = known if picks.data in known else [*known, picks.data]
+    data_sets = sources.data_sets()
+    options = data_sets if picks.data in data_sets else [*data_sets, picks.data]
     st.session_state[KEY + "data"] = picks.data
     with st.container(width=220):
         st.selectbox(
@@ -260,8 +260,8 @@ def method(picks: Picks) -> None:
 
 def grouping(picks: Picks) -> None:
     """The grouping, which is the method's own unless another one is chosen."""
-    own = methods.table()[picks.method].fixed.get("grouping", "")
-    _part("grouping", "Grouping", ["", *methods.groupings()], picks, lambda name: name or f"as the method ({own})")
+    default = methods.table()[picks.method].fixed.get("grouping", "")
+    _part("grouping", "Grouping", ["", *methods.groupings()], picks, lambda name: name or f"as the method ({default})")
 
 
 def importance(picks: Picks) -> None:

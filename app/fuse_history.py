@@ -20,17 +20,17 @@ WORDS = {
 
 def history() -> None:
     """A line for each own run, newest first."""
-    own = [entry for entry in st.session_state.entries if not entry.shipped]
+    runs = [entry for entry in st.session_state.entries if not entry.shipped]
     st.header("Your runs", anchor=False)
     _undo()
-    if not own:
+    if not runs:
         st.caption(
             "No runs of your own yet: press Start above, or record one on the command line with "
             "`retrofit fuse … --record FOLDER`."
         )
         return
-    everything = len(own) <= SHOWN or st.toggle(f"Show all {len(own)} runs", key="all-runs", help="Newest first.")
-    for entry in own if everything else own[:SHOWN]:
+    everything = len(runs) <= SHOWN or st.toggle(f"Show all {len(runs)} runs", key="all-runs", help="Newest first.")
+    for entry in runs if everything else runs[:SHOWN]:
         _line(entry)
 
 

@@ -25,8 +25,8 @@ def page(entry: jobs.Entry, known: list[jobs.Entry]) -> None:
     """Everything of a finished run, from the finding down."""
     palette = state.palette()
     headline(entry, palette)
-    if told := state.other_version(entry):
-        st.info(f"{told} To compare, delete it in *Your runs* and run it again.", icon=":material/history:")
+    if sentence := state.other_version(entry):
+        st.info(f"{sentence} To compare, delete it in *Your runs* and run it again.", icon=":material/history:")
     lost(entry, palette)
     accuracies(entry, known, palette)
     downloads(entry)
@@ -57,8 +57,8 @@ def headline(entry: jobs.Entry, palette: figures.Palette) -> None:
     sees = not together and halves and all((value or 0) >= SEEN for value in networks["fused"]["per_class"])
     st.title("Two half-blind networks, one that sees it all" if sees else _title(parents, together), anchor=False)
     st.markdown(_finding(entry, networks, classes, seen, halves))
-    if told := _shortfall(entry, networks, classes, counts):
-        st.warning(told, icon=":material/trending_down:")
+    if sentence := _shortfall(entry, networks, classes, counts):
+        st.warning(sentence, icon=":material/trending_down:")
     if parents > MOST_CARDS:
         return
     left = [
@@ -139,10 +139,10 @@ def _shortfall(
     if counts and _of_first(entry) and methods.uses_samples(entry):
         lacking = [
             name
-            for name, own, rest, value in zip(
+            for name, of_first, of_others, value in zip(
                 classes, counts[0], zip(*counts[1:], strict=True), fused["per_class"], strict=True
             )
-            if not own and any(rest) and (value or 0) < KNOWN_WELL * fused["accuracy"]
+            if not of_first and any(of_others) and (value or 0) < KNOWN_WELL * fused["accuracy"]
         ]
         if lacking:
             what = f"class {lacking[0]}" if len(lacking) == 1 else f"the classes {listing(lacking)}"
@@ -177,8 +177,12 @@ def _made(entry: jobs.Entry, accuracy: str, source: str, seconds: str) -> str:
 
 def _classes(names: list[str], has: list[bool]) -> str:
     """ "the classes 0, 1 and 4", or how many there are."""
-    own = [name for name, known in zip(names, has, strict=True) if known]
-    return f"the classes {listing(own)}" if len(names) <= MOST_NAMED else f"{len(own)} of the {len(names)} classes"
+    trained_on = [name for name, is_known in zip(names, has, strict=True) if is_known]
+    return (
+        f"the classes {listing(trained_on)}"
+        if len(names) <= MOST_NAMED
+        else f"{len(trained_on)} of the {len(names)} classes"
+    )
 
 
 def _provenance(entry: jobs.Entry, fused: dict[str, Any]) -> str:
@@ -190,11 +194,11 @@ def _provenance(entry: jobs.Entry, fused: dict[str, Any]) -> str:
     ]
     if entry.shipped:
         facts = json.loads((jobs.BUNDLED / "bundle.json").read_text())
-        found = [table["fused"] for table in facts["tried"].values()]
+        results = [table["fused"] for table in facts["tried"].values()]
         words.append(
             f"One split of scikit-learn's digits (seed {facts['seed']}); over the split seeds {', '.join(facts['tried'])} "
-            f"{facts['typical']} gives {number(min(found))} to {percent(max(found))}, "
-            f"on average {percent(sum(found) / len(found))}."
+            f"{facts['typical']} gives {number(min(results))} to {percent(max(results))}, "
+            f"on average {percent(sum(results) / len(results))}."
         )
     return " ".join(words)
 
@@ -290,23 +294,23 @@ def without_levels(entry: jobs.Entry, palette: figures.Palette) -> None:
 def neurons(entry: jobs.Entry, palette: figures.Palette, worst: int) -> None:
     """The worst level's neurons as the run clustered them, and as they are clustered without scores."""
     try:
-        found = level_data.analysis(entry)
+        analysis = level_data.analysis(entry)
         widths = state.record(entry).levels[worst].widths
     except ValueError as error:
         st.error(f"The neurons are not shown: {str(error).replace(str(entry.folder), entry.name)}")
         return
-    own = entry.config.get("importance")
-    weighed = f" ({own})" if methods.weighs(entry) else ""
+    importance = entry.config.get("importance")
+    weighed = f" ({importance})" if methods.weighs(entry) else ""
     scores: list[str | None] = [None]
-    if found is not None:
-        scores += [score for score in found.levels[worst].labels if score != own][:1]
+    if analysis is not None:
+        scores += [score for score in analysis.levels[worst].labels if score != importance][:1]
     for column, score in zip(st.columns(2, gap="large"), scores, strict=False):
         with column:
             words = (
                 f"**Level {worst + 1} as it was grouped**{weighed}" if score is None else f"**With {score} importance**"
             )
             show.chart(
-                f"fuse-clusters-{score or own}",
+                f"fuse-clusters-{score or importance}",
                 lambda colours, score=score: level_data.picture(
                     entry, "clusters", colours, worst, **({"score": score} if score else {})
                 ),

@@ -83,8 +83,8 @@ def whole() -> None:
     st.set_page_config(page_title=f"{page.title} · {st.session_state.entry.name}")
     above = st.container()
     page.run()
-    if told := state.unused(presets.NAMES if page.title == "Fuse" else ()):
-        above.warning(told)
+    if sentence := state.unused(presets.NAMES if page.title == "Fuse" else ()):
+        above.warning(sentence)
 
 
 page = st.navigation(PAGES, position="hidden")

@@ -75,8 +75,8 @@ def _upload() -> None:
             name = sources.keep(file.getvalue())
             sources.described(name)
         except ValueError as error:
-            told = sources.form_words(str(error)).removeprefix(f"{sources.located(name)}: ").removeprefix(f"{name}: ")
-            refused.append(f"{file.name} is not taken: {told}")
+            reason = sources.form_words(str(error)).removeprefix(f"{sources.located(name)}: ").removeprefix(f"{name}: ")
+            refused.append(f"{file.name} is not taken: {reason}")
             _drop(name)
             continue
         kept.append(name)

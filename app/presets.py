@@ -76,8 +76,8 @@ class Picks:
     def grouping_used(self) -> str | None:
         """A grouping in place of the method's own, for methods that go level by level; None for the method's own."""
         method = methods.table()[self.method]
-        own = method.fixed.get("grouping")
-        return self.grouping if method.takes.levels and self.grouping not in ("", own) else None
+        fixed = method.fixed.get("grouping")
+        return self.grouping if method.takes.levels and self.grouping not in ("", fixed) else None
 
     def scales(self) -> tuple[str, ...]:
         """One scale for each parent, normal where nothing was said."""

@@ -44,10 +44,10 @@ def data_folders() -> list[Path]:
     return [jobs.runs_folder().parent / "data", *named]
 
 
-def found() -> list[str]:
+def data_sets() -> list[str]:
     """ "digits", and every folder in the data folders, written as configs name them."""
-    places = [path for folder in data_folders() if folder.is_dir() for path in sorted(folder.iterdir())]
-    return ["digits", *[named(path) for path in places if path.is_dir() and not path.name.startswith(".")]]
+    paths = [path for folder in data_folders() if folder.is_dir() for path in sorted(folder.iterdir())]
+    return ["digits", *[named(path) for path in paths if path.is_dir() and not path.name.startswith(".")]]
 
 
 def named(path: str | Path) -> str:
@@ -129,8 +129,10 @@ def keep(content: bytes) -> str:
 
 def form_words(text: str) -> str:
     """An error of the library in words for the form, which has no command line's options."""
-    told, found, _ = text.partition(": name it with --arch")
-    return f"{told}. On the command line `--arch` can name it; this form takes what it recognises." if found else text
+    problem, advice, _ = text.partition(": name it with --arch")
+    return (
+        f"{problem}. On the command line `--arch` can name it; this form takes what it recognises." if advice else text
+    )
 
 
 def is_upload(name: str) -> bool:
@@ -229,5 +231,5 @@ def stamped(name: str) -> tuple[str, str]:
 
 def _widths(spec: dict[str, Any]) -> str:
     """The numbers of a spec that say how wide a network is."""
-    told = next((spec[name] for name in ("widths", "sizes", "plan", "layers", "hidden") if name in spec), None)
-    return ", ".join(str(entry) for entry in told if entry != "M") if isinstance(told, list) else str(told or "")
+    widths = next((spec[name] for name in ("widths", "sizes", "plan", "layers", "hidden") if name in spec), None)
+    return ", ".join(str(entry) for entry in widths if entry != "M") if isinstance(widths, list) else str(widths or "")

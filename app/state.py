@@ -172,11 +172,11 @@ def library() -> str:
 
 def other_version(entry: jobs.Entry) -> str:
     """A sentence where a run was made by another version than this one; nothing where it is this one's or not noted."""
-    made, own = entry.status.get("version"), library()
-    if not made or made == own:
+    made, installed = entry.status.get("version"), library()
+    if not made or made == installed:
         return ""
     return (
-        f"This run was made by version {made} of the library, and this is version {own}: the same settings may give other "
+        f"This run was made by version {made} of the library, and this is version {installed}: the same settings may give other "
         "numbers now."
     )
 
@@ -227,9 +227,9 @@ def panel(error: Exception) -> None:
     text = str(error) or type(error).__name__
     st.error(f"This part of the page could not be shown. {text.replace(str(Path.home()), '~')}")
     st.markdown("Choose another run on the left, or reload the page. The lines below can go into a report as they are.")
-    places = [
+    frames = [
         f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
         for frame in traceback.extract_tb(error.__traceback__)
     ]
-    lines = [f"run: {st.query_params.get('run', 'default')}", f"{type(error).__name__}: {text}", *places[-8:]]
+    lines = [f"run: {st.query_params.get('run', 'default')}", f"{type(error).__name__}: {text}", *frames[-8:]]
     st.code("\n".join(lines).replace(str(Path.home()), "~"), language=None)

@@ -225,7 +225,7 @@ def _lowest(quadratic: Sequence[float]) -> float:
 
 def _who(name: str) -> str:
     """ "parent 0" as the page names it."""
-    return re.sub(r"parent (\d+)", lambda found: f"network {letter(int(found[1]))}", name)
+    return re.sub(r"parent (\d+)", lambda match: f"network {letter(int(match[1]))}", name)
 
 
 def _loss(share: float) -> str:

@@ -20,7 +20,7 @@ class View:
     index: int
     report: Any
     """`LevelReport`"""
-    own: Any
+    analysis: Any
     """`LevelAnalysis`, or None"""
     scores: list[str]
     without: dict[str, str]
@@ -62,7 +62,7 @@ class View:
 
     def grouping(self, score: str | None = None, seed: int | None = None) -> Neurons:
         """The neurons as a score's grouping sees them; by default as the chosen one does."""
-        return level_data.seen(self.entry, self.index, *self.chosen(score, seed))
+        return level_data.grouping(self.entry, self.index, *self.chosen(score, seed))
 
     def neurons(self, score: str | None = None, seed: int | None = None) -> pd.DataFrame:
         """One row per neuron, as a score groups them; by default the chosen one."""
@@ -70,7 +70,7 @@ class View:
 
     def chosen(self, score: str | None = None, seed: int | None = None) -> tuple[str | None, int]:
         """A score and a seed; by default those of the controls. Without an analysis there is only the run's own."""
-        if self.own is None:
+        if self.analysis is None:
             return None, 0
         return score or st.session_state.score, int(st.session_state.seed) if seed is None else seed
 

@@ -179,14 +179,14 @@ def toggle_lecture() -> None:
 def stepper(known: Overview, names: Sequence[str], index: int, lecture: bool = False) -> None:
     """Buttons, a list of levels, and what this level is."""
 
-    def target(to: str, here: int) -> int:
+    def target(to: str, start: int) -> int:
         last = len(names) - 1
-        return {"first": 0, "previous": max(here - 1, 0), "next": min(here + 1, last), "last": last}[to]
+        return {"first": 0, "previous": max(start - 1, 0), "next": min(start + 1, last), "last": last}[to]
 
     def move(to: str) -> None:
         # Not from the page or its list: of two quick presses the second counts from where the first one went.
-        here = names.index(state.current("level")) if state.current("level") in names else 0
-        state.change(level=names[target(to, here)])
+        start = names.index(state.current("level")) if state.current("level") in names else 0
+        state.change(level=names[target(to, start)])
 
     with st.container(
         horizontal=True, vertical_alignment="center" if lecture else "bottom", gap="xsmall", key="stepper"
@@ -252,25 +252,32 @@ def stepper(known: Overview, names: Sequence[str], index: int, lecture: bool = F
 def level(entry: jobs.Entry, palette: Palette, index: int, lecture: bool = False) -> None:
     """The chosen step. Everything from here on needs the whole record, and torch to read it."""
     try:
-        run, whole = state.record(entry), level_data.analysis(entry)
+        run, analysis = state.record(entry), level_data.analysis(entry)
     except ValueError as error:
         st.error(f"This run's levels are not shown: {str(error).replace(str(entry.folder), entry.name)}")
         return
     level_data.prepare(entry)
-    report, own = run.levels[index], whole.levels[index] if whole is not None and index < len(whole.levels) else None
-    scores = list(own.labels) if own is not None else [run.config.importance]
-    seeds = [str(seed) for seed in range(max(len(rows) for rows in own.labels.values()))] if own is not None else ["0"]
+    report, level_analysis = (
+        run.levels[index],
+        analysis.levels[index] if analysis is not None and index < len(analysis.levels) else None,
+    )
+    scores = list(level_analysis.labels) if level_analysis is not None else [run.config.importance]
+    seeds = (
+        [str(seed) for seed in range(max(len(rows) for rows in level_analysis.labels.values()))]
+        if level_analysis is not None
+        else ["0"]
+    )
     fused = [str(neuron) for neuron in range(report.width)]
     first = run.config.importance if run.config.importance in scores else scores[0]
-    densest = level_data.seen(entry, index).densest
+    densest = level_data.grouping(entry, index).densest
     view = level_steps.View(
         entry,
         palette,
         index,
         report,
-        own,
+        level_analysis,
         scores,
-        whole.missing if whole is not None else {},
+        analysis.missing if analysis is not None else {},
         last=entry.state == "done" and index == len(run.levels) - 1,
         lecture=lecture,
     )
@@ -288,7 +295,7 @@ def level(entry: jobs.Entry, palette: Palette, index: int, lecture: bool = False
     clusters = [str(cluster) for cluster, count in enumerate(view.grouping().counts.tolist()) if count]
     largest = view.grouping().densest
     state.sync([option("cluster", clusters, clusters[0] if largest is None else str(largest), "cluster of this level")])
-    if own is None and not lecture:
+    if level_analysis is None and not lecture:
         analysing.panel(entry)
     getattr(level_steps, st.session_state.step)(view)
 
