@@ -9,7 +9,7 @@ POLL = 0.6  # seconds
 
 
 def panel(entry: jobs.Entry) -> None:
-    """Start it, watch it, or say how it ended."""
+    """Start the analysis, watch it, or say how it ended."""
     if not methods.goes_level_by_level(entry):
         show.why(
             f"{entry.config['method']} aligns neurons and fits no level, so there is no analysis of it: other scores' "

@@ -19,7 +19,7 @@ WORDS = {
 
 
 def history() -> None:
-    """A line for each own run, newest first."""
+    """A line for each run of the user, newest first."""
     runs = [entry for entry in st.session_state.entries if not entry.shipped]
     st.header("Your runs", anchor=False)
     _undo()
@@ -63,7 +63,7 @@ def _line(entry: jobs.Entry) -> None:
 
 
 def delete(folder: Path) -> None:
-    """Put a run aside; what was put aside before is gone for good."""
+    """Move a run to the trash, which holds one: the run before it is gone for good."""
     trash = folder.parent / TRASH
     try:
         shutil.rmtree(trash, ignore_errors=True)

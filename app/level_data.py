@@ -1,4 +1,4 @@
-"""What the Levels page reads from a record, and its pictures, kept for as long as the record stands."""
+"""What the Levels page reads from a record, and its pictures, cached until the record changes."""
 
 import json
 from dataclasses import dataclass
@@ -55,13 +55,13 @@ def _overview(folder: str, updated: float, sealed: str) -> Overview:
     return Overview(table, facts.get("accuracy", []), facts.get("samples", 0), bool(sealed), facts.get("missing", {}))
 
 
-def report(known: Overview) -> pd.DataFrame:
-    """The table of levels to take away: with the accuracy after each, where it was measured."""
-    return known.table.assign(**({"accuracy after %": known.accuracy[1:]} if known.measured else {}))
+def report(overview: Overview) -> pd.DataFrame:
+    """The table of levels for download, with the accuracy after each where it was measured."""
+    return overview.table.assign(**({"accuracy after %": overview.accuracy[1:]} if overview.measured else {}))
 
 
 def version(entry: jobs.Entry) -> tuple[str, float, str]:
-    """What caches of this run go by: an analysis that is added later changes it, too."""
+    """The key of this run's caches; an analysis that is added later changes it, too."""
     return *entry.version, entry.status.get("checksums", {}).get("analysis.json", "")
 
 
@@ -82,7 +82,7 @@ def analysis(entry: jobs.Entry) -> Any:
 
 
 def grouping(entry: jobs.Entry, level: int, score: str | None = None, seed: int = 0) -> Neurons:
-    """The neurons of a level as a score's grouping sees them; as the run itself did without a score."""
+    """The neurons of a level as a score groups them; without a score, as the run did."""
     return _grouping(*version(entry), level, score, seed, _entry=entry)
 
 
@@ -127,8 +127,8 @@ def _picture(
 
 def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str, Any]) -> Picture:
     if kind == "strip":
-        known = overview(entry)
-        return figures.knowledge_strip(known.table, known.accuracy, palette, level)
+        levels = overview(entry)
+        return figures.knowledge_strip(levels.table, levels.accuracy, palette, level)
     if kind == "errors":
         return figures.errors_scatter(overview(entry).table, palette)
     if kind == "agreement":
@@ -190,7 +190,7 @@ def rows_of(grouped: Neurons, picked: list[tuple[int, int]]) -> list[int]:
 
 
 def prepare(entry: jobs.Entry) -> None:
-    """Compute the planes of all levels aside, so that the first visit to each is as quick as the second."""
+    """Compute the planes of all levels in the background, so that the first visit to each is as quick as the second."""
     _prepare(*version(entry), _entry=entry)
 
 

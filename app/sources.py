@@ -23,7 +23,7 @@ VARIABLE = "RETROFIT_DATA"
 
 @dataclass(frozen=True)
 class Facts:
-    """What the form says of a data set."""
+    """What the form shows of a data set."""
 
     name: str
     classes: tuple[str, ...]
@@ -63,7 +63,7 @@ def located(name: str) -> str:
 
 
 def changed(name: str) -> float:
-    """When a data set's folder or something right in it was last changed: what caches go by.
+    """When a data set's folder or an entry of it last changed: the key of caches.
 
     A folder of a million images is not walked for every click.
     """
@@ -110,7 +110,7 @@ def facts(picks: Any) -> Facts:
 def keep(content: bytes) -> str:
     """Store an uploaded checkpoint under the hash of its content and return its name as configs have it.
 
-    Its own name decides nothing; neither is anything in it executed: safetensors are a JSON header and numbers.
+    The file's name is ignored, and nothing in it is executed: safetensors are a JSON header and numbers.
 
     Raises:
         ValueError: too large, not safetensors by its header, or the runs folder cannot be written to.
@@ -147,7 +147,7 @@ def forget(name: str) -> None:
 
 
 def check(content: bytes) -> None:
-    """Size and header of an upload: the browser's own checks can be left out by whoever sends the bytes.
+    """Check size and header of an upload: whoever sends the bytes can leave out the browser's checks.
 
     Raises:
         ValueError: naming what is wrong.
@@ -168,7 +168,7 @@ def check(content: bytes) -> None:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What the form says of one of the networks to be fused."""
+    """What the form shows of one of the networks to be fused."""
 
     name: str
     architecture: str
@@ -206,7 +206,7 @@ def described(name: str) -> Checkpoint:
     """Facts of a checkpoint.
 
     Raises:
-        ValueError: it is missing, damaged, or none that is known.
+        ValueError: it is missing or damaged, or its architecture is unknown.
     """
     return _described(*stamped(name))
 
@@ -221,7 +221,7 @@ def model(name: str) -> Any:
 
 
 def stamped(name: str) -> tuple[str, str]:
-    """A checkpoint's path and the digest of its content: what caches go by."""
+    """A checkpoint's path and the digest of its content: the key of caches."""
     path = located(name)
     try:
         return path, files.digest(path)

@@ -52,7 +52,7 @@ def grouping(view: View) -> None:
 
 
 def controls(view: View) -> None:
-    """What is shown beside what, how to pick, outliers."""
+    """Controls: which groupings are compared, how neurons are picked, whether outliers are in the frame."""
     pairs = panels.pairs(view)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         if pairs:

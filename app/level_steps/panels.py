@@ -68,7 +68,7 @@ def pair_words(view: View, pair: str) -> str:
 
 
 def _scores_of(view: View, pair: str) -> tuple[str, str] | None:
-    """The two scores of a pair; a score's own name may have a dash in it."""
+    """The two scores of a pair; the name of a score may have a dash in it."""
     return next(((a, b) for a in view.scores for b in view.scores if f"{a}-{b}" == pair), None)
 
 
@@ -87,12 +87,12 @@ def agreement(view: View) -> None:
     if view.analysis is None:
         show.why("The groupings of other scores are part of the analysis, which this run does not have.")
         return
-    known = pairs(view)
+    combinations = pairs(view)
 
     def side_by_side() -> None:
         points = st.session_state.agreement["selection"]["points"]
         cells = [point["customdata"][0] for point in points if "customdata" in point]
-        if cells and cells[0] in known:
+        if cells and cells[0] in combinations:
             state.change(pair=cells[0])
 
     left, right = st.columns([3, 2], gap="large")
@@ -180,17 +180,17 @@ def flow_table(view: View, rows: list[int]) -> pd.DataFrame:
     lines = []
     for score in view.scores:
         if score != st.session_state.score:
-            there = view.grouping(score)
-            went = figures.destinations(there, rows)
-            most, stayed = went[0]
+            other = view.grouping(score)
+            destinations = figures.destinations(other, rows)
+            most, stayed = destinations[0]
             lines.append(
                 {
                     "under": title(score),
                     "most go to": most,
                     "stayed": stayed,
                     "left": len(rows) - stayed,
-                    "joined": int(there.counts[most]) - stayed,
-                    "spread over": len(went),
+                    "joined": int(other.counts[most]) - stayed,
+                    "spread over": len(destinations),
                 }
             )
     return pd.DataFrame(lines)
