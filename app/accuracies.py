@@ -12,25 +12,25 @@ from retrofit_core import files
 
 #: Test images on which a network is measured, at most: half a percentage point is five of them.
 IMAGES = 1000
-#: Seconds that measuring may take without being asked for.
+#: Seconds up to which a network is measured without being asked.
 QUICK = 1.0
 
 
 def words(picks: Any, name: str) -> str:
-    """What share of the test images a network gets right; "" where nobody knows and it would take long to find out.
+    """What share of the test images a network gets right; "" where that is unknown and slow to measure.
 
     Args:
         name: of its checkpoint, as configs have it.
     """
-    if told := _from_runs(picks, name):
-        return told
+    if recorded := _from_runs(picks, name):
+        return recorded
     key = _key(picks, name)
     try:
-        if key not in _kept() and seconds(picks, name) <= QUICK:
+        if key not in _measured() and seconds(picks, name) <= QUICK:
             measure(picks, name)
     except ValueError:  # it does not take these images: the refusal says why
         return ""
-    return _kept().get(key, "")
+    return _measured().get(key, "")
 
 
 def seconds(picks: Any, name: str) -> float:
@@ -42,16 +42,16 @@ def seconds(picks: Any, name: str) -> float:
 
 
 def measure(picks: Any, name: str) -> None:
-    """Measure a network and keep what is to be said of it, for all sessions."""
+    """Measure a network and keep its accuracy, in words, for all sessions."""
     import torch
 
     from retrofit_core.evaluation import evaluate
 
     test = sources.images(picks, "test")
     rows = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:IMAGES]
-    found = evaluate(sources.model(name), test, rows=rows)["accuracy"]
+    accuracy = evaluate(sources.model(name), test, rows=rows)["accuracy"]
     whose = "the test images" if len(rows) == len(test) else f"{len(rows):,} test images"
-    _kept()[_key(picks, name)] = f"{percent(found)} of {whose}"
+    _measured()[_key(picks, name)] = f"{percent(accuracy)} of {whose}"
 
 
 def measure_all(picks: Any, names: Iterable[str]) -> None:
@@ -90,7 +90,7 @@ def _digest_of_data(name: str) -> str:
 
 
 @st.cache_resource
-def _kept() -> dict[tuple, str]:
+def _measured() -> dict[tuple, str]:
     return {}
 
 

@@ -1,4 +1,4 @@
-"""What a page's address says: one pure rule for the address, what was last seen of it, and the widgets.
+"""Parameters of a page: one pure rule for the address, its last reading, and the widgets.
 
 The address is the truth: it is written once for each change, by the callback of the widget that was used. Where it moved
 without us (a link, Back, an edit by hand), it wins over the widgets; where it did not, the widgets win.
@@ -20,7 +20,7 @@ class Field:
     name: str
     default: str
     read: Callable[[str], str | None]
-    """The value in its canonical form, or None for nonsense"""
+    """The value in its canonical form, or None where it has none"""
     what: str
     """What it names, for the line that says why it was ignored: "level of this run" """
 
@@ -33,7 +33,7 @@ class Settled:
     address: dict[str, str]
     """Without defaults: clean addresses stay clean"""
     ignored: list[str]
-    """A sentence for each value that means nothing"""
+    """A sentence for each value that was not understood"""
     moved: bool
     """The widgets hold something that the address does not say yet"""
 
@@ -44,7 +44,7 @@ def option(name: str, options: Sequence[str], default: str, what: str) -> Field:
 
 
 def settle(fields: Sequence[Field], url: Query, seen: Query, widgets: Mapping[str, Any]) -> Settled:
-    """Who wins, field by field.
+    """Whether the address or the widget decides, field by field.
 
     Args:
         url: the address as it is; a name that stands there twice counts with its last value.
@@ -108,22 +108,22 @@ def picks_text(picked: Sequence[tuple[int, int]]) -> str:
 
 
 def picks(text: str, parents: int) -> list[tuple[int, int]] | None:
-    """The inverse of `picks_text`; None where it is nonsense."""
-    found: set[tuple[int, int]] = set()
+    """The inverse of `picks_text`; None for malformed text."""
+    neurons: set[tuple[int, int]] = set()
     for word in filter(None, text.split(".")):
         parent, (first, dash, last) = ord(word[0]) - 65, word[1:].partition("-")
         numbers = [first, last] if dash else [first]
         if not 0 <= parent < parents or not all(n.isascii() and n.isdigit() and len(n) < 6 for n in numbers):
             return None
-        found.update((parent, neuron) for neuron in range(int(first), int(numbers[-1]) + 1))
-    return sorted(found)
+        neurons.update((parent, neuron) for neuron in range(int(first), int(numbers[-1]) + 1))
+    return sorted(neurons)
 
 
 def picks_field(parents: int) -> Field:
     """The parameter `pick`."""
 
     def canonical_picks(text: str) -> str | None:
-        found = picks(text, parents)
-        return picks_text(found) if found is not None else None
+        neurons = picks(text, parents)
+        return picks_text(neurons) if neurons is not None else None
 
     return Field("pick", "", canonical_picks, "list of neurons (as in A3.A5-9.B12)")

@@ -9,7 +9,7 @@ POLL = 0.6  # seconds
 
 
 def panel(entry: jobs.Entry) -> None:
-    """Start it, watch it, or say how it ended."""
+    """Start the analysis, watch it, or say how it ended."""
     if not methods.goes_level_by_level(entry):
         show.why(
             f"{entry.config['method']} aligns neurons and fits no level, so there is no analysis of it: other scores' "
@@ -28,8 +28,8 @@ def panel(entry: jobs.Entry) -> None:
             "after each level, what neurons keep, targets and the loss around the weights are computed once, in about the time "
             "of the fusion, and kept in the record."
         )
-        if told := ending(entry.folder):
-            (st.warning if told.startswith("Cancelled") else st.error)(told)
+        if sentence := ending(entry.folder):
+            (st.warning if sentence.startswith("Cancelled") else st.error)(sentence)
             if log := jobs.log_tail(entry.folder):
                 with st.expander("The worker's last lines"):
                     st.code(log, language=None)
@@ -71,20 +71,20 @@ def ending(folder: Path) -> str:
 @state.guarded
 def watch(folder: str) -> None:
     """Poll until the worker has ended; only this part of the page is drawn again."""
-    place = Path(folder)
-    if not jobs.read_entry(place).analysing:
+    path = Path(folder)
+    if not jobs.read_entry(path).analysing:
         st.rerun()
-    notes = jobs.analysis_notes(place)
+    notes = jobs.analysis_notes(path)
     done = (notes.get("index") or 0) / (notes.get("total") or 1)
     st.progress(min(max(done, 0.0), 1.0), text=f"Analysing this run: {notes.get('name', '')}")
-    stopping = (place / "cancel").exists()
+    stopping = (path / "cancel").exists()
     st.button(
         "Cancelling…" if stopping else "Cancel",
         key="cancel-analysis",
         icon=":material/stop:",
         disabled=stopping,
         on_click=jobs.cancel,
-        args=(place,),
+        args=(path,),
         help="Stops after the current step. The run stays as it is.",
     )
     st.caption("You can reload or close this page: the analysis goes on, and this address finds it again.")

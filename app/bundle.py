@@ -72,7 +72,7 @@ def build(folder: Path) -> dict[str, Any]:
         print(f"seed {seed}: {TYPICAL} {tried[str(seed)]['fused']:.1f} % in {result.seconds:.1f} s")
     names = []
     with contextlib.chdir(folder):
-        for method in (name for name, known in METHODS.items() if known.takes.levels):
+        for method in (name for name, record in METHODS.items() if record.takes.levels):
             names.append(method.lower())
             execute(config(method), names[-1])
             # Times and loss of single steps: of use while a run goes on, noise in a repository.

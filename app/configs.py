@@ -36,7 +36,7 @@ def training(picks: Picks, inputs: int, classes: int) -> Any:
     """The `TrainConfig` of the parents, or None where none are trained.
 
     Raises:
-        ValueError: what is asked cannot be trained.
+        ValueError: these picks cannot be trained.
     """
     if picks.networks != "train":
         return None
@@ -69,7 +69,7 @@ def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
     Args:
         parents: what `training` returned.
     Raises:
-        ValueError: what is asked makes no sense.
+        ValueError: these picks contradict each other or name nothing to fuse.
     """
     from retrofit_core.runs import RunConfig
     from retrofit_core.runs.options import read_options
@@ -105,7 +105,7 @@ def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
 
 
 def options(picks: Picks) -> Mapping[str, Any]:
-    """What the picked method, grouping and score can be told beside the fields of a config: name -> `Setting`."""
+    """The options of the picked method, grouping and score that are no fields of a config: name -> `Setting`."""
     from retrofit_core.runs.options import options_of
 
     return options_of(picks.method, _config_fields(), **_parts(picks))
@@ -133,7 +133,7 @@ def _parts(picks: Picks) -> dict[str, str | None]:
 
 
 def _pixels(picks: Picks) -> dict[str, Any]:
-    """How the images are read, where that was said."""
+    """Normalisation and size of the images, where they were picked."""
     return {"mean": picks.mean or None, "std": picks.std or None, "size": picks.size or None}
 
 

@@ -1,4 +1,4 @@
-"""A run as a command, as Python and as a notebook cell: one place for all pages."""
+"""A run as a command, as Python and as a notebook cell, for all pages."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from retrofit_app import jobs
 
 
 def show(config: Any, training: Any, what: str = "this new run") -> None:
-    """The three texts, all of them from the run's configs; nothing is made before the box is opened."""
+    """The three texts, made from the run's configs when the box is opened."""
     box = st.expander(
         f"Copy {what} as command, Python or notebook cell",
         icon=":material/content_copy:",
@@ -27,7 +27,7 @@ def show(config: Any, training: Any, what: str = "this new run") -> None:
 
 
 def of_run(entry: jobs.Entry) -> None:
-    """Those of a recorded run."""
+    """The texts of a recorded run."""
     from retrofit_core.runs import RunConfig
 
     show(RunConfig.from_json(entry.config), training_of(entry), "the shown run")

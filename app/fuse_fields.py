@@ -1,4 +1,4 @@
-"""The controls of the form: what each says for help, and how its value travels to the address."""
+"""The controls of the form: their help, and how their values get into the address."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -77,7 +77,7 @@ def select(name: str, label: str, options: Any, picks: Picks, **more: Any) -> No
 
 
 def number(name: str, label: str, least: Any, most: Any, step: Any, picks: Picks, **more: Any) -> None:
-    """A number within limits. A browser that knows them would keep what lies outside to itself, and start with another."""
+    """A number within limits. The browser does not get them: it would not send a number outside, and Start would use the old."""
     st.session_state[KEY + name] = getattr(picks, name)
 
     def read(value: Any) -> Any:

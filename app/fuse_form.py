@@ -60,7 +60,7 @@ def _write_preset() -> None:
 
 
 def networks(picks: Picks) -> None:
-    """Where the networks come from, and all that this asks."""
+    """Where the networks come from, and the controls that this needs."""
     st.session_state[KEY + "networks"] = picks.networks
     st.segmented_control(
         "Networks",
@@ -104,9 +104,9 @@ def trained(picks: Picks) -> None:
 
 
 def data(picks: Picks) -> None:
-    """The data set; what it needs beyond its folder is asked only where it is needed."""
-    known = sources.found()
-    options = known if picks.data in known else [*known, picks.data]
+    """The data set; normalisation and size are asked only where the data set is not built in."""
+    data_sets = sources.data_sets()
+    options = data_sets if picks.data in data_sets else [*data_sets, picks.data]
     st.session_state[KEY + "data"] = picks.data
     with st.container(width=220):
         st.selectbox(
@@ -172,7 +172,7 @@ def _width(index: int, picks: Picks) -> None:
 
 
 def preview(plan: fuse_plan.Plan, picks: Picks) -> None:
-    """Who gets which classes, from the split function and the seed themselves; and what is known of each network."""
+    """Who gets which classes, as the split function draws them from the seed, and a line about each network."""
     notes = plan.notes
     if plan.counts and plan.classes:
         names = [f"network {letter(index)}" for index in range(len(plan.counts))]
@@ -185,7 +185,7 @@ def preview(plan: fuse_plan.Plan, picks: Picks) -> None:
 
 
 def measure(names: tuple[str, ...], picks: Picks) -> None:
-    """A button that measures networks of which nobody knows how good they are."""
+    """A button that measures networks of unknown accuracy."""
     wait = sum(accuracies.seconds(picks, name) for name in names)
     st.button(
         f"Measure how good they are (about {fuse_plan.duration(wait)})",
@@ -241,7 +241,7 @@ def fusion(picks: Picks) -> None:
 
 
 def method(picks: Picks) -> None:
-    """The list of methods; another one begins with its own defaults."""
+    """The list of methods; a newly chosen one begins with its defaults."""
     st.session_state[KEY + "method"] = picks.method
 
     def write() -> None:
@@ -259,9 +259,9 @@ def method(picks: Picks) -> None:
 
 
 def grouping(picks: Picks) -> None:
-    """The grouping, which is the method's own unless another one is chosen."""
-    own = methods.table()[picks.method].fixed.get("grouping", "")
-    _part("grouping", "Grouping", ["", *methods.groupings()], picks, lambda name: name or f"as the method ({own})")
+    """The grouping: the method's unless another one is chosen."""
+    default = methods.table()[picks.method].fixed.get("grouping", "")
+    _part("grouping", "Grouping", ["", *methods.groupings()], picks, lambda name: name or f"as the method ({default})")
 
 
 def importance(picks: Picks) -> None:
@@ -269,8 +269,8 @@ def importance(picks: Picks) -> None:
     _part("importance", "Importance", list(methods.importances()), picks, str)
 
 
-def _part(name: str, label: str, known: list[str], picks: Picks, words: Callable[[str], str]) -> None:
-    """The list of a part that has options of its own; another one takes along the options that it has, too."""
+def _part(name: str, label: str, options: list[str], picks: Picks, words: Callable[[str], str]) -> None:
+    """The list of a part that has options; a newly chosen part keeps the options that it shares with the old one."""
     st.session_state[KEY + name] = getattr(picks, name)
 
     def write() -> None:
@@ -278,7 +278,7 @@ def _part(name: str, label: str, known: list[str], picks: Picks, words: Callable
         now, _ = fuse_options.settle(replace(now, **{name: st.session_state[KEY + name]}))
         to_address(preset, now)
 
-    st.selectbox(label, known, key=KEY + name, on_change=write, help=HELP[name], format_func=words)
+    st.selectbox(label, options, key=KEY + name, on_change=write, help=HELP[name], format_func=words)
 
 
 def start(plan: fuse_plan.Plan) -> None:
@@ -324,7 +324,7 @@ def begin(config: Any, training: Any = None) -> None:
 
 
 def go_on(folder: Path) -> None:
-    """Go on with a run that ended early, of the very files with which it began."""
+    """Go on with a run that ended early, from the files with which it began."""
     _open_started(lambda: jobs.resume(folder))
 
 
@@ -349,7 +349,7 @@ def open_run(name: str) -> None:
 
 
 def to_run(name: str) -> None:
-    """Put a run into the address; the first page's own run needs no word there."""
+    """Put a run into the address; the run that is shown first is left out."""
     if name == st.session_state.first:
         st.query_params.pop("run", None)
     else:

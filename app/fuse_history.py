@@ -19,18 +19,18 @@ WORDS = {
 
 
 def history() -> None:
-    """A line for each own run, newest first."""
-    own = [entry for entry in st.session_state.entries if not entry.shipped]
+    """A line for each run of the user, newest first."""
+    runs = [entry for entry in st.session_state.entries if not entry.shipped]
     st.header("Your runs", anchor=False)
     _undo()
-    if not own:
+    if not runs:
         st.caption(
             "No runs of your own yet: press Start above, or record one on the command line with "
             "`retrofit fuse … --record FOLDER`."
         )
         return
-    everything = len(own) <= SHOWN or st.toggle(f"Show all {len(own)} runs", key="all-runs", help="Newest first.")
-    for entry in own if everything else own[:SHOWN]:
+    everything = len(runs) <= SHOWN or st.toggle(f"Show all {len(runs)} runs", key="all-runs", help="Newest first.")
+    for entry in runs if everything else runs[:SHOWN]:
         _line(entry)
 
 
@@ -63,7 +63,7 @@ def _line(entry: jobs.Entry) -> None:
 
 
 def delete(folder: Path) -> None:
-    """Put a run aside; what was put aside before is gone for good."""
+    """Move a run to the trash, which holds one: the run before it is gone for good."""
     trash = folder.parent / TRASH
     try:
         shutil.rmtree(trash, ignore_errors=True)

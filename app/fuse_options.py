@@ -1,4 +1,4 @@
-"""What the chosen method, grouping and score can be told: a control for each option, drawn from its setting."""
+"""The options of the chosen method, grouping and score: a control for each, drawn from its setting."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ EMPTY = ("", "none", "null")  # how a user writes nothing
 
 
 def settle(picks: Picks) -> tuple[Picks, list[str]]:
-    """The picks with those options only that can be told, and a sentence for each that was left out."""
+    """The picks without options that do not apply, and a sentence for each that was left out."""
     if not picks.options:
         return picks, []
     from retrofit_core.runs.options import read_options, written
@@ -32,7 +32,7 @@ def settle(picks: Picks) -> tuple[Picks, list[str]]:
 
 
 def ask(picks: Picks) -> None:
-    """The options behind one line; what was changed stands beside it."""
+    """The options, folded away; a line below names those that were changed."""
     from retrofit_core.runs.options import read_options
 
     settings = configs.options(picks)
@@ -50,7 +50,7 @@ def ask(picks: Picks) -> None:
 
 
 def _control(method: str, setting: Any, value: Any) -> None:
-    """Toggle, list, number or text, as the kinds of the setting ask for."""
+    """Toggle, list, number or text, by the kinds of the setting."""
     key = f"{KEY}option-{method}-{setting.name}"
     label, help = setting.name.replace("_", " ").capitalize(), setting.help
     help = f"{help[:1].upper()}{help[1:].rstrip('.')}. (`--option {setting.name}=…`)"
@@ -91,7 +91,7 @@ def _text(value: Any) -> str:
 
 
 def _read(setting: Any, value: Any) -> Any:
-    """A control's value as the setting takes it: of text a list of names, a number where it is one, else the word."""
+    """A control's value as the setting takes it: text becomes a list of names, a number, or stays a word."""
     from retrofit_core.runs.options import read_options
 
     if not isinstance(value, str) or setting.words:
@@ -104,7 +104,7 @@ def _read(setting: Any, value: Any) -> Any:
 
 
 def _changed(setting: Any, key: str) -> Callable[[], None]:
-    """A callback that puts an option's new value into the address; of one that cannot be told it says why not."""
+    """A callback that puts an option's new value into the address, or says why it is not valid."""
 
     def write() -> None:
         from retrofit_core.runs.options import read_options, written

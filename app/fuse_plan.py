@@ -26,40 +26,40 @@ class Plan:
     counts: tuple[tuple[int, ...], ...] = ()
     classes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    """What is known of the networks, a line for each"""
+    """A line about each network"""
     unmeasured: tuple[str, ...] = ()
-    """Networks of which nobody knows how good they are, and which it would take a while to measure"""
+    """Networks whose accuracy is unknown and slow to measure"""
 
 
 def plan(picks: Picks) -> Plan:
-    """Never raises for what a user can pick: the reason becomes the refusal."""
-    known = Plan()
+    """What Start would do with these picks; an error that a user can cause becomes the refusal."""
+    so_far = Plan()
     try:
         facts = sources.facts(picks if picks.networks != "shipped" else Picks())
-        known = replace(known, classes=facts.classes)
+        so_far = replace(so_far, classes=facts.classes)
         training = configs.training(picks, facts.inputs, len(facts.classes))
         counts = _counts(picks, training)
-        known = replace(
-            known,
+        so_far = replace(
+            so_far,
             training=training,
             counts=counts,
             notes=(_data_words(facts), *_network_words(picks, training)),
             unmeasured=tuple(name for name in _files(picks, training) if not accuracies.words(picks, name)),
         )
         config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
-        known = replace(known, config=config)
+        so_far = replace(so_far, config=config)
         estimate = _estimate(config, training)
         missing = training is not None and len(_files(picks, training)) < training.parts
-        return replace(known, refusal=estimate.refusal or "", words=_estimate_words(estimate, config, missing))
+        return replace(so_far, refusal=estimate.refusal or "", words=_estimate_words(estimate, config, missing))
     except ValueError as error:
         text = str(error).replace(f"{jobs.runs_folder()}/", "").replace(str(Path.home()), "~")
-        return replace(known, refusal=sources.form_words(text))
+        return replace(so_far, refusal=sources.form_words(text))
     except OSError as error:  # a path that no file system takes, or that may not be read
-        return replace(known, refusal=f"a file or folder that is named above cannot be read ({error.strerror}).")
+        return replace(so_far, refusal=f"a file or folder that is named above cannot be read ({error.strerror}).")
 
 
 def _counts(picks: Picks, training: Any) -> tuple[tuple[int, ...], ...]:
-    """Training images of each class for each network; nothing where nobody knows."""
+    """Training images of each class for each network; empty where that is unknown."""
     if picks.networks == "shipped":
         return tuple(map(tuple, jobs.class_counts({"models": SHIPPED, "splits": "splits.json"}) or ()))
     if picks.networks == "own":
@@ -108,7 +108,7 @@ def _data_words(facts: sources.Facts) -> str:
 def _network_words(picks: Picks, training: Any) -> list[str]:
     """Accuracy and shape of networks that exist already."""
     if picks.networks == "shipped":
-        networks = jobs.read_entry(jobs.BUNDLED / "kf-linear", shipped=True).metrics["networks"]
+        networks = jobs.read_entry(jobs.BUNDLED / jobs.bundle_facts()["first"], shipped=True).metrics["networks"]
         each = [f"{letter(index)} gets {percent(networks[f'parent {index}']['accuracy'])}" for index in range(2)]
         return [f"On the test images {listing(each)}. Both are cnn with 16, 32 and 32 channels."]
     if picks.networks == "own":
@@ -125,7 +125,7 @@ def _network_words(picks: Picks, training: Any) -> list[str]:
 
 
 def _files(picks: Picks, training: Any) -> tuple[str, ...]:
-    """Checkpoints of the form's networks that are there, as configs name them; none for the shipped ones."""
+    """Checkpoints of the form's networks that exist, as configs name them; none for the shipped ones."""
     if picks.networks == "shipped":
         return ()
     names = picks.files if training is None else training.files()
@@ -148,23 +148,19 @@ def _checkpoint_words(index: int, name: str, picks: Picks) -> str:
 
 
 def _estimate(config: Any, training: Any) -> Any:
-    """What the run takes, corrected by the finished runs of the lists."""
+    """Time, memory and disk that the run takes, corrected by earlier runs."""
     folder = jobs.home(config.to_json())
     stamps = tuple(path.stat().st_mtime if path.exists() else 0.0 for path in map(folder.joinpath, config.models))
-    past = [entry for entry in st.session_state.entries if entry.state == "done" and not entry.shipped]
-    known = (config.key(), training and training.key(), stamps, tuple(entry.name for entry in past))
-    return _estimated(known, config, training, past, folder)
+    finished = tuple(entry.name for entry in st.session_state.entries if entry.state == "done")
+    key = (config.key(), training and training.key(), stamps, finished)
+    return _estimated(key, config, training, jobs.past(st.session_state.entries), folder)
 
 
 @st.cache_data(max_entries=128, show_spinner="Checking whether this works…")
-def _estimated(known: tuple, _config: Any, _training: Any, _past: list[jobs.Entry], _folder: Path) -> Any:
+def _estimated(key: tuple, _config: Any, _training: Any, _past: list[dict[str, Any]], _folder: Path) -> Any:
     from retrofit_core.estimate import estimate
 
-    past = [
-        {"config": entry.config, "training": entry.training, "stages": entry.status.get("stages", {})}
-        for entry in _past
-    ]
-    return estimate(_config, _training, past, _folder)
+    return estimate(_config, _training, _past, _folder)
 
 
 def _estimate_words(estimate: Any, config: Any, trains: bool) -> str:

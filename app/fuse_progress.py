@@ -76,13 +76,13 @@ def watch(folder: str) -> None:
     if entry.state not in jobs.ACTIVE:
         st.session_state.pop(f"progress:{folder}", None)
         st.rerun()
-    known = st.session_state.setdefault(f"progress:{folder}", progress.Progress())
+    followed = st.session_state.setdefault(f"progress:{folder}", progress.Progress())
     started = entry.status.get("started") if entry.state == "running" else None
     if started:
-        progress.follow(entry.folder, known, started)
+        progress.follow(entry.folder, followed, started)
     now = time.time()
-    shown = known if started else progress.Progress()
-    st.progress(progress.share(shown, bool(known.parents)), text=progress.sentence(shown, LETTERS, now, started))
+    shown = followed if started else progress.Progress()
+    st.progress(progress.share(shown, bool(followed.parents)), text=progress.sentence(shown, LETTERS, now, started))
     stopping = (entry.folder / "cancel").exists()
     if st.button(
         "Cancelling…" if stopping else "Cancel",
@@ -94,17 +94,17 @@ def watch(folder: str) -> None:
         jobs.cancel(entry.folder)
         st.rerun(scope="fragment")
     st.caption("You can reload or close this page: the run goes on, and this address finds it again.")
-    training_table(known)
-    level_table(entry.folder, known)
+    training_table(followed)
+    level_table(entry.folder, followed)
 
 
-def training_table(known: progress.Progress) -> None:
+def training_table(followed: progress.Progress) -> None:
     """A line of losses for each network that is being trained."""
-    if not known.training:
+    if not followed.training:
         return
     rows = [
         {"network": letter(parent), "epochs": len(curve), "loss": f"{curve[-1]:.4f}" if curve else "…", "course": curve}
-        for parent, curve in sorted(known.training.items())
+        for parent, curve in sorted(followed.training.items())
     ]
     st.markdown("**Training**")
     st.dataframe(
@@ -123,12 +123,12 @@ def training_table(known: progress.Progress) -> None:
     )
 
 
-def level_table(folder: Path, known: progress.Progress) -> None:
+def level_table(folder: Path, followed: progress.Progress) -> None:
     """The levels so far: errors of finished ones, losses of the one at work."""
     rows = progress.finished_levels(folder)
-    for index in sorted(known.names):
+    for index in sorted(followed.names):
         if index >= len(rows):
-            rows.append({"level": known.names[index]})
+            rows.append({"level": followed.names[index]})
     if not rows:
         return
     for index, row in enumerate(rows):  # as text: an empty number would read None
@@ -136,7 +136,7 @@ def level_table(folder: Path, known: progress.Progress) -> None:
             row[name] = f"{row[name]:.{digits}f}" if name in row else "…"
         row.setdefault("neurons", "…")
         row["level"] = f"{index + 1} · {row['level']}"
-        row["course"] = known.curves.get(index, [])
+        row["course"] = followed.curves.get(index, [])
     table = pd.DataFrame(rows, columns=["level", "neurons", "grouping", "approximation", "course", "seconds"])
     if not any(row["course"] for row in rows):
         table = table.drop(columns="course")

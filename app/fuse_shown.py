@@ -21,14 +21,14 @@ MOST_NAMED = 20  # classes up to which they are listed by name
 MOST_CARDS = 4  # parents whose cards fit beside each other
 
 
-def page(entry: jobs.Entry, known: list[jobs.Entry]) -> None:
+def page(entry: jobs.Entry, entries: list[jobs.Entry]) -> None:
     """Everything of a finished run, from the finding down."""
     palette = state.palette()
     headline(entry, palette)
-    if told := state.other_version(entry):
-        st.info(f"{told} To compare, delete it in *Your runs* and run it again.", icon=":material/history:")
+    if sentence := state.other_version(entry):
+        st.info(f"{sentence} To compare, delete it in *Your runs* and run it again.", icon=":material/history:")
     lost(entry, palette)
-    accuracies(entry, known, palette)
+    accuracies(entry, entries, palette)
     downloads(entry)
 
 
@@ -57,8 +57,8 @@ def headline(entry: jobs.Entry, palette: figures.Palette) -> None:
     sees = not together and halves and all((value or 0) >= SEEN for value in networks["fused"]["per_class"])
     st.title("Two half-blind networks, one that sees it all" if sees else _title(parents, together), anchor=False)
     st.markdown(_finding(entry, networks, classes, seen, halves))
-    if told := _shortfall(entry, networks, classes, counts):
-        st.warning(told, icon=":material/trending_down:")
+    if sentence := _shortfall(entry, networks, classes, counts):
+        st.warning(sentence, icon=":material/trending_down:")
     if parents > MOST_CARDS:
         return
     left = [
@@ -127,7 +127,7 @@ def _finding(
 def _shortfall(
     entry: jobs.Entry, networks: dict[str, Any], classes: list[str], counts: Sequence[Sequence[int]] | None
 ) -> str:
-    """That one of the networks alone is better than the fused one, and what the samples lack; else nothing."""
+    """A sentence if one network alone is better than the fused one, and what the samples lack; else empty."""
     alone = [networks[f"parent {index}"]["accuracy"] for index in range(len(entry.config["models"]))]
     best, fused = max(range(len(alone)), key=alone.__getitem__), networks["fused"]
     if len(alone) < 2 or alone[best] <= fused["accuracy"]:
@@ -139,10 +139,10 @@ def _shortfall(
     if counts and _of_first(entry) and methods.uses_samples(entry):
         lacking = [
             name
-            for name, own, rest, value in zip(
+            for name, of_first, of_others, value in zip(
                 classes, counts[0], zip(*counts[1:], strict=True), fused["per_class"], strict=True
             )
-            if not own and any(rest) and (value or 0) < KNOWN_WELL * fused["accuracy"]
+            if not of_first and any(of_others) and (value or 0) < KNOWN_WELL * fused["accuracy"]
         ]
         if lacking:
             what = f"class {lacking[0]}" if len(lacking) == 1 else f"the classes {listing(lacking)}"
@@ -177,8 +177,12 @@ def _made(entry: jobs.Entry, accuracy: str, source: str, seconds: str) -> str:
 
 def _classes(names: list[str], has: list[bool]) -> str:
     """ "the classes 0, 1 and 4", or how many there are."""
-    own = [name for name, known in zip(names, has, strict=True) if known]
-    return f"the classes {listing(own)}" if len(names) <= MOST_NAMED else f"{len(own)} of the {len(names)} classes"
+    trained_on = [name for name, is_known in zip(names, has, strict=True) if is_known]
+    return (
+        f"the classes {listing(trained_on)}"
+        if len(names) <= MOST_NAMED
+        else f"{len(trained_on)} of the {len(names)} classes"
+    )
 
 
 def _provenance(entry: jobs.Entry, fused: dict[str, Any]) -> str:
@@ -189,12 +193,12 @@ def _provenance(entry: jobs.Entry, fused: dict[str, Any]) -> str:
         f"differences of less than about {chance * math.sqrt(2):.0f} points between two networks may be chance."
     ]
     if entry.shipped:
-        facts = json.loads((jobs.BUNDLED / "bundle.json").read_text())
-        found = [table["fused"] for table in facts["tried"].values()]
+        facts = jobs.bundle_facts()
+        results = [table["fused"] for table in facts["tried"].values()]
         words.append(
             f"One split of scikit-learn's digits (seed {facts['seed']}); over the split seeds {', '.join(facts['tried'])} "
-            f"{facts['typical']} gives {number(min(found))} to {percent(max(found))}, "
-            f"on average {percent(sum(found) / len(found))}."
+            f"{facts['typical']} gives {number(min(results))} to {percent(max(results))}, "
+            f"on average {percent(sum(results) / len(results))}."
         )
     return " ".join(words)
 
@@ -226,21 +230,21 @@ def lost(entry: jobs.Entry, palette: figures.Palette) -> None:
     """The strip over all levels, a way into the worst one, and its neurons under two scores."""
     st.header("Where is something lost?", anchor=False)
     try:
-        known = level_data.overview(entry)
-        if known.table.empty:
+        overview = level_data.overview(entry)
+        if overview.table.empty:
             without_levels(entry, palette)
             return
-        worst = worst_level(known)
+        worst = worst_level(overview)
         strip = level_data.picture(entry, "strip", palette, worst)
     except ValueError as error:
         st.error(f"This run's levels are not shown: {str(error).replace(str(entry.folder), entry.name)}")
         return
-    name = known.table["level"][worst]
+    name = overview.table["level"][worst]
     show.chart(
         "fuse-strip",
         lambda colours: level_data.picture(entry, "strip", colours, worst),
         palette,
-        lambda: known.table,
+        lambda: overview.table,
         entry,
         heading=f"**{strip.caption}**",
         below="",
@@ -267,7 +271,7 @@ def lost(entry: jobs.Entry, palette: figures.Palette) -> None:
 
 
 def without_levels(entry: jobs.Entry, palette: figures.Palette) -> None:
-    """Why there is no strip; of a method that trains a network, how that went."""
+    """Why there is no strip; for a method that trains a network, its loss curve."""
     st.markdown(
         f"{entry.config['method']} does not put neurons together level by level, so there are no levels to look at."
     )
@@ -288,25 +292,25 @@ def without_levels(entry: jobs.Entry, palette: figures.Palette) -> None:
 
 
 def neurons(entry: jobs.Entry, palette: figures.Palette, worst: int) -> None:
-    """The worst level's neurons as the run clustered them, and as they are clustered without scores."""
+    """The worst level's neurons as the run grouped them, and as another score groups them."""
     try:
-        found = level_data.analysis(entry)
+        analysis = level_data.analysis(entry)
         widths = state.record(entry).levels[worst].widths
     except ValueError as error:
         st.error(f"The neurons are not shown: {str(error).replace(str(entry.folder), entry.name)}")
         return
-    own = entry.config.get("importance")
-    weighed = f" ({own})" if methods.weighs(entry) else ""
+    importance = entry.config.get("importance")
+    weighed = f" ({importance})" if methods.weighs(entry) else ""
     scores: list[str | None] = [None]
-    if found is not None:
-        scores += [score for score in found.levels[worst].labels if score != own][:1]
+    if analysis is not None:
+        scores += [score for score in analysis.levels[worst].labels if score != importance][:1]
     for column, score in zip(st.columns(2, gap="large"), scores, strict=False):
         with column:
             words = (
                 f"**Level {worst + 1} as it was grouped**{weighed}" if score is None else f"**With {score} importance**"
             )
             show.chart(
-                f"fuse-clusters-{score or own}",
+                f"fuse-clusters-{score or importance}",
                 lambda colours, score=score: level_data.picture(
                     entry, "clusters", colours, worst, **({"score": score} if score else {})
                 ),
@@ -318,14 +322,14 @@ def neurons(entry: jobs.Entry, palette: figures.Palette, worst: int) -> None:
     st.html(figures.cluster_key(len(widths), sum(widths), palette))
 
 
-def worst_level(known: level_data.Overview) -> int:
-    """The level that the strip's sentence names: after which most accuracy is gone; where nobody measured that, or
-    nothing is, the one with the largest errors."""
-    if known.measured:
-        level, drop = figures.biggest_drop(known.accuracy)
+def worst_level(overview: level_data.Overview) -> int:
+    """The level that the strip's sentence names: the one that loses most accuracy, or the one with the largest errors
+    where accuracy was not measured or none is lost."""
+    if overview.measured:
+        level, drop = figures.biggest_drop(overview.accuracy)
         if drop < 0:
             return level
-    return int((known.table["grouping share"] + known.table["approximation share"]).to_numpy().argmax())
+    return int((overview.table["grouping share"] + overview.table["approximation share"]).to_numpy().argmax())
 
 
 # --- accuracies -----------------------------------------------------------------------------------
@@ -333,13 +337,13 @@ def worst_level(known: level_data.Overview) -> int:
 
 @st.fragment
 @state.guarded
-def accuracies(entry: jobs.Entry, known: list[jobs.Entry], palette: figures.Palette) -> None:
+def accuracies(entry: jobs.Entry, entries: list[jobs.Entry], palette: figures.Palette) -> None:
     """Parents, ensemble, average and fused networks, over all and class by class."""
     networks = entry.metrics.get("networks")
     if not networks:
         return
     st.header("How good is each network?", anchor=False)
-    rows = measured(entry, known)
+    rows = measured(entry, entries)
     shown, classes = [row for row, _ in rows], entry.metrics["classes"]
 
     def table() -> pd.DataFrame:
@@ -386,7 +390,7 @@ def accuracies(entry: jobs.Entry, known: list[jobs.Entry], palette: figures.Pale
     )
 
 
-def measured(entry: jobs.Entry, known: list[jobs.Entry]) -> list[tuple[Network, dict[str, Any]]]:
+def measured(entry: jobs.Entry, entries: list[jobs.Entry]) -> list[tuple[Network, dict[str, Any]]]:
     """The rows of the accuracy figures: this run's networks, and the shipped fusions of the same parents."""
     networks = entry.metrics["networks"]
     rows = [
@@ -398,7 +402,7 @@ def measured(entry: jobs.Entry, known: list[jobs.Entry]) -> list[tuple[Network, 
         rows.append(("plain average", "reference", networks["average"], False))
     same = [
         other
-        for other in known
+        for other in entries
         if other.shipped
         and other.metrics
         and all(other.config.get(name) == entry.config.get(name) for name in ("models", "data"))

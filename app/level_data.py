@@ -1,4 +1,4 @@
-"""What the Levels page reads from a record, and its pictures, kept for as long as the record stands."""
+"""What the Levels page reads from a record, and its pictures, cached until the record changes."""
 
 import json
 from dataclasses import dataclass
@@ -43,25 +43,25 @@ def overview(entry: jobs.Entry) -> Overview:
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _overview(folder: str, updated: float, sealed: str) -> Overview:
-    place = Path(folder)
+    path = Path(folder)
     try:
-        table = pd.read_parquet(place / "levels.parquet").drop(columns="report", errors="ignore")
-        facts = json.loads((place / "analysis.json").read_text()) if sealed else {}
+        table = pd.read_parquet(path / "levels.parquet").drop(columns="report", errors="ignore")
+        facts = json.loads((path / "analysis.json").read_text()) if sealed else {}
     except Exception as error:  # pyarrow, zip and json each have their own
-        raise ValueError(f"the levels of run {place.name} cannot be read ({type(error).__name__}).") from error
+        raise ValueError(f"the levels of run {path.name} cannot be read ({type(error).__name__}).") from error
     # Methods that only align have no targets to miss.
     errors = ["approximation error", "approximation share"]
     table[errors] = table[errors].astype(float).fillna(0.0)
     return Overview(table, facts.get("accuracy", []), facts.get("samples", 0), bool(sealed), facts.get("missing", {}))
 
 
-def report(known: Overview) -> pd.DataFrame:
-    """The table of levels to take away: with the accuracy after each, where it was measured."""
-    return known.table.assign(**({"accuracy after %": known.accuracy[1:]} if known.measured else {}))
+def report(overview: Overview) -> pd.DataFrame:
+    """The table of levels for download, with the accuracy after each where it was measured."""
+    return overview.table.assign(**({"accuracy after %": overview.accuracy[1:]} if overview.measured else {}))
 
 
 def version(entry: jobs.Entry) -> tuple[str, float, str]:
-    """What caches of this run go by: an analysis that is added later changes it, too."""
+    """The key of this run's caches; an analysis that is added later changes it, too."""
     return *entry.version, entry.status.get("checksums", {}).get("analysis.json", "")
 
 
@@ -81,21 +81,21 @@ def analysis(entry: jobs.Entry) -> Any:
     return _analysis(*version(entry))
 
 
-def seen(entry: jobs.Entry, level: int, score: str | None = None, seed: int = 0) -> Neurons:
-    """The neurons of a level as a score's grouping sees them; as the run itself did without a score."""
-    return _seen(*version(entry), level, score, seed, _entry=entry)
+def grouping(entry: jobs.Entry, level: int, score: str | None = None, seed: int = 0) -> Neurons:
+    """The neurons of a level as a score groups them; without a score, as the run did."""
+    return _grouping(*version(entry), level, score, seed, _entry=entry)
 
 
 @st.cache_resource(max_entries=256, show_spinner=False)
-def _seen(
+def _grouping(
     folder: str, updated: float, sealed: str, level: int, score: str | None, seed: int, *, _entry: Any
 ) -> Neurons:
-    report, found = state.record(_entry).levels[level], analysis(_entry)
-    if score is None or found is None:
+    report, analysed = state.record(_entry).levels[level], analysis(_entry)
+    if score is None or analysed is None:
         return figures.neurons(report)
-    own = found.levels[level]
-    rows = own.labels[score]
-    return figures.neurons(report, rows[min(seed, len(rows) - 1)], own.scores[score])
+    level_analysis = analysed.levels[level]
+    labels = level_analysis.labels[score]
+    return figures.neurons(report, labels[min(seed, len(labels) - 1)], level_analysis.scores[score])
 
 
 def picture(entry: jobs.Entry, kind: str, palette: Palette, level: int = 0, **options: Any) -> Picture:
@@ -127,8 +127,8 @@ def _picture(
 
 def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str, Any]) -> Picture:
     if kind == "strip":
-        known = overview(entry)
-        return figures.knowledge_strip(known.table, known.accuracy, palette, level)
+        levels = overview(entry)
+        return figures.knowledge_strip(levels.table, levels.accuracy, palette, level)
     if kind == "errors":
         return figures.errors_scatter(overview(entry).table, palette)
     if kind == "agreement":
@@ -141,23 +141,23 @@ def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str
     if kind == "activity":
         return figures.activity_histogram(report.gram.diagonal().double().numpy(), report.parents.numpy(), palette)
     if kind == "activations":
-        return figures.activations(seen(entry, level), palette, height=400)
+        return figures.activations(grouping(entry, level), palette, height=400)
     if kind in ("clusters", "sizes", "scores"):
-        found = seen(entry, level, chosen.pop("score", None), chosen.pop("seed", 0))
+        grouped = grouping(entry, level, chosen.pop("score", None), chosen.pop("seed", 0))
         if kind == "clusters":
-            return figures.clusters(found, palette, **chosen)
+            return figures.clusters(grouped, palette, **chosen)
         if kind == "sizes":
-            return figures.cluster_sizes(found, palette)
-        return figures.score_histogram(found, chosen["name"], palette)
-    own = analysis(entry).levels[level]
+            return figures.cluster_sizes(grouped, palette)
+        return figures.score_histogram(grouped, chosen["name"], palette)
+    level_analysis = analysis(entry).levels[level]
     if kind == "kept":
-        return figures.kept_histogram(own.kept.double().numpy(), report.parents.numpy(), palette)
+        return figures.kept_histogram(level_analysis.kept.double().numpy(), report.parents.numpy(), palette)
     if kind == "plane":
-        return figures.loss_plane(own.plane, palette, report.form)
+        return figures.loss_plane(level_analysis.plane, palette, report.form)
     neuron = chosen["neuron"]
     return figures.fit_scatter(
-        own.targets[:, neuron].double().numpy(),
-        own.outputs[:, neuron].double().numpy(),
+        level_analysis.targets[:, neuron].double().numpy(),
+        level_analysis.outputs[:, neuron].double().numpy(),
         f"Fused neuron {neuron}",
         palette,
     )
@@ -165,35 +165,32 @@ def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str
 
 def neuron_table(entry: jobs.Entry, level: int, score: str | None = None, seed: int = 0) -> pd.DataFrame:
     """One row per neuron of the parents; the index is its number among all of them."""
-    found, whole = seen(entry, level, score, seed), analysis(entry)
+    grouped, analysed = grouping(entry, level, score, seed), analysis(entry)
     table = {
-        "neuron": names(found),
-        "network": [figures.letter(parent) for parent in found.parents],
-        "cluster": found.labels,
-        "members": found.counts[found.labels],
-        "importance × mean": found.weights,
-        "distance": found.distances,
+        "neuron": grouped.names,
+        "network": [figures.letter(parent) for parent in grouped.parents],
+        "cluster": grouped.labels,
+        "members": grouped.counts[grouped.labels],
+        "importance × mean": grouped.weights,
+        "distance": grouped.distances,
     }
-    if whole is not None:
-        table["kept R²"] = whole.levels[level].kept.double().numpy()
+    if analysed is not None:
+        table["kept R²"] = analysed.levels[level].kept.double().numpy()
     return pd.DataFrame(table)
 
 
-def names(found: Neurons) -> list[str]:
-    """A3: neuron 3 of network A."""
-    return [f"{figures.letter(parent)}{own}" for parent, own in zip(found.parents, found.own, strict=True)]
-
-
-def rows_of(found: Neurons, picked: list[tuple[int, int]]) -> list[int]:
+def rows_of(grouped: Neurons, picked: list[tuple[int, int]]) -> list[int]:
     """Numbers among all neurons of a level; those that a narrower level does not have are left out."""
-    first = np.cumsum([0, *found.widths])
+    first = np.cumsum([0, *grouped.widths])
     return [
-        int(first[parent]) + own for parent, own in picked if parent < len(found.widths) and own < found.widths[parent]
+        int(first[parent]) + neuron
+        for parent, neuron in picked
+        if parent < len(grouped.widths) and neuron < grouped.widths[parent]
     ]
 
 
 def prepare(entry: jobs.Entry) -> None:
-    """Compute the planes of all levels aside, so that the first visit to each is as quick as the second."""
+    """Compute the planes of all levels in the background, so that the first visit to each is as quick as the second."""
     _prepare(*version(entry), _entry=entry)
 
 

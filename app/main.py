@@ -14,7 +14,7 @@ PAGES = [
 ]
 #: Beside the links only: as icons of the pages themselves the browser would fetch them from another host.
 ICONS = {"Fuse": ":material/merge:", "Levels": ":material/stacks:"}
-#: What another run may not have: it is kept only where the other run fused the same networks.
+#: Parameters that another run may not have: kept only where it fused the same networks.
 OF_A_RUN = ("level", "seed", "neuron", "pick", "mark")
 
 
@@ -27,7 +27,7 @@ def menu() -> None:
 def change_run(by_name: dict[str, jobs.Entry], before: jobs.Entry) -> None:
     """The picker's callback: one change of the address.
 
-    It is called, too, when a run has ended and its line reads otherwise: then the browser sends the line of before.
+    Also called when a run has ended and its line has changed: then the browser sends the old line.
     """
     chosen = by_name.get(st.session_state.run)
     if chosen is None:
@@ -39,11 +39,12 @@ def change_run(by_name: dict[str, jobs.Entry], before: jobs.Entry) -> None:
 
 def pick_run() -> None:
     """The run that all pages show, from the URL or the picker; kept in the session as `entry` and `entries`."""
-    known, problems = jobs.entries()
-    if not known:
+    entries, problems = jobs.entries()
+    if not entries:
         raise ValueError("the shipped example is missing. Make it again: python -m retrofit_app.bundle")
-    first = next((entry.name for entry in known if entry.shipped and entry.name == "kf-linear"), known[0].name)
-    by_name = {entry.name: entry for entry in known}
+    named = jobs.bundle_facts().get("first")
+    first = next((entry.name for entry in entries if entry.shipped and entry.name == named), entries[0].name)
+    by_name = {entry.name: entry for entry in entries}
     chosen = state.choice("run", list(by_name), first, "run")
     with st.sidebar:
         menu()
@@ -59,11 +60,11 @@ def pick_run() -> None:
         )
         st.caption(state.details(by_name[chosen]))
         st.caption(
-            f"{sum(entry.shipped for entry in known)} shipped, {sum(not entry.shipped for entry in known)} of your own."
+            f"{sum(entry.shipped for entry in entries)} shipped, {sum(not entry.shipped for entry in entries)} of your own."
         )
         for problem in problems:
             st.caption(f":material/warning: {problem}")
-    st.session_state.update(entry=by_name[chosen], entries=known, first=first)
+    st.session_state.update(entry=by_name[chosen], entries=entries, first=first)
 
 
 @st.cache_resource
@@ -83,8 +84,8 @@ def whole() -> None:
     st.set_page_config(page_title=f"{page.title} · {st.session_state.entry.name}")
     above = st.container()
     page.run()
-    if told := state.unused(presets.NAMES if page.title == "Fuse" else ()):
-        above.warning(told)
+    if sentence := state.unused(presets.NAMES if page.title == "Fuse" else ()):
+        above.warning(sentence)
 
 
 page = st.navigation(PAGES, position="hidden")

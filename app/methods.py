@@ -1,4 +1,4 @@
-"""Facts about methods: the library's one table, and what a finished record says of its own method without torch.
+"""Facts about methods: from the library's table, and from a finished record without torch.
 
 The library's tables need torch, which takes seconds to load, so they are read inside of functions. What a page shows before
 its first picture asks the record of a finished run instead.
@@ -35,7 +35,7 @@ def groupings() -> Mapping[str, Any]:
 
 
 def takes(method: str) -> Any:
-    """What a method can be given (a `Takes`); of one that this version does not know, that of a method that takes nothing."""
+    """What a method can be given (a `Takes`); nothing for one that this version does not know."""
     from retrofit_core.registry import known_name
     from retrofit_core.task import Takes
 
@@ -68,7 +68,7 @@ def uses_samples(entry: jobs.Entry) -> bool:
 
 
 def decided(entry: jobs.Entry) -> Mapping[str, Any]:
-    """What decided the fused network of a finished run, by its result; {} of a run that is not finished or is damaged."""
+    """The settings in the result of a finished run; {} for one that is not finished or is damaged."""
     return _decided(*entry.version) if entry.status.get("state") == "done" else {}
 
 

@@ -1,4 +1,4 @@
-"""Own checkpoints in the form: paths, uploads, and the splits file that tells who saw which images."""
+"""The user's checkpoints in the form: paths, uploads, and the splits file with the images that each network saw."""
 
 from dataclasses import replace
 
@@ -66,7 +66,7 @@ def _paths(text: str) -> tuple[str, ...]:
 
 
 def _upload() -> None:
-    """Make the files follow the list of uploads; what was refused is said beside the control."""
+    """Make the files follow the list of uploads; refusals are shown beside the control."""
     preset, picks, _ = presets.read_address(st.query_params)
     kept, refused = [], []
     for file in st.session_state[KEY + "uploads"] or ():
@@ -75,8 +75,8 @@ def _upload() -> None:
             name = sources.keep(file.getvalue())
             sources.described(name)
         except ValueError as error:
-            told = sources.form_words(str(error)).removeprefix(f"{sources.located(name)}: ").removeprefix(f"{name}: ")
-            refused.append(f"{file.name} is not taken: {told}")
+            reason = sources.form_words(str(error)).removeprefix(f"{sources.located(name)}: ").removeprefix(f"{name}: ")
+            refused.append(f"{file.name} is not taken: {reason}")
             _drop(name)
             continue
         kept.append(name)
@@ -89,7 +89,7 @@ def _upload() -> None:
 
 
 def _drop(name: str) -> None:
-    """Delete an upload that no run was made of."""
+    """Delete an upload, unless a run used it."""
     if not any(name in entry.config["models"] for entry in st.session_state.entries):
         sources.forget(name)
 

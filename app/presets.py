@@ -1,4 +1,4 @@
-"""What the form of a new fusion asks: the picks, presets of them, and their place in the address.
+"""What the form of a new fusion asks: the picks, presets of them, and how the address holds them.
 
 No Streamlit; torch only where the address or a pick names a method, a score or a grouping, which the library knows.
 """
@@ -38,7 +38,7 @@ class Picks:
     """Normalisation of a data set that is not known by name, one number or one a channel"""
     std: tuple[float, ...] = ()
     size: int = 0
-    """Images are brought to so many pixels a side; 0 for their own size"""
+    """Images are resized to this many pixels a side; 0 keeps their size"""
     arch: str = "cnn"
     parents: int = 2
     widths: tuple[str, ...] = ()
@@ -48,11 +48,11 @@ class Picks:
     ratio: float = 0.2
     recipe: str = "small"
     epochs: int = 0
-    """0 for the recipe's own number"""
+    """0 for the recipe's number"""
     split_seed: int = 0
     method: str = "KF-Linear"
     grouping: str = ""
-    """In place of the method's own"""
+    """Instead of the method's; "" for the method's"""
     importance: str = "conductance"
     samples: int = 400
     source: str = "first"
@@ -60,12 +60,12 @@ class Picks:
     fusion_seed: int = 0
     settings: str = "default"
     options: tuple[str, ...] = ()
-    """NAME=VALUE, what method, grouping and score can be told, where that differs from their defaults"""
+    """NAME=VALUE: options of method, grouping and score that differ from their defaults"""
     files: tuple[str, ...] = ()
     rows: str = ""
-    """Splits file of own checkpoints"""
+    """Splits file of the user's checkpoints"""
     target: str = ""
-    """Fused architecture for own checkpoints: a preset of the library or a JSON spec"""
+    """Fused architecture for the user's checkpoints: a preset of the library or a JSON spec"""
 
     @property
     def importance_used(self) -> str | None:
@@ -74,19 +74,19 @@ class Picks:
 
     @property
     def grouping_used(self) -> str | None:
-        """A grouping in place of the method's own, for methods that go level by level; None for the method's own."""
+        """The grouping, where it replaces that of a method that goes level by level; else None."""
         method = methods.table()[self.method]
-        own = method.fixed.get("grouping")
-        return self.grouping if method.takes.levels and self.grouping not in ("", own) else None
+        fixed = method.fixed.get("grouping")
+        return self.grouping if method.takes.levels and self.grouping not in ("", fixed) else None
 
     def scales(self) -> tuple[str, ...]:
-        """One scale for each parent, normal where nothing was said."""
+        """One scale for each parent, normal where none was picked."""
         return (*self.widths[: self.parents], *["1"] * (self.parents - len(self.widths)))
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A starting point that is worth a look."""
+    """A starting point of the form."""
 
     title: str
     sentence: str
@@ -141,17 +141,17 @@ FIRST = "shipped"
 # --- the address ----------------------------------------------------------------------------------
 
 
-def _one_of(known: Mapping[str, Any] | tuple[str, ...]) -> Callable[[str], str]:
-    return _one_of_table(lambda: known)
+def _one_of(names: Mapping[str, Any] | tuple[str, ...]) -> Callable[[str], str]:
+    return _one_of_table(lambda: names)
 
 
 def _one_of_table(table: Callable[[], Mapping[str, Any] | tuple[str, ...]]) -> Callable[[str], str]:
     """A reader of names from a table that is looked at when a name is read."""
 
     def read(text: str) -> str:
-        known = table()
-        if text not in known:
-            raise ValueError(f"it is one of {', '.join(known)}")
+        names = table()
+        if text not in names:
+            raise ValueError(f"it is one of {', '.join(names)}")
         return text
 
     return read
@@ -200,7 +200,7 @@ def _path(text: str) -> str:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """Options in form only: whether the method takes them is settled where that is known."""
+    """Options by their form only; `fuse_options.settle` asks whether the method takes them."""
     words = tuple(filter(None, _path(text).split("|")))
     if not all("=" in word.strip("=") for word in words):
         raise ValueError("it is a list of NAME=VALUE, separated by |")
@@ -239,7 +239,7 @@ NAMES = ("preset", *(name.replace("_", "-") for name in READERS))
 
 
 def read_address(address: Mapping[str, str]) -> tuple[str, Picks, list[str]]:
-    """The preset, the picks, and a sentence for each parameter that made no sense and was left out."""
+    """The preset, the picks, and a sentence for each parameter that was not understood and left out."""
     ignored = []
     preset = address.get("preset", FIRST)
     if preset not in PRESETS:

@@ -16,7 +16,7 @@ PHASES = {
     "teachers": "asking the networks what they see on the samples",
     "evaluate": "measuring on the test images",
 }
-ENOUGH = 0.02  # of a stage that must be done before the time left is told
+ENOUGH = 0.02  # share of a stage that must be done before a time left is given
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Progress:
     offset: int = 0
 
     def left(self, now: float) -> float | None:
-        """Seconds until this stage is over, by its own speed; None while nobody can tell."""
+        """Seconds until this stage is over, at its speed so far; None as long as too little of it is done."""
         gained = self.done - self.first
         if gained < ENOUGH or now - self.begun < 1:
             return None
@@ -181,7 +181,7 @@ def sentence(progress: Progress, letters: str, now: float, started: float | None
         "analysis": f"The network is fused; preparing the pictures{detail}",
     }[progress.stage]
     left = progress.left(now)
-    about = f" · about {max(1, round(left))} s left here" if left is not None and left < 5400 else ""
+    about = f" · about {max(1, round(left))} s left in this stage" if left is not None and left < 5400 else ""
     return text + (f" · {now - started:.0f} s" if started else "") + about
 
 

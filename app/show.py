@@ -112,7 +112,7 @@ def csv(table: pd.DataFrame, entry: jobs.Entry) -> bytes:
 
 
 def html(picture: Picture, heading: str, entry: jobs.Entry) -> bytes:
-    """A picture as a page of its own, with its words, its key and its origin; Plotly's script is inside."""
+    """A picture as one HTML page with its words, its key and its origin; Plotly's script is inside."""
     unsigned = go.Figure(picture.figure).update_layout(title_text="")  # it stands below as text
     figure = unsigned.to_html(full_html=False, include_plotlyjs="inline", config=CAMERA)
     return (
@@ -153,13 +153,13 @@ def origin(entry: jobs.Entry) -> str:
 
 
 def source(entry: jobs.Entry) -> str:
-    """Run, date, and the library's version (this one's, where the run does not tell its own)."""
+    """Run, date, and the library's version (this one's, where the record has none)."""
     library = entry.status.get("version") or state.library()
     made = time.strftime("%Y-%m-%d", time.localtime(entry.status.get("started") or time.time()))
     return f"Run {entry.name} of {made}, retrofit-workbench {library}"
 
 
 def why(sentences: Sequence[str] | str, icon: str = ":material/info:") -> None:
-    """An empty panel says why it is empty."""
+    """Why a panel is empty."""
     text = sentences if isinstance(sentences, str) else " ".join(sentences)
     st.info(text, icon=icon)

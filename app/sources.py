@@ -23,7 +23,7 @@ VARIABLE = "RETROFIT_DATA"
 
 @dataclass(frozen=True)
 class Facts:
-    """What the form says of a data set."""
+    """What the form shows of a data set."""
 
     name: str
     classes: tuple[str, ...]
@@ -44,10 +44,10 @@ def data_folders() -> list[Path]:
     return [jobs.runs_folder().parent / "data", *named]
 
 
-def found() -> list[str]:
+def data_sets() -> list[str]:
     """ "digits", and every folder in the data folders, written as configs name them."""
-    places = [path for folder in data_folders() if folder.is_dir() for path in sorted(folder.iterdir())]
-    return ["digits", *[named(path) for path in places if path.is_dir() and not path.name.startswith(".")]]
+    paths = [path for folder in data_folders() if folder.is_dir() for path in sorted(folder.iterdir())]
+    return ["digits", *[named(path) for path in paths if path.is_dir() and not path.name.startswith(".")]]
 
 
 def named(path: str | Path) -> str:
@@ -63,7 +63,7 @@ def located(name: str) -> str:
 
 
 def changed(name: str) -> float:
-    """When a data set's folder or something right in it was last changed: what caches go by.
+    """When a data set's folder or an entry of it last changed: the key of caches.
 
     A folder of a million images is not walked for every click.
     """
@@ -110,7 +110,7 @@ def facts(picks: Any) -> Facts:
 def keep(content: bytes) -> str:
     """Store an uploaded checkpoint under the hash of its content and return its name as configs have it.
 
-    Its own name decides nothing; neither is anything in it executed: safetensors are a JSON header and numbers.
+    The file's name is ignored, and nothing in it is executed: safetensors are a JSON header and numbers.
 
     Raises:
         ValueError: too large, not safetensors by its header, or the runs folder cannot be written to.
@@ -129,8 +129,10 @@ def keep(content: bytes) -> str:
 
 def form_words(text: str) -> str:
     """An error of the library in words for the form, which has no command line's options."""
-    told, found, _ = text.partition(": name it with --arch")
-    return f"{told}. On the command line `--arch` can name it; this form takes what it recognises." if found else text
+    problem, advice, _ = text.partition(": name it with --arch")
+    return (
+        f"{problem}. On the command line `--arch` can name it; this form takes what it recognises." if advice else text
+    )
 
 
 def is_upload(name: str) -> bool:
@@ -145,7 +147,7 @@ def forget(name: str) -> None:
 
 
 def check(content: bytes) -> None:
-    """Size and header of an upload: the browser's own checks can be left out by whoever sends the bytes.
+    """Check size and header of an upload: whoever sends the bytes can leave out the browser's checks.
 
     Raises:
         ValueError: naming what is wrong.
@@ -166,7 +168,7 @@ def check(content: bytes) -> None:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What the form says of one of the networks to be fused."""
+    """What the form shows of one of the networks to be fused."""
 
     name: str
     architecture: str
@@ -204,7 +206,7 @@ def described(name: str) -> Checkpoint:
     """Facts of a checkpoint.
 
     Raises:
-        ValueError: it is missing, damaged, or none that is known.
+        ValueError: it is missing or damaged, or its architecture is unknown.
     """
     return _described(*stamped(name))
 
@@ -219,7 +221,7 @@ def model(name: str) -> Any:
 
 
 def stamped(name: str) -> tuple[str, str]:
-    """A checkpoint's path and the digest of its content: what caches go by."""
+    """A checkpoint's path and the digest of its content: the key of caches."""
     path = located(name)
     try:
         return path, files.digest(path)
@@ -229,5 +231,5 @@ def stamped(name: str) -> tuple[str, str]:
 
 def _widths(spec: dict[str, Any]) -> str:
     """The numbers of a spec that say how wide a network is."""
-    told = next((spec[name] for name in ("widths", "sizes", "plan", "layers", "hidden") if name in spec), None)
-    return ", ".join(str(entry) for entry in told if entry != "M") if isinstance(told, list) else str(told or "")
+    widths = next((spec[name] for name in ("widths", "sizes", "plan", "layers", "hidden") if name in spec), None)
+    return ", ".join(str(entry) for entry in widths if entry != "M") if isinstance(widths, list) else str(widths or "")

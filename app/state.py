@@ -27,11 +27,11 @@ def palette() -> Palette:
 def sync(fields: Sequence[Field]) -> dict[str, str]:
     """The values of a page's parameters; the widgets with these keys are set to them. Call it before the widgets.
 
-    What the address says and cannot be shown is named in a line, and stays in the address until the next change: to
-    rewrite it here would put another entry in front of it, and Back would lead nowhere.
+    A value in the address that cannot be shown is named in a warning, and stays in the address until the next change:
+    rewriting it now would add an entry to the history, and Back would lead nowhere.
     """
-    known, seen = _known(), _seen()
-    known.update({field.name: field for field in fields})
+    registered, seen = _registered(), _seen()
+    registered.update({field.name: field for field in fields})
     st.session_state.setdefault("_used", set()).update(field.name for field in fields)
     url = _url()
     shown = st.session_state.setdefault("_shown", {})
@@ -49,12 +49,12 @@ def sync(fields: Sequence[Field]) -> dict[str, str]:
 
 
 def begin() -> None:
-    """At the start of a whole page: nothing has asked for a parameter yet."""
+    """Forget which parameters were used; for the start of a whole page."""
     st.session_state["_used"] = set()
 
 
 def unused(others: Collection[str]) -> str:
-    """At its end: a sentence about parameters that nothing on this page asked for; `others` are read elsewhere."""
+    """A sentence about parameters that this page has not used, for its end; `others` are read elsewhere."""
     strange = [
         f"{name}={texts[-1][:60]}"
         for name, texts in _url().items()
@@ -67,18 +67,18 @@ def unused(others: Collection[str]) -> str:
 
 def change(**values: str) -> None:
     """Set parameters and their widgets: one entry in the history. For callbacks, which run before the page."""
-    known = _known()
-    fields = [known[name] for name in values]
+    registered = _registered()
+    fields = [registered[name] for name in values]
     st.session_state.update(values)
     st.session_state.setdefault("_shown", {}).update(values)
     _write(fields, canonical(fields, values))
 
 
 def changed(name: str) -> None:
-    """A widget's callback: write its new value. A control that was emptied keeps what it had.
+    """A widget's callback: write its new value. A control that was emptied keeps its old value.
 
-    So does one that comes with a press of a key or button: the browser sends all its controls with every press, and of
-    two quick presses the second brings what a list showed before the first.
+    So does a control that arrives with a press of a key or button: the browser sends all controls with every press, and
+    the second of two quick presses brings what a list showed before the first.
     """
     value = st.session_state[name]
     pressed = any(on for key, on in st.session_state.items() if str(key).startswith(BUTTON))
@@ -90,11 +90,11 @@ def changed(name: str) -> None:
 
 def current(name: str) -> str:
     """The value of a parameter as it was last written or read, whatever its control says."""
-    return (_seen().get(name) or [_known()[name].default])[-1]
+    return (_seen().get(name) or [_registered()[name].default])[-1]
 
 
 def link() -> str:
-    """This page's address with all that was chosen, to be copied."""
+    """This page's address with everything that was chosen, for copying."""
     parameters = {name: texts[-1] for name, texts in _url().items() if texts}
     return (st.context.url or "") + (f"?{urlencode(parameters)}" if parameters else "")
 
@@ -106,7 +106,7 @@ def parameters(*names: str) -> dict[str, str]:
 
 def defaults(names: Sequence[str]) -> dict[str, str]:
     """The defaults of those of these parameters that a page has used."""
-    return {name: field.default for name, field in _known().items() if name in names}
+    return {name: field.default for name, field in _registered().items() if name in names}
 
 
 def choice(name: str, options: Sequence[str], default: str, what: str) -> str:
@@ -114,7 +114,7 @@ def choice(name: str, options: Sequence[str], default: str, what: str) -> str:
     return sync([option(name, options, default, what)])[name]
 
 
-def _known() -> dict[str, Field]:
+def _registered() -> dict[str, Field]:
     return st.session_state.setdefault("_fields", {})
 
 
@@ -171,12 +171,12 @@ def library() -> str:
 
 
 def other_version(entry: jobs.Entry) -> str:
-    """A sentence where a run was made by another version than this one; nothing where it is this one's or not noted."""
-    made, own = entry.status.get("version"), library()
-    if not made or made == own:
+    """A sentence if another version of the library made a run; empty if this one did, or none was recorded."""
+    made, installed = entry.status.get("version"), library()
+    if not made or made == installed:
         return ""
     return (
-        f"This run was made by version {made} of the library, and this is version {own}: the same settings may give other "
+        f"This run was made by version {made} of the library, and this is version {installed}: the same settings may give other "
         "numbers now."
     )
 
@@ -206,7 +206,7 @@ def record(entry: jobs.Entry) -> Any:
 
 
 def guarded(body: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a page or a fragment (which also runs without its page): what goes wrong is said in its place.
+    """Wrap a page or a fragment (which also runs without its page): an error is shown where the part would stand.
 
     Streamlit's own signals to stop or to run again are no `Exception`s and pass through.
     """
@@ -227,9 +227,9 @@ def panel(error: Exception) -> None:
     text = str(error) or type(error).__name__
     st.error(f"This part of the page could not be shown. {text.replace(str(Path.home()), '~')}")
     st.markdown("Choose another run on the left, or reload the page. The lines below can go into a report as they are.")
-    places = [
+    frames = [
         f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
         for frame in traceback.extract_tb(error.__traceback__)
     ]
-    lines = [f"run: {st.query_params.get('run', 'default')}", f"{type(error).__name__}: {text}", *places[-8:]]
+    lines = [f"run: {st.query_params.get('run', 'default')}", f"{type(error).__name__}: {text}", *frames[-8:]]
     st.code("\n".join(lines).replace(str(Path.home()), "~"), language=None)

@@ -35,14 +35,14 @@ SWITCHES = 50
 
 def switches(page: Page, names: list[str], metrics: Callable[[], dict[str, float]]) -> dict[str, tuple[float, float]]:
     """Seconds from the click on Next until a level is shown, and those its thread computed; first level to last."""
-    found = {}
+    times = {}
     for name in names[1:]:
         begun, computed = time.perf_counter(), metrics()["TaskDuration"]
         step(page, "Next", name)
         seconds = time.perf_counter() - begun
         page.wait_for_timeout(1500)
-        found[name] = seconds, metrics()["TaskDuration"] - computed
-    return found
+        times[name] = seconds, metrics()["TaskDuration"] - computed
+    return times
 
 
 def step(page: Page, button: str, name: str) -> None:
@@ -67,12 +67,12 @@ def growth(page: Page, names: list[str], measure: Callable[[], tuple[float, floa
 def resident(port: str) -> float:
     """MB of memory of the server that listens on this port (Linux): the largest process that was started with it."""
     sizes = [0]
-    for place in Path("/proc").glob("[0-9]*"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            if port in (place / "cmdline").read_text().split("\0"):
+            if port in (process / "cmdline").read_text().split("\0"):
                 sizes += [
                     int(line.split()[1])
-                    for line in (place / "status").read_text().splitlines()
+                    for line in (process / "status").read_text().splitlines()
                     if line.startswith("VmRSS")
                 ]
         except OSError:  # it has ended meanwhile
@@ -80,7 +80,7 @@ def resident(port: str) -> float:
     return max(sizes) / 1e3
 
 
-def told(seconds: float, computed: float) -> str:
+def time_words(seconds: float, computed: float) -> str:
     return f"{seconds:.2f} s (page's thread {computed:.2f} s)"
 
 
@@ -117,9 +117,9 @@ def main() -> None:
         page.wait_for_timeout(1500)
         second = switches(page, names, metrics)
         for name in names[1:]:
-            print(f"{name:24} first {told(*first[name])}, again {told(*second[name])}")
-        for words, found in (("first", first), ("again", second)):
-            print(f"median {words}: {told(*map(statistics.median, zip(*found.values(), strict=True)))}")
+            print(f"{name:24} first {time_words(*first[name])}, again {time_words(*second[name])}")
+        for words, times in (("first", first), ("again", second)):
+            print(f"median {words}: {time_words(*map(statistics.median, zip(*times.values(), strict=True)))}")
         growth(page, names, measure)
         browser.close()
 

@@ -39,17 +39,17 @@ def _read(path: str) -> str:
         return ""
 
 
-def product_rate(dtype: torch.dtype, place: torch.device | None = None) -> float:
+def product_rate(dtype: torch.dtype, device: torch.device | None = None) -> float:
     """Floating-point operations a second of a large matrix product on a device, best of ten after a warm-up."""
-    place = place or torch.device("cpu")
-    size = 3072 if place.type == "cpu" else 8192
-    a, b = (torch.randn(size, size, device=place).to(dtype) for _ in range(2))
+    device = device or torch.device("cpu")
+    size = 3072 if device.type == "cpu" else 8192
+    a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
     times = []
     for _ in range(11):
-        devices.synchronise(place)
+        devices.synchronise(device)
         start = time.perf_counter()
         a @ b
-        devices.synchronise(place)
+        devices.synchronise(device)
         times.append(time.perf_counter() - start)
     return 2 * size**3 / min(times[1:])
 

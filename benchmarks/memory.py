@@ -1,8 +1,8 @@
 """Peak memory of KF-Linear with 1,000 and 10,000 samples under a budget below the cache: `python benchmarks/memory.py`.
 
-Each run is a process of its own, whose largest resident size during the fusion the system tells (on Linux, where the
-peak can be set back once networks and data are loaded). The budget holds the largest level's sums, but not the boundary
-tensors of all samples, so these are recomputed.
+Each run is a separate process. Linux tells its largest resident size during the fusion: the peak is set back once networks
+and data are loaded. The budget holds the largest level's sums, but not the boundary tensors of all samples, so these are
+recomputed.
 """
 
 import argparse
@@ -25,14 +25,14 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.samples:
         return once(arguments.samples)
-    found = {}
+    runs = {}
     for samples in SAMPLES:
         words = [sys.executable, __file__, "--samples", str(samples)]
         seconds, before, peak = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()[-3:]
-        found[str(samples)] = {"seconds": float(seconds), "bytes before": int(before), "peak bytes": int(peak)}
-        print(samples, found[str(samples)], flush=True)
-    ratio = found[str(SAMPLES[1])]["peak bytes"] / found[str(SAMPLES[0])]["peak bytes"]
-    write("memory", {"pair": PAIR, "budget, bytes": MEMORY, "runs": found, "ratio": ratio})
+        runs[str(samples)] = {"seconds": float(seconds), "bytes before": int(before), "peak bytes": int(peak)}
+        print(samples, runs[str(samples)], flush=True)
+    ratio = runs[str(SAMPLES[1])]["peak bytes"] / runs[str(SAMPLES[0])]["peak bytes"]
+    write("memory", {"pair": PAIR, "budget, bytes": MEMORY, "runs": runs, "ratio": ratio})
     return None
 
 

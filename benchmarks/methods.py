@@ -46,11 +46,11 @@ def main() -> None:
     arguments = parser.parse_args()
     # Its inputs are those of every method: shares of classes, numbers of rows, and data for scores.
     base = config(shared_folder(), PAIR, head="shares", importance="conductance")
-    inputs, test, place = read_inputs(base), load(base.data, "test"), devices.pick(arguments.device)
+    inputs, test, device = read_inputs(base), load(base.data, "test"), devices.pick(arguments.device)
     rows = balanced(test.labels, arguments.images or len(test))
-    name = "methods" if place.type == "cpu" else f"methods-{place.type}"
+    name = "methods" if device.type == "cpu" else f"methods-{device.type}"
     content = {
-        "device": str(place),
+        "device": str(device),
         "pair": PAIR,
         "samples": len(inputs.fusion[0]),
         "test images": len(rows),
@@ -64,13 +64,13 @@ def main() -> None:
             f"parent {k}": evaluate(model, test, rows=rows)["accuracy"] for k, model in enumerate(inputs.models)
         }
         content["reference"]["ensemble"] = evaluate(ensemble(inputs.models), test, rows=rows)["accuracy"]
-    METHODS["OTFusion"](inputs.models, inputs.fusion, device=place)  # warm-up
+    METHODS["OTFusion"](inputs.models, inputs.fusion, device=device)  # warm-up
     for part in arguments.part or PARTS:
         rows_by_method = {row["method"]: row for row in content.get(part, {}).get("rows", [])}
         facts: dict[str, Any] = {"load before": os.getloadavg()[0]}
         for method, given in PARTS[part](inputs, facts):
             if method in (arguments.method or METHODS):
-                rows_by_method[method] = measured(method, given, inputs, (test, rows), place)
+                rows_by_method[method] = measured(method, given, inputs, (test, rows), device)
                 print(part, rows_by_method[method], flush=True)
                 content[part] = {**facts, "rows": [rows_by_method[one] for one in METHODS if one in rows_by_method]}
                 write(name, content)
@@ -86,7 +86,7 @@ def conductance(inputs: Inputs, facts: dict[str, Any]) -> Iterator[tuple[str, di
     start = time.perf_counter()
     scores = conductances(inputs)
     facts["scores, seconds"] = time.perf_counter() - start
-    yield from ((name, {"importance": handed(scores)}) for name, method in METHODS.items() if method.takes.importance)
+    yield from ((name, {"importance": in_turn(scores)}) for name, method in METHODS.items() if method.takes.importance)
 
 
 def repair(inputs: Inputs, facts: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -94,7 +94,7 @@ def repair(inputs: Inputs, facts: dict[str, Any]) -> Iterator[tuple[str, dict[st
     scores = conductances(inputs)
     for name, method in METHODS.items():
         if "repair" in method.settings():
-            yield name, {"repair": True, **({"importance": handed(scores)} if method.takes.importance else {})}
+            yield name, {"repair": True, **({"importance": in_turn(scores)} if method.takes.importance else {})}
 
 
 PARTS = {"uniform": uniform, "conductance": conductance, "repair": repair}
@@ -109,14 +109,14 @@ def conductances(inputs: Inputs) -> list[list[torch.Tensor]]:
     ]
 
 
-def handed(scores: list[list[torch.Tensor]]) -> Callable[..., Any]:
+def in_turn(scores: list[list[torch.Tensor]]) -> Callable[..., Any]:
     """An importance function that returns what was computed before, parent by parent."""
     turns = itertools.cycle(scores)
     return lambda levels, x, y: next(turns)
 
 
 def measured(
-    name: str, given: dict[str, Any], inputs: Inputs, test: tuple[Images, torch.Tensor], place: torch.device
+    name: str, given: dict[str, Any], inputs: Inputs, test: tuple[Images, torch.Tensor], device: torch.device
 ) -> dict[str, Any]:
     """One row: wall and processor seconds (medians), accuracy, variance of every layer against the parents' mean."""
     method = METHODS[name]
@@ -126,7 +126,7 @@ def measured(
         "sample_counts": (inputs.counts, value.needs_counts),
         "importance_data": (inputs.importance, "importance_data" in method.keywords()),
     }
-    keywords = {keyword: fact for keyword, (fact, needed) in facts.items() if needed} | {"device": place, **given}
+    keywords = {keyword: fact for keyword, (fact, needed) in facts.items() if needed} | {"device": device, **given}
     times: list[tuple[float, float]] = []
     while not times or (len(times) < REPEATS and times[0][0] < LONG):
         start = time.perf_counter(), time.process_time()
@@ -135,7 +135,7 @@ def measured(
         except ValueError as error:
             return {"method": name, "reason": str(error)}
         times.append((time.perf_counter() - start[0], time.process_time() - start[1]))
-    wall, processor = (statistics.median(several) for several in zip(*times, strict=True))
+    wall, processor = (statistics.median(values) for values in zip(*times, strict=True))
     return {
         "method": name,
         "repeats": len(times),

@@ -157,9 +157,9 @@ def objection(folder: Path, words: Sequence[str], limit: float = LIMIT) -> tuple
     seconds = time.perf_counter() - start
     if done.returncode == 0:
         return "", seconds
-    found = re.search(r"^(?:FAILED|ERROR) (\S+?::\S+)", done.stdout, re.M)
+    failure = re.search(r"^(?:FAILED|ERROR) (\S+?::\S+)", done.stdout, re.M)
     last = (done.stdout + done.stderr).strip().splitlines()[-1:]
-    return (found[1] if found else f"import: {' '.join(last)}"), seconds
+    return (failure[1] if failure else f"import: {' '.join(last)}"), seconds
 
 
 if __name__ == "__main__":

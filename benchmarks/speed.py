@@ -49,24 +49,24 @@ def main() -> None:
     arguments = parser.parse_args()
     base = config(shared_folder(), PAIR)
     inputs = read_inputs(base)
-    place = devices.pick(arguments.device)
-    name = "speed" if place.type == "cpu" else f"speed-{place.type}"
-    content = {"device": str(place), "samples": 400, "repeats": REPEATS, **read(name)}
+    device = devices.pick(arguments.device)
+    name = "speed" if device.type == "cpu" else f"speed-{device.type}"
+    content = {"device": str(device), "samples": 400, "repeats": REPEATS, **read(name)}
     for part in arguments.part or PARTS:
-        content[part] = PARTS[part](inputs, place)
+        content[part] = PARTS[part](inputs, device)
         print(part, content[part], flush=True)
         write(name, content)
 
 
-def linear(inputs: Any, place: torch.device) -> dict[str, Any]:
+def linear(inputs: Any, device: torch.device) -> dict[str, Any]:
     """Medians and spread of HF-Linear and KF-Linear, their breakdown, the floor."""
     rates = {str(dtype): product_rate(dtype) for dtype in (torch.float32, torch.float64)}
     x = inputs.fusion[0]
-    found: dict[str, Any] = {"rates, GFLOP/s": {name: rate / 1e9 for name, rate in rates.items()}}
-    METHODS["HF-Linear"](inputs.models, x, device=place)  # warm-up
+    results: dict[str, Any] = {"rates, GFLOP/s": {name: rate / 1e9 for name, rate in rates.items()}}
+    METHODS["HF-Linear"](inputs.models, x, device=device)  # warm-up
     forward = median_seconds(lambda: forward_pass(inputs.models, x))
     for name in ("HF-Linear", "KF-Linear"):
-        runs = [METHODS[name](inputs.models, x, device=place, seed=seed) for seed in range(REPEATS)]
+        runs = [METHODS[name](inputs.models, x, device=device, seed=seed) for seed in range(REPEATS)]
         seconds = [run.seconds for run in runs]
         phases = {
             phase: statistics.median(total(run.levels, phase) for run in runs)
@@ -76,7 +76,7 @@ def linear(inputs: Any, place: torch.device) -> dict[str, Any]:
         counts = [level_operations(r, level) for r, level in zip(runs[0].levels, levels, strict=True)]
         products, solves = (sum(count) for count in zip(*counts, strict=True))
         floor = forward + products / rates["torch.float32"] + solves / rates["torch.float64"]
-        found[name] = {
+        results[name] = {
             "median seconds": statistics.median(seconds),
             "min": min(seconds),
             "max": max(seconds),
@@ -86,22 +86,22 @@ def linear(inputs: Any, place: torch.device) -> dict[str, Any]:
             "floor, seconds": floor,
             "times the floor": statistics.median(seconds) / floor,
         }
-    return found
+    return results
 
 
-def direct(inputs: Any, place: torch.device) -> dict[str, float]:
+def direct(inputs: Any, device: torch.device) -> dict[str, float]:
     """Seconds of the direct form, on the CPU."""
     x = inputs.fusion[0]
     scores = [
         [torch.full((level.width,), 1 / level.width).double() for level in partition(model, x[:1])]
         for model in inputs.models
     ]
-    found = {}
+    seconds = {}
     for name, grouping in (("HF-Linear", "hungarian"), ("KF-Linear", "kmeans")):
         start = time.perf_counter()
         fuse_directly(inputs.models, x, scores, grouping=grouping)
-        found[name] = time.perf_counter() - start
-    return found
+        seconds[name] = time.perf_counter() - start
+    return seconds
 
 
 def forward_pass(models: list[torch.nn.Module], x: torch.Tensor) -> None:
@@ -147,25 +147,27 @@ def median_seconds(work: Callable[[], Any], repeats: int = 3) -> float:
     return statistics.median(times)
 
 
-def gradient(inputs: Any, place: torch.device) -> dict[str, Any]:
+def gradient(inputs: Any, device: torch.device) -> dict[str, Any]:
     """One fusion by each gradient method: seconds, breakdown and epochs per level."""
-    return {name: _by_gradient(name, inputs.models, inputs.fusion[0], place) for name in ("HF-Gradient", "KF-Gradient")}
+    return {
+        name: _by_gradient(name, inputs.models, inputs.fusion[0], device) for name in ("HF-Gradient", "KF-Gradient")
+    }
 
 
-def vit(inputs: Any, place: torch.device) -> dict[str, Any]:
+def vit(inputs: Any, device: torch.device) -> dict[str, Any]:
     """KF-Gradient of two ViTs of the paper's size on the pair's images; their weights are fresh, for only time counts."""
     models = [build({**parse("vit"), "classes": 10}, seed=seed) for seed in range(2)]
-    return {"KF-Gradient": _by_gradient("KF-Gradient", models, inputs.fusion[0], place)}
+    return {"KF-Gradient": _by_gradient("KF-Gradient", models, inputs.fusion[0], device)}
 
 
-def _by_gradient(name: str, models: list[torch.nn.Module], x: torch.Tensor, place: torch.device) -> dict[str, Any]:
-    run = METHODS[name](models, x, device=place)
+def _by_gradient(name: str, models: list[torch.nn.Module], x: torch.Tensor, device: torch.device) -> dict[str, Any]:
+    run = METHODS[name](models, x, device=device)
     phases = {phase: total(run.levels, phase) for phase in ("forward", "moments", "group", "fit", "report")}
     epochs = [len(level.curve) - 1 for level in run.levels]
     return {"seconds": run.seconds, "breakdown": phases, "epochs": epochs}
 
 
-def clustering(inputs: Any, place: torch.device) -> dict[str, Any]:
+def clustering(inputs: Any, device: torch.device) -> dict[str, Any]:
     """n = 1024 neurons, k = 512: a level of the pair and random points, against scikit-learn with as many starts."""
     parents = [partition(model, inputs.fusion[0][:1]) for model in inputs.models]
     walk = Walk(parents, parents[0], inputs.fusion[0], device=torch.device("cpu"))
@@ -176,7 +178,7 @@ def clustering(inputs: Any, place: torch.device) -> dict[str, Any]:
         real = solve(step.moments(inputs=True)).gram
         break
     random = torch.randn(1024, 1024, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    found = {}
+    results = {}
     for name, gram in (("level features.11 of the pair", real), ("random points", random @ random.T)):
         values, vectors = torch.linalg.eigh(gram)
         kept = values > 1e-10 * values[-1]
@@ -187,7 +189,7 @@ def clustering(inputs: Any, place: torch.device) -> dict[str, Any]:
         for seed in range(3):
             start = time.perf_counter()
             result = KMeans()(
-                gram.to(place), weights.to(place), (512, 512), 512, generator=torch.Generator().manual_seed(seed)
+                gram.to(device), weights.to(device), (512, 512), 512, generator=torch.Generator().manual_seed(seed)
             )
             ours.append((time.perf_counter() - start, result.report["costs"]))
             starts = result.report["restarts"]
@@ -195,7 +197,7 @@ def clustering(inputs: Any, place: torch.device) -> dict[str, Any]:
             fits = [cluster.KMeans(512, n_init=1, random_state=starts * seed + k) for k in range(starts)]
             inertia = [float(fit.fit(points, sample_weight=weights.numpy()).inertia_) for fit in fits]
             theirs.append((time.perf_counter() - start, inertia))
-        found[name] = {
+        results[name] = {
             "dimensions": points.shape[1],
             "starts": starts,
             **{
@@ -211,11 +213,13 @@ def clustering(inputs: Any, place: torch.device) -> dict[str, Any]:
                 )
             },
         }
-        found[name]["times faster"] = found[name]["scikit-learn, median seconds"] / found[name]["ours, median seconds"]
-    return found
+        results[name]["times faster"] = (
+            results[name]["scikit-learn, median seconds"] / results[name]["ours, median seconds"]
+        )
+    return results
 
 
-def conductance(inputs: Any, place: torch.device, samples: int = 100) -> dict[str, Any]:
+def conductance(inputs: Any, device: torch.device, samples: int = 100) -> dict[str, Any]:
     """All levels in one pass against Captum level by level (same steps, same rule); bfloat16 and its ranks."""
     from captum.attr import LayerConductance
     from scipy.stats import spearmanr
@@ -233,14 +237,14 @@ def conductance(inputs: Any, place: torch.device, samples: int = 100) -> dict[st
     start = time.perf_counter()
     theirs = []
     for index, level in enumerate(levels):
-        total_ = torch.zeros(level.width, dtype=torch.float64)
+        sums = torch.zeros(level.width, dtype=torch.float64)
         for part in range(0, samples, 50):
-            here = slice(part, part + 50)
-            found: Any = LayerConductance(network, network[index]).attribute(
-                x[here], torch.zeros_like(x[here]), target=y[here], n_steps=10
+            rows = slice(part, part + 50)
+            attributions: Any = LayerConductance(network, network[index]).attribute(
+                x[rows], torch.zeros_like(x[rows]), target=y[rows], n_steps=10
             )
-            total_ += found.detach().movedim(level.axis, -1).abs().double().reshape(-1, level.width).sum(0)
-        theirs.append(total_ / samples + 1e-8)
+            sums += attributions.detach().movedim(level.axis, -1).abs().double().reshape(-1, level.width).sum(0)
+        theirs.append(sums / samples + 1e-8)
     captum_seconds = time.perf_counter() - start
     worst = max(((a - b).abs().max() / b.max()).item() for a, b in zip(ours, theirs, strict=True))
     ranks = [float(spearmanr(a, b).statistic) for a, b in zip(ours, half, strict=True)]
@@ -255,7 +259,7 @@ def conductance(inputs: Any, place: torch.device, samples: int = 100) -> dict[st
     }
 
 
-def demo(inputs: Any, place: torch.device) -> dict[str, float]:
+def demo(inputs: Any, device: torch.device) -> dict[str, float]:
     """Train two digits parents and fuse them from nothing, as two commands in fresh processes."""
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()

@@ -13,14 +13,14 @@ def main() -> None:
     for pair in ("cifar10-vgg11-noniid2", "cifar10-vgg11half-sharded2", "mnist-mlp-noniid2"):
         records = [read(f"accuracy-{pair}-{fit}") for fit in ("linear", "gradient")]
         print(accuracy([record for record in records if record]), "\n")
-    if found := read("speed"):
-        print(speed(found), "\n")
-    if found := read("methods"):
-        print(methods(found), "\n")
-    if found := read("training"):
-        print(training(found), "\n")
-    if found := read("memory"):
-        print(memory(found))
+    if record := read("speed"):
+        print(speed(record), "\n")
+    if record := read("methods"):
+        print(methods(record), "\n")
+    if record := read("training"):
+        print(training(record), "\n")
+    if record := read("memory"):
+        print(memory(record))
 
 
 def accuracy(records: list[dict[str, Any]]) -> str:
@@ -38,8 +38,8 @@ def accuracy(records: list[dict[str, Any]]) -> str:
     ]
     for method, ridge in variants:
         label = method if ridge in PLAIN else f"{method}, {ridge}"
-        found = [cells.get((method, score, ridge)) for score in SCORES]
-        lines.append(f"| {label} | " + " | ".join(map(cell, found)) + " |")
+        rows = [cells.get((method, score, ridge)) for score in SCORES]
+        lines.append(f"| {label} | " + " | ".join(map(cell, rows)) + " |")
     return "\n".join(lines)
 
 
@@ -47,16 +47,16 @@ def cell(row: dict[str, Any] | None) -> str:
     return "" if row is None else f"{row['mean']:.2f} ± {row['deviation'] or 0:.2f}"
 
 
-def speed(found: dict[str, Any]) -> str:
+def speed(record: dict[str, Any]) -> str:
     """Seconds, breakdown, floor and the direct form; k-means; conductance; the demo."""
-    machine = found["machine"]
+    machine = record["machine"]
     lines = [
         f"**Time**, VGG11 pair, 400 samples ({machine['processor']}, {machine['threads']} threads)",
         "",
         "| | HF-Linear | KF-Linear |",
         "| --- | --- | --- |",
     ]
-    linear = [found["linear"][name] for name in ORDER[:2]]
+    linear = [record["linear"][name] for name in ORDER[:2]]
 
     def row(label: str, *values: str) -> None:
         lines.append(f"| {label} | " + " | ".join(values) + " |")
@@ -69,28 +69,28 @@ def speed(found: dict[str, Any]) -> str:
         row(f"of these {phase}", *(f"{x['breakdown'][phase]:.1f}" for x in linear))
     row("floor", *(f"{x['floor, seconds']:.1f}" for x in linear))
     row("times the floor", *(f"{x['times the floor']:.1f}" for x in linear))
-    if direct := found.get("direct"):
+    if direct := record.get("direct"):
         seconds = [direct[name] for name in ORDER[:2]]
         row("direct form, seconds", *(f"{value:.0f}" for value in seconds))
         row(
             "times faster than it",
             *(f"{value / x['median seconds']:.1f}" for value, x in zip(seconds, linear, strict=True)),
         )
-    gradient = ", ".join(f"{name} {x['seconds']:.0f} s" for name, x in found["gradient"].items())
+    gradient = ", ".join(f"{name} {x['seconds']:.0f} s" for name, x in record["gradient"].items())
     lines += [
         "",
         f"Gradient methods: {gradient}. Digits demo, cold to fused: "
-        f"{found['digits demo']['cold to fused, seconds']:.1f} s.",
+        f"{record['digits demo']['cold to fused, seconds']:.1f} s.",
         "",
     ]
-    for name, x in found["kmeans"].items():
+    for name, x in record["kmeans"].items():
         lines.append(
             f"- k-means, n = 1024, k = 512, {name}: {x['ours, median seconds']:.2f} s, scikit-learn "
             f"{x['scikit-learn, median seconds']:.2f} s ({x['times faster']:.0f} times), inertia "
             f"of a k-means++ start {x['ours, mean inertia of a k-means++ start']:.5g} against "
             f"{x['scikit-learn, mean inertia of a k-means++ start']:.5g} on average"
         )
-    x = found["conductance"]
+    x = record["conductance"]
     lines.append(
         f"- conductance, all nine levels, {x['samples']} samples: {x['ours, seconds']:.1f} s, Captum level by level "
         f"{x['Captum level by level, seconds']:.1f} s ({x['times faster']:.1f} times), largest relative difference "
@@ -100,13 +100,13 @@ def speed(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def methods(found: dict[str, Any]) -> str:
+def methods(record: dict[str, Any]) -> str:
     """Every method on one pair: accuracy, the least variance that a layer keeps, seconds beside the paper's."""
-    machine, paper = found["machine"], found["paper"]
-    parts = [{row["method"]: row for row in found[part]["rows"]} for part in ("uniform", "conductance", "repair")]
-    reference = ", ".join(f"{name} {value:.2f}" for name, value in found["reference"].items())
+    machine, paper = record["machine"], record["paper"]
+    parts = [{row["method"]: row for row in record[part]["rows"]} for part in ("uniform", "conductance", "repair")]
+    reference = ", ".join(f"{name} {value:.2f}" for name, value in record["reference"].items())
     lines = [
-        f"**Every method**, {found['pair']}, {found['samples']} samples, one fusion seed, {found['test images']:,} test "
+        f"**Every method**, {record['pair']}, {record['samples']} samples, one fusion seed, {record['test images']:,} test "
         f"images ({reference}; "
         f"{machine['processor']}, {machine['threads']} threads; paper: {paper['machine']})",
         "",
@@ -126,11 +126,11 @@ def methods(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def training(found: dict[str, Any]) -> str:
+def training(record: dict[str, Any]) -> str:
     """Seconds an epoch of each architecture, in each precision beside its floor."""
-    machine, rows = found["machine"], {(row["architecture"], row["precision"]): row for row in found["rows"]}
+    machine, rows = record["machine"], {(row["architecture"], row["precision"]): row for row in record["rows"]}
     precisions = list(dict.fromkeys(precision for _, precision in rows))
-    count = found["rows"][0]["images"]
+    count = record["rows"][0]["images"]
     lines = [
         f"**Training**, seconds for {count:,} CIFAR-10 images ({machine['processor']}, {machine['threads']} threads)",
         "",
@@ -149,16 +149,16 @@ def training(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def memory(found: dict[str, Any]) -> str:
+def memory(record: dict[str, Any]) -> str:
     """Peak memory of KF-Linear under a budget below the kept tensors."""
     runs = "; ".join(
         f"{int(samples):,} samples: {run['peak bytes'] / 1e6:,.0f} MB ({run['bytes before'] / 1e6:,.0f} MB before), "
         f"{run['seconds']:.0f} s"
-        for samples, run in found["runs"].items()
+        for samples, run in record["runs"].items()
     )
     return (
-        f"**Memory**, KF-Linear, {found['pair']}, budget {found['budget, bytes'] / 1e6:.0f} MB: {runs}. "
-        f"Ratio {found['ratio']:.2f}."
+        f"**Memory**, KF-Linear, {record['pair']}, budget {record['budget, bytes'] / 1e6:.0f} MB: {runs}. "
+        f"Ratio {record['ratio']:.2f}."
     )
 
 

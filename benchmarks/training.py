@@ -38,28 +38,28 @@ def main() -> None:
     chosen = parser.parse_args().architectures or [name for name in NAMES if name in {*PRESETS, *ARCHITECTURES}]
     images = load(shared_folder() / "data" / "cifar10")
     lines: list[dict[str, Any]] = []
-    for place in dict.fromkeys([torch.device("cpu"), devices.pick()]):
-        precisions = ["float32", "bfloat16"] if devices.gains_by_bfloat16(place) else ["float32"]
-        rates = {name: product_rate(getattr(torch, name), place) for name in precisions}
+    for device in dict.fromkeys([torch.device("cpu"), devices.pick()]):
+        precisions = ["float32", "bfloat16"] if devices.gains_by_bfloat16(device) else ["float32"]
+        rates = {name: product_rate(getattr(torch, name), device) for name in precisions}
         for name in chosen:
             for precision in precisions:
-                line = measure(name, images, place, precision, rates[precision])
+                line = measure(name, images, device, precision, rates[precision])
                 lines.append(line)
                 print("  ".join(f"{key} {_shown(value)}" for key, value in line.items()), flush=True)
-                write("training", {"batch": BATCH, "rates": {str(place): rates}, "rows": lines})
+                write("training", {"batch": BATCH, "rates": {str(device): rates}, "rows": lines})
 
 
-def measure(name: str, images: Images, place: torch.device, precision: str, rate: float) -> dict[str, Any]:
+def measure(name: str, images: Images, device: torch.device, precision: str, rate: float) -> dict[str, Any]:
     """One line of the table: seconds of an epoch with and without augmentation, and the floor."""
-    count = IMAGES if place.type == "cpu" else len(images)
+    count = IMAGES if device.type == "cpu" else len(images)
     flops = operations(_network(name, images)) * count
     settings = {**recipe("cifar", "cifar10"), "batch": BATCH, "precision": precision}
     plain = {**settings, "crop": 0, "flip": False, "policy": None, "cutmix": False}
-    full, spread = seconds(name, images, place, count, settings)
-    without, _ = seconds(name, images, place, count, plain)
+    full, spread = seconds(name, images, device, count, settings)
+    without, _ = seconds(name, images, device, count, plain)
     return {
         "architecture": name,
-        "device": str(place),
+        "device": str(device),
         "precision": precision,
         "images": count,
         "seconds": full,
@@ -71,11 +71,11 @@ def measure(name: str, images: Images, place: torch.device, precision: str, rate
 
 
 def seconds(
-    name: str, images: Images, place: torch.device, count: int, settings: dict[str, Any]
+    name: str, images: Images, device: torch.device, count: int, settings: dict[str, Any]
 ) -> tuple[float, float]:
     """Mean and standard deviation over epochs, without the first, scaled to `count` images."""
-    model = _network(name, images).to(place)
-    if place.type == "cpu":
+    model = _network(name, images).to(device)
+    if device.type == "cpu":
         step = _step_seconds(model, images)
         batches = max(4, min(count // BATCH, int(SECONDS / (EPOCHS + 1) / step)))
     else:
@@ -84,7 +84,7 @@ def seconds(
 
     def note(event: dict[str, Any]) -> None:
         if event["kind"] == "epoch":
-            devices.synchronise(place)
+            devices.synchronise(device)
             ends.append(time.perf_counter())
 
     train(model, images, rows, **{**settings, "epochs": EPOCHS + 1, "holdout": 0.0}, monitor=Monitor(note))

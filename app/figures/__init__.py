@@ -16,10 +16,9 @@ from .clusters import (
     destinations,
     flow,
     mark_size,
-    mixed_clusters,
     neighbour_hues,
     neurons,
-    same_place,
+    same_numbers,
 )
 from .fits import loss_curve, loss_plane, residual_bars
 from .levels import biggest_drop, errors_scatter, fitted, knowledge_strip, worst_level
@@ -67,13 +66,12 @@ __all__ = [
     "loss_plane",
     "mark_size",
     "members_words",
-    "mixed_clusters",
     "neighbour_hues",
     "neurons",
     "number",
     "percent",
     "residual_bars",
-    "same_place",
+    "same_numbers",
     "score_histogram",
     "sign",
     "title",

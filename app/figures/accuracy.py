@@ -118,12 +118,12 @@ def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Pal
 def _weakest(networks: Sequence[Network], classes: Sequence[str]) -> str:
     words = []
     for network in networks:
-        known = [(value, name) for value, name in zip(network.per_class, classes, strict=True) if value is not None]
-        zeros = [name for value, name in known if value < 5]
+        values = [(value, name) for value, name in zip(network.per_class, classes, strict=True) if value is not None]
+        zeros = [name for value, name in values if value < 5]
         if zeros:
             words.append(f"{network.name} fails on {listing(zeros)}")
-        elif known:
-            value, name = min(known)
+        elif values:
+            value, name = min(values)
             words.append(f"{network.name} is weakest on {name} with {number(value, 0)} per cent")
     return "; ".join(words) + "."
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from .clusters import Neurons, mixed_clusters
+from .clusters import Neurons
 from .palette import TEXT, Palette
 from .picture import Picture, axis, layout, number, titled
 
@@ -105,11 +105,11 @@ def agreement_words(agreement: Sequence[dict[str, Any]]) -> str:
     pairs = [row for row in agreement if row["first"] != row["second"]]
     if not pairs:
         return "Only one score was computed, so there is nothing to compare."
-    row = min(pairs, key=lambda found: found["mean"])
+    row = min(pairs, key=lambda pair: pair["mean"])
     first, second = title(row["first"]), title(row["second"])
     if row["mean"] >= 1:
         return "All scores give the same groups here."
-    floor = min((table[frozenset((name,))] for name in (row["first"], row["second"])), key=lambda found: found["mean"])
+    floor = min((table[frozenset((name,))] for name in (row["first"], row["second"])), key=lambda pair: pair["mean"])
     if floor["least"] >= 1:
         return (
             f"{first} and {second} agree least, with {number(row['mean'], 2)}; this grouping has no randomness, so all of "
@@ -134,12 +134,10 @@ def _floor(table: dict[frozenset[str], dict[str, Any]], first: str, second: str)
     )
 
 
-def cluster_sizes(seen: Neurons, palette: Palette) -> Picture:
+def cluster_sizes(grouped: Neurons, palette: Palette) -> Picture:
     """How many clusters have one, two, three… members; hatched: members of one parent only."""
-    counts = seen.counts
-    several = np.zeros((seen.width, len(seen.widths)), dtype=bool)
-    several[seen.labels, seen.parents] = True
-    mixed = several.sum(1) > 1
+    counts = grouped.counts
+    mixed = grouped.mixed
     bins = [(low, high) for low, high in SIZES if (counts >= low).any() or low == 1]
     names = [f"{low}" if low == high else f"{low}–{high}" if high < 10**9 else f"{low}+" for low, high in bins]
     figure = go.Figure()
@@ -177,9 +175,9 @@ def cluster_sizes(seen: Neurons, palette: Palette) -> Picture:
         showgrid=False,
     )
     figure.update_yaxes(title=titled("clusters"), automargin=True, **axis(palette))
-    shared = mixed_clusters(seen)
+    shared = int(mixed.sum())
     finding = (
-        f"{shared} of {seen.width} clusters ({100 * shared / seen.width:.0f}\N{NO-BREAK SPACE}%) hold neurons of more than one "
-        f"parent; {int((counts == 1).sum())} hold a single neuron, the largest holds {int(counts.max())}."
+        f"{shared} of {grouped.width} clusters ({100 * shared / grouped.width:.0f}\N{NO-BREAK SPACE}%) hold neurons of more "
+        f"than one parent; {int((counts == 1).sum())} hold a single neuron, the largest holds {int(counts.max())}."
     )
     return Picture(figure, f"Histogram of cluster sizes. {finding}", finding)

@@ -37,14 +37,26 @@ class Neurons:
         return np.repeat(np.arange(len(self.widths)), self.widths)
 
     @cached_property
-    def own(self) -> np.ndarray:
+    def numbers(self) -> np.ndarray:
         """(m,) number of each neuron within its parent."""
         return np.concatenate([np.arange(width) for width in self.widths])
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The name of each neuron; A3 is neuron 3 of network A."""
+        return [f"{letter(parent)}{number}" for parent, number in zip(self.parents, self.numbers, strict=True)]
 
     @cached_property
     def counts(self) -> np.ndarray:
         """(width,) members of each cluster."""
         return np.bincount(self.labels, minlength=self.width)
+
+    @cached_property
+    def mixed(self) -> np.ndarray:
+        """(width,) whether a cluster has members of more than one parent."""
+        table = np.zeros((self.width, len(self.widths)), dtype=bool)
+        table[self.labels, self.parents] = True
+        return table.sum(1) > 1
 
     @cached_property
     def densest(self) -> int | None:
@@ -77,14 +89,14 @@ def neurons(level: Any, labels: Any = None, scores: Any = None) -> Neurons:
         labels, scores: (m,) tensors of another grouping of the same neurons.
     """
     weights = (level.scores if scores is None else scores).double().numpy()
-    found = (level.labels if labels is None else labels).numpy()
+    labels = (level.labels if labels is None else labels).numpy()
     return Neurons(
         level.name,
         tuple(level.widths),
         level.coordinates.numpy()[:, :2],
         level.explained.numpy()[:2],
-        found,
-        max(level.width, int(found.max()) + 1),
+        labels,
+        max(level.width, int(labels.max()) + 1),
         weights / max(weights.mean(), 1e-300),
     )
 
@@ -114,28 +126,28 @@ def clusters(
         whole: whether the frame holds every neuron.
         drag: "lasso" or "select", to pick neurons; None leaves a finger's drag to the page.
     """
-    seen = level if isinstance(level, Neurons) else neurons(level)
-    sizes = np.clip(mark_size(len(seen.labels)) * np.sqrt(seen.weights), 4, 26)
-    hue = neighbour_hues(seen.points, seen.labels, seen.weights, len(palette.hues), first=seen.densest)
-    centre, reach = _frame(seen.points, whole)
-    inside: np.ndarray = np.abs(seen.points - centre).max(axis=1) <= reach * (1 + 1e-9)
-    shown = np.clip(seen.points, centre - reach, centre + reach)
-    colours = np.array(palette.hues, dtype=object)[hue[seen.labels]]
-    colours[seen.counts[seen.labels] == 1] = palette.grey
-    members = seen.labels == seen.densest if seen.densest is not None else np.zeros(len(inside), dtype=bool)
+    grouped = level if isinstance(level, Neurons) else neurons(level)
+    sizes = np.clip(mark_size(len(grouped.labels)) * np.sqrt(grouped.weights), 4, 26)
+    hue = neighbour_hues(grouped.points, grouped.labels, grouped.weights, len(palette.hues), first=grouped.densest)
+    centre, reach = _frame(grouped.points, whole)
+    inside: np.ndarray = np.abs(grouped.points - centre).max(axis=1) <= reach * (1 + 1e-9)
+    shown = np.clip(grouped.points, centre - reach, centre + reach)
+    colours = np.array(palette.hues, dtype=object)[hue[grouped.labels]]
+    colours[grouped.counts[grouped.labels] == 1] = palette.grey
+    members = grouped.labels == grouped.densest if grouped.densest is not None else np.zeros(len(inside), dtype=bool)
     colours[members] = palette.ink
 
     traces: list[dict[str, Any]] = []
-    middle = _centroid(seen.points, seen.weights, members) if members.any() else None
+    middle = _centroid(grouped.points, grouped.weights, members) if members.any() else None
     if middle is not None:
-        traces.append(_spokes(seen.points[members & inside], middle, palette.ink))
+        traces.append(_spokes(grouped.points[members & inside], middle, palette.ink))
     if len(followed):
         chosen = np.asarray(followed, dtype=int)
         traces.append(_spokes(shown[chosen], shown[chosen].mean(axis=0), palette.accent, 1.6))
     order = np.argsort(-sizes, kind="stable")  # large marks below, small above
-    layer = np.where(members, 2, np.where(seen.counts[seen.labels] > 1, 1, 0))  # the densest cluster lies on top
+    layer = np.where(members, 2, np.where(grouped.counts[grouped.labels] > 1, 1, 0))  # the densest cluster lies on top
     rows = order[np.argsort(layer[order], kind="stable")]
-    traces.append(_marks(rows, inside, shown, sizes, colours, layer, seen, palette, picked))
+    traces.append(_marks(rows, inside, shown, sizes, colours, layer, grouped, palette, picked))
     if middle is not None:
         traces.append(
             {
@@ -154,34 +166,34 @@ def clusters(
             }
         )
     if len(marked):
-        traces.append(_rings(np.asarray(marked, dtype=int), shown, sizes, seen, palette))
+        traces.append(_rings(np.asarray(marked, dtype=int), shown, sizes, grouped, palette))
     figure = unchecked(traces)
-    _square(figure, seen, centre, reach, palette, height)
+    _square(figure, grouped, centre, reach, palette, height)
     figure.update_layout(dragmode=drag or False, clickmode="event" if drag else "event+select")
-    key = cluster_key(len(seen.widths), len(seen.labels), palette)
-    return Picture(figure, *_cluster_words(seen, int((~inside).sum())), key)
+    key = cluster_key(len(grouped.widths), len(grouped.labels), palette)
+    return Picture(figure, *_cluster_words(grouped, int((~inside).sum())), key)
 
 
 def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
     """The same plane before any grouping: one hue and shape per parent."""
-    seen = level if isinstance(level, Neurons) else neurons(level)
-    centre, reach = _frame(seen.points)
-    shown = np.clip(seen.points, centre - reach, centre + reach)
+    grouped = level if isinstance(level, Neurons) else neurons(level)
+    centre, reach = _frame(grouped.points)
+    shown = np.clip(grouped.points, centre - reach, centre + reach)
     figure = go.Figure()
-    for parent in range(len(seen.widths)):
-        rows = np.flatnonzero(seen.parents == parent)
-        inside: np.ndarray = np.abs(seen.points[rows] - centre).max(axis=1) <= reach
+    for parent in range(len(grouped.widths)):
+        rows = np.flatnonzero(grouped.parents == parent)
+        inside: np.ndarray = np.abs(grouped.points[rows] - centre).max(axis=1) <= reach
         shape, colour = SHAPES[parent % len(SHAPES)], palette.parent(parent)
         figure.add_scatter(
             x=shown[rows, 0].tolist(),
             y=shown[rows, 1].tolist(),
             mode="markers",
             name=f"network {letter(parent)}",
-            customdata=seen.own[rows].tolist(),
+            customdata=grouped.numbers[rows].tolist(),
             hovertemplate="neuron %{customdata}<extra>%{fullData.name}</extra>",
             marker={
                 "symbol": [shape if is_inside else f"{shape}-open" for is_inside in inside.tolist()],
-                "size": mark_size(len(seen.labels)) * 1.15,
+                "size": mark_size(len(grouped.labels)) * 1.15,
                 "color": colour,
                 "line": {
                     "color": [palette.outline if is_inside else colour for is_inside in inside.tolist()],
@@ -189,18 +201,18 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
                 },
             },
         )
-    _square(figure, seen, centre, reach, palette, height)
-    off = int((np.abs(seen.points - centre) > reach).any(1).sum())
+    _square(figure, grouped, centre, reach, palette, height)
+    off = int((np.abs(grouped.points - centre) > reach).any(1).sum())
     legend = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "bgcolor": "rgba(0,0,0,0)"}
     figure.update_layout(showlegend=True, legend=legend, margin={"t": 34})
-    facts = f"{' + '.join(map(str, seen.widths))} neurons" + (f" · {off} off-scale" if off else "")
-    middles = [seen.points[seen.parents == parent].mean(0) for parent in range(len(seen.widths))]
-    apart = float(np.linalg.norm(middles[0] - middles[-1])) / max(float(seen.points.std()), 1e-300)
+    facts = f"{' + '.join(map(str, grouped.widths))} neurons" + (f" · {off} off-scale" if off else "")
+    middles = [grouped.points[grouped.parents == parent].mean(0) for parent in range(len(grouped.widths))]
+    apart = float(np.linalg.norm(middles[0] - middles[-1])) / max(float(grouped.points.std()), 1e-300)
     alt = (
-        f"Scatter plot of the neurons of level {seen.name} on two principal components, by parent: {facts}. The first and "
+        f"Scatter plot of the neurons of level {grouped.name} on two principal components, by parent: {facts}. The first and "
         f"the last parent's centres are {number(apart)} standard deviations apart."
     )
-    return Picture(figure, alt, f"{facts} · PCA hides {100 * seen.hidden:.0f}\N{NO-BREAK SPACE}%")
+    return Picture(figure, alt, f"{facts} · PCA hides {100 * grouped.hidden:.0f}\N{NO-BREAK SPACE}%")
 
 
 def _spokes(points: np.ndarray, middle: np.ndarray, colour: str, width: float = 0.8) -> dict[str, Any]:
@@ -220,8 +232,10 @@ def _spokes(points: np.ndarray, middle: np.ndarray, colour: str, width: float = 
     }
 
 
-def _rings(rows: np.ndarray, shown: np.ndarray, sizes: np.ndarray, seen: Neurons, palette: Palette) -> dict[str, Any]:
-    names = _names(seen, rows)
+def _rings(
+    rows: np.ndarray, shown: np.ndarray, sizes: np.ndarray, grouped: Neurons, palette: Palette
+) -> dict[str, Any]:
+    names = [grouped.names[row] for row in rows]
     return {
         "type": "scatter",
         "x": shown[rows, 0].tolist(),
@@ -242,7 +256,9 @@ def _rings(rows: np.ndarray, shown: np.ndarray, sizes: np.ndarray, seen: Neurons
     }
 
 
-def _square(figure: go.Figure, seen: Neurons, centre: np.ndarray, reach: float, palette: Palette, height: int) -> None:
+def _square(
+    figure: go.Figure, grouped: Neurons, centre: np.ndarray, reach: float, palette: Palette, height: int
+) -> None:
     figure.update_layout(**layout(palette, height=height))
     figure.update_layout(margin={"l": 28, "r": 8, "t": 8, "b": 34})
     frame = {
@@ -259,50 +275,42 @@ def _square(figure: go.Figure, seen: Neurons, centre: np.ndarray, reach: float, 
     }
     padding = reach * 1.06
     figure.update_xaxes(
-        range=[centre[0] - padding, centre[0] + padding], **frame, title=_component_title(1, seen.explained[0])
+        range=[centre[0] - padding, centre[0] + padding], **frame, title=_component_title(1, grouped.explained[0])
     )
     figure.update_yaxes(
         range=[centre[1] - padding, centre[1] + padding],
         scaleanchor="x",
-        title=_component_title(2, seen.explained[1]),
+        title=_component_title(2, grouped.explained[1]),
         **{**frame, "constraintoward": "top"},
     )
 
 
-def _cluster_words(seen: Neurons, off: int) -> tuple[str, str]:
+def _cluster_words(grouped: Neurons, off: int) -> tuple[str, str]:
     """Alternative text and caption."""
-    counts, largest = seen.counts, int(seen.counts.max())
-    mixed = mixed_clusters(seen)
+    counts, largest = grouped.counts, int(grouped.counts.max())
+    mixed = int(grouped.mixed.sum())
     facts = [
-        f"{' + '.join(map(str, seen.widths))} neurons in {seen.width} clusters",
-        *([f"{mixed} with members of more than one parent"] if len(seen.widths) > 1 else []),
+        f"{' + '.join(map(str, grouped.widths))} neurons in {grouped.width} clusters",
+        *([f"{mixed} with members of more than one parent"] if len(grouped.widths) > 1 else []),
         f"densest {largest}" if largest > 1 else "no cluster has more than one member",
         f"{int((counts == 1).sum())} alone",
     ] + ([f"{off} off-scale"] if off else [])
     alt = (
-        f"Scatter plot of the neurons of level {seen.name} on two principal components: {', '.join(facts)}. "
-        f"The plane hides {100 * seen.hidden:.0f} % of the variance."
+        f"Scatter plot of the neurons of level {grouped.name} on two principal components: {', '.join(facts)}. "
+        f"The plane hides {100 * grouped.hidden:.0f} % of the variance."
     )
-    return alt, f"{' · '.join(facts)} · PCA hides {100 * seen.hidden:.0f}\N{NO-BREAK SPACE}%"
+    return alt, f"{' · '.join(facts)} · PCA hides {100 * grouped.hidden:.0f}\N{NO-BREAK SPACE}%"
 
 
-def mixed_clusters(seen: Neurons) -> int:
-    """How many clusters have members of more than one parent."""
-    table = np.zeros((seen.width, len(seen.widths)), dtype=bool)
-    table[seen.labels, seen.parents] = True
-    return int((table.sum(1) > 1).sum())
+def same_numbers(grouped: Neurons) -> bool:
+    """Whether each cluster holds neurons of one number only, as where a class joins the same class of other networks."""
+    sums = np.bincount(grouped.labels, grouped.numbers, grouped.width)
+    return bool((sums[grouped.labels] == grouped.numbers * grouped.counts[grouped.labels]).all())
 
 
-def same_place(seen: Neurons) -> bool:
-    """Whether each cluster holds neurons of one number only, as where a class joins its own in the other networks."""
-    return bool(
-        (np.bincount(seen.labels, seen.own, seen.width)[seen.labels] == seen.own * seen.counts[seen.labels]).all()
-    )
-
-
-def destinations(found: Neurons, rows: Sequence[int]) -> list[tuple[int, int]]:
+def destinations(grouped: Neurons, rows: Sequence[int]) -> list[tuple[int, int]]:
     """Clusters that hold these neurons, and how many of them each; most first."""
-    clusters, counts = np.unique(found.labels[np.asarray(rows, dtype=int)], return_counts=True)
+    clusters, counts = np.unique(grouped.labels[np.asarray(rows, dtype=int)], return_counts=True)
     order = np.argsort(-counts, kind="stable")
     return list(zip(clusters[order].tolist(), counts[order].tolist(), strict=True))
 
@@ -323,12 +331,12 @@ def _marks(
     sizes: np.ndarray,
     colours: np.ndarray,
     layer: np.ndarray,
-    seen: Neurons,
+    grouped: Neurons,
     palette: Palette,
     picked: Sequence[int],
 ) -> dict[str, Any]:
     """All neurons in one trace: a browser draws it in half the time of one trace per layer."""
-    labels, parents, within = seen.labels[rows], seen.parents[rows], inside[rows].tolist()
+    labels, parents, within = grouped.labels[rows], grouped.parents[rows], inside[rows].tolist()
     shapes, hues = [SHAPES[parent % len(SHAPES)] for parent in parents], colours[rows].tolist()
     outlines = np.where(layer[rows] == 2, palette.paper, palette.outline).tolist()
     bright = np.flatnonzero(np.isin(rows, np.asarray(picked, dtype=int))).tolist() if len(picked) else None
@@ -343,7 +351,9 @@ def _marks(
         # The neuron's number travels with the mark: positions in a trace mean nothing.
         customdata=[[row] for row in rows.tolist()],
         marker={
-            "symbol": [shape if own else f"{shape}-open" for shape, own in zip(shapes, within, strict=True)],
+            "symbol": [
+                shape if is_inside else f"{shape}-open" for shape, is_inside in zip(shapes, within, strict=True)
+            ],
             "size": [
                 round(size * (1.2 if shape == "cross" else 1), 1)
                 for size, shape in zip(sizes[rows].tolist(), shapes, strict=True)
@@ -351,21 +361,24 @@ def _marks(
             "color": hues,
             "opacity": np.where(faint, palette.alone, 1).tolist(),
             "line": {
-                "color": [outline if own else hue for outline, hue, own in zip(outlines, hues, within, strict=True)],
-                "width": [1 if own else 2 for own in within],
+                "color": [
+                    outline if is_inside else hue
+                    for outline, hue, is_inside in zip(outlines, hues, within, strict=True)
+                ],
+                "width": [1 if is_inside else 2 for is_inside in within],
             },
         },
         # One text a mark: Plotly copies every list several times, and lists of numbers for a template take it longer.
         text=[
-            f"neuron {name}{'' if own else ', off-scale'}<br>cluster {cluster}, {members} members<br>"
+            f"neuron {name}{'' if is_inside else ', off-scale'}<br>cluster {cluster}, {members} members<br>"
             f"importance {weight:.3g} × mean<br>{distance:.3g} from its centroid"
-            for name, own, cluster, members, weight, distance in zip(
-                _names(seen, rows),
+            for name, is_inside, cluster, members, weight, distance in zip(
+                [grouped.names[row] for row in rows],
                 within,
                 labels.tolist(),
-                seen.counts[labels].tolist(),
-                seen.weights[rows].tolist(),
-                seen.distances[rows].tolist(),
+                grouped.counts[labels].tolist(),
+                grouped.weights[rows].tolist(),
+                grouped.distances[rows].tolist(),
                 strict=True,
             )
         ],
@@ -373,11 +386,6 @@ def _marks(
         unselected={"marker": {"opacity": 0.12}},
         **({} if bright is None else {"selectedpoints": bright}),
     )
-
-
-def _names(seen: Neurons, rows: np.ndarray) -> list[str]:
-    """A3: neuron 3 of network A."""
-    return [f"{letter(parent)}{own}" for parent, own in zip(seen.parents[rows], seen.own[rows], strict=True)]
 
 
 def _digits(span: float) -> int:
@@ -422,17 +430,17 @@ def neighbour_hues(
     linked = np.zeros_like(distance, dtype=bool)
     for row, others in enumerate(nearest):
         linked[row, others] = linked[others, row] = True
-    given = np.full(len(several), -1)
-    given[several == first] = hues - 1
+    chosen = np.full(len(several), -1)
+    chosen[several == first] = hues - 1
     for row in np.argsort(-counts[several], kind="stable"):
-        if given[row] >= 0:
+        if chosen[row] >= 0:
             continue
         # More neighbours than hues: take the hue whose nearest bearer is farthest away.
-        near = [distance[row, linked[row] & (given == candidate)] for candidate in range(hues)]
-        gaps = [float(found.min(initial=np.inf)) for found in near]
-        used = np.bincount(given[given >= 0], minlength=hues)
-        given[row] = max(range(hues), key=lambda candidate: (gaps[candidate], -used[candidate], -candidate))
-    hue[several] = given
+        near = [distance[row, linked[row] & (chosen == candidate)] for candidate in range(hues)]
+        gaps = [float(distances.min(initial=np.inf)) for distances in near]
+        used = np.bincount(chosen[chosen >= 0], minlength=hues)
+        chosen[row] = max(range(hues), key=lambda candidate: (gaps[candidate], -used[candidate], -candidate))
+    hue[several] = chosen
     return hue
 
 

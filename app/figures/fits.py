@@ -100,10 +100,10 @@ def residual_bars(level: Any, palette: Palette) -> Picture:
     """
     energy = level.energy or 1.0
     approximation, unavoidable = 100 * level.approximation_error / energy, 100 * level.unavoidable_error / energy
-    known = not np.isnan(unavoidable)
-    unavoidable = min(unavoidable, approximation) if known else 0.0
+    is_bounded = not np.isnan(unavoidable)
+    unavoidable = min(unavoidable, approximation) if is_bounded else 0.0
     parts = [("grouping", 100 * level.grouping_error / energy, palette.grouping, "")]
-    if known:
+    if is_bounded:
         parts += [
             ("out of reach for any weights", unavoidable, palette.grey, "x"),
             ("left by the ridge", approximation - unavoidable, palette.approximation, "/"),
@@ -225,7 +225,7 @@ def _lowest(quadratic: Sequence[float]) -> float:
 
 def _who(name: str) -> str:
     """ "parent 0" as the page names it."""
-    return re.sub(r"parent (\d+)", lambda found: f"network {letter(int(found[1]))}", name)
+    return re.sub(r"parent (\d+)", lambda match: f"network {letter(int(match[1]))}", name)
 
 
 def _loss(share: float) -> str:

@@ -118,13 +118,13 @@ def knowledge_strip(table: Any, accuracy: Sequence[float], palette: Palette, cho
     figure.update_layout(margin={"l": 4, "r": 4, "t": 26, "b": 42 if several else 26}, clickmode="event+select")
     figure.update_xaxes(type="category", **axis(palette), showgrid=False, tickangle=0)
     if chosen is not None and several:  # numbers alone do not say which layer it is
-        told = [
+        labels = [
             f"{name}<br><b>{table['level'].iloc[chosen]}</b>" if index == chosen else name
             for index, name in enumerate(names)
         ]
         every = range(0, len(names), 1 if len(names) <= MANY else 5)
         shown = sorted({*every, chosen})
-        figure.update_xaxes(tickvals=[names[index] for index in shown], ticktext=[told[index] for index in shown])
+        figure.update_xaxes(tickvals=[names[index] for index in shown], ticktext=[labels[index] for index in shown])
     lower = 0.56 if len(accuracy) == len(names) + 1 else 1.0
     figure.update_yaxes(
         range=[0, top * 1.25], domain=[0, lower], ticksuffix=" %", automargin=True, nticks=4, **axis(palette)
@@ -224,7 +224,7 @@ def errors_scatter(table: Any, palette: Palette, chosen: int | None = None) -> P
     """
     x, y = 100 * table["grouping share"], 100 * table["approximation share"]
     top = max(float(max(x.max(), y.max())) * 1.18, 1e-6)
-    places = number_places(x.to_numpy() / top, y.to_numpy() / top)
+    positions = number_positions(x.to_numpy() / top, y.to_numpy() / top)
     figure = go.Figure()
     figure.add_scatter(
         x=[0, top],
@@ -238,8 +238,8 @@ def errors_scatter(table: Any, palette: Palette, chosen: int | None = None) -> P
         x=x,
         y=y,
         mode="markers+text",
-        text=[str(index + 1) if place else "" for index, place in enumerate(places)],
-        textposition=[place or "top center" for place in places],
+        text=[str(index + 1) if position else "" for index, position in enumerate(positions)],
+        textposition=[position or "top center" for position in positions],
         textfont={"color": palette.ink, "size": TEXT},
         showlegend=False,
         cliponaxis=False,
@@ -260,13 +260,13 @@ def errors_scatter(table: Any, palette: Palette, chosen: int | None = None) -> P
     )
     below = int((x >= y).sum())
     finding = f"In {below} of {len(table)} levels grouping loses more than approximation (right of the dotted line)."
-    if None in places:
-        many = places.count(None)
+    if None in positions:
+        many = positions.count(None)
         finding += f" {many} small one{' has' if many == 1 else 's have'} no room for a number: point there."
     return Picture(figure, f"Scatter plot of grouping against approximation error by level. {finding}", finding)
 
 
-def number_places(x: np.ndarray, y: np.ndarray) -> list[str | None]:
+def number_positions(x: np.ndarray, y: np.ndarray) -> list[str | None]:
     """Where each mark's number stands, so that none lies on another number or on a mark; None where there is no room.
 
     Args:
@@ -275,23 +275,23 @@ def number_places(x: np.ndarray, y: np.ndarray) -> list[str | None]:
     width, height = AXES
     marks = np.column_stack([x * width, y * height])
     taken = [(across - RADIUS, up - RADIUS, across + RADIUS, up + RADIUS) for across, up in marks.tolist()]
-    places: list[str | None] = [None] * len(marks)
+    positions: list[str | None] = [None] * len(marks)
     for index in np.argsort(-(x + y), kind="stable").tolist():
         others = taken[:index] + taken[index + 1 :]
-        for place in AROUND:
+        for position in AROUND:
             across, up = marks[index].tolist()
-            box = number_box(across, up, len(str(index + 1)), place)
+            box = number_box(across, up, len(str(index + 1)), position)
             free = box[0] >= 0 and box[2] <= width and box[1] >= -LINE / 2  # the axis lies a little below zero
             if free and not any(_overlap(box, other) for other in others):
-                places[index] = place
+                positions[index] = position
                 taken.append(box)
                 break
-    return places
+    return positions
 
 
-def number_box(across: float, up: float, digits: int, place: str) -> tuple[float, float, float, float]:
+def number_box(across: float, up: float, digits: int, position: str) -> tuple[float, float, float, float]:
     """Left, bottom, right and top, in pixels, of a number at a mark."""
-    right, above = AROUND[place]
+    right, above = AROUND[position]
     x = across + right * (RADIUS + digits * DIGIT / 2)
     y = up + above * (RADIUS + LINE / 2)
     return x - digits * DIGIT / 2, y - LINE / 2, x + digits * DIGIT / 2, y + LINE / 2

@@ -20,8 +20,8 @@ def _by_parent(
     figure = go.Figure()
     hatches = ("", "/", "x", "-", ".", "+")
     for parent in range(int(parents.max()) + 1):
-        own = values[parents == parent]
-        bins = np.clip(np.searchsorted(edges, own, side="right") - 1, 0, len(edges) - 2)
+        of_parent = values[parents == parent]
+        bins = np.clip(np.searchsorted(edges, of_parent, side="right") - 1, 0, len(edges) - 2)
         figure.add_bar(
             x=list(names),
             y=np.bincount(bins, minlength=len(edges) - 1),
@@ -75,9 +75,9 @@ def multiples(values: np.ndarray, parents: np.ndarray, palette: Palette, what: s
     return Picture(figure, f"Histogram of {what} in multiples of its mean, by parent. {finding}", finding)
 
 
-def score_histogram(seen: Neurons, score: str, palette: Palette) -> Picture:
+def score_histogram(grouped: Neurons, score: str, palette: Palette) -> Picture:
     """How a score is spread over the neurons."""
-    weights = seen.weights
+    weights = grouped.weights
     if float(np.ptp(weights)) <= 1e-9 * float(weights.max(initial=1)):
         finding = f"{score} importance: every neuron counts the same, 1 × the mean."
     else:
@@ -89,7 +89,7 @@ def score_histogram(seen: Neurons, score: str, palette: Palette) -> Picture:
             f"{score} importance: {half} of {len(weights)} neurons carry half of it; {idle} next to nothing; "
             f"the strongest counts {number(float(ranked[0]))} × the mean."
         )
-    return multiples(weights, seen.parents, palette, "importance", finding)
+    return multiples(weights, grouped.parents, palette, "importance", finding)
 
 
 def activity_histogram(energy: np.ndarray, parents: np.ndarray, palette: Palette) -> Picture:
@@ -169,14 +169,14 @@ def explained(targets: np.ndarray, outputs: np.ndarray) -> float | None:
     return 1 - float(((targets - outputs) ** 2).sum()) / total if total > 0 else None
 
 
-def members_words(seen: Neurons, cluster: int) -> str:
+def members_words(grouped: Neurons, cluster: int) -> str:
     """Who is in a cluster."""
-    rows = np.flatnonzero(seen.labels == cluster)
+    rows = np.flatnonzero(grouped.labels == cluster)
     shares = listing(
         [
-            f"{int((seen.parents[rows] == parent).sum())} of network {letter(parent)}"
-            for parent in range(len(seen.widths))
-            if (seen.parents[rows] == parent).any()
+            f"{int((grouped.parents[rows] == parent).sum())} of network {letter(parent)}"
+            for parent in range(len(grouped.widths))
+            if (grouped.parents[rows] == parent).any()
         ]
     )
     if not len(rows):

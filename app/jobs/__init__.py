@@ -2,7 +2,7 @@
 
 A run's folder is named after its config's key (`runs.record_folder`), so the same work has one folder. A worker is a process
 of its own (`python -m retrofit_core fuse --resume FOLDER`): it outlives page, tab and server. Beside the record it has
-worker.json (pid and birth, against reused pids) and worker.log. Where a run stands is told by `runs.standing`.
+worker.json (pid and birth, against reused pids) and worker.log. `runs.standing` says where a run stands.
 
 File names in a config are relative to where its worker starts: the folder of the shipped parents for a config that names
 those, so that it has the same key wherever the package is installed, else the runs folder. There, parents that a run
@@ -12,7 +12,7 @@ trains itself lie in parents-KEY (the key of their `TrainConfig`, which is in tr
 from retrofit_core.runs.standing import ACTIVE, NOTES, analysis_notes
 
 from .endings import failure, log_tail
-from .entry import BUNDLED, Entry, class_counts, entries, home, past, read_entry, runs_folder, same_work
+from .entry import BUNDLED, Entry, bundle_facts, class_counts, entries, home, past, read_entry, runs_folder, same_work
 from .workers import Busy, analyse, cancel, resume, start
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "NOTES",
     "analyse",
     "analysis_notes",
+    "bundle_facts",
     "cancel",
     "class_counts",
     "entries",

@@ -68,7 +68,7 @@ class Entry:
 
     @property
     def left(self) -> float | None:
-        """Seconds until the phase ends, at its pace so far; None where that cannot be told yet."""
+        """Seconds until the phase ends, at its pace so far; None as long as too little of it is done."""
         if self.state != "running" or "stage_started" not in self.status:
             return None
         begun = _share(self.status["first"], self.phase) if "first" in self.status else 0.0
@@ -89,7 +89,7 @@ class Entry:
 
 
 def _share(status: dict[str, Any], phase: str) -> float:
-    """The part of a phase that is done, from what the status tells of it."""
+    """The part of a phase that is done, by its status."""
 
     def ratio(part: str, whole: str, before: int = 0) -> float:
         return (status.get(part, before) - before) / (status.get(whole) or 1)
@@ -132,10 +132,16 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
         ) from error
 
 
+def bundle_facts() -> dict[str, Any]:
+    """What bundle.json says of the shipped runs, see `bundle.build`; empty where it is missing."""
+    path = BUNDLED / "bundle.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
 def entries(folder: Path | None = None) -> tuple[list[Entry], list[str]]:
     """Shipped runs in their own order, then those of the runs folder, newest first; a sentence for each left out."""
     good, problems = [], []
-    folders = [(path, True) for path in _order(BUNDLED)]
+    folders = [(BUNDLED / name, True) for name in bundle_facts().get("runs", ())]
     folders += [(path.parent, False) for path in (folder or runs_folder()).glob("*/config.json")]
     for path, shipped in folders:
         try:
@@ -145,7 +151,7 @@ def entries(folder: Path | None = None) -> tuple[list[Entry], list[str]]:
     return sorted(good, key=lambda entry: (not entry.shipped, 0 if entry.shipped else -_age(entry))), problems
 
 
-def same_work(config: Any, known: list[Entry], folder: Path | None = None) -> Entry | None:
+def same_work(config: Any, entries: list[Entry], folder: Path | None = None) -> Entry | None:
     """The run among these that is done or going on and does what a config would do with the files as they are now.
 
     Args:
@@ -156,7 +162,7 @@ def same_work(config: Any, known: list[Entry], folder: Path | None = None) -> En
     from retrofit_core.runs.identities import other_settings
 
     wanted = None
-    for entry in known:
+    for entry in entries:
         if entry.inputs is None or entry.state not in ("done", *ACTIVE):
             continue
         try:
@@ -172,18 +178,13 @@ def same_work(config: Any, known: list[Entry], folder: Path | None = None) -> En
     return None
 
 
-def past(known: list[Entry]) -> list[dict[str, Any]]:
+def past(entries: list[Entry]) -> list[dict[str, Any]]:
     """What `estimate` learns from: finished runs of this machine, newest first, with the seconds of their stages."""
     return [
         {"config": entry.config, "training": entry.training, "stages": entry.status["stages"]}
-        for entry in known
+        for entry in entries
         if entry.state == "done" and not entry.shipped and entry.status.get("stages")
     ]
-
-
-def _order(folder: Path) -> list[Path]:
-    facts = folder / "bundle.json"
-    return [folder / name for name in json.loads(facts.read_text())["runs"]] if facts.exists() else []
 
 
 def _age(entry: Entry) -> float:

@@ -119,16 +119,16 @@ def _existing(config: Any, folder: Path) -> Path | None:
     Raises:
         Busy: none, and other work is going on.
     """
-    known, _ = entries(folder)
-    if same := same_work(config, known, folder):
+    recorded, _ = entries(folder)
+    if same := same_work(config, recorded, folder):
         return same.folder
-    _check_idle(known)
+    _check_idle(recorded)
     return None
 
 
-def _check_idle(known: list[Entry]) -> None:
+def _check_idle(runs: list[Entry]) -> None:
     """One worker at a time."""
-    for entry in known:
+    for entry in runs:
         if entry.analysing:
             raise Busy(entry.name, "the analysis of run")
         if not entry.shipped and entry.state in ACTIVE:
@@ -155,16 +155,16 @@ def _note_training(training: Any, folder: Path) -> None:
     from retrofit_core.training.parents import read_training, write_training
 
     parents = folder / training.folder
-    known = read_training(parents)
-    if known is None:
+    recorded = read_training(parents)
+    if recorded is None:
         parents.mkdir(parents=True, exist_ok=True)
         write_training(training, parents)
-    elif known != training:
+    elif recorded != training:
         raise ValueError(f"{training.folder} holds the parents of another training. Remove that folder.")
 
 
 def _check_files(config: dict[str, Any], folder: Path) -> None:
-    """Refuse, before a worker starts, what it could neither find nor train."""
+    """Refuse, before a worker starts, networks that it could neither read nor train."""
     base = home(config, folder)
     for name in config["models"]:
         path = base / name
@@ -213,7 +213,7 @@ def _spawn(record: Path, base: Path, work: str = "fuse") -> None:
 
 
 def _wait_for_exit(record: Path) -> None:
-    """A worker that has just said how its run ended needs a moment to go."""
+    """Wait, for five seconds at most, until the last worker of a record is gone: it outlives its last line a little."""
     for _ in range(50):
         if not worker_lives(record):
             return

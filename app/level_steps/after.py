@@ -21,7 +21,7 @@ def targets(view: View) -> None:
         "should answer to the same samples"
     )
     view.say(f"{made}. A parent's neuron keeps what this one answer tells about its own, R² = 1 being everything.")
-    if view.own is None:
+    if view.analysis is None:
         show.why("What neurons keep, and the targets, are part of the analysis, which this run does not have.")
         return
     left, right = st.columns(2, gap="large")
@@ -33,9 +33,9 @@ def targets(view: View) -> None:
 
 def detail(view: View) -> None:
     """One fused neuron: its members, and its output against its target."""
-    own, neuron = level_data.seen(view.entry, view.index), int(st.session_state.neuron)
-    ranked = np.argsort(-own.counts, kind="stable").tolist()
-    rows_table = pd.DataFrame({"target": view.own.targets[:, neuron], "output": view.own.outputs[:, neuron]})
+    grouped, neuron = level_data.grouping(view.entry, view.index), int(st.session_state.neuron)
+    ranked = np.argsort(-grouped.counts, kind="stable").tolist()
+    rows_table = pd.DataFrame({"target": view.analysis.targets[:, neuron], "output": view.analysis.outputs[:, neuron]})
     heading = "**Does it reach its target?**"
     if view.lecture:
         view.chart("fit", f"{heading} Fused neuron {neuron}", lambda: rows_table, neuron=neuron)
@@ -47,16 +47,15 @@ def detail(view: View) -> None:
         on_change=state.changed,
         args=("neuron",),
         format_func=lambda neuron: (
-            f"{neuron} · {own.counts[int(neuron)]} member{'' if own.counts[int(neuron)] == 1 else 's'}"
+            f"{neuron} · {grouped.counts[int(neuron)]} member{'' if grouped.counts[int(neuron)] == 1 else 's'}"
         ),
         help="Each cluster of the run becomes one neuron of the fused network. The largest come first.",
     )
-    rows = np.flatnonzero(own.labels == neuron)
-    known = level_data.names(own)
-    named = ", ".join(known[row] for row in rows[: level_data.MEMBERS]) + (
+    rows = np.flatnonzero(grouped.labels == neuron)
+    named = ", ".join(grouped.names[row] for row in rows[: level_data.MEMBERS]) + (
         "…" if len(rows) > level_data.MEMBERS else ""
     )
-    st.markdown(f"{figures.members_words(own, neuron)} {named}")
+    st.markdown(f"{figures.members_words(grouped, neuron)} {named}")
     view.chart("fit", heading, lambda: rows_table, neuron=neuron)
 
 
@@ -103,7 +102,7 @@ def fit(view: View) -> None:
             )
     with right:
         plane(view)
-    if view.own is not None and not view.lecture:
+    if view.analysis is not None and not view.lecture:
         with right if report.curve else left:  # the shorter one
             detail(view)
 
@@ -118,14 +117,14 @@ def residual_table(report: Any) -> pd.DataFrame:
 def plane(view: View) -> None:
     """The level's loss around its weights."""
     heading = "**The level's own loss around its weights**"
-    if view.own is None or "quadratic" not in view.own.plane:
+    if view.analysis is None or "quadratic" not in view.analysis.plane:
         st.markdown(heading)
-    if view.own is None:
+    if view.analysis is None:
         show.why("The loss around the weights is part of the analysis, which this run does not have.")
-    elif "quadratic" not in view.own.plane:
-        show.why(f"No picture: {view.own.plane.get('why', 'it was not computed for this level.')}")
+    elif "quadratic" not in view.analysis.plane:
+        show.why(f"No picture: {view.analysis.plane.get('why', 'it was not computed for this level.')}")
     else:
-        view.chart("plane", heading, lambda: pd.DataFrame(view.own.plane["marks"]))
+        view.chart("plane", heading, lambda: pd.DataFrame(view.analysis.plane["marks"]))
         view.note(
             "★ the fitted weights, ● ◆ each parent's own weights mapped onto the fused inputs. "
             "Dark is low loss; the scale is logarithmic, and exact on this plane."

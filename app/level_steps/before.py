@@ -5,7 +5,6 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
-from retrofit_app import level_data
 from retrofit_app.figures import title
 
 from .view import View
@@ -35,7 +34,7 @@ def importance(view: View) -> None:
     for column, score in zip(columns, view.scores, strict=True):
         with column:
             heading = f"**{title(score)}**" + (" (this run)" if score == view.entry.config["importance"] else "")
-            options: dict[str, Any] = {"score": score} if view.own is not None else {}
+            options: dict[str, Any] = {"score": score} if view.analysis is not None else {}
             view.chart(
                 f"scores-{score}",
                 heading,
@@ -49,5 +48,5 @@ def importance(view: View) -> None:
 
 def scores_table(view: View, score: str) -> pd.DataFrame:
     """A score, neuron by neuron."""
-    found = view.grouping(score)
-    return pd.DataFrame({"neuron": level_data.names(found), "importance × mean": found.weights})
+    grouped = view.grouping(score)
+    return pd.DataFrame({"neuron": grouped.names, "importance × mean": grouped.weights})

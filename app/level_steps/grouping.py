@@ -19,10 +19,10 @@ def grouping(view: View) -> None:
     """The pictures, what is chosen in them, and a closer look at one thing."""
     report = view.report
     share = percent(100 * report.grouping_error / (report.energy or 1))
-    own = level_data.seen(
+    grouped = level_data.grouping(
         view.entry, view.index
     )  # as the run grouped them; its score need not be among the analysed ones
-    alike = "that stand for one class each" if view.last and figures.same_place(own) else "that respond alike"
+    alike = "that stand for one class each" if view.last and figures.same_numbers(grouped) else "that respond alike"
     view.say(
         f"The {sum(report.widths)} neurons are put into {report.width} groups {alike}; each group becomes one neuron of the "
         f"fused network. What its members do not share is the grouping error: {share} of their energy here, in which each "
@@ -52,7 +52,7 @@ def grouping(view: View) -> None:
 
 
 def controls(view: View) -> None:
-    """What is shown beside what, how to pick, outliers."""
+    """Controls: which groupings are compared, how neurons are picked, whether outliers are in the frame."""
     pairs = panels.pairs(view)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         if pairs:
@@ -77,7 +77,7 @@ def controls(view: View) -> None:
                 width=140,
                 help="Whose grouping the tables and the histogram below follow. The pictures show all of them.",
             )
-        seeds = len(view.own.labels[st.session_state.score]) if view.own is not None else 1
+        seeds = len(view.analysis.labels[st.session_state.score]) if view.analysis is not None else 1
         if seeds > 1:
             st.selectbox(
                 "Seed",
@@ -112,27 +112,27 @@ def squares(view: View) -> None:
     shown = panels.compared(view)
     reference = view.grouping(*shown[0])
     columns = st.columns(len(shown), gap="small") if len(shown) > 1 else [st.columns([1, 1])[0]]
-    for place, (column, (score, seed)) in enumerate(zip(columns, shown, strict=True)):
-        found = view.grouping(score, seed)
+    for position, (column, (score, seed)) in enumerate(zip(columns, shown, strict=True)):
+        grouped = view.grouping(score, seed)
         heading = f"**{title(score)}**"
         if len({name for name, _ in shown}) < len(shown):  # twice the same score
             heading += f", {'other ' if seed else 'the run’s '}seed" + (f" {seed}" if seed else "")
-        if place and (index := agreement_of(view, shown[0], (score, seed))) is not None:
+        if position and (index := agreement_of(view, shown[0], (score, seed))) is not None:
             heading += f" · ARI {figures.number(index, 2)}"
-        words = f"densest {int(found.counts.max())} · alone {int((found.counts == 1).sum())}"
+        words = f"densest {int(grouped.counts.max())} · alone {int((grouped.counts == 1).sum())}"
         words += " · as in this run" if score == view.entry.config["importance"] and seed == 0 else ""
-        if place and not view.lecture:
-            words += f"  \ndensest {figures.flow(reference, found)}"
+        if position and not view.lecture:
+            words += f"  \ndensest {figures.flow(reference, grouped)}"
         with column:
-            square(view, place, score, seed, found, heading, words, SQUARE if len(shown) > 2 else LARGE)
+            square(view, position, score, seed, grouped, heading, words, SQUARE if len(shown) > 2 else LARGE)
 
 
 def square(
-    view: View, place: int, score: str, seed: int, found: Neurons, heading: str, words: str, height: int
+    view: View, position: int, score: str, seed: int, grouped: Neurons, heading: str, words: str, height: int
 ) -> None:
     """One cluster picture that can be picked in."""
-    key = f"clusters-{score}" + (f"-{place}-{seed}" if st.session_state.get("pair") else "")
-    picked, marked = panels.picks_of(view, found, "pick"), panels.picks_of(view, found, "mark")
+    key = f"clusters-{score}" + (f"-{position}-{seed}" if st.session_state.get("pair") else "")
+    picked, marked = panels.picks_of(view, grouped, "pick"), panels.picks_of(view, grouped, "mark")
 
     following = st.session_state.get("panel") == "cluster"
 
@@ -141,11 +141,13 @@ def square(
         rows = sorted({int(point["customdata"][0]) for point in points if "customdata" in point})
         if rows:
             # One neuron in the look at a cluster: its cluster is meant, too.
-            own = {"cluster": str(int(view.grouping().labels[rows[0]]))} if len(rows) == 1 and following else {}
-            state.change(pick=panels.text_of(found, rows), **own)
+            with_cluster = (
+                {"cluster": str(int(view.grouping().labels[rows[0]]))} if len(rows) == 1 and following else {}
+            )
+            state.change(pick=panels.text_of(grouped, rows), **with_cluster)
 
     mode = PICKING[st.session_state.picking or "click"]
-    options: dict[str, Any] = {"score": score, "seed": seed} if view.own is not None else {}
+    options: dict[str, Any] = {"score": score, "seed": seed} if view.analysis is not None else {}
     view.chart(
         key,
         heading,
@@ -166,12 +168,12 @@ def square(
 
 def agreement_of(view: View, first: tuple[str, int], second: tuple[str, int]) -> float | None:
     """The index between two groupings: of one seed's pair where those are shown, else the mean over seeds."""
-    if view.own is None:
+    if view.analysis is None:
         return None
     if st.session_state.get("pair"):
         return index_of(view.grouping(*first).labels, view.grouping(*second).labels)
     names = {first[0], second[0]}
-    return next((row["mean"] for row in view.own.agreement if {row["first"], row["second"]} == names), None)
+    return next((row["mean"] for row in view.analysis.agreement if {row["first"], row["second"]} == names), None)
 
 
 def index_of(first: np.ndarray, second: np.ndarray) -> float:

@@ -36,7 +36,7 @@ def panel(view: View) -> None:
     if st.session_state.panel == "scores":
         agreement(view)
     elif st.session_state.panel == "sizes":
-        options = {} if view.own is None else dict(zip(("score", "seed"), view.chosen(), strict=True))
+        options = {} if view.analysis is None else dict(zip(("score", "seed"), view.chosen(), strict=True))
         view.chart("sizes", f"**Cluster sizes**, {title(st.session_state.score)}", lambda: sizes_table(view), **options)
     elif st.session_state.panel == "cluster":
         one_cluster(view)
@@ -50,10 +50,10 @@ def panel(view: View) -> None:
 
 def pairs(view: View) -> list[str]:
     """What can stand side by side: two scores, or two seeds of one where the grouping is random."""
-    if view.own is None:
+    if view.analysis is None:
         return []
     scores = [f"{first}-{second}" for i, first in enumerate(view.scores) for second in view.scores[i + 1 :]]
-    random = [score for score in view.scores if _random(view.own.labels[score])]
+    random = [score for score in view.scores if _random(view.analysis.labels[score])]
     return scores + [f"{score}-{score}" for score in random]
 
 
@@ -68,7 +68,7 @@ def pair_words(view: View, pair: str) -> str:
 
 
 def _scores_of(view: View, pair: str) -> tuple[str, str] | None:
-    """The two scores of a pair; a score's own name may have a dash in it."""
+    """The two scores of a pair; the name of a score may have a dash in it."""
     return next(((a, b) for a in view.scores for b in view.scores if f"{a}-{b}" == pair), None)
 
 
@@ -84,15 +84,15 @@ def compared(view: View) -> list[tuple[str, int]]:
 
 def agreement(view: View) -> None:
     """How alike the scores' groupings are, beside how alike seeds are."""
-    if view.own is None:
+    if view.analysis is None:
         show.why("The groupings of other scores are part of the analysis, which this run does not have.")
         return
-    known = pairs(view)
+    combinations = pairs(view)
 
     def side_by_side() -> None:
         points = st.session_state.agreement["selection"]["points"]
         cells = [point["customdata"][0] for point in points if "customdata" in point]
-        if cells and cells[0] in known:
+        if cells and cells[0] in combinations:
             state.change(pair=cells[0])
 
     left, right = st.columns([3, 2], gap="large")
@@ -100,7 +100,7 @@ def agreement(view: View) -> None:
         view.chart(
             "agreement",
             "**Do the scores group differently?**",
-            lambda: pd.DataFrame(view.own.agreement),
+            lambda: pd.DataFrame(view.analysis.agreement),
             on_select=side_by_side,
             selection_mode="points",
         )
@@ -132,23 +132,23 @@ def followed(view: View) -> list[int]:
 
 def one_cluster(view: View) -> None:
     """Where the members of one cluster are under the other scores."""
-    found = view.grouping()
-    ranked = np.argsort(-found.counts, kind="stable")
+    grouped = view.grouping()
+    ranked = np.argsort(-grouped.counts, kind="stable")
     st.selectbox(
         f"A cluster of {title(st.session_state.score)}",
-        [str(cluster) for cluster in ranked.tolist() if found.counts[cluster]],
+        [str(cluster) for cluster in ranked.tolist() if grouped.counts[cluster]],
         key="cluster",
         on_change=state.changed,
         args=("cluster",),
         width=260,
         format_func=lambda cluster: (
-            f"{cluster} · {found.counts[int(cluster)]} member" + ("" if found.counts[int(cluster)] == 1 else "s")
+            f"{cluster} · {grouped.counts[int(cluster)]} member" + ("" if grouped.counts[int(cluster)] == 1 else "s")
         ),
         help="The largest come first. A click on a neuron in a picture (Pick neurons by: click) chooses its cluster, too.",
     )
     rows = followed(view)
     st.markdown(
-        f"{figures.members_words(found, int(st.session_state.cluster))} Lines join them in every picture above."
+        f"{figures.members_words(grouped, int(st.session_state.cluster))} Lines join them in every picture above."
     )
     if len(view.scores) < 2:
         show.why("There is no other score to follow it to.")
@@ -180,17 +180,17 @@ def flow_table(view: View, rows: list[int]) -> pd.DataFrame:
     lines = []
     for score in view.scores:
         if score != st.session_state.score:
-            there = view.grouping(score)
-            went = figures.destinations(there, rows)
-            most, stayed = went[0]
+            other = view.grouping(score)
+            destinations = figures.destinations(other, rows)
+            most, stayed = destinations[0]
             lines.append(
                 {
                     "under": title(score),
                     "most go to": most,
                     "stayed": stayed,
                     "left": len(rows) - stayed,
-                    "joined": int(there.counts[most]) - stayed,
-                    "spread over": len(went),
+                    "joined": int(other.counts[most]) - stayed,
+                    "spread over": len(destinations),
                 }
             )
     return pd.DataFrame(lines)
@@ -207,20 +207,20 @@ def members_table(view: View, rows: list[int]) -> pd.DataFrame:
 # --- neurons --------------------------------------------------------------------------------------
 
 
-def picks_of(view: View, found: Neurons, name: str) -> list[int]:
+def picks_of(view: View, grouped: Neurons, name: str) -> list[int]:
     """The picked or marked neurons that this level has, as numbers among all of its neurons."""
-    return level_data.rows_of(found, picks(st.session_state[name], len(view.report.widths)) or [])
+    return level_data.rows_of(grouped, picks(st.session_state[name], len(view.report.widths)) or [])
 
 
-def text_of(found: Neurons, rows: list[int]) -> str:
+def text_of(grouped: Neurons, rows: list[int]) -> str:
     """Neurons as the address names them."""
-    return picks_text([(int(found.parents[row]), int(found.own[row])) for row in rows])
+    return picks_text([(int(grouped.parents[row]), int(grouped.numbers[row])) for row in rows])
 
 
 def show_picked(view: View) -> None:
     """The picked neurons as a table; a row that is chosen gets a ring in the pictures."""
-    found = view.grouping()
-    picked = picks_of(view, found, "pick")
+    grouped = view.grouping()
+    picked = picks_of(view, grouped, "pick")
     if not picked:
         st.caption(
             "None of the picked neurons exists at this level; they are kept for the others."
@@ -228,8 +228,10 @@ def show_picked(view: View) -> None:
             else "Draw around some neurons in a picture: they stay bright everywhere, and a table here lists them."
         )
         return
-    parents = [f"{int((found.parents[picked] == parent).sum())} of {name}" for parent, name in enumerate(view.parents)]
-    mean = float(found.weights[picked].mean())
+    parents = [
+        f"{int((grouped.parents[picked] == parent).sum())} of {name}" for parent, name in enumerate(view.parents)
+    ]
+    mean = float(grouped.weights[picked].mean())
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(
             f"**{len(picked)} neurons picked**: {', '.join(parents)}; mean importance {figures.number(mean, 2)} × mean"
@@ -249,11 +251,11 @@ def show_picked(view: View) -> None:
 def neuron_rows(view: View, shown: pd.DataFrame, what: str) -> None:
     """Neurons as rows, with their file."""
     key = f"neurons-{view.index}-{st.session_state.score}-{st.session_state.seed}-{what}"
-    rows, found = shown.index.to_list(), view.grouping()
+    rows, grouped = shown.index.to_list(), view.grouping()
 
     def mark() -> None:
         chosen = [rows[row] for row in st.session_state[key]["selection"]["rows"] if row < len(rows)]
-        state.change(mark=text_of(found, chosen))
+        state.change(mark=text_of(grouped, chosen))
 
     column = st.column_config.NumberColumn
     st.dataframe(

@@ -20,7 +20,7 @@ class View:
     index: int
     report: Any
     """`LevelReport`"""
-    own: Any
+    analysis: Any
     """`LevelAnalysis`, or None"""
     scores: list[str]
     without: dict[str, str]
@@ -31,12 +31,12 @@ class View:
     """On a projector: only the pictures of the step"""
 
     def say(self, text: str) -> None:
-        """What a step is about; in a lecture somebody says it."""
+        """What a step is about; left out in a lecture, where somebody says it."""
         if not self.lecture:
             st.markdown(text)
 
     def note(self, text: str, **options: Any) -> None:
-        """Small print, which no projector shows."""
+        """Small print; left out in a lecture."""
         if not self.lecture:
             st.caption(text, **options)
 
@@ -61,16 +61,16 @@ class View:
         )
 
     def grouping(self, score: str | None = None, seed: int | None = None) -> Neurons:
-        """The neurons as a score's grouping sees them; by default as the chosen one does."""
-        return level_data.seen(self.entry, self.index, *self.chosen(score, seed))
+        """The neurons as a score groups them; by default the chosen one."""
+        return level_data.grouping(self.entry, self.index, *self.chosen(score, seed))
 
     def neurons(self, score: str | None = None, seed: int | None = None) -> pd.DataFrame:
         """One row per neuron, as a score groups them; by default the chosen one."""
         return level_data.neuron_table(self.entry, self.index, *self.chosen(score, seed))
 
     def chosen(self, score: str | None = None, seed: int | None = None) -> tuple[str | None, int]:
-        """A score and a seed; by default those of the controls. Without an analysis there is only the run's own."""
-        if self.own is None:
+        """A score and a seed; by default those of the controls. Without an analysis there is only the run's."""
+        if self.analysis is None:
             return None, 0
         return score or st.session_state.score, int(st.session_state.seed) if seed is None else seed
 

@@ -5,10 +5,10 @@ from retrofit_app import fuse_form, fuse_history, fuse_progress, fuse_shown, job
 
 
 def page() -> None:
-    """A finished run is shown whole; one that goes on or stopped takes its place until it is done."""
-    entry, known = st.session_state.entry, st.session_state.entries
+    """A finished run as a whole, or the progress of one that goes on or stopped; then the form and the list of runs."""
+    entry, entries = st.session_state.entry, st.session_state.entries
     if entry.state == "done":
-        fuse_shown.page(entry, known)
+        fuse_shown.page(entry, entries)
     else:
         fuse_progress.panel(entry)
     if entry.state not in jobs.ACTIVE:

@@ -37,8 +37,8 @@ def page() -> None:
     if not (entry.folder / "levels.parquet").exists():
         empty(entry)
         return
-    known = level_data.overview(entry)  # without torch: the strip is on the page before it is loaded
-    if known.table.empty:
+    overview = level_data.overview(entry)  # without torch: the strip is on the page before it is loaded
+    if overview.table.empty:
         empty(entry)
         return
     shortcuts()
@@ -49,9 +49,9 @@ def page() -> None:
 @state.guarded
 def body(entry: jobs.Entry, palette: Palette) -> None:
     """All but the sidebar: another level or step runs and sends only this."""
-    known = level_data.overview(entry)
-    names = list(known.table["level"])
-    default = names[default_level(known)]
+    overview = level_data.overview(entry)
+    names = list(overview.table["level"])
+    default = names[default_level(overview)]
     state.sync(
         [
             level_field(names, default),
@@ -62,19 +62,19 @@ def body(entry: jobs.Entry, palette: Palette) -> None:
     index = names.index(st.session_state.level)
     if st.session_state.lecture:
         st.html(LECTURE)
-        stepper(known, names, index, lecture=True)
-        strip(entry, known, palette, index, names, lecture=True)
+        stepper(overview, names, index, lecture=True)
+        strip(entry, overview, palette, index, names, lecture=True)
         level(entry, palette, index, lecture=True)
         return
-    strip(entry, known, palette, index, names)
-    stepper(known, names, index)
+    strip(entry, overview, palette, index, names)
+    stepper(overview, names, index)
     level(entry, palette, index)
     st.divider()
-    everything(entry, known, palette, index)
+    everything(entry, overview, palette, index)
 
 
 def level_field(names: Sequence[str], default: str) -> Field:
-    """A level by its name, or by its number, as people say it."""
+    """A level by its name or its number."""
 
     def read(text: str) -> str | None:
         numbers = {str(number): name for number, name in enumerate(names, 1)}
@@ -83,12 +83,12 @@ def level_field(names: Sequence[str], default: str) -> Field:
     return Field("level", default, read, "level of this run")
 
 
-def default_level(known: Overview) -> int:
+def default_level(overview: Overview) -> int:
     """Where most accuracy is lost, or else the largest error; the head only if nothing else is left."""
-    body = max(len(known.table) - 1, 1)
-    if known.measured:
-        return biggest_drop(known.accuracy[: body + 1])[0]
-    total = known.table["grouping share"] + known.table["approximation share"]
+    body = max(len(overview.table) - 1, 1)
+    if overview.measured:
+        return biggest_drop(overview.accuracy[: body + 1])[0]
+    total = overview.table["grouping share"] + overview.table["approximation share"]
     return int(total.iloc[:body].to_numpy().argmax())
 
 
@@ -108,7 +108,7 @@ def empty(entry: jobs.Entry) -> None:
 
 
 def strip(
-    entry: jobs.Entry, known: Overview, palette: Palette, index: int, names: Sequence[str], lecture: bool = False
+    entry: jobs.Entry, overview: Overview, palette: Palette, index: int, names: Sequence[str], lecture: bool = False
 ) -> None:
     """Errors and accuracy of all levels; a click on a level goes there."""
     heading = "" if lecture else f"**{level_data.picture(entry, 'strip', palette, index).caption}**"
@@ -127,7 +127,7 @@ def strip(
         "strip",
         lambda colours: level_data.picture(entry, "strip", colours, index, **large),
         palette,
-        lambda: overview_table(known),
+        lambda: overview_table(overview),
         entry,
         heading=heading,
         below="",
@@ -137,14 +137,14 @@ def strip(
     )
 
 
-def overview_table(known: Overview) -> Any:
+def overview_table(overview: Overview) -> Any:
     """The strip's numbers."""
-    shown = known.table[["level", "widths", "fused", "kind", "form"]].copy()
+    shown = overview.table[["level", "widths", "fused", "kind", "form"]].copy()
     shown.insert(0, "number", range(1, len(shown) + 1))
-    shown["grouping %"] = (100 * known.table["grouping share"]).round(3)
-    shown["approximation %"] = (100 * known.table["approximation share"]).round(3)
-    if known.measured:
-        shown["accuracy after %"] = [round(value, 2) for value in known.accuracy[1:]]
+    shown["grouping %"] = (100 * overview.table["grouping share"]).round(3)
+    shown["approximation %"] = (100 * overview.table["approximation share"]).round(3)
+    if overview.measured:
+        shown["accuracy after %"] = [round(value, 2) for value in overview.accuracy[1:]]
     return shown
 
 
@@ -176,17 +176,17 @@ def toggle_lecture() -> None:
     state.change(lecture="" if st.session_state.lecture else "1")
 
 
-def stepper(known: Overview, names: Sequence[str], index: int, lecture: bool = False) -> None:
+def stepper(overview: Overview, names: Sequence[str], index: int, lecture: bool = False) -> None:
     """Buttons, a list of levels, and what this level is."""
 
-    def target(to: str, here: int) -> int:
+    def target(to: str, start: int) -> int:
         last = len(names) - 1
-        return {"first": 0, "previous": max(here - 1, 0), "next": min(here + 1, last), "last": last}[to]
+        return {"first": 0, "previous": max(start - 1, 0), "next": min(start + 1, last), "last": last}[to]
 
     def move(to: str) -> None:
-        # Not from the page or its list: of two quick presses the second counts from where the first one went.
-        here = names.index(state.current("level")) if state.current("level") in names else 0
-        state.change(level=names[target(to, here)])
+        # From the address, not from the list: the second of two quick presses starts where the first one went.
+        start = names.index(state.current("level")) if state.current("level") in names else 0
+        state.change(level=names[target(to, start)])
 
     with st.container(
         horizontal=True, vertical_alignment="center" if lecture else "bottom", gap="xsmall", key="stepper"
@@ -234,15 +234,15 @@ def stepper(known: Overview, names: Sequence[str], index: int, lecture: bool = F
                 on_click=toggle_lecture,
                 help="Back to the whole page.",
             )
-    row = known.table.iloc[index]
+    row = overview.table.iloc[index]
     facts = [
         f"{row['kind']}, {row['widths'].replace(' ', chr(160))} → **{row['fused']}** neurons",
         f"grouping error {percent(100 * row['grouping share'])}",
     ]
     if row["form"] != "aligned":
         facts.append(f"approximation error {percent(100 * row['approximation share'])}")
-    if known.measured:
-        facts.append(f"accuracy {percent(known.accuracy[index])} → {percent(known.accuracy[index + 1])}")
+    if overview.measured:
+        facts.append(f"accuracy {percent(overview.accuracy[index])} → {percent(overview.accuracy[index + 1])}")
     st.markdown(f"Level {index + 1}, `{row['level']}`: " + " · ".join(facts))
 
 
@@ -252,25 +252,32 @@ def stepper(known: Overview, names: Sequence[str], index: int, lecture: bool = F
 def level(entry: jobs.Entry, palette: Palette, index: int, lecture: bool = False) -> None:
     """The chosen step. Everything from here on needs the whole record, and torch to read it."""
     try:
-        run, whole = state.record(entry), level_data.analysis(entry)
+        run, analysis = state.record(entry), level_data.analysis(entry)
     except ValueError as error:
         st.error(f"This run's levels are not shown: {str(error).replace(str(entry.folder), entry.name)}")
         return
     level_data.prepare(entry)
-    report, own = run.levels[index], whole.levels[index] if whole is not None and index < len(whole.levels) else None
-    scores = list(own.labels) if own is not None else [run.config.importance]
-    seeds = [str(seed) for seed in range(max(len(rows) for rows in own.labels.values()))] if own is not None else ["0"]
+    report, level_analysis = (
+        run.levels[index],
+        analysis.levels[index] if analysis is not None and index < len(analysis.levels) else None,
+    )
+    scores = list(level_analysis.labels) if level_analysis is not None else [run.config.importance]
+    seeds = (
+        [str(seed) for seed in range(max(len(rows) for rows in level_analysis.labels.values()))]
+        if level_analysis is not None
+        else ["0"]
+    )
     fused = [str(neuron) for neuron in range(report.width)]
     first = run.config.importance if run.config.importance in scores else scores[0]
-    densest = level_data.seen(entry, index).densest
+    densest = level_data.grouping(entry, index).densest
     view = level_steps.View(
         entry,
         palette,
         index,
         report,
-        own,
+        level_analysis,
         scores,
-        whole.missing if whole is not None else {},
+        analysis.missing if analysis is not None else {},
         last=entry.state == "done" and index == len(run.levels) - 1,
         lecture=lecture,
     )
@@ -288,7 +295,7 @@ def level(entry: jobs.Entry, palette: Palette, index: int, lecture: bool = False
     clusters = [str(cluster) for cluster, count in enumerate(view.grouping().counts.tolist()) if count]
     largest = view.grouping().densest
     state.sync([option("cluster", clusters, clusters[0] if largest is None else str(largest), "cluster of this level")])
-    if own is None and not lecture:
+    if level_analysis is None and not lecture:
         analysing.panel(entry)
     getattr(level_steps, st.session_state.step)(view)
 
@@ -302,10 +309,10 @@ def pick_fields(parents: int) -> list[Field]:
 # --- take away ------------------------------------------------------------------------------------
 
 
-def everything(entry: jobs.Entry, known: Overview, palette: Palette, index: int) -> None:
-    """Grouping against approximation over all levels, and what can be taken away."""
+def everything(entry: jobs.Entry, overview: Overview, palette: Palette, index: int) -> None:
+    """Grouping against approximation over all levels, and downloads."""
     left, right = st.columns(2, gap="large")
-    if not fitted(known.table):
+    if not fitted(overview.table):
         right = st.container()  # one kind of error alone: the strip shows it
     else:
         with left:
@@ -313,7 +320,7 @@ def everything(entry: jobs.Entry, known: Overview, palette: Palette, index: int)
                 "errors",
                 lambda colours: level_data.picture(entry, "errors", colours, index),
                 palette,
-                lambda: overview_table(known),
+                lambda: overview_table(overview),
                 entry,
                 heading="**All levels: which of the two errors?**",
             )
@@ -323,7 +330,7 @@ def everything(entry: jobs.Entry, known: Overview, palette: Palette, index: int)
         st.code(state.link(), language=None, wrap_lines=True)
         st.download_button(
             "Report of all levels (CSV)",
-            lambda: show.csv(level_data.report(known), entry),
+            lambda: show.csv(level_data.report(overview), entry),
             f"{entry.name}-levels.csv",
             "text/csv",
             on_click="ignore",

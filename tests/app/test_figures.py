@@ -9,7 +9,7 @@ import pytest
 import torch
 from retrofit_app import figures, jobs
 from retrofit_app.figures import DARK, LIGHT, Network
-from retrofit_app.figures.levels import AXES, RADIUS, number_box, number_places
+from retrofit_app.figures.levels import AXES, RADIUS, number_box, number_positions
 from retrofit_app.figures.palette import shade
 
 from retrofit_core.results import LevelReport, frame
@@ -386,7 +386,7 @@ def test_numbers_in_the_errors_scatter_never_lie_on_each_other_or_on_marks():
     tables = [generator.random((count, 2)) ** power / 1.18 for count in (2, 8, 20, 54) for power in (1, 4)]
     tables += [np.array([[0.5, 0.5], [0.5, 0.52], [0.51, 0.5]]), np.zeros((1, 2)), np.full((9, 2), 0.3)]
     for shares in tables:
-        places = number_places(*shares.T)
+        places = number_positions(*shares.T)
         marks = shares * AXES
         boxes = {
             index: number_box(*marks[index], len(str(index + 1)), place) for index, place in enumerate(places) if place
@@ -401,8 +401,8 @@ def test_numbers_in_the_errors_scatter_never_lie_on_each_other_or_on_marks():
                 for other, found in boxes.items()
                 if other != index
             )
-    assert None not in number_places(np.array([0.5, 0.52]), np.array([0.5, 0.5]))  # close ones stand left and right
-    assert number_places(np.full(9, 0.3), np.full(9, 0.3)).count(None) >= 1  # on one spot: no room for all
+    assert None not in number_positions(np.array([0.5, 0.52]), np.array([0.5, 0.5]))  # close ones stand left and right
+    assert number_positions(np.full(9, 0.3), np.full(9, 0.3)).count(None) >= 1  # on one spot: no room for all
 
 
 def test_the_lowest_point_of_the_plane_is_told_where_the_fit_is_not_there():

@@ -51,6 +51,13 @@ def errors(page: AppTest) -> str:
     return " ".join(element.value for element in [*page.error, *page.warning])
 
 
+def test_the_run_that_is_shown_first_is_named_by_the_bundle(monkeypatch):
+    facts = {**jobs.bundle_facts(), "first": "hf-gradient"}
+    monkeypatch.setattr(jobs, "bundle_facts", lambda: facts)
+    page = open_page()
+    assert page.session_state["entry"].name == page.session_state["first"] == "hf-gradient"
+
+
 def test_first_page_shows_the_shipped_fusion(shipped):
     page = open_page()
     assert not page.error and not page.exception and not page.warning
@@ -357,7 +364,7 @@ def test_own_checkpoints_are_described_before_anything_runs(shipped):
 
 def test_networks_that_take_long_to_measure_are_measured_on_request(monkeypatch):
     monkeypatch.setattr(accuracies, "QUICK", -1.0)
-    monkeypatch.setattr(accuracies, "_kept", lambda kept={}: kept)
+    monkeypatch.setattr(accuracies, "_measured", lambda measured={}: measured)
     page = open_page(preset="own", files=str(jobs.BUNDLED / bundle.PARENTS[1]))
     assert "of held-out images" in words(page) and "of the test images" not in page.caption[-1].value
     button(page, "new-measure").click().run()
@@ -367,7 +374,7 @@ def test_networks_that_take_long_to_measure_are_measured_on_request(monkeypatch)
 @pytest.mark.slow
 def test_a_run_that_measured_a_network_tells_its_accuracy(runs_folder, shipped, monkeypatch):
     monkeypatch.setattr(accuracies, "QUICK", -1.0)
-    monkeypatch.setattr(accuracies, "_kept", lambda kept={}: kept)
+    monkeypatch.setattr(accuracies, "_measured", lambda measured={}: measured)
     for name in bundle.PARENTS:
         (runs_folder / "own").mkdir(parents=True, exist_ok=True)
         shutil.copy(jobs.BUNDLED / name, runs_folder / "own" / name)

@@ -21,7 +21,7 @@ def test_data_sets_are_found_beside_the_runs_and_where_the_variable_says(runs_fo
     elsewhere = tmp_path.parent / f"{tmp_path.name}-elsewhere"
     (elsewhere / "cifar10").mkdir(parents=True)
     monkeypatch.setenv(sources.VARIABLE, str(elsewhere))
-    assert sources.found() == ["digits", "../data/mnist", str(elsewhere / "cifar10")]
+    assert sources.data_sets() == ["digits", "../data/mnist", str(elsewhere / "cifar10")]
 
 
 def test_names_lead_back_to_the_same_place(runs_folder, tmp_path):
