@@ -145,11 +145,6 @@ def objection(copy: Path, tests: Sequence[str], limit: float) -> tuple[str, floa
     seconds = time.perf_counter() - start
     if done.returncode == 0:
         return "", seconds
-<<<<<<< HEAD
-    failure = re.search(r"^(?:FAILED|ERROR) (\S+?::\S+)", done.stdout, re.M)
-    last = (done.stdout + done.stderr).strip().splitlines()[-1:]
-    return (failure[1] if failure else f"import: {' '.join(last)}"), seconds
-=======
     failed = re.search(r"^(?:FAILED|ERROR) (\S+?::\S+)", done.stdout, re.M)
     last = (done.stdout + done.stderr).strip().splitlines()[-1:]
     return (failed[1] if failed else f"{BROKEN}{' '.join(last)}"), seconds
@@ -173,7 +168,6 @@ def merged(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         row for row in known if (row["old"], row["new"]) == (table[row["mutation"]].old, table[row["mutation"]].new)
     ]
->>>>>>> 02346ff8e46e72bf4c6c0a81dd3700c290c9488d
 
 
 if __name__ == "__main__":
