@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from . import architectures, composites, files
+from .registry import first_line
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 PICKLED = (".pt", ".pth", ".bin")
@@ -171,7 +172,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         return safetensors.torch.load_file(path)
     # A KeyError is a dtype that safetensors knows and torch does not.
     except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{path} is not a readable safetensors file: {_first_line(error)}.") from error
+        raise ValueError(f"{path} is not a readable safetensors file: {first_line(error)}.") from error
 
 
 def _read_pickled(path: Path) -> dict[str, Tensor]:
@@ -240,7 +241,3 @@ def _check_fit(model: nn.Module, state: Mapping[str, Tensor], path: Path) -> Non
                 f"{path} does not fit its architecture: {name!r} has shape {tuple(tensor.shape)}, "
                 f"wanted {tuple(expected[name].shape)}. Name another one with --arch."
             )
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0][:200]

@@ -17,7 +17,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from . import device as devices
 from .data import Images, load
 from .data.sampling import balanced
-from .evaluation import measured, on_device, scores
+from .device import on_device
+from .evaluation import measured, scores
 from .files import write
 from .methods import METHODS
 from .monitor import Cancelled, Monitor

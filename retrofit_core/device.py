@@ -1,5 +1,6 @@
 """The only place that knows about devices: which one to use, the precision of sums, bytes -> rows per batch."""
 
+import copy
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import torch
 from torch import nn
+
+from .registry import first_line
 
 #: Bytes that one chunk of unfolded rows may take; large enough for full-speed products, small enough for any machine.
 CHUNK_BYTES = 128 * 2**20
@@ -38,7 +41,7 @@ def pick(name: str | torch.device | None = None) -> torch.device:
             raise ValueError("device 'mps' has no float64, in which sums are held. Use 'cpu' or 'auto'.")
         device = torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise ValueError(f"device {name!r} is not available here ({reason}). Use 'cpu' or 'auto'.") from error
     return device
 
@@ -55,6 +58,17 @@ def normalised(device: torch.device) -> torch.device:
     if device.type == "cuda" and device.index is None:
         return torch.device("cuda", torch.cuda.current_device())
     return device
+
+
+def on_device(model: nn.Module, device: str | torch.device | None) -> nn.Module:
+    """The model if all of it lies on the device, else a copy that does.
+
+    Args:
+        device: as `pick` takes it.
+    """
+    chosen = pick(device)
+    lies_there = all(same(tensor.device, chosen) for tensor in (*model.parameters(), *model.buffers()))
+    return model if lies_there else copy.deepcopy(model).to(chosen)
 
 
 def of(module: nn.Module) -> torch.device:

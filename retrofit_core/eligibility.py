@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .device import same
+from .device import on_device
 from .grouping import Grouper, SameIndex
 from .levels import Level, merged, partition
 from .levels.tracing import check_output
 from .levels.weights import refuse_computed_weights
+from .registry import first_line
 from .training_flags import evaluating
 
 
@@ -162,7 +163,7 @@ def output_shape(model: nn.Module, inputs: Tensor, network: str) -> tuple[int, .
             output = model(inputs[:1].to(parameter.device, parameter.dtype))
     except Exception as error:  # whatever the network's own code raises
         raise ValueError(
-            f"{network} does not run on an input of shape {tuple(inputs[:1].shape)}: {str(error).splitlines()[0]}. Pass data of "
+            f"{network} does not run on an input of shape {tuple(inputs[:1].shape)}: {first_line(error)}. Pass data of "
             "the shape that it was trained on."
         ) from error
     check_output(network, output)
@@ -205,12 +206,6 @@ def _check_precision(models: Sequence[nn.Module]) -> None:
             f"the parents and the target mix {' and '.join(sorted(map(str, set(dtypes))))}. "
             "Convert all of them with model.float()."
         )
-
-
-def on_device(model: nn.Module, device: torch.device) -> nn.Module:
-    """The model if it is there, else a copy."""
-    there = all(same(parameter.device, device) for parameter in model.parameters())
-    return model if there else copy.deepcopy(model).to(device)
 
 
 def _levels(

@@ -1,6 +1,5 @@
 """How good a classifier is: accuracy, per class, loss, calibration; and ensembles of classifiers."""
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from .composites import COMBINATIONS, Combination, Ensemble
 from .data import Images
 from .labels import as_labels
 from .monitor import Monitor
-from .registry import find
+from .registry import find, first_line
 from .training_flags import evaluating
 
 BINS = 15  # of confidence in the calibration error, as in Guo et al. 2017
@@ -145,7 +144,7 @@ def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, de
     except RuntimeError as error:
         shape = "x".join(map(str, images.shape))
         raise ValueError(
-            f"the model does not take the images of data set {images.name!r} ({shape}): {str(error).splitlines()[0]}"
+            f"the model does not take the images of data set {images.name!r} ({shape}): {first_line(error)}"
         ) from error
     if outputs.dim() == 2 and len(outputs) == len(rows) and outputs.shape[1] != len(images.classes):
         raise ValueError(
@@ -196,14 +195,3 @@ def _shares(counts: Any, n_models: int) -> Tensor:
         )
     totals = shares.sum(0)  # (classes,)
     return torch.where(totals > 0, shares / totals.clamp_min(torch.finfo(torch.float32).tiny), 1 / n_models)
-
-
-def on_device(network: nn.Module, device: str | torch.device) -> nn.Module:
-    """The network if it lies on this device, else a copy that does.
-
-    Args:
-        device: as `device.pick` takes it.
-    """
-    chosen_device = torch.empty(0, device=devices.pick(device)).device  # "cuda" is the current card, cuda:0 or another
-    present = {tensor.device for tensor in [*network.parameters(), *network.buffers()]}
-    return network if present <= {chosen_device} else copy.deepcopy(network).to(chosen_device)

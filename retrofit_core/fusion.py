@@ -35,7 +35,7 @@ def fuse(
     target: nn.Module | None = None,
     head: Literal["scores", "mean", "shares"] = "scores",
     class_shares: Tensor | None = None,
-    levels: str | int | Sequence[str] = "auto",
+    boundaries: str | int | Sequence[str] = "auto",
     leaves: Sequence[str] = (),
     seed: int = 0,
     runtime: Runtime | None = None,
@@ -51,7 +51,7 @@ def fuse(
         target: network of the fused architecture (widths); its weights do not matter to the closed form.
         head: see `Retrofit`.
         class_shares: (n, classes) each parent's share of each class, for head="shares".
-        levels, leaves: where levels end and what is taken whole, see `partition`; "auto" cuts at pre-activations for the
+        boundaries, leaves: where levels end and what is taken whole, see `partition`; "auto" cuts at pre-activations for the
             ridge, at blocks for gradient fits. Networks of unequal depth are aligned: see `cut_into_levels`.
         seed: decides k-means starts, batches and perturbation; the same seed gives the same weights.
         runtime: device, memory, monitor, journal.
@@ -63,7 +63,7 @@ def fuse(
         grouping=made(GROUPINGS, grouping, "grouping"),
         fit=made(FITS, fit, "fit"),
         head=head,
-        boundaries=levels,
+        boundaries=boundaries,
         leaves=tuple(leaves),
     )
     rest = {"target": target, "class_shares": class_shares, "seed": seed, "runtime": runtime or Runtime()}

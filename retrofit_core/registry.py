@@ -61,3 +61,8 @@ def name_of(table: Mapping[str, type], value: Any) -> str:
         return known_name(table, value, "name")
     names = [name for name, cls in table.items() if type(value) is cls or value is cls]
     return names[0] if names else getattr(value, "__name__", type(value).__name__)
+
+
+def first_line(error: BaseException) -> str:
+    """What another library's error says, short enough for a sentence of ours."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

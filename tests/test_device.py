@@ -8,7 +8,7 @@ from torch import nn
 
 from retrofit_core import device as devices
 from retrofit_core.budget import boundary_bytes, check_memory
-from retrofit_core.eligibility import on_device
+from retrofit_core.device import on_device
 from retrofit_core.levels import partition
 from tests.networks import CNN_SHAPE, cnn, normal
 

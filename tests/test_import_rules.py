@@ -66,7 +66,7 @@ INSIDE_LAYERS = {
     ("levels", "batchnorm"),
     ("lags", "moments"),
     ("moments", "targets"),
-    ("device", "settings"),
+    ("device", "registry"),
     ("runtime", "device"),
     ("runtime", "monitor"),
     ("runtime", "settings"),

@@ -212,7 +212,7 @@ def test_the_config_of_a_result_holds_everything_that_decided_it():
         grouping=LocalSearch(restarts=2, first_parent=False, max_swaps=5),
         fit=Gradient(epochs=1, weighted_loss=True),
         importance=Conductance(DATA, steps=2, normalise_scores=False),
-        levels="preactivations",
+        boundaries="preactivations",
         leaves=("1",),
         seed=3,
     )

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..registry import find
+from ..registry import find, first_line
 from ..settings import check_seed
 from . import cnn, mlp, resnet, vgg, vit
 from .base import Architecture
@@ -93,7 +93,7 @@ def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Architectur
         try:
             return builder(**keywords)
         except RuntimeError as error:  # more memory than there is, or more numbers than can be counted
-            reason = str(error).splitlines()[0][:200]
+            reason = first_line(error)
             raise ValueError(f"architecture {name!r} cannot be built with these numbers: {reason}.") from error
 
 

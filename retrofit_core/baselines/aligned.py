@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from ..alignment import Alignment
 from ..batchnorm import put_back
-from ..eligibility import check_inputs, on_device
+from ..device import on_device
+from ..eligibility import check_inputs
 from ..importance import importance_name
 from ..importance.parents import check_parents_data
 from ..levels.tracing import trace

@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from ..architectures import ARCHITECTURES, build
 from ..batchnorm import BATCHNORMS
 from ..descent import descend, fewest_epochs
-from ..eligibility import check_inputs, check_outputs, on_device, output_shape
+from ..device import on_device
+from ..eligibility import check_inputs, check_outputs, output_shape
 from ..monitor import Monitor
 from ..results import FusionResult
 from ..settings import AT_LEAST_ONE, COUNT, Range, setting

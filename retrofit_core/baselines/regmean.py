@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from .. import device as devices
-from ..eligibility import check_inputs, check_outputs, on_device
+from ..device import on_device
+from ..eligibility import check_inputs, check_outputs
 from ..moments.products import cholesky
 from ..monitor import Monitor
 from ..results import FusionResult

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..registry import first_line
 from .images import Content, held
 from .sizes import Fit
 from .splitfiles import SplitFiles
@@ -147,7 +148,7 @@ def _unpickled(path: Path) -> Any:
         return _Reader(io.BytesIO(path.read_bytes()), encoding="bytes").load()
     # Damaged pickles raise almost anything; nothing in the file is run in any case.
     except Exception as error:
-        detail = (str(error) or type(error).__name__).splitlines()[0][:200]
+        detail = first_line(error)
         raise ValueError(
             f"{path} is damaged, or holds other Python objects than CIFAR's, which are never loaded ({detail}): "
             "download it again."

@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from ..registry import first_line
 from .images import Read
 from .sizes import LARGEST_IMAGE, Fit, fitted
 
@@ -128,7 +129,3 @@ def _content(path: str) -> bytes:
         raise ValueError(f"the file has {facts.st_size} bytes, more than {LARGEST_FILE} are refused")
     with open(path, "rb") as file:
         return file.read()
-
-
-def first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0][:200]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import replacing
-from ..registry import find
+from ..registry import find, first_line
 from .datasets import DATASETS, recognise
 
 
@@ -30,7 +30,7 @@ def download(name: str, folder: str | Path | None = None) -> Path:
             with replacing(target) as temporary:  # half a download, unpacked, would look like a whole one
                 SOURCES[key](temporary)
     except (OSError, RuntimeError) as error:  # no network, a full disk; sums that differ
-        first = (str(error) or type(error).__name__).splitlines()[0][:200]
+        first = first_line(error)
         raise ValueError(
             f"{key} could not be downloaded to {target} ({first}). Try again, or {_by_hand(key)}."
         ) from error

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from .decoding import Encoded, first_line, lazily, shape_of
+from ..registry import first_line
+from .decoding import Encoded, lazily, shape_of
 from .images import Content
 from .sizes import Fit
 from .splitfiles import SplitFiles

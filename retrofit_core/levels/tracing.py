@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from .. import batchnorm
+from ..registry import first_line
 from .kinds import AFFINE
 from .weights import computed_weights, repeated
 
@@ -52,7 +53,7 @@ def trace(
     try:
         graph = _Tracer(leaves).trace(model)
     except Exception as error:  # torch.fx raises whatever the model's own code raises on a proxy
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = first_line(error)
         raise ValueError(
             f"{type(model).__name__} cannot be traced by torch.fx ({reason}). Name the submodule in which this happens "
             "in leaves=[...], to take it whole, or wrap the model in one whose forward has no data-dependent branches."
@@ -195,7 +196,7 @@ def record_values(root: fx.GraphModule, graph: fx.Graph, example: Tensor, model:
     except Exception as error:
         raise ValueError(
             f"{type(model).__name__} does not run on an input of shape {tuple(example.shape)}: "
-            f"{str(error).splitlines()[0]}. Pass data of the shape that it was trained on."
+            f"{first_line(error)}. Pass data of the shape that it was trained on."
         ) from error
     check_output(type(model).__name__, output)
 

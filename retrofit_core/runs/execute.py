@@ -11,8 +11,8 @@ from torch import nn
 from .. import analysis as analysing
 from ..baselines import average
 from ..data import Images, load
-from ..device import MEMORY
-from ..evaluation import ensemble, evaluate, on_device
+from ..device import MEMORY, on_device
+from ..evaluation import ensemble, evaluate
 from ..methods import METHODS
 from ..monitor import Cancelled, Monitor
 from ..registry import find

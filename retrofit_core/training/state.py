@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ..checkpoints import read_metadata, read_tensors, write_tensors
 from ..descent import Best
+from ..registry import first_line
 
 FORMAT = 2  # 2: the history begins at the start, and says which epoch is best
 Quality = tuple[float, float]  # accuracy in per cent, minus the loss: the loss decides between equal accuracies
@@ -93,7 +94,7 @@ def restore(path: Path, settings: dict[str, Any], progress: Progress) -> None:
             draw.set_state(groups["draws"][str(number)])
     # A file of the right form with wrong contents: torch raises almost anything.
     except (ValueError, KeyError, TypeError, RuntimeError, IndexError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0][:200]
+        reason = first_line(error)
         raise ValueError(f"{path} does not fit this training ({reason}). {advice}") from error
 
 
