@@ -14,7 +14,6 @@ from retrofit_app import copies, figures, jobs, level_data, methods, show, state
 from retrofit_app.figures import Network, letter, listing, number, percent
 
 HERE = Path(__file__).parent
-KNOWN = 5.0  # per cent of a class right, above which a network counts as knowing it
 KNOWN_WELL = 0.8  # of the whole accuracy, below which a class counts as one where the network is weak
 SEEN = 50.0  # per cent of every class right, above which a fused network sees it all
 MOST_NAMED = 20  # classes up to which they are listed by name
@@ -50,7 +49,7 @@ def headline(entry: jobs.Entry, palette: figures.Palette) -> None:
     seen = (
         [[count > 0 for count in row] for row in counts]
         if counts
-        else [[(value or 0) >= KNOWN for value in table["per_class"]] for table in tables]
+        else [[(value or 0) >= figures.KNOWN for value in table["per_class"]] for table in tables]
     )
     together = methods.keeps_parents(entry)
     halves = parents == 2 and all(first != second for first, second in zip(*seen, strict=True))

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from machine import shared_folder, write
 from pairs import PAIRS, config
+from scores import in_turn, scores_of
 
 from retrofit_core import METHODS, ensemble, evaluate
 from retrofit_core.data import load
-from retrofit_core.importance import IMPORTANCE, importance_scores
-from retrofit_core.levels import partition
+from retrofit_core.importance import IMPORTANCE
 from retrofit_core.runs import RunConfig, read_inputs
 
 SEEDS = (0, 1, 2)
@@ -64,7 +64,7 @@ def measure(base: RunConfig, fit: str, models: Any, scores: dict[str, Any], fact
                 result = METHODS[method](
                     models,
                     fusion,
-                    importance=_given(scores[importance]),
+                    importance=in_turn(scores[importance]),
                     importance_data="fusion",
                     seed=seed,
                     **options,
@@ -106,17 +106,7 @@ def _scores(settings: RunConfig) -> tuple[list[list[torch.Tensor]], float]:
     """Each parent's scores on its own training rows, and the seconds."""
     inputs = read_inputs(settings)
     start = time.perf_counter()
-    scores = []
-    for index, model in enumerate(inputs.models):
-        x, y = inputs.importance[index] if isinstance(inputs.importance, list) else inputs.fusion
-        scores.append(importance_scores(partition(model, x[:2]), x, y, settings.importance).values)
-    return scores, time.perf_counter() - start
-
-
-def _given(scores: list[list[torch.Tensor]]) -> Any:
-    """An importance function that returns what was computed before, parent by parent."""
-    pending = iter(scores)
-    return lambda levels, x, y: next(pending)
+    return scores_of(inputs, settings.importance), time.perf_counter() - start
 
 
 if __name__ == "__main__":

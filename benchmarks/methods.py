@@ -8,18 +8,18 @@ apply to the pair is a row with its reason.
 """
 
 import argparse
-import itertools
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from machine import read, shared_folder, write
 from pairs import PAIRS, config
+from scores import in_turn, scores_of
 
-from retrofit_core import METHODS, ensemble, evaluate, importance_scores, partition
+from retrofit_core import METHODS, ensemble, evaluate
 from retrofit_core import device as devices
 from retrofit_core.baselines.repair import statistics as layer_statistics
 from retrofit_core.data import Images, load
@@ -84,35 +84,20 @@ def uniform(inputs: Inputs, facts: dict[str, Any]) -> Iterator[tuple[str, dict[s
 def conductance(inputs: Inputs, facts: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every method that takes importance, with conductance on each parent's own rows."""
     start = time.perf_counter()
-    scores = conductances(inputs)
+    scores = scores_of(inputs, "conductance")
     facts["scores, seconds"] = time.perf_counter() - start
     yield from ((name, {"importance": in_turn(scores)}) for name, method in METHODS.items() if method.takes.importance)
 
 
 def repair(inputs: Inputs, facts: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every method that averages aligned neurons, its statistics corrected; with conductance where it takes it."""
-    scores = conductances(inputs)
+    scores = scores_of(inputs, "conductance")
     for name, method in METHODS.items():
         if "repair" in method.settings():
             yield name, {"repair": True, **({"importance": in_turn(scores)} if method.takes.importance else {})}
 
 
 PARTS = {"uniform": uniform, "conductance": conductance, "repair": repair}
-
-
-def conductances(inputs: Inputs) -> list[list[torch.Tensor]]:
-    """Each parent's scores on its own training rows."""
-    assert isinstance(inputs.importance, list)
-    return [
-        importance_scores(partition(model, x[:2]), x, y, "conductance").values
-        for model, (x, y) in zip(inputs.models, inputs.importance, strict=True)
-    ]
-
-
-def in_turn(scores: list[list[torch.Tensor]]) -> Callable[..., Any]:
-    """An importance function that returns what was computed before, parent by parent."""
-    turns = itertools.cycle(scores)
-    return lambda levels, x, y: next(turns)
 
 
 def measured(

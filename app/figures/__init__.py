@@ -6,7 +6,7 @@ Colours, shapes and sizes follow one set of tokens (`palette`).
 
 from .accuracy import Network, accuracy_bars, class_grid
 from .agreement import agreement_matrix, agreement_words, cluster_sizes, title
-from .cards import cards, class_card
+from .cards import KNOWN, cards, class_card
 from .clusters import (
     Neurons,
     activations,
@@ -15,29 +15,26 @@ from .clusters import (
     densest_cluster,
     destinations,
     flow,
-    mark_size,
     neighbour_hues,
     neurons,
     same_numbers,
 )
 from .fits import loss_curve, loss_plane, residual_bars
-from .levels import biggest_drop, errors_scatter, fitted, knowledge_strip, worst_level
-from .palette import CONFIG, DARK, GLYPHS, LIGHT, SHAPES, TEXT, Palette
+from .levels import biggest_drop, errors_scatter, fitted, knowledge_strip
+from .palette import CONFIG, DARK, LIGHT, Palette
 from .picture import LETTERS, Picture, enlarged, letter, listing, number, percent, sign
 from .single import activity_histogram, explained, fit_scatter, kept_histogram, members_words, score_histogram
 
 __all__ = [
     "CONFIG",
     "DARK",
-    "GLYPHS",
+    "KNOWN",
     "LETTERS",
     "LIGHT",
     "Network",
     "Neurons",
     "Palette",
     "Picture",
-    "SHAPES",
-    "TEXT",
     "accuracy_bars",
     "activations",
     "activity_histogram",
@@ -64,7 +61,6 @@ __all__ = [
     "listing",
     "loss_curve",
     "loss_plane",
-    "mark_size",
     "members_words",
     "neighbour_hues",
     "neurons",
@@ -75,5 +71,4 @@ __all__ = [
     "score_histogram",
     "sign",
     "title",
-    "worst_level",
 ]

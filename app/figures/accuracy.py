@@ -7,6 +7,7 @@ from html import escape
 import numpy as np
 import plotly.graph_objects as go
 
+from .cards import KNOWN
 from .palette import TEXT, Palette, scale, shade
 from .picture import Picture, axis, layout, listing, number, room, rows
 
@@ -119,7 +120,7 @@ def _weakest(networks: Sequence[Network], classes: Sequence[str]) -> str:
     words = []
     for network in networks:
         values = [(value, name) for value, name in zip(network.per_class, classes, strict=True) if value is not None]
-        zeros = [name for value, name in values if value < 5]
+        zeros = [name for value, name in values if value < KNOWN]
         if zeros:
             words.append(f"{network.name} fails on {listing(zeros)}")
         elif values:

@@ -6,6 +6,7 @@ from html import escape
 from .palette import Palette
 
 LABELLED = 20  # classes up to which every column has its name
+KNOWN = 5.0  # per cent of a class right, from which on a network counts as knowing it
 SHORT = 3  # letters that fit below a column
 
 
@@ -32,9 +33,9 @@ def class_card(
         if len(classes) <= LABELLED
         else ""
     )
+    knows = list(seen) if seen else [(value or 0) >= KNOWN for value in per_class]
     columns = []
-    for index, (name, value) in enumerate(zip(classes, per_class, strict=True)):
-        known = seen[index] if seen else (value or 0) >= 5
+    for name, value, known in zip(classes, per_class, knows, strict=True):
         height = max(2, round(0.72 * (value or 0)))
         label = f"<b>{escape(name)}</b>" if known else f"<span style='opacity:.75'>{escape(name)}</span>"
         label = label if len(classes) <= LABELLED else ""
@@ -46,8 +47,8 @@ def class_card(
             f"border-radius:2px 2px 0 0'></div></div><div style='font-size:14px;line-height:1.5;color:{palette.ink};{turned}'>"
             f"{label}</div></div>"
         )
-    known = [name for index, name in enumerate(classes) if (seen[index] if seen else (per_class[index] or 0) >= 5)]
-    alt = f"{title}, {subtitle}: knows {len(known)} of {len(classes)} classes ({', '.join(known)})."
+    names = [name for name, known in zip(classes, knows, strict=True) if known]
+    alt = f"{title}, {subtitle}: knows {len(names)} of {len(classes)} classes ({', '.join(names)})."
     border = f"2px solid {palette.accent}" if fused else f"1px solid {palette.line}"
     return (
         f"<div role='img' aria-label='{escape(alt, quote=True)}' style='flex:1 1 0;min-width:0;border:{border};"

@@ -156,7 +156,7 @@ def knowledge_strip(table: Any, accuracy: Sequence[float], palette: Palette, cho
     return Picture(figure, f"{alt}. {finding}", finding)
 
 
-def worst_level(table: Any) -> str:
+def largest_error_words(table: Any) -> str:
     """The level with the largest error, in words."""
     total = 100 * (table["grouping share"] + table["approximation share"])
     worst = int(np.argmax(total))
@@ -179,10 +179,10 @@ def biggest_drop(accuracy: Sequence[float]) -> tuple[int, float]:
 
 def _strip_words(table: Any, accuracy: Sequence[float]) -> str:
     if len(accuracy) != len(table) + 1:
-        return worst_level(table)
+        return largest_error_words(table)
     level, drop = biggest_drop(accuracy)
     if drop >= 0:
-        return f"No level costs accuracy. {worst_level(table)}"
+        return f"No level costs accuracy. {largest_error_words(table)}"
     row = table.iloc[level]
     total = row["grouping share"] + row["approximation share"]
     cause = (
