@@ -54,6 +54,12 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
+def _of_importance(option: str) -> str:
+    """The scores whose option it is, where not all of them have it."""
+    owners = [name for name, cls in IMPORTANCE.items() if option in settings_of(cls)]
+    return f" (of {', '.join(owners)})" if 0 < len(owners) < len(IMPORTANCE) else ""
+
+
 def _with_options(table: Mapping[str, type[Value]], shared: type[Value]) -> str:
     """The names of a table, each with its own options."""
     options = {
@@ -128,7 +134,8 @@ def methods_command(
         )
     table = new_table("option", "default", "takes", "what it does", title=name)
     for key, value in options.items():
-        table.add_row(key, json.dumps(value.default), value.description, value.help)
+        default = "none" if value.default in (None, ()) else json.dumps(value.default)
+        table.add_row(key, default, value.description, value.help + _of_importance(key))
     out.print(table)
     return None
 
