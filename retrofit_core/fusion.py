@@ -1,7 +1,7 @@
 """fuse(): Algorithm 1 of the paper, level by level, from moments."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -91,7 +91,7 @@ class Retrofit(Algorithm):
     """Level by level: group the parents' neurons, take each group's mean, and fit the fused level to it."""
 
     takes: ClassVar[Takes] = Takes(target=True, importance=True, class_shares=True, memory=True, levels=True)
-    parts: ClassVar[dict[str, dict[str, type]]] = {"grouping": GROUPINGS, "fit": FITS}
+    parts: ClassVar[Mapping[str, Mapping[str, type[Any]]]] = {"grouping": GROUPINGS, "fit": FITS}
 
     grouping: Grouper | Callable[..., Grouping] = field(default_factory=KMeans)
     fit: Fit = field(default_factory=Ridge)

@@ -41,13 +41,17 @@ class Method:
 
     @property
     def takes(self) -> Takes:
-        """What it can be given."""
-        return self.value.takes
+        """What it can be given; the parents as its grouping takes them, where it has one."""
+        takes = self.value.takes
+        if "grouping" not in self.parts:
+            return takes
+        grouping = self.parts["grouping"][self.fixed["grouping"]]
+        return dataclasses.replace(takes, parents=grouping.parents, equal_widths=grouping.equal_widths)
 
     @property
-    def parts(self) -> dict[str, Mapping[str, type[Value]]]:
+    def parts(self) -> Mapping[str, Mapping[str, type[Any]]]:
         """Fields that hold other values: field -> table of names."""
-        return getattr(self.value, "parts", {})
+        return self.value.parts
 
     def part_classes(self, given: Mapping[str, Any]) -> list[type[Value]]:
         """The classes whose fields are settings: the value's, and those of its parts and importance that are chosen.

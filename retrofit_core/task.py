@@ -1,7 +1,7 @@
 """What is to be fused, and what a method takes."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -139,6 +139,8 @@ class Algorithm(Value):
     """Base of the methods: a frozen value whose fields are its options."""
 
     takes: ClassVar[Takes] = Takes()
+    parts: ClassVar[Mapping[str, Mapping[str, type[Any]]]] = {}
+    """Fields that hold other values: field -> table of names"""
 
     @property
     def needs_shares(self) -> bool:

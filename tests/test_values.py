@@ -282,3 +282,26 @@ def test_a_signature_lists_every_keyword():
     assert {"importance", "importance_data", "grouping", "seed", "device", "steps"} <= parameters.keys()
     assert "Known: " in str(pytest.raises(ValueError, METHODS["KF-Linear"], pair(), X, monitr=Monitor()).value)
     assert Uniform().to_json() == {"normalise_scores": True}
+
+
+GIVEN = {"FedAvg": {"sample_counts": [10, 20, 30]}, "Ensemble-Shares": {"class_shares": torch.ones(3, 4)}}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_a_method_says_of_parents_is_what_its_plan_takes(name):
+    """Numbers of parents, and parents of other widths."""
+    method = METHODS[name]
+    least, most = method.takes.parents
+
+    def plans(parents) -> bool:
+        given = {key: value[: len(parents)] for key, value in GIVEN.get(name, {}).items()}
+        try:
+            method.plan(parents, X, **given)
+        except ValueError:
+            return False
+        return True
+
+    for count in (1, 2, 3):
+        parents = [mlp(seed=k) for k in range(count)]
+        assert plans(parents) == (least <= count and (most is None or count <= most)), count
+    assert plans([mlp((6, 8, 7, 4)), mlp((6, 9, 5, 4), seed=1)]) != method.takes.equal_widths

@@ -37,6 +37,10 @@ class Grouper(Value):
     """Base of all grouping algorithms. A new one is a class with `__call__`, and one line in GROUPINGS; its fields are its
     options."""
 
+    parents: ClassVar[tuple[int, int | None]] = (1, None)
+    """Least and greatest number of parents; None: any"""
+    equal_widths: ClassVar[bool] = False
+    """Whether all of them must have the fused width"""
     is_random: ClassVar[bool] = False
     """Whether another seed can give another grouping"""
 

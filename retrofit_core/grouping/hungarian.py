@@ -1,7 +1,7 @@
 """One-to-one matching of two parents (paper sec. 4.2.1 a; Kuhn 1955)."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from scipy.optimize import linear_sum_assignment
@@ -17,6 +17,9 @@ class Hungarian(Grouper):
     Optimal for the representation cost of the level under one-to-one matching: the cost is squared, projected and
     weighted. Equals `scipy.optimize.linear_sum_assignment` on `pairwise_costs`. Group k holds parent 0's neuron k.
     """
+
+    parents: ClassVar[tuple[int, int | None]] = (2, 2)
+    equal_widths: ClassVar[bool] = True
 
     def check(self, widths: tuple[int, ...], width: int) -> None:
         """Refuse other than two parents of the fused width."""

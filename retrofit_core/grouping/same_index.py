@@ -1,6 +1,7 @@
 """Class heads: class c with class c (paper App. F)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,6 +13,8 @@ from .base import Grouper, Grouping, averaging_matrix
 @dataclass(frozen=True)
 class SameIndex(Grouper):
     """Neuron k of every parent in group k."""
+
+    equal_widths: ClassVar[bool] = True
 
     def check(self, widths: tuple[int, ...], width: int) -> None:
         """Refuse unequal widths."""
