@@ -20,6 +20,7 @@ from .data.sampling import balanced
 from .device import on_device
 from .evaluation import measured, scores
 from .files import write
+from .importance import IMPORTANCE
 from .methods import METHODS
 from .monitor import Cancelled, Monitor
 from .registry import known_name
@@ -27,6 +28,7 @@ from .results import FusionResult
 from .runs import RunConfig, execute, read_inputs, read_run, record_folder
 from .runs.config import check_choices, config_options
 from .runs.options import read_options
+from .settings import settings_of
 from .training_flags import evaluating
 
 RESAMPLES = 10_000
@@ -100,7 +102,8 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
 
     Args:
         base: the settings of all; ridge, toward, preset and memory are left out for methods that do not have them.
-        methods: names separated by commas, each with options behind plus signs ("zipit+repair=true"); "all" for all.
+        methods: names separated by commas, each with options behind plus signs ("zipit+repair=true",
+            "kf-linear+grouping=local_search"); "all" for all. An option of some scores is given to the runs with these.
         importance: names separated by commas.
     Raises:
         ValueError: an unknown method, option or importance.
@@ -117,11 +120,26 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
         method = known_name(METHODS, name, "method")
         keywords, takes = METHODS[method].keywords(), METHODS[method].takes
         others = {setting: DEFAULT[setting] for setting in STYLE if setting not in keywords}
-        for score in importance.split(",") if takes.importance else ["uniform"]:
-            config = dataclasses.replace(base, method=method, importance=score.strip(), **others)
-            configs.append(dataclasses.replace(config, options=config_options(config, read_options(texts))))
+        options = read_options(texts)
+        if takes.levels and "grouping" in options:
+            others["grouping"] = options.pop("grouping")
+        scores = [score.strip() for score in importance.split(",")] if takes.importance else ["uniform"]
+        of_scores = {name: _scores_with(name) for name in options}
+        for score in scores:
+            # An option of some of the scores is given to these.
+            fitting = {
+                name: value
+                for name, value in options.items()
+                if not of_scores[name] or score in of_scores[name] or not set(scores) & set(of_scores[name])
+            }
+            config = dataclasses.replace(base, method=method, importance=score, **others)
+            configs.append(dataclasses.replace(config, options=config_options(config, fitting)))
             check_choices(configs[-1])
     return list({config.key(): config for config in configs}.values())
+
+
+def _scores_with(option: str) -> list[str]:
+    return [name for name, cls in IMPORTANCE.items() if option in settings_of(cls)]
 
 
 def compare(
@@ -172,8 +190,8 @@ def _compared(configs: Sequence[RunConfig]) -> dict[str, Any]:
 
 
 def title(config: RunConfig) -> str:
-    """Method, importance where it takes one, and options."""
-    score = filter(None, [_taken(config)])
+    """Method, grouping in place of its own, importance where it takes one, and options."""
+    score = filter(None, [config.grouping, _taken(config)])
     options = [key if value is True else f"{key}={value}" for key, value in (config.options or {}).items()]
     return ", ".join([config.method, *score, *options])
 

@@ -184,22 +184,31 @@ class Method:
             parameters + [inspect.Parameter(name, only, default=default) for name, default in settings.items()]
         )
 
+    def owners(self, setting: str) -> list[str]:
+        """The choices of parts and importance that have a setting, as `fit='gradient'`."""
+        tables = {**self.parts, **({"importance": IMPORTANCE} if self.takes.importance else {})}
+        return [
+            f"{part}={name!r}"
+            for part, table in tables.items()
+            for name, cls in table.items()
+            if setting in settings_of(cls)
+        ]
+
     def _check_keywords(self, keywords: Mapping[str, Any]) -> None:
         accepted = self.keywords(keywords)
-        tables = {**self.parts, **({"importance": IMPORTANCE} if self.takes.importance else {})}
+        values = {name: value for name, value in keywords.items() if isinstance(value, Value)}
         for keyword in keywords:
-            owners = [
-                f"{part}={name!r}"
-                for part, table in tables.items()
-                for name, cls in table.items()
-                if keyword in settings_of(cls)
-            ]
-            if keyword not in accepted and owners:
+            if keyword in accepted:
+                continue
+            for name, value in values.items():
+                if keyword in settings_of(type(value)):
+                    said = f"{type(value).__name__}(..., {keyword}={keywords[keyword]!r})"
+                    raise ValueError(f"{name} is given as a value, so {keyword} belongs into it: {said}.")
+            if owners := self.owners(keyword):
                 raise ValueError(
                     f"{keyword} is a setting of {' and '.join(owners)}, which is not chosen. Leave it out."
                 )
-            if keyword not in accepted:
-                known_name(accepted, keyword, f"keyword of {self.name}:")
+            known_name(accepted, keyword, f"keyword of {self.name}:")
 
     def _preset(self, given: Mapping[str, Any]) -> dict[str, Any]:
         preset = given.get("preset", "default")

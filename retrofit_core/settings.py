@@ -98,6 +98,21 @@ class Setting:
             return bool({int, float} & set(self.kinds)) and (self.range is None or self.range.holds(value))
         return isinstance(value, Real) and float in self.kinds and (self.range is None or self.range.holds(value))
 
+    def normalised(self, value: Any) -> Any:
+        """A value that it takes, in the one form in which it is stored: numbers of numpy as Python's own, a whole number
+        as 2.0 where only numbers are taken, lists as tuples, one name as a list of one."""
+        if isinstance(value, str) and tuple in self.kinds:
+            return (value,)
+        if isinstance(value, list):
+            return tuple(value)
+        if isinstance(value, bool) or not isinstance(value, Real):
+            return value
+        is_float = not isinstance(value, Integral) or (
+            float in self.kinds and int not in self.kinds and str not in self.kinds
+        )
+        number: Any = value
+        return float(number) if is_float else int(number)
+
     @property
     def description(self) -> str:
         """What it takes, in words."""
@@ -134,7 +149,7 @@ class Value:
             value = getattr(self, name)
             if not entry.takes(value):
                 raise ValueError(f"{name} is {value!r}. Use {entry.description}.")
-            object.__setattr__(self, name, (value,) if _is_one_name(entry, value) else _plain(value))
+            object.__setattr__(self, name, entry.normalised(value))
 
     @classmethod
     def describe(cls) -> str:
@@ -182,19 +197,6 @@ def check_seed(seed: Any) -> None:
         ValueError: as `Value`.
     """
     check_setting(SEED_SETTING, seed)
-
-
-def _is_one_name(entry: Setting, value: Any) -> bool:
-    return isinstance(value, str) and tuple in entry.kinds
-
-
-def _plain(value: Any) -> Any:
-    """Numbers of numpy as Python's own, so that they can be written; lists as tuples."""
-    if isinstance(value, list):
-        return tuple(value)
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return value
-    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def _kinds(hint: Any) -> tuple[tuple[type, ...], tuple[str, ...]]:

@@ -97,8 +97,9 @@ class Task:
         devices.pick(task.runtime.device)
         if task.importance.needs_data and task.importance.data is None:
             raise ValueError(
-                f"importance {importance_name(task.importance)!r} needs data. Pass importance_data=[(inputs, labels), ...], one "
-                "pair per parent (the paper: its own training data), or importance_data='fusion' to use the fusion data."
+                f"importance {importance_name(task.importance)!r} needs data: [(inputs, labels), ...], one "
+                "pair per parent (the paper: its own training data), or 'fusion' for the fusion data. Pass them as "
+                "importance_data, or inside the value: Conductance(data)."
             )
         return task
 

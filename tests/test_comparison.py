@@ -14,7 +14,7 @@ from retrofit_core import comparison
 from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.cli import main
 from retrofit_core.cli.fusing import leaderboard_table
-from retrofit_core.comparison import Leaderboard, compare, configurations, difference, operations
+from retrofit_core.comparison import Leaderboard, compare, configurations, difference, operations, title
 from retrofit_core.data import load
 from retrofit_core.evaluation import ensemble, evaluate
 from retrofit_core.methods import METHODS
@@ -276,3 +276,12 @@ def test_the_command_prints_and_writes_the_board(base, tmp_path, capsys):
         assert row["name"] in shown and f"{row['accuracy']:.2f}" in shown
         assert [float(line[f"class {name}"]) for name in board["classes"]] == pytest.approx(row["per_class"])
         assert float(line["low"]) <= float(line["difference"]) <= float(line["high"])
+
+
+def test_a_comparison_takes_groupings_and_gives_options_of_a_score_to_runs_with_it(base):
+    configs = configurations(base, "kf-linear+grouping=local_search+max_swaps=3+steps=4", "uniform,conductance")
+    assert [config.grouping for config in configs] == ["local_search"] * 2
+    assert [config.options for config in configs] == [{"max_swaps": 3}, {"max_swaps": 3, "steps": 4}]
+    assert title(configs[1]) == "KF-Linear, local_search, conductance, max_swaps=3, steps=4"
+    with pytest.raises(ValueError, match="no option 'steps'.*importance='conductance', which is not chosen"):
+        configurations(base, "kf-linear+steps=4", "uniform")

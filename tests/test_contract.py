@@ -138,7 +138,8 @@ ALL = tuple(NETWORKS)
 
 SCORED = {
     score: {"importance": score, "importance_data": "fusion", **options}
-    for score, options in {"conductance": {"steps": 2}, "deeplift": {}}.items()
+    for score, options in {name: {"steps": 2} if name == "conductance" else {} for name in IMPORTANCE}.items()
+    if score != "uniform"
 }
 SITUATIONS = {
     "two parents": lambda family: ([family.make(0), family.make(1)], {}),

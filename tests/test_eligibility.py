@@ -204,7 +204,7 @@ REFUSALS = {
         [mlp(), mlp()],
         X,
         {"importance": "conductance"},
-        "importance 'conductance' needs data.*importance_data='fusion'",
+        "importance 'conductance' needs data.*'fusion' for the fusion data.*importance_data",
     ),
     "importance without labels": (
         [mlp(), mlp()],

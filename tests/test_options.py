@@ -120,3 +120,19 @@ def test_beside_a_preset_an_option_at_our_default_is_kept():
     assert method_keywords(dataclasses.replace(config, options=options))["normalise_scores"] is True
     assert METHODS["KF-Linear"].algorithm(preset="paper").fit.ridge == 10.0
     assert config_options(RunConfig(("a",)), {"normalise_scores": True}) is None
+
+
+def test_a_number_is_stored_in_one_form():
+    """2 from a command line and 2.0 from a form are the same work."""
+    for options in ({"temperature": 2}, {"temperature": 2.0}):
+        assert checked("KD", options) is None
+    assert checked("KD", {"temperature": 3}) == checked("KD", {"temperature": 3.0})
+    assert type(checked("KD", {"temperature": 3})["temperature"]) is float
+    assert type(checked("KD", {"epochs": 3})["epochs"]) is int
+
+
+def test_an_option_of_another_grouping_says_whose_it_is():
+    with pytest.raises(ValueError, match="no option 'max_swaps'.* It belongs to grouping='local_search', which is not"):
+        checked("KF-Linear", {"max_swaps": 3})
+    with pytest.raises(ValueError, match="importance is given as a value, so steps belongs into it: Conductance"):
+        METHODS["KF-Linear"]([], None, importance=IMPORTANCE["conductance"]("fusion"), steps=3)

@@ -111,6 +111,9 @@ def methods_command(
     name: Annotated[
         str | None, typer.Argument(help="One method, to list its options. Without a name: all methods.")
     ] = None,
+    grouping: Annotated[
+        str | None, typer.Option(help=f"With this grouping in place of the method's own: {', '.join(GROUPINGS)}.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List the methods, or the options of one.
@@ -126,7 +129,7 @@ def methods_command(
             table.add_row(method_name, method.description)
         out.print(table)
         return None
-    options = options_of(name, [field.name for field in dataclasses.fields(RunConfig)])
+    options = options_of(name, [field.name for field in dataclasses.fields(RunConfig)], grouping=grouping)
     if as_json:
         facts = {key: (value.default, value.description, value.help) for key, value in options.items()}
         return print_json(

@@ -5,7 +5,7 @@ A grouping is a class of `Grouper` whose fields are its options, and one line in
 function `(gram, scores, widths, width, *, generator) -> Grouping`.
 """
 
-from .base import Grouper, Grouping, averaging_matrix, check_grouping, pairwise_costs
+from .base import Grouper, Grouping, averaging_matrix, check_grouping, grouped_cost, pairwise_costs
 from .compare import adjusted_rand, adjusted_rand_matrix
 from .hungarian import Hungarian
 from .kmeans import KMeans
@@ -32,6 +32,7 @@ __all__ = [
     "adjusted_rand_matrix",
     "averaging_matrix",
     "check_grouping",
+    "grouped_cost",
     "ordered",
     "ordered_like",
     "pairwise_costs",

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..settings import Value
-from ..targets import Targets, weighted_means
+from ..targets import Targets, group_sums, weighted_means
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +98,13 @@ def check_grouping(grouping: Grouping, m: int, width: int) -> Grouping:
             f"{empty} of the grouping's {width} groups are empty; each fused neuron must stand for some neuron."
         )
     return Grouping(labels.long(), width, grouping.cost, grouping.report)
+
+
+def grouped_cost(gram: Tensor, scores: Tensor, labels: Tensor, width: int) -> float:
+    """sum_j s_j |phi_j - centroid of its group|^2 from the Gram matrix: what every grouping minimises."""
+    A = averaging_matrix(labels, scores, width)
+    totals = group_sums(scores, labels, width)
+    return (scores @ gram.diagonal() - totals @ ((gram @ A) * A).sum(0)).clamp_min(0).item()
 
 
 def averaging_matrix(labels: Tensor, scores: Tensor, width: int) -> Tensor:

@@ -6,8 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..targets import group_sums
-from .base import Grouper, Grouping, averaging_matrix
+from .base import Grouper, Grouping, grouped_cost
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,5 @@ class SameIndex(Grouper):
         """
         self.check(widths, width)
         labels = torch.arange(width, device=gram.device).repeat(len(widths))
-        A = averaging_matrix(labels, scores, width)
-        totals = group_sums(scores, labels, width)
-        cost = (scores @ gram.diagonal() - totals @ ((gram @ A) * A).sum(0)).clamp_min(0)
-        return Grouping(labels, width, cost.item(), {"algorithm": "identity"})
+        cost = grouped_cost(gram, scores, labels, width)
+        return Grouping(labels, width, cost, {"algorithm": "identity"})

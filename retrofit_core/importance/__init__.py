@@ -69,7 +69,8 @@ def check_labels(y: Tensor | None, importance: Importance) -> Tensor | None:
         return y
     if y is None:
         raise ValueError(
-            f"importance {name!r} needs labels. Pass (inputs, labels) as importance data or use importance='uniform'."
+            f"importance {name!r} needs labels. Pass one (inputs, labels) per parent as importance data, or use "
+            "importance='uniform'."
         )
     if y.dtype.is_floating_point or y.dtype.is_complex or y.dtype == torch.bool:
         raise ValueError(

@@ -34,14 +34,22 @@ def checked(
     settings = options_of(method, fields, **chosen)
     for name, value in options.items():
         if name not in settings:
-            others = [other for other in METHODS if name in options_of(other, fields)]
-            owners = f" It is an option of {', '.join(others)}." if others else ""
-            if method in others:
-                owners = " It belongs to another grouping or importance."
-            raise ValueError(f"{method} has no option {name!r}. Known: {', '.join(settings) or 'none'}.{owners}")
+            raise ValueError(
+                f"{method} has no option {name!r}. Known: {', '.join(settings) or 'none'}.{_owners(method, name, fields)}"
+            )
         if not settings[name].takes(value):
             raise ValueError(f"option {name} of {method} is {value!r}. It takes: {settings[name].description}.")
-    return {name: value for name, value in options.items() if value != settings[name].default} or None
+    stored = {name: settings[name].normalised(value) for name, value in options.items()}
+    return {name: value for name, value in stored.items() if value != settings[name].default} or None
+
+
+def _owners(method: str, option: str, fields: Collection[str]) -> str:
+    """Whose option it is, as a sentence."""
+    owners = find(METHODS, method, "method").owners(option)
+    if owners:
+        return f" It belongs to {' and '.join(owners)}, which is not chosen."
+    others = [other for other in METHODS if option in options_of(other, fields)]
+    return f" It is an option of {', '.join(others)}." if others else ""
 
 
 def read_options(texts: list[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tests import reference
 from tests.grouping.points import HARD, generator, gram, numpy, points, positive
 from tests.properties import as_groups, as_sets, assert_close, assert_is_grouping
 
-WIDTHS = {"hungarian": 5, "same_index": 5, "kmeans": 4, "local_search": 4}
+WIDTHS = {name: 5 if grouping.equal_widths else 4 for name, grouping in GROUPINGS.items()}
 
 
 @pytest.mark.parametrize("inputs", HARD)
