@@ -47,9 +47,9 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
 
 def labels(count: int, classes: int, seed: int = 0) -> Tensor:
     """Random class numbers in which every class occurs."""
-    found = torch.randint(classes, (count,), generator=torch.Generator().manual_seed(seed))
-    found[:classes] = torch.arange(classes)
-    return found
+    drawn = torch.randint(classes, (count,), generator=torch.Generator().manual_seed(seed))
+    drawn[:classes] = torch.arange(classes)
+    return drawn
 
 
 def mlp(sizes: Sequence[int] = (6, 8, 7, 4), *, bias: bool = True, activation: type = nn.ReLU, seed: int = 0):
@@ -152,11 +152,11 @@ def rewired(model: nn.Module, members: Sequence[Tensor], shares: Sequence[Tensor
             norms[previous] = module
         elif isinstance(module, AFFINE):
             previous = module
-    for here, after, chosen, share in zip(layers[:-1], layers[1:], members, shares, strict=True):
-        old = here.weight.shape[0]
-        _take(here, chosen)
-        if here in norms:
-            _take_norm(norms[here], chosen)
+    for layer, after, chosen, share in zip(layers[:-1], layers[1:], members, shares, strict=True):
+        old = layer.weight.shape[0]
+        _take(layer, chosen)
+        if layer in norms:
+            _take_norm(norms[layer], chosen)
         each = after.weight.shape[1] // old  # positions per channel where a Linear reads a flattened convolution
         weight = after.weight.reshape(after.weight.shape[0], old, each, -1)[:, chosen]
         weight = weight * share[None, :, None, None]

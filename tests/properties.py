@@ -12,11 +12,11 @@ from retrofit_core.grouping import Grouping
 from retrofit_core.levels import Level, compose
 
 
-def assert_close(found: Tensor, expected: Tensor, tolerance: float = 1e-8) -> None:
+def assert_close(actual: Tensor, expected: Tensor, tolerance: float = 1e-8) -> None:
     """Equal up to `tolerance` times the size of what is expected."""
-    found, expected = found.detach().double(), torch.as_tensor(expected).detach().to(found.device).double()
-    assert found.shape == expected.shape, (found.shape, expected.shape)
-    gap = (found - expected).abs().max().item() if found.numel() else 0.0
+    actual, expected = actual.detach().double(), torch.as_tensor(expected).detach().to(actual.device).double()
+    assert actual.shape == expected.shape, (actual.shape, expected.shape)
+    gap = (actual - expected).abs().max().item() if actual.numel() else 0.0
     assert gap <= tolerance * max(1.0, expected.abs().max().item()), f"differ by {gap:.3g}"
 
 
@@ -29,11 +29,11 @@ def assert_same_function(left: nn.Module, right: nn.Module, x: Tensor, tolerance
 def assert_reproduces(model: nn.Module, levels: Sequence[Level], x: Tensor, *, exact: bool = True) -> None:
     """Running the levels in turn is running the model: bit for bit, or to rounding where BatchNorm folds."""
     with torch.no_grad():
-        expected, found = model(x), compose(levels, x)
+        expected, actual = model(x), compose(levels, x)
     if exact:
-        assert torch.equal(expected, found)
+        assert torch.equal(expected, actual)
     else:
-        assert_close(found, expected, 1e-5 if expected.dtype == torch.float32 else 1e-12)
+        assert_close(actual, expected, 1e-5 if expected.dtype == torch.float32 else 1e-12)
 
 
 def assert_parameters_shared(model: nn.Module, levels: Sequence[Level]) -> None:
@@ -43,12 +43,12 @@ def assert_parameters_shared(model: nn.Module, levels: Sequence[Level]) -> None:
     assert {id(parameter) for parameter in owned} == {id(parameter) for parameter in model.parameters()}
 
 
-def assert_is_grouping(found: Grouping, m: int, width: int, scores: Tensor) -> None:
+def assert_is_grouping(grouping: Grouping, m: int, width: int, scores: Tensor) -> None:
     """Every neuron is in one of `width` non-empty groups, and the columns of A are averages."""
-    assert found.labels.shape == (m,)
-    assert found.width == width
-    assert sorted(set(found.labels.tolist())) == list(range(width))
-    A = found.averaging(scores)
+    assert grouping.labels.shape == (m,)
+    assert grouping.width == width
+    assert sorted(set(grouping.labels.tolist())) == list(range(width))
+    A = grouping.averaging(scores)
     assert (A >= 0).all()
     assert_close(A.sum(0), torch.ones(width), 1e-12)
     assert ((A != 0).sum(1) <= 1).all()

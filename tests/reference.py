@@ -20,19 +20,19 @@ Groups = list[list[int]]
 
 def described(model: nn.Sequential) -> list[tuple]:
     """A Sequential of Linear, Conv2d, ReLU, pooling and Flatten as a list of (operation, numbers)."""
-    found: list[tuple] = []
+    steps: list[tuple] = []
     for module in model:
         if isinstance(module, (nn.Linear, nn.Conv2d)):
             weight = module.weight.detach().double().numpy().copy()
             bias = None if module.bias is None else module.bias.detach().double().numpy().copy()
             window = () if isinstance(module, nn.Linear) else (module.stride[0], module.padding[0])
-            found.append(("linear" if not window else "conv", weight, bias, *window))
+            steps.append(("linear" if not window else "conv", weight, bias, *window))
         elif isinstance(module, (nn.MaxPool2d, nn.AvgPool2d)):
             stride = module.stride if module.stride is not None else module.kernel_size
-            found.append(("max" if isinstance(module, nn.MaxPool2d) else "mean", module.kernel_size, stride))
+            steps.append(("max" if isinstance(module, nn.MaxPool2d) else "mean", module.kernel_size, stride))
         else:
-            found.append(({nn.ReLU: "relu", nn.Flatten: "flatten", nn.Tanh: "tanh"}[type(module)],))
-    return found
+            steps.append(({nn.ReLU: "relu", nn.Flatten: "flatten", nn.Tanh: "tanh"}[type(module)],))
+    return steps
 
 
 def input_rows(step: tuple, h: ndarray) -> ndarray:
@@ -67,9 +67,9 @@ def apply(step: tuple, h: ndarray) -> ndarray:
         return h.reshape(len(h), -1)
     pool = np.max if step[0] == "max" else np.mean
     _, size, stride = step
-    places = range(0, h.shape[2] - size + 1, stride)
+    starts = range(0, h.shape[2] - size + 1, stride)
     return np.array(
-        [[pool(h[:, :, i : i + size, j : j + size], axis=(2, 3)) for j in places] for i in places]
+        [[pool(h[:, :, i : i + size, j : j + size], axis=(2, 3)) for j in starts] for i in starts]
     ).transpose(2, 3, 0, 1)
 
 
@@ -95,13 +95,17 @@ def target(z: ndarray, scores: ndarray, group: Sequence[int]) -> ndarray:
     return sum(scores[j] * z[:, j] for j in group) / total
 
 
-def ridge(x: ndarray, t: ndarray, strength: float, own: ndarray | None = None, *, bias: bool = True) -> ndarray:
-    """argmin_v |x v - t|^2 + strength |v - own|^2, the bias (last entry) free, as least squares on stacked rows."""
+def ridge(
+    x: ndarray, t: ndarray, strength: float, parent_weights: ndarray | None = None, *, bias: bool = True
+) -> ndarray:
+    """argmin_v |x v - t|^2 + strength |v - parent_weights|^2, the bias (last entry) free, as least squares on
+    stacked rows.
+    """
     p = x.shape[1]
     if strength == 0:
         return np.linalg.pinv(x) @ t
     penalised = np.eye(p)[: p - 1] if bias else np.eye(p)
-    pull = np.zeros(p) if own is None else own
+    pull = np.zeros(p) if parent_weights is None else parent_weights
     rows = np.vstack([x, strength**0.5 * penalised])
     return np.linalg.lstsq(rows, np.concatenate([t, strength**0.5 * penalised @ pull]), rcond=None)[0]
 
@@ -112,17 +116,17 @@ def fitted_cost(
     scores: ndarray,
     groups: Groups,
     strength: float = 0.0,
-    own: ndarray | None = None,
+    parent_weights: ndarray | None = None,
     *,
     bias: bool = True,
 ) -> float:
     """What the level costs once the groups' weights are fitted: the representation cost, plus the ridge's penalty."""
     total = 0.0
     for group in groups:
-        pull = None if own is None else target(own, scores, group)
+        pull = None if parent_weights is None else target(parent_weights, scores, group)
         v = ridge(x, target(z, scores, group), strength, pull, bias=bias)
         for j in group:
-            away = v - (0 if own is None else own[:, j])
+            away = v - (0 if parent_weights is None else parent_weights[:, j])
             total += scores[j] * np.sum((x @ v - z[:, j]) ** 2)
             total += scores[j] * strength * np.sum((away[:-1] if bias else away) ** 2)
     return total
@@ -196,39 +200,39 @@ def fuse(
     networks = [described(parent) for parent in parents]
     fused: list[tuple] = []
     h, facts = x, []
-    for place, step in enumerate(networks[0]):
+    for position, step in enumerate(networks[0]):
         if step[0] not in ("linear", "conv"):
             fused.append(step)
             h = apply(step, h)
             continue
         level = len(facts)
-        z = np.hstack([output_rows(run(steps[: place + 1], x)) for steps in networks])
+        z = np.hstack([output_rows(run(steps[: position + 1], x)) for steps in networks])
         bias = step[2] is not None
         rows = input_rows(step, h)
         diagonal = np.mean([np.sum(rows[:, i] ** 2) for i in range(rows.shape[1])])
         rows = np.hstack([rows, np.ones((len(rows), 1))]) if bias else rows
-        own = None
+        parent_weights = None
         if toward_parents:
-            own = np.hstack(
-                [own_weights(steps, place, facts[-1] if facts else None, k) for k, steps in enumerate(networks)]
+            parent_weights = np.hstack(
+                [own_weights(steps, position, facts[-1] if facts else None, k) for k, steps in enumerate(networks)]
             )
         lam = ridge_strength
         if lam == "auto":
             lam = (1e-1 if toward_parents else 1e-2) * diagonal
         weights = []
         for group in groupings[level]:
-            pull = None if own is None else target(own, scores[level], group)
+            pull = None if parent_weights is None else target(parent_weights, scores[level], group)
             weights.append(ridge(rows, target(z, scores[level], group), lam, pull, bias=bias))
         J, approximation, grouping = errors(rows, z, scores[level], groupings[level], weights)
         V = np.array(weights)  # (d, p)
         shape = (len(V), -1, *step[1].shape[2:])
         done = (step[0], (V[:, :-1] if bias else V).reshape(shape), V[:, -1] if bias else None, *step[3:])
-        widths = [len(steps[place][1]) for steps in networks]
+        widths = [len(steps[position][1]) for steps in networks]
         facts.append(
             {
                 "x": rows,
                 "z": z,
-                "own": own,
+                "own": parent_weights,
                 "lambda": lam,
                 "V": V,
                 "J": J,
@@ -243,9 +247,9 @@ def fuse(
     return fused, facts
 
 
-def own_weights(steps: list[tuple], place: int, before: dict[str, Any] | None, parent: int) -> ndarray:
+def own_weights(steps: list[tuple], position: int, before: dict[str, Any] | None, parent: int) -> ndarray:
     """(p, width): a parent's weights on the fused inputs, every previous neuron replaced by its group's neuron."""
-    weight, bias = steps[place][1], steps[place][2]
+    weight, bias = steps[position][1], steps[position][2]
     if before is None:
         mapped = weight.reshape(len(weight), -1).T
     else:

@@ -82,16 +82,18 @@ class Case:
         if "target" in how:
             self.how["target"] = how["target"].float()
         self.x, self.y = normal(40, *shape).float(), labels(40, 3)
-        self.own = [(normal(12, *shape, seed=5 + k).float(), labels(12, 3, k)) for k in range(len(self.parents))]
+        self.importance_data = [
+            (normal(12, *shape, seed=5 + k).float(), labels(12, 3, k)) for k in range(len(self.parents))
+        ]
         self.test = images(shape)
         self.result = self.fused()
 
     def fused(self, **more) -> FusionResult:
-        return fuse(self.parents, (self.x, self.y), importance_data=self.own, **{**self.how, **more})
+        return fuse(self.parents, (self.x, self.y), importance_data=self.importance_data, **{**self.how, **more})
 
     def analysed(self, result=None, **more) -> Analysis:
         runtime = Runtime(device="cpu", **{name: more.pop(name) for name in ("monitor", "memory") if name in more})
-        options = {"importance_data": self.own, "test": self.test, "runtime": runtime, **more}
+        options = {"importance_data": self.importance_data, "test": self.test, "runtime": runtime, **more}
         return analyse(self.parents, result or self.result, (self.x, self.y), **options)
 
     def plan(self):
@@ -109,13 +111,13 @@ def images(shape, count=50) -> Images:
 @pytest.fixture(scope="module")
 def cases():
     """Each case is fused and analysed once."""
-    found: dict[str, tuple[Case, Analysis]] = {}
+    by_name: dict[str, tuple[Case, Analysis]] = {}
 
     def get(name):
-        if name not in found:
+        if name not in by_name:
             case = Case(name)
-            found[name] = case, case.analysed()
-        return found[name]
+            by_name[name] = case, case.analysed()
+        return by_name[name]
 
     return get
 
@@ -142,11 +144,11 @@ def test_stopping_before_and_after_all_levels_is_the_ensemble_and_the_fused_netw
     for parent, levels in zip(case.parents, plan.parents, strict=True):
         alone = dataclasses.replace(plan, parents=[levels], fused=levels)
         for index, level in enumerate(levels):
-            found = stopped(compose(levels[: index + 1], x), alone, index, [torch.arange(level.width)])
-            assert_close(found, parent(x).log_softmax(1), 1e-5)
+            log_probabilities = stopped(compose(levels[: index + 1], x), alone, index, [torch.arange(level.width)])
+            assert_close(log_probabilities, parent(x).log_softmax(1), 1e-5)
     classes = [torch.arange(3)] * len(case.parents)
-    found = stopped(compose(plan.fused, x), plan, len(plan.fused) - 1, classes)
-    assert_close(found, case.result.model(x).log_softmax(1), 1e-5)
+    log_probabilities = stopped(compose(plan.fused, x), plan, len(plan.fused) - 1, classes)
+    assert_close(log_probabilities, case.result.model(x).log_softmax(1), 1e-5)
 
 
 @pytest.mark.parametrize("name", ["mlp", "cnn", "mlp, three parents of other widths", "mlp, one parent compressed"])
@@ -155,7 +157,7 @@ def test_stopping_between_levels_runs_the_parents_own_layers_on_their_representa
     """By slicing the Sequentials after each layer with weights, neuron by neuron."""
     case, analysis = cases(name)
     fused, x, truth = case.result.model, case.test.inputs(), case.test.labels
-    ends = [place + 1 for place, module in enumerate(fused) if hasattr(module, "weight")]
+    ends = [position + 1 for position, module in enumerate(fused) if hasattr(module, "weight")]
     for end, report, accuracy in zip(ends[:-1], case.result.levels, analysis.accuracy[1:], strict=False):
         h, mean, start = fused[:end](x), 0, 0
         for parent, width in zip(case.parents, report.widths, strict=True):
@@ -248,17 +250,17 @@ def test_other_rows_are_what_runs_with_that_score_and_seed_make_of_the_first_lev
     """Its Gram matrix does not depend on what was fused before."""
     case, analysis = cases(name)
     for importance in EVERY:
-        found = analysis.levels[0].labels[importance]
-        assert len(found) == SEEDS
+        label_rows = analysis.levels[0].labels[importance]
+        assert len(label_rows) == SEEDS
         for seed in (0, 1, SEEDS - 1):
-            assert same(found[seed], case.fused(importance=importance, seed=seed).levels[0].labels)
+            assert same(label_rows[seed], case.fused(importance=importance, seed=seed).levels[0].labels)
 
 
 def test_groupings_without_randomness_have_one_row_and_agree_with_themselves(cases):
     for name, levels in (("mlp", range(3)), ("cnn", [2])):  # hungarian; any grouping at the head
         for index in levels:
             level = cases(name)[1].levels[index]
-            assert {found.shape for found in level.labels.values()} == {
+            assert {label_rows.shape for label_rows in level.labels.values()} == {
                 cases(name)[0].result.levels[index].labels[None].shape
             }
             assert all(row["mean"] == 1.0 for row in level.agreement if row["first"] == row["second"])
@@ -271,13 +273,15 @@ def test_agreement_is_the_adjusted_rand_index_over_all_pairs_of_seeds(cases):
     assert pairs == [(a, b) for i, a in enumerate(EVERY) for b in EVERY[i:]]
     for row in level.agreement:
         left, right = level.labels[row["first"]], level.labels[row["second"]]
-        found = [
+        agreements = [
             adjusted_rand_score(a.numpy(), b.numpy())
             for i, a in enumerate(left)
             for j, b in enumerate(right)
             if row["first"] != row["second"] or i < j
         ]
-        assert (row["mean"], row["least"], row["most"]) == pytest.approx((np.mean(found), min(found), max(found)))
+        assert (row["mean"], row["least"], row["most"]) == pytest.approx(
+            (np.mean(agreements), min(agreements), max(agreements))
+        )
     assert len(agreement({"a": left, "b": right, "c": right})) == 6
 
 
@@ -325,9 +329,9 @@ def test_targets_and_outputs_are_rows_of_the_level(name, cases):
         groups = as_groups(report.labels, report.width)
         T = np.stack([reference.target(z.numpy(), report.scores.numpy(), group) for group in groups], 1)
         both = torch.cat([torch.from_numpy(T), f], 1)
-        found = torch.cat([level.targets, level.outputs], 1).double()
-        assert len(found) == min(128, len(f))
-        gaps = torch.cdist(found, both).min(1)
+        points = torch.cat([level.targets, level.outputs], 1).double()
+        assert len(points) == min(128, len(f))
+        gaps = torch.cdist(points, both).min(1)
         assert gaps.values.max() < 1e-4 * both.abs().max()
         if len(both.unique(dim=0)) == len(both):
             assert (gaps.indices.diff() > 0).all()  # in the order of the rows, none twice
@@ -358,7 +362,7 @@ def test_the_loss_on_the_plane_is_the_loss_of_those_weights_on_the_rows(name, ca
     """Parents' weights mapped in loops, directions orthonormalised by QR, losses summed over rows."""
     case, analysis = cases(name)
     steps = [reference.described(parent) for parent in case.parents]
-    places = [place for place, module in enumerate(case.parents[0]) if hasattr(module, "weight")]
+    positions = [position for position, module in enumerate(case.parents[0]) if hasattr(module, "weight")]
     plan, before = case.plan(), None
     for index, (level, report) in enumerate(zip(analysis.levels, case.result.levels, strict=True)):
         with torch.no_grad():
@@ -367,12 +371,12 @@ def test_the_loss_on_the_plane_is_the_loss_of_those_weights_on_the_rows(name, ca
         s, groups = report.scores.numpy(), as_groups(report.labels, report.width)
         affine = plan.fused[index].affine
         V = np.vstack([affine.weight.detach().flatten(1).T.numpy(), affine.bias.detach().numpy()[None]]).astype(float)
-        mapped = [reference.own_weights(step, places[index], before, k) for k, step in enumerate(steps)]
+        mapped = [reference.own_weights(step, positions[index], before, k) for k, step in enumerate(steps)]
         P, start = [], 0
         W0 = np.hstack(mapped)
         for width in report.widths[:2]:
-            own = set(range(start, start + width))
-            P.append(np.stack([reference.target(W0, s, [j for j in g if j in own] or g) for g in groups], 1))
+            neurons = set(range(start, start + width))
+            P.append(np.stack([reference.target(W0, s, [j for j in g if j in neurons] or g) for g in groups], 1))
             start += width
         T = np.stack([reference.target(z, s, group) for group in groups], 1)
         totals = np.array([sum(s[j] for j in group) for group in groups])

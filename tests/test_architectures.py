@@ -208,11 +208,11 @@ def test_torchvisions_other_networks_are_not_taken_for_ours(make):
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_recognised_from_their_tensors(name):
     model = on_meta(name, channels=1)
-    found = recognise(model.state_dict())
-    side = {"size": found["size"]} if "-imagenet" in name else {"size": model.spec.get("resize", 32)}
-    assert found == {**{key: value for key, value in model.spec.items() if key != "resize"}, **side}
+    spec = recognise(model.state_dict())
+    side = {"size": spec["size"]} if "-imagenet" in name else {"size": model.spec.get("resize", 32)}
+    assert spec == {**{key: value for key, value in model.spec.items() if key != "resize"}, **side}
     with torch.device("meta"):
-        assert shapes(build(found)) == shapes(model)
+        assert shapes(build(spec)) == shapes(model)
 
 
 def plain_vit(state: dict[str, Tensor], image: Tensor, patch: int, heads: int) -> Tensor:
@@ -238,9 +238,9 @@ def plain_vit(state: dict[str, Tensor], image: Tensor, patch: int, heads: int) -
     tokens = [token + position for token, position in zip(tokens, state["positions"][0], strict=True)]
     hidden, block = len(tokens[0]), 0
     while f"blocks.{block}.norm1.weight" in state:
-        here = f"blocks.{block}"
-        normed = [norm(token, f"{here}.norm1") for token in tokens]
-        q, k, v = ([linear(token, f"{here}.attention.{name}") for token in normed] for name in "qkv")
+        prefix = f"blocks.{block}"
+        normed = [norm(token, f"{prefix}.norm1") for token in tokens]
+        q, k, v = ([linear(token, f"{prefix}.attention.{name}") for token in normed] for name in "qkv")
         after = []
         for query in q:
             mixed = []
@@ -248,11 +248,11 @@ def plain_vit(state: dict[str, Tensor], image: Tensor, patch: int, heads: int) -
                 scores = torch.stack([query[part] @ key[part] for key in k]) / hidden**0.5
                 shares = scores.exp() / scores.exp().sum()
                 mixed.append(sum(share * value[part] for share, value in zip(shares, v, strict=True)))
-            after.append(linear(torch.cat(mixed), f"{here}.attention.o"))
-        tokens = [token + found for token, found in zip(tokens, after, strict=True)]
+            after.append(linear(torch.cat(mixed), f"{prefix}.attention.o"))
+        tokens = [token + added for token, added in zip(tokens, after, strict=True)]
         for index, token in enumerate(tokens):
-            inner = gelu(linear(norm(token, f"{here}.norm2"), f"{here}.mlp.0"))
-            tokens[index] = token + gelu(linear(inner, f"{here}.mlp.3"))
+            inner = gelu(linear(norm(token, f"{prefix}.norm2"), f"{prefix}.mlp.0"))
+            tokens[index] = token + gelu(linear(inner, f"{prefix}.mlp.3"))
         block += 1
     return linear(norm(tokens[0], "norm"), "head")
 

@@ -56,8 +56,8 @@ def test_a_shuffled_copy_is_found_again_where_norms_are_folded(name, mode):
 
 def normed_pairs(model):
     """Names of layers and of the BatchNorms that follow them in the order of definition."""
-    found = [(name, module) for name, module in model.named_modules() if isinstance(module, (*AFFINE, *BATCHNORMS))]
-    return [(a, b) for (a, _), (b, norm) in itertools.pairwise(found) if isinstance(norm, BATCHNORMS)]
+    modules = [(name, module) for name, module in model.named_modules() if isinstance(module, (*AFFINE, *BATCHNORMS))]
+    return [(a, b) for (a, _), (b, norm) in itertools.pairwise(modules) if isinstance(norm, BATCHNORMS)]
 
 
 @pytest.mark.parametrize("mode", ["activations", "weights"])
@@ -188,16 +188,16 @@ def test_scores_weigh_the_parents():
     first, second, x = mlp((6, 8, 7, 4)), mlp((6, 8, 7, 4), seed=2), normal(40, 6)
     assert_same_function(
         rebasin([first, second], x).model,
-        rebasin([first, second], x, importance=constant, importance_data=own(x)).model,
+        rebasin([first, second], x, importance=constant, importance_data=rows_of_each(x)).model,
         x,
     )
     # what a parent never uses has next to no say: parent 1's head knows class 0 only
-    result = rebasin([first, second], x, importance=only_first_class, importance_data=own(x))
+    result = rebasin([first, second], x, importance=only_first_class, importance_data=rows_of_each(x))
     assert_close(result.model[4].bias[1:], first[4].bias[1:], 1e-6)
     assert_close(result.model[4].bias[0], (first[4].bias[0] / 4 + second[4].bias[0]) / (1 / 4 + 1), 1e-6)
 
 
-def own(x):
+def rows_of_each(x):
     return [(x, labels(len(x), 4)), (x + 1, labels(len(x), 4))]
 
 
@@ -206,10 +206,10 @@ def constant(levels, x, y):
 
 
 def only_first_class(levels, x, y):
-    found = constant(levels, x, y)
-    if x[0, 0] == own(x - 1)[1][0][0, 0] and x.mean() > 0.5:  # parent 1
-        found[-1] = torch.tensor([1.0, 0, 0, 0])
-    return found
+    scores = constant(levels, x, y)
+    if x[0, 0] == rows_of_each(x - 1)[1][0][0, 0] and x.mean() > 0.5:  # parent 1
+        scores[-1] = torch.tensor([1.0, 0, 0, 0])
+    return scores
 
 
 def test_group_scores_are_the_levels_scores_where_groups_are_levels():
@@ -434,8 +434,8 @@ def test_sinkhorn_of_published_checkpoints(shared):
     models = [load_model(shared / "models" / f"mnist-mlp-otfusion-{k}.safetensors")[0] for k in (1, 0)]
     test = load(str(shared / "data" / "mnist"), "test")
     options = {"mode": "weights", "solver": "sinkhorn", "regularisation": 0.1}
-    found, fixed = (otfusion(models, test.inputs(torch.arange(2)), match_classes=m, **options) for m in (True, False))
-    assert evaluate(found.model, test)["accuracy"] == pytest.approx(96.05, abs=0.5)
+    matched, fixed = (otfusion(models, test.inputs(torch.arange(2)), match_classes=m, **options) for m in (True, False))
+    assert evaluate(matched.model, test)["accuracy"] == pytest.approx(96.05, abs=0.5)
     assert evaluate(fixed.model, test)["accuracy"] == pytest.approx(90.86, abs=0.5)
 
 

@@ -48,19 +48,19 @@ def test_fuse_itself_asks_for_a_list_too():
 
 def test_arrays_are_as_good_as_tensors():
     labels = torch.arange(20) % 4
-    found = [
+    outputs = [
         METHODS["KF-Linear"](pair(), data, importance="conductance", importance_data="fusion").model(X)
         for data in ((X, labels), (X.numpy(), labels.numpy()))
     ]
-    assert torch.equal(*found)
+    assert torch.equal(*outputs)
     assert torch.equal(METHODS["Average"](pair(), X.numpy()).model(X), METHODS["Average"](pair(), X).model(X))
 
 
 @pytest.mark.parametrize("name", ["KF-Linear", "OTFusion"])
 def test_labels_are_whole_numbers(name):
-    own = [(X, torch.rand(20, generator=torch.Generator().manual_seed(0)))] * 2
+    samples = [(X, torch.rand(20, generator=torch.Generator().manual_seed(0)))] * 2
     with pytest.raises(ValueError, match=r"'conductance': the labels are torch.float32, and classes are whole numbers"):
-        METHODS[name](pair(), X, importance="conductance", importance_data=own)
+        METHODS[name](pair(), X, importance="conductance", importance_data=samples)
 
 
 def test_names_are_found_in_any_case_and_the_nearest_is_named():

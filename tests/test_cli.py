@@ -52,12 +52,12 @@ def environment():
 @pytest.fixture(scope="module")
 def parents(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cli")
-    found = json.loads(retrofit("train", "--epochs", 8, "--out", "parents", "--json", cwd=folder).stdout)
-    assert [Path(parent["model"]).name for parent in found["parents"]] == [
+    output = json.loads(retrofit("train", "--epochs", 8, "--out", "parents", "--json", cwd=folder).stdout)
+    assert [Path(parent["model"]).name for parent in output["parents"]] == [
         "parent-0.safetensors",
         "parent-1.safetensors",
     ]
-    assert all(35 < parent["accuracy"] <= 55 for parent in found["parents"])  # five of ten classes each
+    assert all(35 < parent["accuracy"] <= 55 for parent in output["parents"])  # five of ten classes each
     return folder
 
 
@@ -111,8 +111,8 @@ def test_every_method_runs_and_evaluates(parents):
 
 
 def test_levels_lists_the_partition(parents):
-    found = json.loads(retrofit("levels", "parents/parent-0.safetensors", "--json", cwd=parents).stdout)
-    assert [level["level"] for level in found["levels"]] == ["features.0", "features.2", "features.5", "classifier"]
+    output = json.loads(retrofit("levels", "parents/parent-0.safetensors", "--json", cwd=parents).stdout)
+    assert [level["level"] for level in output["levels"]] == ["features.0", "features.2", "features.5", "classifier"]
     assert "features.5" in retrofit("levels", "parents/parent-0.safetensors", cwd=parents).stdout
     merged = json.loads(
         retrofit("levels", "parents/parent-0.safetensors", "--boundaries", 2, "--json", cwd=parents).stdout
@@ -277,10 +277,10 @@ def test_finetuning_a_parent_teaches_it_the_other_classes(parents):
         16,
         "--json",
     )
-    found = json.loads(retrofit(*words, cwd=parents).stdout)["networks"]
-    assert found["before"]["accuracy"] < 60 < found["after"]["accuracy"]
+    networks = json.loads(retrofit(*words, cwd=parents).stdout)["networks"]
+    assert networks["before"]["accuracy"] < 60 < networks["after"]["accuracy"]
     again = json.loads(retrofit(*words, "--resume", cwd=parents).stdout)["networks"]
-    assert again == found  # nothing left to do
+    assert again == networks  # nothing left to do
     facts = {key: json.loads(text) for key, text in tensors_of(parents / "tuned.safetensors")[1].items()}
     assert facts["recipe"]["schedule"] == "restarts" and facts["recipe"]["from"] == "parent-0.safetensors"
     other = retrofit(*words[:2], "--out", "tuned.safetensors", "--epochs", 3, "--resume", cwd=parents, expect=2).stderr
@@ -309,8 +309,8 @@ def test_the_mnist_pair_as_in_the_issue(shared, tmp_path):
         "fused.safetensors",
     ]
     retrofit(*words, cwd=tmp_path)
-    found = retrofit("evaluate", "fused.safetensors", "--data", shared / "data" / "mnist", "--json", cwd=tmp_path)
-    assert json.loads(found.stdout)["accuracy"] >= 94.0
+    process = retrofit("evaluate", "fused.safetensors", "--data", shared / "data" / "mnist", "--json", cwd=tmp_path)
+    assert json.loads(process.stdout)["accuracy"] >= 94.0
 
 
 def test_analyse_makes_again_what_fuse_made(parents, monkeypatch, capsys):

@@ -227,7 +227,7 @@ def test_eighty_columns_wrap_long_names_and_cut_no_figure():
     with console.capture() as shown:
         console.print(leaderboard_table(board))
     text = shown.get()
-    assert all(found in text for found in ("98.76", "-4.0,-2.0", "1.50", "0.25", "123.4", "153"))
+    assert all(figure in text for figure in ("98.76", "-4.0,-2.0", "1.50", "0.25", "123.4", "153"))
     assert all(word in text for word in name.split()) and "…" not in text
 
 

@@ -139,8 +139,8 @@ def test_networks_that_nobody_can_rebuild_are_refused_and_read_with_the_module(t
         assert torch.equal(FusionResult.load(tmp_path / name, blank).model(x), result.model(x))
         file, build_it = tmp_path / name / "fused.safetensors", lambda model=result.model: copy.deepcopy(model)
         assert_close(load_model(file, build_it)[0](x.float()), result.model(x), 1e-5)
-    own = ensemble([build(SPECS["mlp"], seed=0)], lambda logits, shares: logits[0])
-    save_model(own, tmp_path / "own.safetensors")
+    network = ensemble([build(SPECS["mlp"], seed=0)], lambda logits, shares: logits[0])
+    save_model(network, tmp_path / "own.safetensors")
     with pytest.raises(ValueError, match="the architecture is not recognised"):
         load_model(tmp_path / "own.safetensors")
 
@@ -244,8 +244,8 @@ def invoke(capsys, *words, code=0):
 def test_a_run_of_several_networks_is_recorded_evaluated_and_read(method, config, tmp_path, capsys):
     out = tmp_path / "fused.safetensors"
     words = ["fuse", *config.models, "--splits", config.splits, "--samples", 60, "--method", method, "--device", "cpu"]
-    found = invoke(capsys, *words, "--record", tmp_path / "run", "--out", out, "--evaluate", "--json")
-    accuracy = json.loads(found)["networks"]["fused"]["accuracy"]
+    output = invoke(capsys, *words, "--record", tmp_path / "run", "--out", out, "--evaluate", "--json")
+    accuracy = json.loads(output)["networks"]["fused"]["accuracy"]
     assert read_run(tmp_path / "run").state == "done"
     for file in (out, tmp_path / "run" / "fused.safetensors"):
         assert json.loads(invoke(capsys, "evaluate", file, "--device", "cpu", "--json"))["accuracy"] == accuracy
@@ -259,7 +259,7 @@ def test_commands_that_need_one_network_say_so(config, tmp_path, capsys):
     file, more = tmp_path / "both.safetensors", ("--fusion-from", "iid", "--samples", 20, "--device", "cpu")
     more = (*more, "--out", tmp_path / "fused.safetensors")
     save_model(ensemble([load_model(name)[0] for name in config.models]), file)
-    found = " ".join(invoke(capsys, "levels", file, code=2).split())
-    assert "holds several networks (ensemble), which have levels one by one" in found
+    message = " ".join(invoke(capsys, "levels", file, code=2).split())
+    assert "holds several networks (ensemble), which have levels one by one" in message
     assert "Error: parent 0: " in invoke(capsys, "fuse", file, config.models[0], *more, code=2)
     assert invoke(capsys, "fuse", config.models[0], file, *more, "--method", "LP")

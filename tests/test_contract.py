@@ -54,14 +54,14 @@ def takes(name, setting):
 
 def options_for(name, n_parents, classes):
     """What a run would give a method besides models and data; as little work as possible."""
-    found = {"device": "cpu", "seed": 0}
+    chosen = {"device": "cpu", "seed": 0}
     if name in GRADIENT or name in ("KD", "LP"):
-        found["epochs"] = 1
+        chosen["epochs"] = 1
     if name == "FedAvg":
-        found["sample_counts"] = [10, 20, 30][:n_parents]
+        chosen["sample_counts"] = [10, 20, 30][:n_parents]
     if name == "Ensemble-Shares":
-        found["class_shares"] = torch.ones(n_parents, classes) / n_parents
-    return found
+        chosen["class_shares"] = torch.ones(n_parents, classes) / n_parents
+    return chosen
 
 
 # --- networks --------------------------------------------------------------------------------------------------------

@@ -123,13 +123,13 @@ def test_groups_take_the_order_of_the_stream():
     z, x = (torch.randn(50, count, generator=draw, dtype=torch.float64) for count in (8, 4))
     s = torch.rand(8, generator=draw).double() + 0.1
     groups = Grouping(torch.tensor([2, 0, 1, 3, 3, 1, 0, 2]), 4, 0.0)
-    found = ordered(groups, z.T @ z, s, z.T @ x, x.square().sum(0))
+    reordered = ordered(groups, z.T @ z, s, z.T @ x, x.square().sum(0))
 
     def distance(grouping):
         return (z @ grouping.averaging(s) - x).square().sum().item()
 
     others = [Grouping(torch.tensor(order)[groups.labels], 4, 0.0) for order in itertools.permutations(range(4))]
-    assert distance(found) == pytest.approx(min(map(distance, others)))
+    assert distance(reordered) == pytest.approx(min(map(distance, others)))
 
 
 def test_merged_levels_are_one_level_with_the_same_tensors():
@@ -219,7 +219,7 @@ def test_too_small_a_budget_names_level_and_bytes(fit):
     need = 1
     for _ in range(10):  # the levels complain in turn
         try:
-            found = fuse(parents, x, memory=need, **options).model
+            model = fuse(parents, x, memory=need, **options).model
             break
         except ValueError as error:
             assert re.search(
@@ -228,7 +228,7 @@ def test_too_small_a_budget_names_level_and_bytes(fit):
             )
             assert need < (need := int(re.search(r"memory=(\d+)", str(error))[1]))
     assert need > 1
-    for left, right in zip(found.parameters(), expected.parameters(), strict=True):
+    for left, right in zip(model.parameters(), expected.parameters(), strict=True):
         assert_close(left, right, 1e-7)
 
 

@@ -31,7 +31,7 @@ def test_the_direct_form_gives_the_same_network(name, grouping, device):
     # many starts of few neurons: both find the best clustering
     options = {"restarts": 200} if grouping == "kmeans" else {}
     data = (x, torch.zeros(len(x), dtype=torch.long))
-    found = fuse(
+    result = fuse(
         parents,
         data,
         grouping=grouping,
@@ -43,4 +43,4 @@ def test_the_direct_form_gives_the_same_network(name, grouping, device):
         **options,
     )
     expected = direct.fuse_directly(parents, x, scores, grouping=grouping, restarts=200)
-    assert_same_function(found.model.cpu(), expected, normal(50, *shape, seed=5), 1e-6)
+    assert_same_function(result.model.cpu(), expected, normal(50, *shape, seed=5), 1e-6)

@@ -263,14 +263,14 @@ def test_memory_holds_networks_data_and_the_largest_level(steady, tmp_path):
 def test_disk_is_what_a_run_leaves(analyse, tmp_path, monkeypatch):
     config, training = pair(importance="conductance", analyse=analyse, training=TrainConfig(epochs=1, device="cpu"))
     monkeypatch.chdir(tmp_path)
-    told = estimate(config, training, folder=tmp_path).disk
+    estimated = estimate(config, training, folder=tmp_path).disk
     train_parents(training, training.folder)
     execute(config, config.key())
     left = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
-    assert 0.6 < told / left < 1.6
+    assert 0.6 < estimated / left < 1.6
     trained = sum(Path(tmp_path, name).stat().st_size for name in training.files())
     work.count_work.cache_clear()
-    assert told - estimate(config, training, folder=tmp_path).disk == pytest.approx(trained, rel=0.1)
+    assert estimated - estimate(config, training, folder=tmp_path).disk == pytest.approx(trained, rel=0.1)
 
 
 def test_large_networks_are_counted_and_small_ones_run(monkeypatch):

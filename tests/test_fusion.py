@@ -99,13 +99,13 @@ def test_no_other_matching_is_better_at_any_level(ridge, toward):
     _, facts = reference.fuse(
         parents, x.numpy(), scores, groups, ridge_strength=ridge, toward_parents=toward == "parents"
     )
-    for fact, s, found in zip(facts[:-1], scores, groups, strict=False):
-        own = fact["own"] if ridge else None
+    for fact, s, grouping in zip(facts[:-1], scores, groups, strict=False):
+        parent_weights = fact["own"] if ridge else None
         cost = {
-            str(sorted(map(sorted, g))): reference.fitted_cost(fact["x"], fact["z"], s, g, ridge, own)
+            str(sorted(map(sorted, g))): reference.fitted_cost(fact["x"], fact["z"], s, g, ridge, parent_weights)
             for g in reference.matchings(4)
         }
-        assert cost[str(sorted(map(sorted, found)))] == pytest.approx(min(cost.values()), rel=1e-9)
+        assert cost[str(sorted(map(sorted, grouping)))] == pytest.approx(min(cost.values()), rel=1e-9)
 
 
 # --- recoveries ------------------------------------------------------------------------------------------------------
@@ -337,8 +337,8 @@ def test_batch_sizes_and_budgets_change_nothing(change, options, monkeypatch, de
         monkeypatch.setattr(layersums, "CHUNK_BYTES", 8 * 49 * 18 * 2)
     else:
         monkeypatch.setattr(walk.Walk, "_fits", lambda self, index: False)
-    found = fuse(parents, x, device=device, **options).model
-    assert_close(weights_of(found), weights_of(expected), 1e-7)
+    fused = fuse(parents, x, device=device, **options).model
+    assert_close(weights_of(fused), weights_of(expected), 1e-7)
 
 
 def test_every_kind_of_data_gives_the_same_network():
@@ -392,7 +392,7 @@ def test_cuda_equals_the_cpu(options):
     parents, x, y = [cnn(seed=k) for k in range(2)], normal(60, *CNN_SHAPE), labels(60, 3)
     if "importance" in options:
         options = {**options, "importance_data": "fusion"}
-    cpu, cuda = (fuse(parents, (x, y), device=place, **options) for place in ("cpu", "cuda"))
+    cpu, cuda = (fuse(parents, (x, y), device=device, **options) for device in ("cpu", "cuda"))
     assert_close(weights_of(cuda.model).cpu(), weights_of(cpu.model), 1e-6)
     assert [level.labels.tolist() for level in cuda.levels] == [level.labels.tolist() for level in cpu.levels]
 
@@ -413,8 +413,8 @@ def test_parents_and_target_are_left_as_they_are(importance, fit):
         settings = {"epochs": 1} if fit == "gradient" else {}
         result = fuse(parents, (x, y), target=target, fit=fit, device="cpu", **options, **settings)
     assert not result.model.training
-    own = {id(tensor) for tensor in result.model.parameters()}
-    assert not own & {id(tensor) for model in (*parents, target) for tensor in model.parameters()}
+    tensors_of_result = {id(tensor) for tensor in result.model.parameters()}
+    assert not tensors_of_result & {id(tensor) for model in (*parents, target) for tensor in model.parameters()}
 
 
 def test_flags_are_restored_after_a_refusal_and_a_cancellation():

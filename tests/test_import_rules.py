@@ -115,20 +115,20 @@ def test_every_file_has_a_layer():
 def test_the_architecture_page_tells_the_same_floors():
     page = (CORE.parent / "docs" / "architecture.md").read_text()
     rows = re.findall(r"^\| (\d+) \| [^|]+ \| ([^|]+) \|$", page, re.MULTILINE)
-    told = {name.removesuffix("/"): int(floor) for floor, names in rows for name in re.findall(r"`(\w+/?)`", names)}
-    assert told == LAYERS
+    floors = {name.removesuffix("/"): int(floor) for floor, names in rows for name in re.findall(r"`(\w+/?)`", names)}
+    assert floors == LAYERS
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CORE)))
 def test_imports_go_down(path):
-    own = name_of(path)
+    importer = name_of(path)
     for package, part in imports_of(path):
         assert package not in {"streamlit", "plotly", "app", "retrofit_app"}, f"{path.name} imports {package}"
         if package == "captum":
             assert path == CORE / "importance" / "deeplift.py"
-        if package == "retrofit_core" and part != own:
-            allowed = LAYERS[part] < LAYERS[own] or (own, part) in INSIDE_LAYERS
-            assert allowed, f"{own} (layer {LAYERS[own]}) imports {part} (layer {LAYERS[part]})"
+        if package == "retrofit_core" and part != importer:
+            allowed = LAYERS[part] < LAYERS[importer] or (importer, part) in INSIDE_LAYERS
+            assert allowed, f"{importer} (layer {LAYERS[importer]}) imports {part} (layer {LAYERS[part]})"
 
 
 def files_imported_by(path: Path) -> Iterator[Path]:

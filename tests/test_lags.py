@@ -31,10 +31,10 @@ def test_lags_give_the_moments_of_the_unfolded_rows(shape, bias, device):
     for part, outputs in ((h[:half], z[:rows]), (h[half:], z[rows:])):  # two batches
         if len(part):
             sums.add(part.to(device), outputs.to(device))
-    found, expected = sums.finish(), unfolding.finish()
-    assert_close(found.xx.cpu(), expected.xx, 1e-12)
-    assert_close(found.xz.cpu(), expected.xz, 1e-12)
-    assert_close(found.zz.cpu(), expected.zz, 1e-12)
+    moments, expected = sums.finish(), unfolding.finish()
+    assert_close(moments.xx.cpu(), expected.xx, 1e-12)
+    assert_close(moments.xz.cpu(), expected.xz, 1e-12)
+    assert_close(moments.zz.cpu(), expected.zz, 1e-12)
 
 
 SMALL_MAPS = [(size, size) for size in range(1, 9)] + [(1, 2), (1, 7), (5, 1), (2, 8)]
@@ -65,16 +65,16 @@ def test_float32_products_stay_near_those_of_float64_rows(height, width, which, 
     sums = LagSums(channels, 5, bias=True, device=device)
     sums.add(h[:7].to(device), z[: 7 * height * width].to(device))
     sums.add(h[7:].to(device), z[7 * height * width :].to(device))
-    found = sums.finish()
+    moments = sums.finish()
     x = unfolded(conv, h, torch.float64, ones=True)
-    xx, xz = found.xx.cpu(), found.xz.cpu()
+    xx, xz = moments.xx.cpu(), moments.xz.cpu()
     assert (xx.diagonal() >= 0).all()
     assert torch.equal(xx, xx.T)
     lengths = x.norm(dim=0)
     bound = 4 * torch.finfo(torch.float32).eps
     assert ((xx - x.T @ x).abs() <= bound * lengths[:, None] * lengths).all()
     assert ((xz - x.T @ z.double()).abs() <= bound * lengths[:, None] * z.double().norm(dim=0)).all()
-    strength = 1e-3 * mean_diagonal(found)
+    strength = 1e-3 * mean_diagonal(moments)
     assert cholesky(xx, strength, bias=True)[1] == strength  # not raised
 
 
@@ -99,9 +99,9 @@ def test_batches_of_maps_of_other_sizes_add_up():
         sums.add(h, z)
         rows.append((unfolded(conv, h), z))
     x, z = (torch.cat(parts) for parts in zip(*rows, strict=True))
-    found = sums.finish()
-    assert_close(found.xx, x.T @ x, 1e-12)
-    assert_close(found.xz, x.T @ z, 1e-12)
+    moments = sums.finish()
+    assert_close(moments.xx, x.T @ x, 1e-12)
+    assert_close(moments.xz, x.T @ z, 1e-12)
 
 
 @pytest.mark.parametrize("ratio", [0.9, 1.0])

@@ -39,7 +39,7 @@ def test_mnist_pair_with_conductance_passes_94(shared, method):
 @pytest.mark.slow
 def test_conductance_beats_uniform_on_the_cifar_pair(shared):
     """A fifth of the paper's samples and a twentieth of the test set: the order of the scores is far above the noise."""
-    found = {}
+    accuracy = {}
     for importance in ("uniform", "conductance"):
         run = config(
             shared, "cifar10-vgg11-noniid2", "cifar10", importance=importance, samples=80, importance_samples=40
@@ -48,9 +48,9 @@ def test_conductance_beats_uniform_on_the_cifar_pair(shared):
         result = METHODS["HF-Linear"](
             inputs.models, inputs.fusion, importance=importance, importance_data=inputs.importance
         )
-        found[importance] = evaluate(result.model, inputs.train, rows=TEST_ROWS)["accuracy"]
-    assert found["conductance"] > found["uniform"] + 5
-    assert found["conductance"] > 60
+        accuracy[importance] = evaluate(result.model, inputs.train, rows=TEST_ROWS)["accuracy"]
+    assert accuracy["conductance"] > accuracy["uniform"] + 5
+    assert accuracy["conductance"] > 60
 
 
 TEST_ROWS = list(range(49_500, 50_000))

@@ -67,8 +67,8 @@ def test_sums_are_products_of_the_rows(device):
     rows, _ = problem(device=device)
     sums = rows.moments()
     x, z = rows.x, rows.z
-    for found, expected in ((sums.zz, z.T @ z), (sums.sz, z.sum(0)), (sums.xx, x.T @ x), (sums.xz, x.T @ z)):
-        assert_close(found, expected, 1e-13)
+    for total, expected in ((sums.zz, z.T @ z), (sums.sz, z.sum(0)), (sums.xx, x.T @ x), (sums.xz, x.T @ z)):
+        assert_close(total, expected, 1e-13)
     assert (sums.rows, rows.rows) == (40, 40)
     assert_close(rows.zz, sums.zz, 1e-13)
     assert_close(rows.sz, sums.sz, 1e-13)
@@ -244,8 +244,8 @@ def test_gram_gives_the_exact_cost_of_the_refitted_level(bias, ridge, toward):
     W0 = normal(rows.x.shape[1], M, seed=9) if toward and ridge else None
     solution = solve(rows.moments(), ridge, toward=W0)
     groups = as_groups(LABELS, D)
-    own = None if W0 is None else W0.numpy()
-    J = reference.fitted_cost(rows.x.numpy(), rows.z.numpy(), scores.numpy(), groups, ridge, own, bias=bias)
+    parent_weights = None if W0 is None else W0.numpy()
+    J = reference.fitted_cost(rows.x.numpy(), rows.z.numpy(), scores.numpy(), groups, ridge, parent_weights, bias=bias)
     penalty = 0.0
     if W0 is not None:
         free = W0[:-1] if bias else W0
@@ -302,8 +302,8 @@ def test_the_precision_of_products_is_read_however_it_was_set():
     ]
     output = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True).stdout
     exact, coarse = 2.0**-23, 2.0**-10
-    found = [tuple(map(float, line.split())) for line in output.splitlines()]
-    assert found == [(exact, exact), (coarse, exact), (exact, exact), (coarse, coarse), (exact, exact)]
+    precisions = [tuple(map(float, line.split())) for line in output.splitlines()]
+    assert precisions == [(exact, exact), (coarse, exact), (exact, exact), (coarse, coarse), (exact, exact)]
 
 
 def test_what_cannot_be_solved_is_refused():
@@ -340,9 +340,9 @@ def test_cost_is_approximation_plus_grouping(name):
         rows.x.numpy(), rows.z.numpy(), scores.numpy(), as_groups(LABELS, D), V.T.numpy()
     )
     for sums in (rows, rows.moments()):
-        found = approximation_error(sums, targets, V), grouping_error(sums.zz, scores, LABELS, targets)
-        assert found == pytest.approx((approximation, grouping), rel=1e-10, abs=1e-9)
-        assert sum(found) == pytest.approx(J, rel=1e-10)
+        errors = approximation_error(sums, targets, V), grouping_error(sums.zz, scores, LABELS, targets)
+        assert errors == pytest.approx((approximation, grouping), rel=1e-10, abs=1e-9)
+        assert sum(errors) == pytest.approx(J, rel=1e-10)
         assert cross_error(sums, scores, LABELS, targets, V) == 0
 
 
@@ -376,13 +376,13 @@ def test_errors_of_any_targets_add_up_to_the_cost(name, rule):
         approximation += s[j] * np.sum((f[:, k] - T[:, k]) ** 2)
         cross += 2 * s[j] * np.sum((f[:, k] - T[:, k]) * (T[:, k] - z[:, j]))
     for sums in (rows, rows.moments()):
-        found = (
+        errors = (
             grouping_error(sums.zz, scores, LABELS, targets),
             approximation_error(sums, targets, V),
             cross_error(sums, scores, LABELS, targets, V),
         )
-        assert found == pytest.approx((grouping, approximation, cross), rel=1e-10, abs=1e-9 * J)
-        assert sum(found) == pytest.approx(J, rel=1e-10)
+        assert errors == pytest.approx((grouping, approximation, cross), rel=1e-10, abs=1e-9 * J)
+        assert sum(errors) == pytest.approx(J, rel=1e-10)
     if (name, rule) != ("zero scores", salient):  # there the most salient neurons are the weighted means
         assert abs(cross) > 1e-3 * J and excess(targets, LABELS, scores) is not None
 
@@ -453,9 +453,9 @@ def test_weights_of_a_centroid_are_the_mean_of_the_neurons_own():
     """C21."""
     rows, scores = problem()
     solution = solve(rows.moments(), 0.3)
-    own = solution.weights(torch.eye(M).double())
+    weights = solution.weights(torch.eye(M).double())
     A = weighted_means(LABELS, scores, D).A
-    assert_close(solution.weights(A), own @ A, 1e-12)
+    assert_close(solution.weights(A), weights @ A, 1e-12)
 
 
 @pytest.mark.slow
@@ -466,10 +466,10 @@ def test_all_reduce_gives_every_process_the_whole(tmp_path):
     assert [worker.wait(timeout=120) for worker in workers] == [0, 0]
     whole = problem()[0].moments()
     for rank in range(2):
-        found = Moments.load(tmp_path / f"{rank}.safetensors")
-        assert found.rows == 40
-        assert_close(found.xx, whole.xx, 1e-13)
-        assert_close(found.zz, whole.zz, 1e-13)
+        moments = Moments.load(tmp_path / f"{rank}.safetensors")
+        assert moments.rows == 40
+        assert_close(moments.xx, whole.xx, 1e-13)
+        assert_close(moments.zz, whole.zz, 1e-13)
 
 
 def reduce(rank: int, folder: str) -> None:

@@ -99,9 +99,9 @@ def test_command_script_and_config_carry_the_options(tmp_path):
     config = RunConfig(("a", "b"), method="KD", options={"loss": "mse", "temperature": 3.0})
     assert config.command() == "retrofit fuse a b --method KD --option loss=mse --option temperature=3.0"
     assert RunConfig.from_json(config.to_json()) == config
-    found: dict = {}
-    exec(python(config).split("result,")[0], found)
-    assert found["config"] == config and found["config"].key() == config.key()
+    namespace: dict = {}
+    exec(python(config).split("result,")[0], namespace)
+    assert namespace["config"] == config and namespace["config"].key() == config.key()
 
 
 def test_the_command_line_lists_methods_and_options(capsys):

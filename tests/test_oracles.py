@@ -79,9 +79,9 @@ def test_with_disjoint_classes_shares_choose_the_largest_of_each_ones_own():
     with torch.no_grad():
         first, second = (model(x).softmax(1) for model in models)
         masked = torch.cat([first[:, :2], second[:, 2:]], 1)
-        found = ensemble(models, "shares", counts)(x)
-    assert torch.equal(found.argmax(1), masked.argmax(1))
-    assert_close(found.exp(), masked / masked.sum(1, keepdim=True), 1e-6)
+        log_probabilities = ensemble(models, "shares", counts)(x)
+    assert torch.equal(log_probabilities.argmax(1), masked.argmax(1))
+    assert_close(log_probabilities.exp(), masked / masked.sum(1, keepdim=True), 1e-6)
 
 
 # --- matching --------------------------------------------------------------------------------------------------------
@@ -109,20 +109,20 @@ def test_scores_of_next_to_nothing_leave_parent_0(mode):
     """s_1 = 0 but for one neuron in each level: all others are parent 0's, up to the epsilon that every score has."""
 
     def scores(levels, x, y):
-        found = [torch.ones(level.width) for level in levels]
+        values = [torch.ones(level.width) for level in levels]
         if float(x.mean()) > 50:  # parent 1's data
-            found = [torch.zeros(level.width).index_fill(0, torch.tensor([0]), 1.0) for level in levels]
-        return found
+            values = [torch.zeros(level.width).index_fill(0, torch.tensor([0]), 1.0) for level in levels]
+        return values
 
     models, x = list(PAIR), normal(60, 6)
     y = labels(60, 4)
     result = rebasin(models, x, mode=mode, importance=scores, importance_data=[(x, y), (x + 100, y)], device="cpu")
-    for layer, own, level in zip(*map(affine_layers, (result.model, models[0])), result.levels, strict=True):
+    for layer, original, level in zip(*map(affine_layers, (result.model, models[0])), result.levels, strict=True):
         mixed = level.labels[level.width :][0]
         rest = torch.arange(level.width) != mixed
-        assert_close(layer.weight[rest], own.weight[rest], 1e-5)
-        assert_close(layer.bias[rest], own.bias[rest], 1e-5)
-        assert (layer.bias[mixed] - own.bias[mixed]).abs() > 1e-3
+        assert_close(layer.weight[rest], original.weight[rest], 1e-5)
+        assert_close(layer.bias[rest], original.bias[rest], 1e-5)
+        assert (layer.bias[mixed] - original.bias[mixed]).abs() > 1e-3
 
 
 @pytest.mark.parametrize("mode", ["activations", "weights"])
@@ -137,10 +137,10 @@ def test_transport_costs_no_more_than_neurons_as_they_lie(mode, squared):
     else:
         a, b = (torch.cat([model[0].weight, model[0].bias[:, None]], 1) for model in PAIR)
     cost = torch.cdist(b.detach(), a.detach()) ** (2 if squared else 1)
-    found = result.levels[0]
-    best = cost[torch.arange(8), found.labels[8:]].sum() / 8
-    assert found.grouping["cost"] == pytest.approx(best.item(), rel=1e-6)
-    assert found.grouping["cost"] < cost.diagonal().sum().item() / 8
+    level = result.levels[0]
+    best = cost[torch.arange(8), level.labels[8:]].sum() / 8
+    assert level.grouping["cost"] == pytest.approx(best.item(), rel=1e-6)
+    assert level.grouping["cost"] < cost.diagonal().sum().item() / 8
 
 
 def test_soft_transport_of_a_network_onto_itself_blurs_it_the_more_the_softer():
@@ -161,11 +161,11 @@ def test_first_level_of_hf_linear_is_that_of_the_aligned_averages(activation):
     PLeaS look behind the activation function, which is the same only where there is none."""
     models, x = [mlp(activation=activation, seed=seed) for seed in (0, 2)], normal(60, 6)
     ours = METHODS["HF-Linear"](models, x, ridge=0.0, device="cpu")
-    found = {"OTFusion": otfusion(models, x, squared=True, device="cpu")}
+    results = {"OTFusion": otfusion(models, x, squared=True, device="cpu")}
     if activation is nn.Identity:
-        found["Git-Re-Basin"] = rebasin(models, x, device="cpu")
-        found["PLeaS"] = METHODS["PLeaS"](models, x, ridge=0.0, device="cpu")
-    for name, theirs in found.items():
+        results["Git-Re-Basin"] = rebasin(models, x, device="cpu")
+        results["PLeaS"] = METHODS["PLeaS"](models, x, ridge=0.0, device="cpu")
+    for name, theirs in results.items():
         assert torch.equal(theirs.levels[0].labels, ours.levels[0].labels), name
         assert_close(theirs.model[0].weight, ours.model[0].weight, 1e-8)
         assert_close(theirs.model[0].bias, ours.model[0].bias, 1e-8)
@@ -204,7 +204,7 @@ def test_repair_aims_at_the_mean_of_any_number_of_parents():
     models, x = [*PAIR, mlp((6, 8, 7, 4), seed=3)], normal(130, 6)
     fused = average(models)
     repair(fused, models, x)
-    found, each = statistics(fused, x), [statistics(model, x) for model in models]
+    measured, each = statistics(fused, x), [statistics(model, x) for model in models]
     for layer in ("0", "2"):
         for part in (0, 1):
-            assert_close(found[layer][part], torch.stack([one[layer][part] for one in each]).mean(0), 1e-9)
+            assert_close(measured[layer][part], torch.stack([one[layer][part] for one in each]).mean(0), 1e-9)

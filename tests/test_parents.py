@@ -107,8 +107,8 @@ def test_the_checkpoint_says_how_images_were_augmented_and_which_epoch_it_is(tmp
     config = dataclasses.replace(QUICK, epochs=1, augment="crop=1,cutmix")
     train_parents(config, tmp_path, only=0, test=False)
     facts = load_model(config.files(tmp_path)[0])[1]
-    told = {name: facts["recipe"][name] for name in ("crop", "flip", "policy", "cutmix")}
-    assert told == {"crop": 1, "flip": False, "policy": None, "cutmix": True}
+    recipe = {name: facts["recipe"][name] for name in ("crop", "flip", "policy", "cutmix")}
+    assert recipe == {"crop": 1, "flip": False, "policy": None, "cutmix": True}
     assert facts["best_epoch"] == 1 and read_training(tmp_path) == config
 
 
@@ -121,14 +121,14 @@ def test_a_config_without_an_augmentation_of_its_own_keeps_its_key():
 def test_different_widths_on_a_milder_dirichlet_split(tmp_path):
     config = dataclasses.replace(QUICK, arch=(SMALL, WIDER), split="dirichlet", ratio=0.9, epochs=1)
     events = []
-    found = train_parents(config, tmp_path, monitor=Monitor(events.append))
-    assert [load_model(row["model"])[0].spec["widths"] for row in found] == [[4, 6, 6], [6, 8, 8]]
+    trained = train_parents(config, tmp_path, monitor=Monitor(events.append))
+    assert [load_model(row["model"])[0].spec["widths"] for row in trained] == [[4, 6, 6], [6, 8, 8]]
     images = load("digits")
     rows = read_splits(tmp_path / "splits.json", config.files(tmp_path), len(images))
     for ours, theirs in zip(rows, dirichlet(images.labels, 2, seed=0, ratio=0.9), strict=True):
         assert torch.equal(ours, theirs)
-    assert [sum(row["class_counts"]) for row in found] == [len(part) for part in rows]
-    assert all(0 <= row["accuracy"] <= 100 for row in found)
+    assert [sum(row["class_counts"]) for row in trained] == [len(part) for part in rows]
+    assert all(0 <= row["accuracy"] <= 100 for row in trained)
     phases = [event for event in events if event["kind"] == "phase"]
     assert [(event["name"], event["parent"], event["parents"]) for event in phases] == [
         ("training", 0, 2),
@@ -139,8 +139,8 @@ def test_different_widths_on_a_milder_dirichlet_split(tmp_path):
 
 def test_twins_are_shuffled_and_share_function_and_rows(tmp_path):
     config = dataclasses.replace(QUICK, split="full", twins=True, parts=3)
-    found = train_parents(config, tmp_path)
-    models = [load_model(row["model"])[0] for row in found]
+    trained = train_parents(config, tmp_path)
+    models = [load_model(row["model"])[0] for row in trained]
     x = load("digits", "test").inputs()
     expected = models[0](x)
     for twin in models[1:]:
@@ -150,12 +150,12 @@ def test_twins_are_shuffled_and_share_function_and_rows(tmp_path):
         ]
         assert len(hidden) == 7  # all but the classifier's bias
     assert not torch.equal(models[1].features[0].weight, models[2].features[0].weight)
-    assert found[0]["class_counts"] == found[1]["class_counts"] == found[2]["class_counts"]
-    facts = load_model(found[1]["model"])[1]
+    assert trained[0]["class_counts"] == trained[1]["class_counts"] == trained[2]["class_counts"]
+    facts = load_model(trained[1]["model"])[1]
     assert facts["recipe"]["twin_of"] == "parent-0.safetensors" and facts["validation_accuracy"] is not None
-    before = tensors(found[1]["model"])
-    assert train_parents(config, tmp_path, resume=True) == found
-    assert all(torch.equal(value, before[name]) for name, value in tensors(found[1]["model"]).items())
+    before = tensors(trained[1]["model"])
+    assert train_parents(config, tmp_path, resume=True) == trained
+    assert all(torch.equal(value, before[name]) for name, value in tensors(trained[1]["model"]).items())
 
 
 def test_a_twin_alone_needs_its_original(tmp_path):

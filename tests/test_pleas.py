@@ -52,10 +52,10 @@ def test_weights_are_least_squares_on_mean_features():
     orders = [level.labels[level.width :].argsort() for level in result.levels]
     inputs, outputs = [[x], [x]], [[], []]
     with torch.no_grad():
-        for model, own, made in zip(models, inputs, outputs, strict=True):
+        for model, read, made in zip(models, inputs, outputs, strict=True):
             for index in (0, 2, 4):
-                made.append(model[index](own[-1]))
-                own.append(made[-1].relu())
+                made.append(model[index](read[-1]))
+                read.append(made[-1].relu())
     order = torch.arange(6)
     for number, index in enumerate((0, 2, 4)):
         h = inputs[0][number] / 2 + inputs[1][number][:, order] / 2
@@ -76,8 +76,8 @@ def test_ridge_pulls_towards_the_aligned_mean():
     weak = pleas(models, x, ridge="1e-9x")
     with torch.no_grad():  # the last layer, read behind a flatten
         h = [model[:7](x) for model in models]
-    found = weak.levels[1].labels[5:].argsort()
-    columns = (found[:, None] * 4 + torch.arange(4)).flatten()
+    order = weak.levels[1].labels[5:].argsort()
+    columns = (order[:, None] * 4 + torch.arange(4)).flatten()
     mean = torch.cat([(h[0] + h[1][:, columns]) / 2, torch.ones(40, 1)], 1)
     wanted = (models[0](x) + models[1](x)) / 2
     expected = torch.linalg.lstsq(mean, wanted).solution
@@ -104,8 +104,8 @@ def test_all_neurons_apart_are_both_networks_side_by_side(name):
     result = pleas(models, x, target=build(wide).double(), reset_norms=False)
     assert_close(result.model(x), ensemble(models, "logits")(x), 1e-6)
     for group in neuron_groups(result.model, x):
-        for place in group.parts if not group.fixed else ():
-            assert torch.isfinite(tensors(result.model)[place.name]).all()
+        for part in group.parts if not group.fixed else ():
+            assert torch.isfinite(tensors(result.model)[part.name]).all()
     if name == "mlp":
         second = result.model.state_dict()["fc2.weight"]
         assert not second[:4, 5:].any() and not second[4:, :5].any()  # no way from one parent to the other
@@ -132,8 +132,8 @@ def test_partial_merging_by_least_squares_on_what_is_shared():
     with torch.no_grad():
         hidden = torch.zeros(60, 7).double()
         counts = torch.bincount(result.levels[0].labels, minlength=7)
-        for model, own in zip(models, labels, strict=True):
-            hidden.index_add_(1, own, model[:2](x) / counts[own])
+        for model, fused_neurons in zip(models, labels, strict=True):
+            hidden.index_add_(1, fused_neurons, model[:2](x) / counts[fused_neurons])
     wanted = (models[0](x) + models[1](x)) / 2
     expected = torch.linalg.lstsq(torch.cat([hidden, torch.ones(60, 1)], 1), wanted).solution
     assert_close(result.model[2].weight.T, expected[:-1], 1e-8)

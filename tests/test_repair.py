@@ -37,11 +37,11 @@ def test_every_layer_but_the_head_has_the_parents_mean_statistics(name):
     before = tensors(copy.deepcopy(fused))
     with untouched(*models):
         facts = repair(fused, models, x)
-    found, (first, second) = statistics(fused, x), (statistics(model, x) for model in models)
-    assert len(head) == 1 and facts == {"kind": "rescale", "layers": len(found) - 1, "dead": 0}
-    for layer in found.keys() - head:
+    measured, (first, second) = statistics(fused, x), (statistics(model, x) for model in models)
+    assert len(head) == 1 and facts == {"kind": "rescale", "layers": len(measured) - 1, "dead": 0}
+    for layer in measured.keys() - head:
         for part in (0, 1):
-            assert_close(found[layer][part], (first[layer][part] + second[layer][part]) / 2, 1e-9)
+            assert_close(measured[layer][part], (first[layer][part] + second[layer][part]) / 2, 1e-9)
     for layer in head:
         assert_close(tensors(fused)[f"{layer}.weight"], before[f"{layer}.weight"], 0)
 

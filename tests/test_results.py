@@ -97,12 +97,12 @@ def test_a_model_that_does_not_fit_is_refused(result, tmp_path):
 def test_components_are_those_of_the_points():
     """PCA over neurons from their Gram matrix, double-centred; equal to scikit-learn's up to signs."""
     z = normal(50, 9) + 3.0  # a mean far from zero, which centring must remove
-    found, shares = principal_components(z.T @ z)
+    components, shares = principal_components(z.T @ z)
     pca = PCA(3).fit(z.T.numpy())
     expected = torch.from_numpy(pca.transform(z.T.numpy()))
-    assert_close(found.abs(), expected.abs(), 1e-9)
+    assert_close(components.abs(), expected.abs(), 1e-9)
     assert_close(shares, torch.from_numpy(pca.explained_variance_ratio_), 1e-9)
-    assert (found.gather(0, found.abs().argmax(0, keepdim=True)) > 0).all()
+    assert (components.gather(0, components.abs().argmax(0, keepdim=True)) > 0).all()
 
 
 def test_few_neurons_and_no_variance_have_components_too():

@@ -409,14 +409,19 @@ def wanted(tmp_path, monkeypatch):
 
 def test_missing_parents_are_trained_and_the_status_tells_of_it(wanted, tmp_path):
     training, config = wanted
-    told = []
-    watch = Monitor(lambda event: told.append(json.loads((tmp_path / "run" / "status.json").read_text())))
+    statuses = []
+    watch = Monitor(lambda event: statuses.append(json.loads((tmp_path / "run" / "status.json").read_text())))
     with patch("retrofit_core.runs.recorder.STATUS_INTERVAL", 0):
         runs.execute(config, "run", watch)
-    found = [status for status in told if status.get("stage") == "training" and "epoch" in status]
-    assert {(status["parent"], status["parents"], status["epochs"]) for status in found} == {(0, 2, 3), (1, 2, 3)}
-    assert {status["epoch"] for status in found} == {1, 2, 3} and any("loss" in status for status in found)
-    assert all(status["name"] == "training" and 0 < status["step"] <= status["steps"] for status in found)
+    training_statuses = [status for status in statuses if status.get("stage") == "training" and "epoch" in status]
+    assert {(status["parent"], status["parents"], status["epochs"]) for status in training_statuses} == {
+        (0, 2, 3),
+        (1, 2, 3),
+    }
+    assert {status["epoch"] for status in training_statuses} == {1, 2, 3} and any(
+        "loss" in status for status in training_statuses
+    )
+    assert all(status["name"] == "training" and 0 < status["step"] <= status["steps"] for status in training_statuses)
     status = runs.read_status("run")
     assert status["state"] == "done" and set(status["stages"]) == {"reading", "training", "fusion"}
     assert "loss" not in status and "parent" not in status
@@ -481,9 +486,9 @@ def analysed(config, tmp_path_factory):
     return folder, events
 
 
-def copied(folder, place):
-    shutil.copytree(folder, place / "run")
-    return place / "run"
+def copied(folder, target):
+    shutil.copytree(folder, target / "run")
+    return target / "run"
 
 
 def test_an_analysed_run_keeps_its_analysis_under_seal(analysed, tmp_path):
@@ -510,11 +515,11 @@ def test_analysing_a_finished_record_gives_what_the_run_itself_would_have(config
     runs.execute(config, tmp_path / "run")
     bare = runs.read_run(tmp_path / "run")
     assert bare.analysis is None
-    found = runs.analyse_record(tmp_path / "run")
+    added = runs.analyse_record(tmp_path / "run")
     again = runs.read_run(tmp_path / "run")
     assert again.state == "done" and again.config == config
     expected = runs.read_run(analysed[0]).analysis
-    assert found.accuracy == again.analysis.accuracy == expected.accuracy
+    assert added.accuracy == again.analysis.accuracy == expected.accuracy
     for ours, theirs in zip(again.analysis.levels, expected.levels, strict=True):
         assert ours.agreement == theirs.agreement
         assert all(torch.equal(ours.labels[name], theirs.labels[name]) for name in theirs.labels)
@@ -528,8 +533,8 @@ def test_an_older_analysis_is_replaced_whole_or_not_at_all(analysed, tmp_path, m
     class Killed(BaseException):
         pass
 
-    def save_half(self, place):
-        (place / "analysis.npz").write_bytes(b"half")
+    def save_half(self, target):
+        (target / "analysis.npz").write_bytes(b"half")
         raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
@@ -615,8 +620,8 @@ def test_a_uniform_run_is_compared_on_the_parents_own_rows(config, analysed, tmp
     uniform = dataclasses.replace(config, importance="uniform", analyse=True)
     assert runs.read_inputs(dataclasses.replace(uniform, analyse=False)).importance is None
     runs.execute(uniform, tmp_path / "run")
-    found, expected = runs.read_run(tmp_path / "run").analysis, runs.read_run(analysed[0]).analysis
-    for ours, theirs in zip(found.levels, expected.levels, strict=True):
+    actual, expected = runs.read_run(tmp_path / "run").analysis, runs.read_run(analysed[0]).analysis
+    for ours, theirs in zip(actual.levels, expected.levels, strict=True):
         for name in theirs.scores:
             assert torch.equal(ours.scores[name], theirs.scores[name])
 
@@ -627,20 +632,20 @@ def test_a_uniform_run_is_compared_on_the_parents_own_rows(config, analysed, tmp
 def test_regmean_reads_each_parents_own_rows(config):
     """By default where there are splits; the fusion samples where there are none, or where they are asked for."""
     chosen = dataclasses.replace(config, method="RegMean", importance="uniform")
-    own = runs.read_inputs(chosen).importance
+    samples = runs.read_inputs(chosen).importance
     images = load("digits", "train")
-    for (x, y), part in zip(own, sharded(images.labels, 2), strict=True):
+    for (x, y), part in zip(samples, sharded(images.labels, 2), strict=True):
         assert x.shape == (40, 1, 8, 8) and set(y.tolist()) == set(images.labels[part].tolist())
     result, _ = runs.execute(chosen)
     assert result.config["own_data"] and result.config["samples"] == [40, 40]
     inputs = runs.read_inputs(chosen)
-    again = METHODS["RegMean"](inputs.models, inputs.fusion, importance_data=own)
+    again = METHODS["RegMean"](inputs.models, inputs.fusion, importance_data=samples)
     assert torch.equal(weights(again.model), weights(result.model))
     common = dataclasses.replace(chosen, importance_data="fusion")
     bare = dataclasses.replace(chosen, splits=None, fusion_from="iid")
     for other in (common, bare):
-        found, _ = runs.execute(other)
-        assert not found.config["own_data"] and found.config["samples"] == [60, 60]
-        assert not torch.equal(weights(found.model), weights(result.model))
+        pooled, _ = runs.execute(other)
+        assert not pooled.config["own_data"] and pooled.config["samples"] == [60, 60]
+        assert not torch.equal(weights(pooled.model), weights(result.model))
     with pytest.raises(ValueError, match="RegMean is to look at each parent's own training rows.*--splits"):
         runs.execute(dataclasses.replace(bare, importance_data="own"))

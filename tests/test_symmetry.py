@@ -127,31 +127,31 @@ def test_a_residual_stream_is_one_group_through_its_blocks():
     }
     make, shape = NETWORKS["resnet"]
     stream = neuron_groups(make(), normal(2, *shape))[4]
-    made = [place.name for place in stream.parts if place.kind == "out"]
+    made = [part.name for part in stream.parts if part.kind == "out"]
     assert made == ["layer2.0.conv2.weight", "layer2.0.downsample.0.weight", "layer2.1.conv2.weight"]
-    read = [place.name for place in stream.parts if place.kind == "in"]
+    read = [part.name for part in stream.parts if part.kind == "in"]
     assert read == ["layer2.1.conv1.weight", "fc.weight"]
 
 
 def test_a_transformer_has_one_stream_and_its_heads_apart():
-    found = widths("vit")
-    assert found["embedding"] == 12
+    sizes = widths("vit")
+    assert sizes["embedding"] == 12
     for block in (0, 1):
         for kind in ("q", "v"):
-            assert [found[f"blocks.{block}.attention.{kind}[{head}]"] for head in range(3)] == [4, 4, 4]
-        assert found[f"blocks.{block}.mlp.0"] == 7
-    assert len(found) == 1 + 2 * 7 + 1
+            assert [sizes[f"blocks.{block}.attention.{kind}[{head}]"] for head in range(3)] == [4, 4, 4]
+        assert sizes[f"blocks.{block}.mlp.0"] == 7
+    assert len(sizes) == 1 + 2 * 7 + 1
     make, shape = NETWORKS["vit"]
     stream = neuron_groups(make(), normal(2, *shape))[0]
-    assert {"cls", "positions", "head.weight", "norm.weight"} <= {place.name for place in stream.parts}
-    assert "head.bias" not in {place.name for place in stream.parts}
+    assert {"cls", "positions", "head.weight", "norm.weight"} <= {part.name for part in stream.parts}
+    assert "head.bias" not in {part.name for part in stream.parts}
 
 
 def test_every_neuron_of_a_flattened_convolution_has_a_block_of_columns():
     make, shape = NETWORKS["vgg with a flatten"]
-    place = neuron_groups(make(), normal(2, *shape))[2].parts[-1]
-    assert (place.name, place.axis, place.kind) == ("classifier.weight", 1, "in")
-    assert torch.equal(place.index, torch.arange(5 * 16).view(5, 16))
+    part = neuron_groups(make(), normal(2, *shape))[2].parts[-1]
+    assert (part.name, part.axis, part.kind) == ("classifier.weight", 1, "in")
+    assert torch.equal(part.index, torch.arange(5 * 16).view(5, 16))
 
 
 def test_the_classes_come_last_and_stay():
@@ -213,7 +213,7 @@ def test_a_batchnorm_over_tokens_leaves_the_neurons_free_and_stays_as_it_is():
     assert_shuffles(model, x)
     hidden = neuron_groups(model, x)[0]
     assert (hidden.name, hidden.width) == ("first", 5)
-    assert [place.name for place in hidden.parts] == ["first.weight", "first.bias", "last.weight"]
+    assert [part.name for part in hidden.parts] == ["first.weight", "first.bias", "last.weight"]
 
 
 def test_what_depends_on_the_order_of_neurons_is_found_out():
@@ -239,9 +239,9 @@ def test_mapping_with_permutations_is_permuting():
     orders = {g.name: torch.randperm(g.width, generator=torch.Generator().manual_seed(1)) for g in groups[:-1]}
     maps = {name: (torch.eye(len(order)).double()[order].T,) * 2 for name, order in orders.items()}
     state = tensors(model)
-    found = mapped(state, state, groups, groups, maps)
+    mapped_state = mapped(state, state, groups, groups, maps)
     for name, tensor in tensors(permuted(model, x, orders)).items():
-        assert_close(found[name], tensor, 1e-14)
+        assert_close(mapped_state[name], tensor, 1e-14)
 
 
 def test_averages_of_copies_and_sums_of_what_reads_them_keep_the_function():

@@ -164,10 +164,10 @@ def test_cutmix_weights_are_the_areas(generator):
         values = torch.arange(1.0, n + 1)
         mixed = cutmix(values.view(n, 1, 1, 1).repeat(1, 2, height, width), torch.arange(n), generator)
         assert mixed.labels.tolist() == [0, 1, 2, 3, 4] and sorted(mixed.others.tolist()) == [0, 1, 2, 3, 4]
-        for image, own, other in zip(mixed.inputs, mixed.labels, mixed.others, strict=True):
-            assert ((image == values[own]) | (image == values[other])).all()
-            if own != other:
-                assert (image == values[own]).double().mean().item() == pytest.approx(mixed.share, abs=1e-12)
+        for image, label, other in zip(mixed.inputs, mixed.labels, mixed.others, strict=True):
+            assert ((image == values[label]) | (image == values[other])).all()
+            if label != other:
+                assert (image == values[label]).double().mean().item() == pytest.approx(mixed.share, abs=1e-12)
         seen.add(round(mixed.share, 1))
     assert {0.3, 0.5, 0.7, 1.0} <= seen
 
@@ -190,13 +190,13 @@ def test_an_epoch_sees_every_row_once_but_no_single_last_one(digits, generator, 
     images = digits
     for budget in (2**30, 0):  # held, and decoded ahead by a thread
         source = Source(images, torch.arange(100, 100 + rows), CPU, budget)
-        found = list(epoch_of(source, torch.arange(rows), batch, Augmentation(), generator, torch.contiguous_format))
-        assert len(found) == steps == steps_in(rows, batch)
-        seen = torch.cat([chunk.inputs for chunk in found])
+        chunks = list(epoch_of(source, torch.arange(rows), batch, Augmentation(), generator, torch.contiguous_format))
+        assert len(chunks) == steps == steps_in(rows, batch)
+        seen = torch.cat([chunk.inputs for chunk in chunks])
         known = images.inputs(torch.arange(100, 100 + rows))
-        places = [(known == image).flatten(1).all(1).nonzero()[0].item() for image in seen]
-        assert len(set(places)) == len(places) == min(rows, steps * batch)
-        assert torch.equal(torch.cat([chunk.labels for chunk in found]), images.labels[100 + torch.tensor(places)])
+        positions = [(known == image).flatten(1).all(1).nonzero()[0].item() for image in seen]
+        assert len(set(positions)) == len(positions) == min(rows, steps * batch)
+        assert torch.equal(torch.cat([chunk.labels for chunk in chunks]), images.labels[100 + torch.tensor(positions)])
 
 
 def test_streamed_images_train_as_held_ones(digits):
@@ -513,8 +513,8 @@ def test_the_command_says_that_no_epoch_was_better(digits, tmp_path, monkeypatch
     shown = " ".join(capsys.readouterr().out.split())
     assert "No epoch was better than start.safetensors on held-out training images, so a.safetensors holds its" in shown
     assert main([*words, "--out", "a.safetensors", "--resume", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["best_epoch"] == 0 and told["networks"]["before"] == told["networks"]["after"]
+    report = json.loads(capsys.readouterr().out)
+    assert report["best_epoch"] == 0 and report["networks"]["before"] == report["networks"]["after"]
     tuned, metadata = load_model(tmp_path / "a.safetensors")
     assert_equal(tensors(tuned), tensors(model))
     assert metadata["best_epoch"] == 0 and metadata["recipe"]["flip"] and metadata["recipe"]["crop"] == 0

@@ -50,12 +50,12 @@ def changed(model, seed, size=0.3):
 
 
 class Plain:
-    """Two ViTs fused step by step; `own` is aligned to `anchor`."""
+    """Two ViTs fused step by step; `aligned` is aligned to `anchor`."""
 
-    def __init__(self, anchor, own, x, mode, policy, reg):
+    def __init__(self, anchor, aligned, x, mode, policy, reg):
         self.mode, self.policy, self.reg = mode, policy, reg
-        self.w1, self.w0 = anchor.state_dict(), own.state_dict()
-        self.z1, self.z0 = outputs(anchor, x), outputs(own, x)
+        self.w1, self.w0 = anchor.state_dict(), aligned.state_dict()
+        self.z1, self.z0 = outputs(anchor, x), outputs(aligned, x)
         self.fused = {}
 
     def transport(self, a, b):
@@ -126,12 +126,12 @@ class Plain:
 
 def outputs(model, x):
     """(rows, neurons) the outputs of all modules, the inputs of LayerNorms, and the tokens before the positions are added."""
-    found = {}
+    features = {}
 
     def note(name):
         def hook(module, inputs, output):
-            found[name] = output.detach().flatten(0, -2)
-            found[f"{name} in"] = inputs[0].detach().flatten(0, -2)
+            features[name] = output.detach().flatten(0, -2)
+            features[f"{name} in"] = inputs[0].detach().flatten(0, -2)
 
         return hook
 
@@ -139,9 +139,9 @@ def outputs(model, x):
     model(x)
     for hook in hooks:
         hook.remove()
-    patches = found["embedding"].unflatten(0, (len(x), -1))
-    found["tokens"] = torch.cat([model.cls.detach().expand(len(x), -1, -1), patches], 1).flatten(0, 1)
-    return found
+    patches = features["embedding"].unflatten(0, (len(x), -1))
+    features["tokens"] = torch.cat([model.cls.detach().expand(len(x), -1, -1), patches], 1).flatten(0, 1)
+    return features
 
 
 def standard(z):
@@ -290,8 +290,8 @@ def test_scores_are_the_marginals(monkeypatch):
     result = transformer_otfusion(parents, (x, y), **options)
     names = [
         level.name
-        for level, own in zip(result.levels, groups_apart(first, x), strict=True)
-        if not own.junction and not own.fixed
+        for level, neuron_group in zip(result.levels, groups_apart(first, x), strict=True)
+        if not neuron_group.junction and not neuron_group.fixed
     ]
     assert len(seen) == len(names) == 3 + 2 * 6
     for k, parent in enumerate(parents):
@@ -348,14 +348,14 @@ def test_repair_meets_its_goals(name):
     assert_same_function(fused, model, x, 1e-8)
     result = transformer_otfusion([model, other, twin], x, solver="exact", mode="weights", repair=True)
     assert result.config["repaired"]["layers"] == len(statistics(result.model, x)) - 1
-    found, own = statistics(result.model, x), [statistics(parent, x) for parent in (model, other, twin)]
+    measured, each = statistics(result.model, x), [statistics(parent, x) for parent in (model, other, twin)]
     layer = "embedding" if name == "vit" else "conv_proj"
     labels = result.levels[0].labels.view(3, -1)  # the fused neuron of each parent's
     for part in (0, 1):
-        wanted = torch.zeros_like(found[layer][part])
-        for share, where, one in zip((0.5, 0.25, 0.25), labels, own, strict=True):
+        wanted = torch.zeros_like(measured[layer][part])
+        for share, where, one in zip((0.5, 0.25, 0.25), labels, each, strict=True):
             wanted[where] += share * one[layer][part]
-        assert_close(found[layer][part], wanted, 1e-9)
+        assert_close(measured[layer][part], wanted, 1e-9)
 
 
 def test_a_plain_average_is_what_maps_of_copies_in_order_give():

@@ -108,8 +108,8 @@ def test_a_shuffled_copy_and_the_network_itself_are_found_again(name, method):
                 assert_close(tensor, tensors(model)[key], 1e-9)
         if second is not twin:  # each neuron with itself
             for level in result.levels:
-                first, own = level.labels.split(level.width)
-                assert torch.equal(first, own), level.name
+                first, labels_of_second = level.labels.split(level.width)
+                assert torch.equal(first, labels_of_second), level.name
 
 
 @pytest.mark.parametrize("method", KEEPING)
@@ -118,8 +118,8 @@ def test_methods_that_keep_parent_0_keep_its_function(name, method):
     model, twin, x = twins(name)
     result = METHODS[method]([model, twin], x, device="cpu", **KEEPING[method])
     with torch.no_grad():
-        found, expected = result.model(x).log_softmax(1), model(x).log_softmax(1)
-    assert_close(found, expected, 1e-6)
+        actual, expected = result.model(x).log_softmax(1), model(x).log_softmax(1)
+    assert_close(actual, expected, 1e-6)
 
 
 @pytest.mark.parametrize("method", AVERAGING)

@@ -30,12 +30,12 @@ def walked(device, **options):
     """Moments and gradient data of every level; the fused network is network 2 as it is."""
     x, (first, second, fused) = networks(device)
     walk = Walk([first, second], fused, x, device=device, **options)
-    found = []
+    levels = []
     for step in walk:
         sums = step.moments(inputs=True)
         A = torch.full((2 * step.level.width, step.level.width), 0.5).double().to(device)
-        found.append((sums, *step.inputs_and_targets(A)))
-    return found
+        levels.append((sums, *step.inputs_and_targets(A)))
+    return levels
 
 
 def test_moments_are_those_of_the_materialised_rows(device):
@@ -197,12 +197,12 @@ X, Y = normal(11, 3), labels(11, 4)
     ],
 )
 def test_every_kind_of_fusion_data_gives_the_same_tensors(data, labelled):
-    inputs, found = as_tensors(data)
+    inputs, classes = as_tensors(data)
     assert torch.equal(inputs, X)
     if labelled:
-        assert torch.equal(found, Y)
+        assert torch.equal(classes, Y)
     else:
-        assert found is None
+        assert classes is None
 
 
 def test_what_is_no_fusion_data_is_refused():

@@ -156,7 +156,7 @@ def test_partial_zip_by_hand():
     rows = torch.cat([torch.cat([model[0].weight, model[0].bias[:, None]], 1) for model in models])
     fused = torch.stack([rows[level.labels == k].mean(0) for k in range(8)])
     h = x @ fused[:, :-1].T + fused[:, -1]
-    outputs = torch.stack([model[1:](h[:, own]) for model, own in zip(models, labels, strict=True)])
+    outputs = torch.stack([model[1:](h[:, fused_neurons]) for model, fused_neurons in zip(models, labels, strict=True)])
     assert_close(result.model.separate(x), outputs, 1e-10)
     assert_close(result.model(x), outputs.mean(0), 1e-6)
     full = zipit(models, x)
@@ -164,7 +164,10 @@ def test_partial_zip_by_hand():
     assert_close(full.model[0].weight, fused[:, :-1], 1e-10)
     # head: W = mean of W_k U_k
     second = full.levels[1].labels.split([7, 7])
-    head = sum(torch.zeros(4, 7).double().index_add(1, own, m[4].weight) for m, own in zip(models, second, strict=True))
+    head = sum(
+        torch.zeros(4, 7).double().index_add(1, fused_neurons, m[4].weight)
+        for m, fused_neurons in zip(models, second, strict=True)
+    )
     assert_close(full.model[4].weight, head / 2, 1e-10)
 
 
@@ -179,11 +182,11 @@ def test_partial_zip_of_a_flattened_convolution_and_of_three_parents():
 def test_repair_gives_members_their_mean_statistics():
     models, x = [mlp(), mlp(seed=2)], normal(60, 6)
     result = zipit(models, x, repair=True)
-    found = statistics(result.model, x)
+    measured = statistics(result.model, x)
     labels = result.levels[0].labels
     for part in (0, 1):
-        own = torch.cat([statistics(model, x)["0"][part] for model in models])
-        assert_close(found["0"][part], torch.stack([own[labels == k].mean() for k in range(8)]), 1e-9)
+        statistic = torch.cat([statistics(model, x)["0"][part] for model in models])
+        assert_close(measured["0"][part], torch.stack([statistic[labels == k].mean() for k in range(8)]), 1e-9)
     assert result.config["repaired"]["kind"] == "rescale"
     partial = zipit(models, x, repair=True, stop_at="0")
     assert partial.config["repaired"]["layers"] == 1
@@ -233,11 +236,11 @@ def test_refusals_progress_and_cancelling():
 def test_similar_neurons_of_one_parent_are_merged():
     """A parent whose neurons come in pairs frees places for the other's."""
     a = normal(200, 3, seed=1)
-    own = torch.cat([a + 0.01 * normal(200, 3, seed=2), a], 1)
+    paired = torch.cat([a + 0.01 * normal(200, 3, seed=2), a], 1)
     other = normal(200, 6, seed=3)
     origins = torch.arange(2).repeat_interleave(6)
-    labels, facts = zip_neurons(torch.corrcoef(torch.cat([own, other], 1).T), origins, 9, a=0.3, b=1.0)
+    labels, facts = zip_neurons(torch.corrcoef(torch.cat([paired, other], 1).T), origins, 9, a=0.3, b=1.0)
     assert facts["within"][0] >= 1
     assert any(labels[i] == labels[i + 3] for i in range(3))
-    best = max(itertools.combinations(range(12), 2), key=lambda ij: torch.corrcoef(torch.cat([own, other], 1).T)[ij])
+    best = max(itertools.combinations(range(12), 2), key=lambda ij: torch.corrcoef(torch.cat([paired, other], 1).T)[ij])
     assert labels[best[0]] == labels[best[1]]

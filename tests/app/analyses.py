@@ -38,7 +38,9 @@ def invented(run: Run, *, seeds: int = 3, plane: bool = True, without: str = "")
             for second in SCORES[i:]
         ]
         agreement = [row for row in agreement if without not in (row["first"], row["second"])]
-        labels, scores = ({name: held for name, held in found.items() if name != without} for found in (labels, scores))
+        labels, scores = (
+            {name: held for name, held in by_name.items() if name != without} for by_name in (labels, scores)
+        )
         marks = [
             {"name": "fused", "x": 0.0, "y": 0.0, "loss": 0.01},
             {"name": "parent 0", "x": 1.0, "y": 0.0, "loss": 0.11},
@@ -71,22 +73,22 @@ def analysed(folder: Path, source: Path = jobs.BUNDLED / "kf-linear", **options)
     """A copy of a record with an invented analysis, sealed like a real one."""
     from retrofit_core.runs import read_run
 
-    place = folder / "analysed"
-    shutil.copytree(source, place)
-    invented(read_run(place), **options).save(place)
-    status = json.loads((place / "status.json").read_text())
-    status["checksums"] |= checksums(place, FILES)
-    (place / "status.json").write_text(json.dumps(status))
-    return place
+    run_folder = folder / "analysed"
+    shutil.copytree(source, run_folder)
+    invented(read_run(run_folder), **options).save(run_folder)
+    status = json.loads((run_folder / "status.json").read_text())
+    status["checksums"] |= checksums(run_folder, FILES)
+    (run_folder / "status.json").write_text(json.dumps(status))
+    return run_folder
 
 
 def plain(folder: Path, source: Path = jobs.BUNDLED / "kf-linear") -> Path:
     """A copy of a record without its analysis."""
-    place = folder / "plain"
-    shutil.copytree(source, place)
+    run_folder = folder / "plain"
+    shutil.copytree(source, run_folder)
     for name in FILES:
-        (place / name).unlink()
-    status = json.loads((place / "status.json").read_text())
+        (run_folder / name).unlink()
+    status = json.loads((run_folder / "status.json").read_text())
     status["checksums"] = {name: sum_ for name, sum_ in status["checksums"].items() if name not in FILES}
-    (place / "status.json").write_text(json.dumps(status))
-    return place
+    (run_folder / "status.json").write_text(json.dumps(status))
+    return run_folder

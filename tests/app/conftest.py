@@ -72,8 +72,8 @@ def served_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def address(screenshots: ModuleType, served_runs: Path) -> Iterator[str]:
     """One server for all browser tests."""
-    with screenshots.served(served_runs) as found:
-        yield found
+    with screenshots.served(served_runs) as served_address:
+        yield served_address
     end_workers(served_runs)
 
 
@@ -81,9 +81,9 @@ def address(screenshots: ModuleType, served_runs: Path) -> Iterator[str]:
 def browser(screenshots: ModuleType) -> Iterator[Any]:
     """A Chromium. Not for the whole session: its event loop would be in the way of other tests."""
     with screenshots.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=screenshots.chromium(), args=["--no-sandbox"])
-        yield found
-        found.close()
+        chromium = driver.chromium.launch(executable_path=screenshots.chromium(), args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture

@@ -9,22 +9,22 @@ FIELDS = [LEVEL, SCORE]
 
 
 def test_a_new_visit_takes_the_address_and_says_what_it_cannot_show():
-    found = settle(FIELDS, {"level": ["99"], "score": ["deeplift"]}, {}, {})
-    assert found.values == {"level": "b", "score": "deeplift"}
-    assert found.ignored == ["Ignored level=99 in the address: no such level of this run. Shown instead: b."]
-    assert not found.moved  # the address is left as it is, or Back would lead nowhere
+    settled = settle(FIELDS, {"level": ["99"], "score": ["deeplift"]}, {}, {})
+    assert settled.values == {"level": "b", "score": "deeplift"}
+    assert settled.ignored == ["Ignored level=99 in the address: no such level of this run. Shown instead: b."]
+    assert not settled.moved  # the address is left as it is, or Back would lead nowhere
 
 
 def test_a_widget_wins_while_the_address_stands_still():
-    found = settle(FIELDS, {"level": ["a"]}, {"level": ["a"]}, {"level": "c", "score": "uniform"})
-    assert found.values["level"] == "c" and found.moved and found.address == {"level": "c"}
+    settled = settle(FIELDS, {"level": ["a"]}, {"level": ["a"]}, {"level": "c", "score": "uniform"})
+    assert settled.values["level"] == "c" and settled.moved and settled.address == {"level": "c"}
 
 
 def test_back_wins_over_the_widget():
     # The widget still holds c, which was written last; the address went back to a, and then to nothing.
     for texts, shown in ([["a"], "a"], [[], "b"]):
-        found = settle(FIELDS, {"level": texts}, {"level": ["c"]}, {"level": "c"})
-        assert found.values["level"] == shown and not found.moved
+        settled = settle(FIELDS, {"level": texts}, {"level": ["c"]}, {"level": "c"})
+        assert settled.values["level"] == shown and not settled.moved
 
 
 def test_nonsense_stays_named_until_the_next_change_and_then_goes():
@@ -35,13 +35,13 @@ def test_nonsense_stays_named_until_the_next_change_and_then_goes():
 
 
 def test_a_value_of_another_run_falls_back_to_the_default():
-    found = settle([LEVEL], {"level": ["z"]}, {"level": ["z"]}, {"level": "z"})
-    assert found.values == {"level": "b"}
+    settled = settle([LEVEL], {"level": ["z"]}, {"level": ["z"]}, {"level": "z"})
+    assert settled.values == {"level": "b"}
 
 
 def test_a_doubled_key_counts_once_and_is_written_once():
-    found = settle(FIELDS, {"level": ["a", "c"]}, {}, {})
-    assert found.values["level"] == "c" and "2 times" in found.ignored[0]
+    settled = settle(FIELDS, {"level": ["a", "c"]}, {}, {})
+    assert settled.values["level"] == "c" and "2 times" in settled.ignored[0]
     assert merged({"level": ["a", "c"], "run": ["x"]}, FIELDS, {"level": "c"}) == {"run": "x", "level": "c"}
 
 
@@ -52,8 +52,8 @@ def test_defaults_are_not_written_and_foreign_keys_stay():
 
 @pytest.mark.parametrize("text", ["x" * 5000, "<script>", "a\x00", ""])
 def test_hostile_values_fall_back(text):
-    found = settle(FIELDS, {"level": [text]}, {}, {})
-    assert found.values["level"] == "b" and len(found.ignored[0]) < 200
+    settled = settle(FIELDS, {"level": [text]}, {}, {})
+    assert settled.values["level"] == "b" and len(settled.ignored[0]) < 200
 
 
 @pytest.mark.parametrize(

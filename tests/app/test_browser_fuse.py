@@ -75,9 +75,9 @@ def test_other_hosts_and_origins_are_refused(address):
         connection.close()
         return status
 
-    own = f"127.0.0.1:{port}"
-    assert upgrade(own, f"http://{own}") == 101
-    assert upgrade("evil.example", "http://evil.example") == upgrade(own, "http://evil.example") == 403
+    same_host = f"127.0.0.1:{port}"
+    assert upgrade(same_host, f"http://{same_host}") == 101
+    assert upgrade("evil.example", "http://evil.example") == upgrade(same_host, "http://evil.example") == 403
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -153,10 +153,10 @@ def test_a_run_from_start_to_result_with_reload_and_second_tab(open_page, served
     assert (served_runs / run / "metrics.json").exists()
     assert start(second, 11) == run and worker(served_runs / run) == pid  # the form offers the run that exists
     settled(second)
-    with second.expect_download() as found:
+    with second.expect_download() as download:
         second.get_by_role("button", name="Levels", exact=True).click()
-    assert found.value.suggested_filename == f"{run}-kf-gradient-levels.csv"
-    assert Path(found.value.path()).read_text().startswith("level,")
+    assert download.value.suggested_filename == f"{run}-kf-gradient-levels.csv"
+    assert Path(download.value.path()).read_text().startswith("level,")
 
 
 def test_cancel_keeps_what_is_finished_and_the_run_goes_on_from_there(open_page, served_runs):
@@ -246,11 +246,13 @@ def test_a_fingers_targets_on_a_phone(open_page):
     page.locator(".st-key-start button").wait_for()  # the form's last control
     at_rest(page)
     # Help signs are the framework's own small ones.
-    own = ".stButton button, .stDownloadButton button, .stButtonGroup button, .stExpander summary, .stSelectbox input"
+    controls = (
+        ".stButton button, .stDownloadButton button, .stButtonGroup button, .stExpander summary, .stSelectbox input"
+    )
     heights = page.locator("[data-testid=stMain]").evaluate(
         """(main, own) => [...main.querySelectorAll(own)]
         .filter(one => one.offsetHeight > 2 && !one.matches('[data-testid=stTooltipHoverTarget], [aria-label^="Help for"]'))
         .map(one => [one.innerText, Math.round(one.getBoundingClientRect().height)])""",
-        own,
+        controls,
     )
-    assert len(heights) > 20 and [found for found in heights if found[1] < 44] == []
+    assert len(heights) > 20 and [control for control in heights if control[1] < 44] == []

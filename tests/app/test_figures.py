@@ -273,10 +273,10 @@ def test_flow_counts_who_stayed_left_and_joined():
 
 
 def test_distances_are_to_the_weighted_centroid():
-    found = seen([0, 0, 1, 1], [3.0, 1.0, 0.0, 0.0])
-    centroid = (3 * found.points[0] + found.points[1]) / 4
-    assert found.distances[:2] == pytest.approx(np.linalg.norm(found.points[:2] - centroid, axis=1))
-    assert found.distances[2] == pytest.approx(np.linalg.norm(found.points[2] - found.points[3]) / 2)
+    clusters = seen([0, 0, 1, 1], [3.0, 1.0, 0.0, 0.0])
+    centroid = (3 * clusters.points[0] + clusters.points[1]) / 4
+    assert clusters.distances[:2] == pytest.approx(np.linalg.norm(clusters.points[:2] - centroid, axis=1))
+    assert clusters.distances[2] == pytest.approx(np.linalg.norm(clusters.points[2] - clusters.points[3]) / 2)
 
 
 def test_picked_neurons_stay_bright_and_marked_ones_get_a_ring():
@@ -386,10 +386,12 @@ def test_numbers_in_the_errors_scatter_never_lie_on_each_other_or_on_marks():
     tables = [generator.random((count, 2)) ** power / 1.18 for count in (2, 8, 20, 54) for power in (1, 4)]
     tables += [np.array([[0.5, 0.5], [0.5, 0.52], [0.51, 0.5]]), np.zeros((1, 2)), np.full((9, 2), 0.3)]
     for shares in tables:
-        places = number_positions(*shares.T)
+        positions = number_positions(*shares.T)
         marks = shares * AXES
         boxes = {
-            index: number_box(*marks[index], len(str(index + 1)), place) for index, place in enumerate(places) if place
+            index: number_box(*marks[index], len(str(index + 1)), position)
+            for index, position in enumerate(positions)
+            if position
         }
         for index, (left, bottom, right, top) in boxes.items():
             assert left >= 0 and bottom >= -8 and right <= AXES[0]
@@ -397,8 +399,8 @@ def test_numbers_in_the_errors_scatter_never_lie_on_each_other_or_on_marks():
                 inside = left - RADIUS < across < right + RADIUS and bottom - RADIUS < up < top + RADIUS
                 assert other == index or not inside
             assert not any(
-                left < found[2] and found[0] < right and bottom < found[3] and found[1] < top
-                for other, found in boxes.items()
+                left < box[2] and box[0] < right and bottom < box[3] and box[1] < top
+                for other, box in boxes.items()
                 if other != index
             )
     assert None not in number_positions(np.array([0.5, 0.52]), np.array([0.5, 0.5]))  # close ones stand left and right
@@ -430,9 +432,9 @@ def test_cells_of_the_matrix_can_be_picked():
         for a, b in (("uniform", "uniform"), ("uniform", "deeplift"), ("deeplift", "deeplift"))
     ]
     marks = figures.agreement_matrix(rows, LIGHT).figure.data[1]
-    found = {(x, y): pair for x, y, (pair,) in zip(marks.x, marks.y, marks.customdata, strict=True)}
-    assert found["Uniform", "DeepLIFT"] == found["DeepLIFT", "Uniform"] == "uniform-deeplift"
-    assert found["Uniform", "Uniform"] == "uniform-uniform"
+    pairs = {(x, y): pair for x, y, (pair,) in zip(marks.x, marks.y, marks.customdata, strict=True)}
+    assert pairs["Uniform", "DeepLIFT"] == pairs["DeepLIFT", "Uniform"] == "uniform-deeplift"
+    assert pairs["Uniform", "Uniform"] == "uniform-uniform"
 
 
 @pytest.mark.parametrize("losses", [(0.3, 0.2, 0.15), (0.9, 0.004, 0.05), (20, 1e-7, 1e-3)])

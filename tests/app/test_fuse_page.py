@@ -40,11 +40,11 @@ def own_runs(runs_folder):
 
 
 def button(page: AppTest, key: str):
-    return next(found for found in page.button if found.key == key)
+    return next(widget for widget in page.button if widget.key == key)
 
 
 def keys(page: AppTest) -> set[str]:
-    return {found.key for found in page.button}
+    return {widget.key for widget in page.button}
 
 
 def errors(page: AppTest) -> str:
@@ -66,7 +66,7 @@ def test_first_page_shows_the_shipped_fusion(shipped):
     for name in ("parent 0", "parent 1", "ensemble", "average", "fused"):
         assert figures.percent(networks[name]["accuracy"]) in words(page)
     assert words(page).count("PCA hides") == 2 and "points of accuracy" in words(page)
-    assert [found.label for found in page.get("download_button")] == ["Fused network", "Levels", "Run record"]
+    assert [download.label for download in page.get("download_button")] == ["Fused network", "Levels", "Run record"]
     for table in ("accuracy-data", "per-class-data"):
         page.session_state[table] = True  # as a click on Table does
     page.run()
@@ -86,9 +86,9 @@ def test_first_page_shows_the_shipped_fusion(shipped):
 
 def test_nonsense_in_the_address_is_named():
     page = open_page(run="gone", preset="nope", parents="99", ratio="zero", method="Magic", **{"split-seed": "-1"})
-    found = errors(page)
+    messages = errors(page)
     assert all(
-        part in found for part in ("run=gone", "preset=nope", "parents=99", "ratio=zero", "method=Magic", "seed=-1")
+        part in messages for part in ("run=gone", "preset=nope", "parents=99", "ratio=zero", "method=Magic", "seed=-1")
     )
     assert page.title[0].value.startswith("Two half-blind")
     assert not button(page, "start").disabled  # what is left is the shipped preset
@@ -123,7 +123,7 @@ def test_a_methods_options_are_asked_and_travel_in_the_address():
     assert page.number_input(key="new-option-KD-patience").value is None
     page.number_input(key="new-option-KD-epochs").set_value(7).run()
     assert page.query_params["options"] == "epochs=7"
-    assert "new-importance" not in [found.key for found in page.selectbox]  # KD weighs no neurons
+    assert "new-importance" not in [box.key for box in page.selectbox]  # KD weighs no neurons
 
 
 @pytest.mark.slow
@@ -151,8 +151,12 @@ def test_options_that_mean_nothing_are_named_and_left_out(address, says):
 
 def test_the_method_that_needs_two_networks_names_those_that_take_more():
     page = open_page(preset="four", method="Git-Re-Basin")
-    found = next(error.value for error in page.error)
-    assert "exactly two parents; found 4" in found and "OTFusion, KF-Linear" in found and button(page, "start").disabled
+    message = next(error.value for error in page.error)
+    assert (
+        "exactly two parents; found 4" in message
+        and "OTFusion, KF-Linear" in message
+        and button(page, "start").disabled
+    )
 
 
 @pytest.mark.slow
@@ -161,7 +165,7 @@ def test_a_number_outside_its_limits_becomes_the_nearest_and_that_is_said(value,
     page = open_page(preset="sharded")
     page.number_input(key="new-samples").set_value(value).run()
     assert page.query_params["samples"] == str(kept) and page.number_input(key="new-samples").value == kept
-    assert [str(kept if value == kept else f"{value:,} became {kept:,}") in found.value for found in page.toast] == [
+    assert [str(kept if value == kept else f"{value:,} became {kept:,}") in toast.value for toast in page.toast] == [
         True
     ] * (value != kept)
 
@@ -170,7 +174,7 @@ def test_an_option_out_of_range_is_left_as_it_was_with_the_reason():
     page = open_page(preset="sharded", method="KD")
     page.number_input(key="new-option-KD-epochs").set_value(-3).run()
     assert "options" not in page.query_params and page.number_input(key="new-option-KD-epochs").value > 0
-    assert ["epochs" in found.value and "from 0" in found.value for found in page.toast] == [True]
+    assert ["epochs" in toast.value and "from 0" in toast.value for toast in page.toast] == [True]
 
 
 @pytest.mark.slow
@@ -183,7 +187,7 @@ def test_samples_of_all_networks_are_asked_for_and_told():
     assert config.fusion_from == "iid" and "--fusion-from iid" in config.command()
     plain = dataclasses.replace(picks, source="first")
     assert configs.fusion(plain, configs.training(plain, 64, 10), 64, 10).fusion_from is None
-    assert "samples" not in [found.key for found in open_page(preset="own").selectbox]
+    assert "samples" not in [box.key for box in open_page(preset="own").selectbox]
 
 
 @pytest.mark.slow
@@ -216,13 +220,13 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
     assert not page.error and not page.exception, errors(page)
     networks = metrics["networks"]
     best = max(networks["parent 0"]["accuracy"], networks["parent 1"]["accuracy"])
-    told = [found.value for found in page.warning]
-    assert len(told) == (networks["fused"]["accuracy"] < best)
-    assert all("alone is better" in text and ("Samples from" in text) == (method != "Average") for text in told)
+    warnings = [warning.value for warning in page.warning]
+    assert len(warnings) == (networks["fused"]["accuracy"] < best)
+    assert all("alone is better" in text and ("Samples from" in text) == (method != "Average") for text in warnings)
     assert figures.percent(networks["fused"]["accuracy"]) in words(page)
     assert "level by level, into" not in words(page)
     assert ("importance" in state.details(jobs.read_entry(runs_folder / "mine"))) == (method == "OTFusion")
-    downloads = [found.label for found in page.get("download_button")]
+    downloads = [download.label for download in page.get("download_button")]
     assert ("Levels" in downloads) == bool(result.levels) == (method in ("OTFusion", "ZipIt"))
     charts = len(page.get("plotly_chart"))
     assert charts == {"OTFusion": 4, "ZipIt": 4, "KD": 3}.get(method, 2)
@@ -255,7 +259,7 @@ def test_presets_can_be_started_and_show_who_gets_what(preset):
     page = open_page(preset=preset)
     assert not page.error, errors(page)
     assert not button(page, "start").disabled
-    strip = next(found.proto.body for found in page.get("html") if "retrofit-split" in found.proto.body)
+    strip = next(html.proto.body for html in page.get("html") if "retrofit-split" in html.proto.body)
     rows = strip.count("class='name'")
     assert rows == {"four": 4, "compress": 1}.get(preset, 2)
     estimated = any("takes about" in element.value and "on disk" in element.value for element in page.markdown)
@@ -266,7 +270,7 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
     page = open_page(preset="sharded")
 
     def strip() -> str:
-        return next(found.proto.body for found in page.get("html") if "retrofit-split" in found.proto.body)
+        return next(html.proto.body for html in page.get("html") if "retrofit-split" in html.proto.body)
 
     before = strip()
     page.number_input(key="new-split_seed").set_value(3).run()
@@ -298,9 +302,9 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
 )
 def test_what_cannot_work_is_refused_before_the_start(address, says):
     page = open_page(**address)
-    found = next(error.value for error in page.error if error.value.startswith("This cannot be started"))
-    assert all(part in found for part in says), found
-    assert button(page, "start").disabled and str(jobs.runs_folder()) not in found
+    message = next(error.value for error in page.error if error.value.startswith("This cannot be started"))
+    assert all(part in message for part in says), message
+    assert button(page, "start").disabled and str(jobs.runs_folder()) not in message
 
 
 def test_a_path_that_no_file_system_takes_is_refused(monkeypatch):
@@ -351,12 +355,12 @@ def test_own_checkpoints_are_described_before_anything_runs(shipped):
     files = "|".join(str(jobs.BUNDLED / name) for name in bundle.PARENTS)
     page = open_page(preset="own", files=files)
     assert not page.error, errors(page)
-    told = words(page)
-    assert "A, parent-0.safetensors: cnn (16, 32, 32)" in told and "5 of 10 classes" in told
+    text = words(page)
+    assert "A, parent-0.safetensors: cnn (16, 32, 32)" in text and "5 of 10 classes" in text
     # Small networks are measured on the spot: what the shipped run found, on all test images of digits.
     for index in range(2):
-        found = shipped.metrics["networks"][f"parent {index}"]["accuracy"]
-        assert f"{figures.percent(found)} of the test images" in told
+        accuracy = shipped.metrics["networks"][f"parent {index}"]["accuracy"]
+        assert f"{figures.percent(accuracy)} of the test images" in text
     assert not button(page, "start").disabled
     with_rows = open_page(preset="own", files=files, rows=str(jobs.BUNDLED / "splits.json"), importance="conductance")
     assert not with_rows.error and not button(with_rows, "start").disabled
@@ -494,8 +498,8 @@ def test_a_damaged_record_is_named_in_its_place(runs_folder):
     (folder / "status.json").write_text(json.dumps({"schema": 1, "state": "done", "checksums": {}, "updated": 1.0}))
     (folder / "metrics.json").write_text("{}")
     page = open_page(run=config.key())
-    found = next(error.value for error in page.error if "levels are not shown" in error.value)
-    assert "cannot be read" in found and str(runs_folder) not in found
+    message = next(error.value for error in page.error if "levels are not shown" in error.value)
+    assert "cannot be read" in message and str(runs_folder) not in message
 
 
 @pytest.mark.slow
@@ -503,11 +507,11 @@ def test_a_run_of_another_version_is_flagged(runs_folder, shipped):
     folder = runs_folder / "mine"
     shutil.copytree(shipped.folder, folder)
     status = json.loads((folder / "status.json").read_text())
-    for version, told in (("0.0.1", True), (state.library(), False)):
+    for version, flagged in (("0.0.1", True), (state.library(), False)):
         (folder / "status.json").write_text(json.dumps(status | {"version": version}))
         page = open_page(run="mine")
-        found = " ".join(info.value for info in page.info)
-        assert ("made by version 0.0.1" in found) == told and not page.error
+        messages = " ".join(info.value for info in page.info)
+        assert ("made by version 0.0.1" in messages) == flagged and not page.error
         assert f"retrofit-workbench {version}" in show.origin(jobs.read_entry(folder))
 
 
@@ -535,8 +539,10 @@ st.plotly_chart = chart
 assert not AppTest.from_file(sys.argv[1], default_timeout=100).run().exception
 print(painted[0])
 """
-    found = subprocess.run([sys.executable, "-c", code, MAIN], capture_output=True, text=True, timeout=200, check=True)
-    assert found.stdout.splitlines()[-1] == "('fuse-strip', False)"
+    process = subprocess.run(
+        [sys.executable, "-c", code, MAIN], capture_output=True, text=True, timeout=200, check=True
+    )
+    assert process.stdout.splitlines()[-1] == "('fuse-strip', False)"
 
 
 def test_a_broken_page_says_so_without_paths(monkeypatch):

@@ -278,13 +278,13 @@ def test_runs_that_their_training_does_not_serve_are_refused(runs_folder, wanted
 
 @pytest.mark.parametrize("content", ["{", '{"schema": 1, "training": {"seed": 8}}'])
 def test_a_damaged_note_stops_a_start_and_no_list(runs_folder, wanted, training, sleeper, content):
-    place = runs_folder / training.folder
-    place.mkdir(parents=True)
-    (place / "training.json").write_text(content)
+    training_folder = runs_folder / training.folder
+    training_folder.mkdir(parents=True)
+    (training_folder / "training.json").write_text(content)
     with pytest.raises(ValueError, match="Remove th.* folder"):
         jobs.start(wanted, training)
     runs.create(runs_folder / "x", wanted)
-    (place / "training.json").write_text("{")
+    (training_folder / "training.json").write_text("{")
     assert jobs.read_entry(runs_folder / "x").training is None
 
 

@@ -87,9 +87,9 @@ def test_nonsense_in_the_address_is_named_and_nothing_breaks(record):
     page = open_page(
         run="analysed", level="99", step="dance", score="guess", seed="77", neuron="-1", pick="<b>", mark="Z9"
     )
-    found = " ".join(warning.value for warning in page.warning)
+    warnings = " ".join(warning.value for warning in page.warning)
     for text in ("level=99", "step=dance", "score=guess", "seed=77", "neuron=-1", "pick=<b>", "mark=Z9"):
-        assert f"Ignored {text} in the address" in found
+        assert f"Ignored {text} in the address" in warnings
     assert not page.exception and not page.error
 
 
@@ -210,13 +210,13 @@ def test_a_cluster_is_followed_to_the_other_scores(record):
     page = open_page(run="analysed", level="features.0", panel="cluster", cluster="1", score="conductance")
     assert clean(page)
     labels = state.record(jobs.read_entry(record)).analysis.levels[0].labels
-    own = (labels["conductance"][0] == 1).numpy()
+    members = (labels["conductance"][0] == 1).numpy()
     table = next(frame.value for frame in page.dataframe if "stayed" in frame.value).set_index("under")
     there = labels["uniform"][0].numpy()
-    most = np.bincount(there[own]).max()
-    assert table.loc["Uniform", "stayed"] == most and table.loc["Uniform", "left"] == own.sum() - most
+    most = np.bincount(there[members]).max()
+    assert table.loc["Uniform", "stayed"] == most and table.loc["Uniform", "left"] == members.sum() - most
     assert table.loc["Uniform", "joined"] == (there == table.loc["Uniform", "most go to"]).sum() - most
-    assert table.loc["Uniform", "spread over"] == len(set(there[own].tolist()))
+    assert table.loc["Uniform", "spread over"] == len(set(there[members].tolist()))
 
 
 def test_the_loss_curves_axis_can_be_linear(runs_folder):
@@ -239,14 +239,14 @@ def test_a_run_can_be_copied_with_its_parents_training(runs_folder):
 
 @pytest.mark.slow
 def test_a_missing_analysis_is_started_watched_and_cancelled(runs_folder, sleeper):
-    place = plain(runs_folder)
+    run_folder = plain(runs_folder)
     page = open_page(run="plain")
     page.button(key="analyse").click().run()
-    assert jobs.read_entry(place).analysing and clean(page)
+    assert jobs.read_entry(run_folder).analysing and clean(page)
     page = open_page(run="plain")  # another tab
     page.button(key="cancel-analysis").click().run()
-    assert (place / "cancel").exists() and page.button(key="cancel-analysis").disabled
-    child = CHILDREN[worker_of(place)["pid"]]
+    assert (run_folder / "cancel").exists() and page.button(key="cancel-analysis").disabled
+    child = CHILDREN[worker_of(run_folder)["pid"]]
     child.kill()
     child.wait()
     page = open_page(run="plain")
@@ -283,7 +283,7 @@ def test_classes_are_said_to_be_joined_at_the_last_level_only(record):
 
 def test_a_run_whose_own_score_is_not_among_the_analysed_ones_is_shown(runs_folder):
     runs_folder.mkdir()
-    place = analysed(runs_folder, without="conductance")
-    page = open_page(run=place.name, level="classifier", step="grouping")
+    run_folder = analysed(runs_folder, without="conductance")
+    page = open_page(run=run_folder.name, level="classifier", step="grouping")
     assert clean(page), [error.value for error in page.error]
     assert "stand for one class each" in words(page)

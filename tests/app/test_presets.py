@@ -37,8 +37,8 @@ VALUES = {
 def test_the_address_brings_every_pick_back(preset, picks):
     address = presets.write_address(preset, picks)
     empty_list = {name for name in ("widths", "mean", "files", "options") if not getattr(picks, name)}
-    found, again, ignored = presets.read_address(address)
-    assert found == preset
+    preset_again, again, ignored = presets.read_address(address)
+    assert preset_again == preset
     differing = {field.name for field in fields(Picks) if getattr(again, field.name) != getattr(picks, field.name)}
     assert differing <= empty_list and not [sentence for sentence in ignored if not differing]
     assert set(address) <= set(presets.NAMES)
@@ -84,8 +84,8 @@ def test_another_grouping_stands_in_the_config_and_the_methods_own_does_not():
 
 
 def test_a_score_that_needs_no_data_asks_for_none():
-    own = replace(PRESETS["own"].picks, files=("a.safetensors", "b.safetensors"))
-    needs = {name: configs.fusion(replace(own, importance=name), None, 64, 10).importance_data for name in IMPORTANCE}
+    picks = replace(PRESETS["own"].picks, files=("a.safetensors", "b.safetensors"))
+    needs = {name: configs.fusion(replace(picks, importance=name), None, 64, 10).importance_data for name in IMPORTANCE}
     assert needs == {name: "fusion" if score.needs_data else None for name, score in IMPORTANCE.items()}
 
 

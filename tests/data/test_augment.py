@@ -21,12 +21,12 @@ def test_crops_are_windows_of_the_padded_image_and_all_offsets_occur():
     pixels = photographs(600)
     cropped = crop(pixels, 2, draw())
     padded = pad(pixels, (2,) * 4)
-    found = set()
+    seen = set()
     for image, result in zip(padded, cropped, strict=True):
-        places = [(y, x) for y in range(5) for x in range(5) if torch.equal(image[:, y : y + 12, x : x + 10], result)]
-        assert len(places) == 1
-        found.update(places)
-    assert len(found) == 25
+        offsets = [(y, x) for y in range(5) for x in range(5) if torch.equal(image[:, y : y + 12, x : x + 10], result)]
+        assert len(offsets) == 1
+        seen.update(offsets)
+    assert len(seen) == 25
     assert crop(pixels, 0, draw()) is pixels
 
 

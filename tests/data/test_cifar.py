@@ -84,8 +84,8 @@ def test_cifar100_takes_the_fine_labels(tmp_path):
     content = batch(classes=100, labels="fine_labels") | {b"coarse_labels": [0] * 4}
     for name in ("train", "test", "meta"):
         write(tmp_path / "cifar-100-python" / name, content)
-    for place in (tmp_path, tmp_path / "cifar-100-python"):
-        data = load(place)
+    for folder in (tmp_path, tmp_path / "cifar-100-python"):
+        data = load(folder)
         assert data.name == "cifar100" and len(data.classes) == 100
         assert data.labels.tolist() == content[b"fine_labels"]
     with pytest.raises(ValueError, match="holds no val split"):
@@ -196,11 +196,11 @@ def test_labels_above_the_number_of_classes(tmp_path):
 
 def test_damaged_anywhere_is_an_error_or_pixels(tmp_path):
     whole = dumped(batch(1))
-    program = [place for _, _, place in pickletools.genops(whole)]
+    program = [offset for _, _, offset in pickletools.genops(whole)]
     draw = np.random.default_rng(0)
-    for place in program:
+    for offset in program:
         noisy = bytearray(whole)
-        noisy[place] = draw.integers(256)
+        noisy[offset] = draw.integers(256)
         write(tmp_path / "batch", bytes(noisy))
         try:
             pixels, labels = cifar._batch(tmp_path / "batch", "labels")

@@ -295,15 +295,15 @@ def test_what_cannot_be_read(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="permissions do not bind root")
-@pytest.mark.parametrize("place", ["train", "train/cat", "train/cat/a.png"])
-def test_without_permission(tmp_path, place):
+@pytest.mark.parametrize("path", ["train", "train/cat", "train/cat/a.png"])
+def test_without_permission(tmp_path, path):
     animals(tmp_path)
-    (tmp_path / place).chmod(0)
+    (tmp_path / path).chmod(0)
     try:
         with pytest.raises(ValueError, match="cannot be read: Permission denied"):
             load(tmp_path, **PLAIN).images  # noqa: B018
     finally:
-        (tmp_path / place).chmod(0o700)
+        (tmp_path / path).chmod(0o700)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")

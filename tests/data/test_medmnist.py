@@ -12,11 +12,11 @@ from retrofit_core.data import load, medmnist
 
 def arrays(n=5, side=6, seed=0, classes=8):
     draw = np.random.default_rng(seed)
-    found = {}
+    content = {}
     for split in ("train", "val", "test"):
-        found[f"{split}_images"] = draw.integers(0, 256, (n, side, side, 3), dtype=np.uint8)
-        found[f"{split}_labels"] = draw.integers(0, classes, (n, 1), dtype=np.uint8)
-    return found
+        content[f"{split}_images"] = draw.integers(0, 256, (n, side, side, 3), dtype=np.uint8)
+        content[f"{split}_labels"] = draw.integers(0, classes, (n, 1), dtype=np.uint8)
+    return content
 
 
 def put(folder, name="bloodmnist.npz", packed=True, **changed):
@@ -43,8 +43,8 @@ def test_the_size_chooses_the_file(tmp_path):
     with pytest.raises(ValueError, match=r"several sizes of bloodmnist: choose one with --size \(28, 64\)"):
         load(tmp_path)
     for content, size in ((small, 28), (large, 64)):
-        found = load(tmp_path, size=size).images
-        assert np.array_equal(found.permute(0, 2, 3, 1).numpy(), content["train_images"])
+        images = load(tmp_path, size=size).images
+        assert np.array_equal(images.permute(0, 2, 3, 1).numpy(), content["train_images"])
     with pytest.raises(ValueError, match="choose one with --size"):
         load(tmp_path, size=32)
     (tmp_path / "bloodmnist.npz").unlink()
@@ -123,8 +123,8 @@ def test_damaged_archives(tmp_path):
             load(tmp_path)
     for _ in range(60):
         noisy = bytearray(whole)
-        for place in draw.integers(0, len(whole), 4):
-            noisy[place] = draw.integers(256)
+        for offset in draw.integers(0, len(whole), 4):
+            noisy[offset] = draw.integers(256)
         path.write_bytes(noisy)
         try:
             assert load(tmp_path).images.dtype == torch.uint8

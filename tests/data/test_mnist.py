@@ -27,9 +27,9 @@ def put(folder, images=None, labels=None, packed=False):
 
 
 @pytest.mark.parametrize("packed", [True, False])
-@pytest.mark.parametrize("place", ["", "raw", "MNIST/raw"])
-def test_layouts(tmp_path, packed, place):
-    put(tmp_path / "mnist" / place, packed=packed)
+@pytest.mark.parametrize("subfolder", ["", "raw", "MNIST/raw"])
+def test_layouts(tmp_path, packed, subfolder):
+    put(tmp_path / "mnist" / subfolder, packed=packed)
     data = load(tmp_path / "mnist")
     assert data.shape == (1, 4, 4) and data.name == "mnist" and data.labels.tolist() == [0, 1, 2]
     assert data.images[1, 0, 0].tolist() == [6, 7, 8, 9]

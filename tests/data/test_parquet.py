@@ -54,7 +54,7 @@ def test_only_wanted_rows_are_decoded_and_once(parquet_folder, monkeypatch):
     monkeypatch.setattr(decoding, "decoded", lambda *a, **k: decoded.append(a[1]) or original(*a, **k))
     data.pixels([1, 1])
     data.pixels([1])
-    assert [place.split(" of ")[0] for place in decoded] == ["row 1"]
+    assert [name.split(" of ")[0] for name in decoded] == ["row 1"]
 
 
 def test_without_room_nothing_is_kept(parquet_folder, monkeypatch, pixels):
@@ -163,8 +163,8 @@ def test_damaged_parquet_pages(parquet_folder):
     draw = np.random.default_rng(0)
     for _ in range(30):
         noisy = content.copy()
-        for place in draw.integers(4, len(content) // 2, 8):
-            noisy[place] = draw.integers(256)
+        for offset in draw.integers(4, len(content) // 2, 8):
+            noisy[offset] = draw.integers(256)
         path.write_bytes(noisy)
         try:
             assert load(folder).images.dtype == torch.uint8

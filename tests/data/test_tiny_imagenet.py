@@ -19,8 +19,8 @@ def image(value, side=64):
 @pytest.fixture
 def folder(tmp_path):
     root = tmp_path / "tiny-imagenet-200"
-    for place in (*(f"train/{name}/images" for name in IDS), "val/images", "test/images"):
-        (root / place).mkdir(parents=True)
+    for subfolder in (*(f"train/{name}/images" for name in IDS), "val/images", "test/images"):
+        (root / subfolder).mkdir(parents=True)
     for value, name in enumerate(IDS):
         (root / f"train/{name}/{name}_boxes.txt").write_text("n02_0.JPEG\t0\t0\t62\t62\n")
         for number in range(2):

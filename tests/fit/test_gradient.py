@@ -45,8 +45,8 @@ def test_never_beats_least_squares_and_comes_to_it():
     )
     ones = torch.cat([x, torch.ones(60, 1).double()], 1)
     best = (ones @ torch.linalg.lstsq(ones, targets[:, 0]).solution - targets[:, 0]).square().mean().item()
-    found = (level.module(x) - targets[:, 0]).square().mean().item()
-    assert best <= found <= 1.15 * best
+    loss = (level.module(x) - targets[:, 0]).square().mean().item()
+    assert best <= loss <= 1.15 * best
     assert curve[0]["loss"] > 5 * best
 
 
@@ -101,15 +101,15 @@ def test_the_global_random_state_and_flags_are_left_alone():
 
 def test_perturbation_moves_towards_fresh_weights():
     level, _, _ = affine_problem()
-    own = level.affine.weight.detach().clone()
+    unmoved = level.affine.weight.detach().clone()
     moved = {}
     for amount in (0.0, 0.25, 1.0):
         other = copy.deepcopy(level.module)
         perturb(other, amount, generator())
         moved[amount] = next(other.parameters()).detach()
-    assert_close(moved[0.0], own, 0)
-    assert (moved[1.0] - own).abs().max() > 0.1
-    assert_close(moved[0.25], 0.75 * own + 0.25 * moved[1.0], 1e-12)
+    assert_close(moved[0.0], unmoved, 0)
+    assert (moved[1.0] - unmoved).abs().max() > 0.1
+    assert_close(moved[0.25], 0.75 * unmoved + 0.25 * moved[1.0], 1e-12)
 
 
 def test_weights_weigh_the_outputs():

@@ -14,9 +14,9 @@ from tests.networks import CNN_SHAPE, cnn, initialised, mlp, normal
 from tests.properties import as_groups, assert_same_function
 
 
-@pytest.mark.parametrize("make, shape, places", [(mlp, (6,), (0, 2, 4)), (cnn, CNN_SHAPE, (0, 3, 7))])
+@pytest.mark.parametrize("make, shape, positions", [(mlp, (6,), (0, 2, 4)), (cnn, CNN_SHAPE, (0, 3, 7))])
 @pytest.mark.parametrize("bias", [True, False])
-def test_equals_the_loops(make, shape, places, bias):
+def test_equals_the_loops(make, shape, positions, bias):
     parents = [make(bias=bias, seed=k) for k in range(2)]
     levels = [partition(parent, normal(2, *shape)) for parent in parents]
     steps = [reference.described(parent) for parent in parents]
@@ -24,11 +24,11 @@ def test_equals_the_loops(make, shape, places, bias):
         width = levels[0][index - 1].width
         labels = torch.arange(2 * width).roll(1) % width
         before = {"widths": [width, width], "groups": as_groups(labels, width)}
-        found = mapped_weights(
+        weights = mapped_weights(
             levels[0][index], [level[index] for level in levels], Groups(labels, (width, width), width)
         )
-        expected = np.hstack([reference.own_weights(steps[k], places[index], before, k) for k in range(2)])
-        assert np.abs(found.numpy() - expected).max() < 1e-12
+        expected = np.hstack([reference.own_weights(steps[k], positions[index], before, k) for k in range(2)])
+        assert np.abs(weights.numpy() - expected).max() < 1e-12
     first = mapped_weights(levels[0][0], [level[0] for level in levels], None)
     assert (
         np.abs(first.numpy() - np.hstack([reference.own_weights(s, 0, None, k) for k, s in enumerate(steps)])).max()

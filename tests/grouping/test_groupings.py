@@ -18,12 +18,12 @@ WIDTHS = {name: 5 if grouping.equal_widths else 4 for name, grouping in GROUPING
 @pytest.mark.parametrize("name", GROUPINGS)
 def test_groups_cover_all_neurons_and_cost_what_they_say(name, inputs, device):
     phi, scores = (tensor.to(device) for tensor in HARD[inputs])
-    found = GROUPINGS[name]()(gram(phi), scores, (5, 5), WIDTHS[name], generator=generator())
-    assert found.labels.device.type == device.type
-    assert_is_grouping(found, 10, WIDTHS[name], scores)
-    expected = reference.cluster_cost(*numpy(phi, scores), as_groups(found.labels, found.width))
+    grouping = GROUPINGS[name]()(gram(phi), scores, (5, 5), WIDTHS[name], generator=generator())
+    assert grouping.labels.device.type == device.type
+    assert_is_grouping(grouping, 10, WIDTHS[name], scores)
+    expected = reference.cluster_cost(*numpy(phi, scores), as_groups(grouping.labels, grouping.width))
     size = (scores @ phi.square().sum(0)).item()
-    assert found.cost == pytest.approx(expected, rel=1e-8, abs=1e-9 * size)
+    assert grouping.cost == pytest.approx(expected, rel=1e-8, abs=1e-9 * size)
 
 
 @pytest.mark.parametrize("name", GROUPINGS)
@@ -50,9 +50,11 @@ def test_permuted_twins_find_each_other(name):
     """C13: as many groups as distinct neurons leave no error, in whatever order the twins come."""
     phi = points(6, dims=5)
     order = torch.tensor([3, 0, 5, 1, 4, 2])
-    found = GROUPINGS[name]()(gram(torch.cat([phi, phi[:, order]], 1)), positive(12), (6, 6), 6, generator=generator())
-    assert found.cost < 1e-12
-    assert as_sets(found.labels) == {frozenset({int(order[j]), 6 + j}) for j in range(6)}
+    grouping = GROUPINGS[name]()(
+        gram(torch.cat([phi, phi[:, order]], 1)), positive(12), (6, 6), 6, generator=generator()
+    )
+    assert grouping.cost < 1e-12
+    assert as_sets(grouping.labels) == {frozenset({int(order[j]), 6 + j}) for j in range(6)}
 
 
 @pytest.mark.parametrize("name", ["hungarian", "kmeans", "local_search"])

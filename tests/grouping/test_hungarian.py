@@ -16,9 +16,9 @@ from tests.properties import as_groups, as_sets
 @given(st.integers(1, 6), st.integers(0, 99))
 def test_equals_brute_force_over_all_matchings(width, seed):
     phi, scores = points(2 * width, seed=seed), positive(2 * width, seed)
-    found = Hungarian()(gram(phi), scores, (width, width), width)
+    grouping = Hungarian()(gram(phi), scores, (width, width), width)
     best = min(reference.cluster_cost(*numpy(phi, scores), groups) for groups in reference.matchings(width))
-    assert found.cost == pytest.approx(best, rel=1e-9, abs=1e-12)
+    assert grouping.cost == pytest.approx(best, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("toward", [False, True])
@@ -30,24 +30,24 @@ def test_is_optimal_for_the_refitted_level(seed, ridge, toward):
     x, noise = normal(20, 3, seed=seed), normal(20, 2 * width, seed=seed + 50)
     z = x @ normal(3, 2 * width, seed=seed + 90) + noise
     x = torch.cat([x, torch.ones(20, 1).double()], 1)
-    own = normal(4, 2 * width, seed=seed + 70) if toward and ridge else None
+    parent_weights = normal(4, 2 * width, seed=seed + 70) if toward and ridge else None
     scores = positive(2 * width, seed)
-    solution = solve(Rows(x, z, True).moments(), ridge, toward=own)
-    found = Hungarian()(solution.gram, scores, (width, width), width)
-    pull = None if own is None else own.numpy()
+    solution = solve(Rows(x, z, True).moments(), ridge, toward=parent_weights)
+    grouping = Hungarian()(solution.gram, scores, (width, width), width)
+    pull = None if parent_weights is None else parent_weights.numpy()
     cost = {
         frozenset(map(frozenset, groups)): reference.fitted_cost(*numpy(x, z, scores), groups, ridge, pull)
         for groups in map(list, reference.matchings(width))
     }
-    assert cost[frozenset(as_sets(found.labels))] == pytest.approx(min(cost.values()), rel=1e-10)
+    assert cost[frozenset(as_sets(grouping.labels))] == pytest.approx(min(cost.values()), rel=1e-10)
 
 
 @given(st.integers(0, 20))
 def test_group_k_holds_neuron_k_of_parent_0(seed):
     phi = points(10, seed=seed)
-    found = Hungarian()(gram(phi), positive(10, seed), (5, 5), 5)
-    assert [min(group) for group in as_groups(found.labels, 5)] == list(range(5))
-    assert all(min(group) < 5 <= max(group) for group in as_groups(found.labels, 5))
+    grouping = Hungarian()(gram(phi), positive(10, seed), (5, 5), 5)
+    assert [min(group) for group in as_groups(grouping.labels, 5)] == list(range(5))
+    assert all(min(group) < 5 <= max(group) for group in as_groups(grouping.labels, 5))
 
 
 def test_swapping_the_parents_gives_the_same_pairs():

@@ -26,8 +26,8 @@ def test_never_beats_brute_force_and_comes_near(m, width, seed):
     width = min(width, m)
     phi, scores = points(m, 2, seed), positive(m, seed)
     best = min(reference.cluster_cost(*numpy(phi, scores), groups) for groups in reference.partitions(m, width))
-    found = grouped(phi, scores, width)
-    assert best - 1e-10 <= found.cost <= 1.05 * best + 1e-10
+    grouping = grouped(phi, scores, width)
+    assert best - 1e-10 <= grouping.cost <= 1.05 * best + 1e-10
 
 
 @pytest.mark.parametrize("m, width, seed", [(30, 10, 0), (40, 25, 1), (60, 8, 2), (60, 30, 3)])
@@ -37,8 +37,8 @@ def test_is_as_good_as_scikit_learn(m, width, seed, device):
         ScikitKMeans(width, n_init=10, random_state=0).fit(phi.T.numpy(), sample_weight=scores.numpy()).inertia_
     )
     widths = (m // 2, m - m // 2)
-    found = KMeans()(gram(phi).to(device), scores.to(device), widths, width, generator=generator())
-    assert found.cost <= 1.05 * reference_cost
+    grouping = KMeans()(gram(phi).to(device), scores.to(device), widths, width, generator=generator())
+    assert grouping.cost <= 1.05 * reference_cost
 
 
 @given(st.integers(0, 99), st.integers(2, 8))
@@ -57,21 +57,21 @@ def test_lloyd_never_raises_the_cost(seed, width):
 @given(st.integers(0, 30))
 def test_converged_neurons_are_nearest_to_their_own_centroid(seed):
     phi, scores = points(20, 3, seed), positive(20, seed)
-    found = grouped(phi, scores, 6, seed=seed)
-    distances, own = distances_to_centroids(gram(phi), scores, found.labels[None], 6)
-    assert (own[0] <= distances[0].min(0).values * (1 + 1e-9) + 1e-9).all()
+    grouping = grouped(phi, scores, 6, seed=seed)
+    distances, own_distances = distances_to_centroids(gram(phi), scores, grouping.labels[None], 6)
+    assert (own_distances[0] <= distances[0].min(0).values * (1 + 1e-9) + 1e-9).all()
 
 
 def test_distances_to_centroids_equal_those_of_the_points():
     phi, scores = points(12, 3), positive(12)
     labels = torch.stack([torch.arange(12) % 4, torch.arange(12) // 3])
-    distances, own = distances_to_centroids(gram(phi), scores, labels, 4)
+    distances, own_distances = distances_to_centroids(gram(phi), scores, labels, 4)
     for r in range(2):
         for k, group in enumerate(as_groups(labels[r], 4)):
             centroid = torch.from_numpy(reference.target(*numpy(phi, scores), group))
             expected = (phi - centroid[:, None]).square().sum(0)
             assert_close(distances[r, k], expected, 1e-11)
-            assert_close(own[r, group], expected[group], 1e-11)
+            assert_close(own_distances[r, group], expected[group], 1e-11)
 
 
 def test_integer_scores_are_repeated_neurons():
@@ -111,10 +111,10 @@ def test_the_start_at_parent_0_counts_among_the_starts():
 
 def test_more_restarts_never_cost_more():
     phi, scores = points(30, 4, 1), positive(30, 1)
-    found = grouped(phi, scores, 12, restarts=20)
-    assert found.cost == min(found.report["costs"])
-    assert found.report["best_start"] == found.report["costs"].index(found.cost)
-    assert len(set(found.report["costs"])) > 1, "the starts should differ"
+    grouping = grouped(phi, scores, 12, restarts=20)
+    assert grouping.cost == min(grouping.report["costs"])
+    assert grouping.report["best_start"] == grouping.report["costs"].index(grouping.cost)
+    assert len(set(grouping.report["costs"])) > 1, "the starts should differ"
 
 
 def test_seeds_are_drawn_by_score_and_distance():

@@ -18,9 +18,9 @@ def test_stays_within_25_times_the_optimum(m, width, seed):
     width = min(width, m)
     phi, scores = points(m, 2, seed), positive(m, seed)
     best = min(reference.cluster_cost(*numpy(phi, scores), groups) for groups in reference.partitions(m, width))
-    found = LocalSearch(restarts=1)(gram(phi), scores, (m // 2, m - m // 2), width, generator=generator())
-    assert best - 1e-10 <= found.cost <= 25 * best + 1e-10
-    assert found.cost <= 1.3 * best + 1e-10
+    grouping = LocalSearch(restarts=1)(gram(phi), scores, (m // 2, m - m // 2), width, generator=generator())
+    assert best - 1e-10 <= grouping.cost <= 25 * best + 1e-10
+    assert grouping.cost <= 1.3 * best + 1e-10
 
 
 @given(st.integers(0, 40))
@@ -28,9 +28,9 @@ def test_is_never_worse_than_its_start(seed):
     phi, scores = points(40, 4, seed), positive(40, seed)
     arguments = (gram(phi), scores, (20, 20), 15)
     start = KMeans(restarts=1)(*arguments, generator=generator(seed))
-    found = LocalSearch(restarts=1)(*arguments, generator=generator(seed))
-    assert found.cost <= start.cost
-    assert found.report["start_cost"] == start.cost
+    grouping = LocalSearch(restarts=1)(*arguments, generator=generator(seed))
+    assert grouping.cost <= start.cost
+    assert grouping.report["start_cost"] == start.cost
 
 
 def test_swaps_help_where_lloyd_is_stuck():
@@ -38,10 +38,10 @@ def test_swaps_help_where_lloyd_is_stuck():
     phi = torch.tensor([[0.0, 1.0, 100.0, 101.0, 200.0, 201.0]]).double()
     scores = torch.ones(6).double()
     stuck = KMeans(restarts=0)(gram(phi), scores, (3, 3), 3)  # starts at neurons 0, 1, 2
-    found = LocalSearch(restarts=0)(gram(phi), scores, (3, 3), 3, generator=generator())
+    grouping = LocalSearch(restarts=0)(gram(phi), scores, (3, 3), 3, generator=generator())
     assert stuck.cost > 1000
-    assert found.cost == pytest.approx(1.5)
-    assert found.report["swaps"] >= 1
+    assert grouping.cost == pytest.approx(1.5)
+    assert grouping.report["swaps"] >= 1
 
 
 @given(st.integers(1, 4), st.integers(0, 60))

@@ -18,8 +18,8 @@ from tests.properties import as_groups, as_sets
 def test_groups_are_numbered_like_the_nearest_references(references, seed):
     phi, scores = points(10, seed=seed), positive(10, seed)
     labels = torch.arange(10) % 4
-    found = ordered_like(Grouping(labels, 4, 1.0), gram(phi), scores, torch.arange(references))
-    assert as_sets(found.labels) == as_sets(labels)
+    grouping = ordered_like(Grouping(labels, 4, 1.0), gram(phi), scores, torch.arange(references))
+    assert as_sets(grouping.labels) == as_sets(labels)
     centroids = [reference.target(*numpy(phi, scores), group) for group in as_groups(labels, 4)]
     distance = [[((c - phi[:, r].numpy()) ** 2).sum() for r in range(references)] for c in centroids]
     size = max(4, references)
@@ -27,24 +27,24 @@ def test_groups_are_numbered_like_the_nearest_references(references, seed):
     best = min(permutations(range(size)), key=lambda order: sum(padded[k][order[k]] for k in range(size)))
     placed = [k for r in range(references) for k in range(4) if best[k] == r]  # groups with a reference, in its order
     if references >= 4:
-        assert [as_groups(found.labels, 4).index(as_groups(labels, 4)[k]) for k in placed] == [0, 1, 2, 3]
+        assert [as_groups(grouping.labels, 4).index(as_groups(labels, 4)[k]) for k in placed] == [0, 1, 2, 3]
     else:
-        for place, k in enumerate(placed):
-            assert as_groups(found.labels, 4)[place] == as_groups(labels, 4)[k]
+        for position, k in enumerate(placed):
+            assert as_groups(grouping.labels, 4)[position] == as_groups(labels, 4)[k]
 
 
 def test_groups_of_one_parent_take_its_order():
     phi = points(6)
     shuffled = torch.tensor([4, 2, 0, 1, 5, 3])
-    found = ordered_like(Grouping(shuffled, 6, 0.0), gram(phi), positive(6), torch.arange(6))
-    assert found.labels.tolist() == list(range(6))
+    grouping = ordered_like(Grouping(shuffled, 6, 0.0), gram(phi), positive(6), torch.arange(6))
+    assert grouping.labels.tolist() == list(range(6))
 
 
 def test_class_c_goes_with_class_c():
     phi, scores = points(12), positive(12)
-    found = SameIndex()(gram(phi), scores, (4, 4, 4), 4)
-    assert as_groups(found.labels, 4) == [[k, 4 + k, 8 + k] for k in range(4)]
-    assert found.cost == pytest.approx(reference.cluster_cost(*numpy(phi, scores), as_groups(found.labels, 4)))
+    grouping = SameIndex()(gram(phi), scores, (4, 4, 4), 4)
+    assert as_groups(grouping.labels, 4) == [[k, 4 + k, 8 + k] for k in range(4)]
+    assert grouping.cost == pytest.approx(reference.cluster_cost(*numpy(phi, scores), as_groups(grouping.labels, 4)))
     with pytest.raises(ValueError, match="same_index needs equal widths"):
         SameIndex()(gram(phi), scores, (6, 6), 5)
 

@@ -22,14 +22,14 @@ def test_equals_captum_level_by_level(name, steps):
     model, x = make(), normal(7, *shape)
     levels = partition(model, x)
     y = labels(7, levels[-1].width)
-    found = Conductance(steps=steps).scores(levels, x, y)
+    scores = Conductance(steps=steps).scores(levels, x, y)
     for index, level in enumerate(levels):
         network = nn.Sequential(*(part.module for part in levels))
         captum = LayerConductance(network, network[index]).attribute(
             x, torch.zeros_like(x), target=y, n_steps=steps, method="gausslegendre"
         )
         expected = captum.detach().movedim(level.axis, -1).abs().reshape(-1, level.width).sum(0) / len(x)
-        assert_close(found.values[index], expected, 1e-5 if name == "residual" else 1e-9)
+        assert_close(scores.values[index], expected, 1e-5 if name == "residual" else 1e-9)
 
 
 def test_batches_do_not_matter(monkeypatch, device):
@@ -64,8 +64,8 @@ def test_a_linear_network_gives_gradient_times_difference_at_any_number_of_steps
     difference = x @ model[0].weight.T
     expected = (outgoing * difference).abs().mean(0)
     for steps in (1, 7):
-        found = Conductance(steps=steps).scores(levels, x, y).values[0]
-        assert_close(found / found.sum(), expected / expected.sum(), 1e-12)
+        values = Conductance(steps=steps).scores(levels, x, y).values[0]
+        assert_close(values / values.sum(), expected / expected.sum(), 1e-12)
     assert_close(Conductance(steps=300).scores(levels, x, y).values[0], expected, 1e-4)
 
 
@@ -73,12 +73,12 @@ def test_scores_follow_the_neurons():
     """Permuting a network's neurons permutes its scores."""
     model, x, y = mlp(), normal(10, 6), labels(10, 4)
     twin = permuted(model)
-    found, moved = (Conductance().scores(partition(m, x), x, y).values for m in (model, twin))
+    values, moved = (Conductance().scores(partition(m, x), x, y).values for m in (model, twin))
     for level in range(2):
-        assert_close(moved[level].sort().values, found[level].sort().values, 1e-12)
+        assert_close(moved[level].sort().values, values[level].sort().values, 1e-12)
     first, second = affine_layers(model)[0].weight, affine_layers(twin)[0].weight
     order = [(first == row).all(1).nonzero().item() for row in second]
-    assert_close(moved[0], found[0][order], 1e-12)
+    assert_close(moved[0], values[0][order], 1e-12)
 
 
 def test_neurons_that_reach_nothing_score_nothing():

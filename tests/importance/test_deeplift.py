@@ -20,8 +20,8 @@ def test_equals_captum_on_the_original_model(make, shape):
     model, x = make(), normal(6, *shape)
     levels, y = partition(model, x), labels(6, 3)
     with untouched(model):
-        found = DeepLift().scores(levels, x, y)
-    for level, values in zip(levels, found.values, strict=True):
+        scores = DeepLift().scores(levels, x, y)
+    for level, values in zip(levels, scores.values, strict=True):
         captum = LayerDeepLift(model, model.get_submodule(level.name)).attribute(x, torch.zeros_like(x), target=y)
         expected = captum.detach().movedim(level.axis, -1).abs().reshape(-1, level.width).sum(0) / len(x)
         assert_close(values, expected, 1e-5)
@@ -75,20 +75,20 @@ class Gelu(Functional):
 
 
 @pytest.mark.parametrize(
-    "kind, place",
+    "kind, reason",
     [(Functional, r"the function relu\(\) in level 'b'"), (Reused, "used twice"), (Gelu, "the Hardswish 'act'")],
 )
-def test_places_without_a_rule_are_refused_unless_the_gradient_may_stand_in(kind, place):
+def test_places_without_a_rule_are_refused_unless_the_gradient_may_stand_in(kind, reason):
     model, x, y = initialised(kind(), 0), normal(8, 5), labels(8, 3)
     levels = partition(model, x)
-    with pytest.raises(ValueError, match=f"DeepLIFT has no rule for .*{place}.*fallback"):
+    with pytest.raises(ValueError, match=f"DeepLIFT has no rule for .*{reason}.*fallback"):
         DeepLift().scores(levels, x, y)
     if kind is Reused:
         return  # Captum refuses it in any case
-    found = DeepLift(fallback="gradient").scores(levels, x, y)
-    assert found.report["without_rule"] == uncovered(levels) != []
-    assert all(torch.isfinite(values).all() for values in found.values)
-    assert found.report["completeness_gap"][0] > 1e-3  # and says by how much it misses
+    scores = DeepLift(fallback="gradient").scores(levels, x, y)
+    assert scores.report["without_rule"] == uncovered(levels) != []
+    assert all(torch.isfinite(values).all() for values in scores.values)
+    assert scores.report["completeness_gap"][0] > 1e-3  # and says by how much it misses
     via_options = importance_scores(levels, x, y, "deeplift", fallback="gradient")
     assert len(via_options.values) == 2
 

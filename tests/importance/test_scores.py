@@ -14,21 +14,21 @@ from tests.properties import assert_close, untouched
 def test_scores_are_positive_and_sum_to_one_per_level(name, device):
     model, x, y = cnn().to(device), normal(12, *CNN_SHAPE).to(device), labels(12, 3).to(device)
     with untouched(model):
-        found = importance_scores(model, x, y, name)
-    assert [len(values) for values in found.values] == [4, 5, 3]
-    for values in found.values:
+        scores = importance_scores(model, x, y, name)
+    assert [len(values) for values in scores.values] == [4, 5, 3]
+    for values in scores.values:
         assert values.device.type == device.type
         assert values.dtype == torch.float64
         assert (values > 0).all()
         assert values.sum().item() == pytest.approx(1)
     raw = importance_scores(model, x, y, name, normalise_scores=False)
-    for values, unscaled in zip(found.values, raw.values, strict=True):
+    for values, unscaled in zip(scores.values, raw.values, strict=True):
         assert_close(values, unscaled / unscaled.sum(), 1e-12)
 
 
 def test_uniform_is_one_over_the_width_and_needs_no_labels():
-    found = importance_scores(mlp(), normal(3, 6), None, "uniform")
-    for values, width in zip(found.values, (8, 7, 4), strict=True):
+    scores = importance_scores(mlp(), normal(3, 6), None, "uniform")
+    for values, width in zip(scores.values, (8, 7, 4), strict=True):
         assert_close(values, torch.ones(width).double() / width, 1e-12)
 
 
@@ -37,9 +37,9 @@ def test_a_users_own_function():
         return [level.affine.weight.detach().flatten(1).norm(dim=1) ** power for level in levels]
 
     model = mlp()
-    found = importance_scores(model, normal(3, 6), labels(3, 2), norms, power=2.0)
+    scores = importance_scores(model, normal(3, 6), labels(3, 2), norms, power=2.0)
     expected = model[0].weight.detach().square().sum(1) + EPSILON
-    assert_close(found.values[0], expected / expected.sum(), 1e-12)
+    assert_close(scores.values[0], expected / expected.sum(), 1e-12)
 
 
 def test_what_is_no_score_is_refused():
