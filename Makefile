@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Two processes, each of which takes whole files: a file's fixtures are made once. `make test PARALLEL=` takes one process.
 PARALLEL ?= -n 2 --dist loadfile
 
-.PHONY: help app test quick lint types format notebooks bundle benchmark clean
+.PHONY: help app test quick lint types format notebooks bundle benchmark mutations clean
 
 help:  ## List the targets
 	@grep -hE "^[a-z]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*##/\t/"
@@ -45,6 +45,9 @@ notebooks: $(VENV)/installed  ## Execute the notebooks again
 
 benchmark: $(VENV)/installed  ## Measure everything again (about three hours on two cores; needs the checkpoints)
 	$(BIN)/python benchmarks/accuracy.py && $(BIN)/python benchmarks/speed.py && $(BIN)/python benchmarks/methods.py
+
+mutations: $(VENV)/installed-dev  ## Change the core on purpose, in many places, and see which test objects (about 20 minutes)
+	$(BIN)/python benchmarks/mutations.py
 
 clean:  ## Remove the environment
 	rm -rf $(VENV)

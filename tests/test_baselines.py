@@ -127,6 +127,16 @@ def test_exact_transport_at_equal_widths_is_the_best_matching(method):
     assert result.levels[0].labels[5:].tolist() == list(best)
 
 
+@pytest.mark.parametrize("squared", [False, True])
+def test_costs_of_transport_are_distances_squared_or_not(squared):
+    first, second, x = mlp((4, 5, 3)), mlp((4, 5, 3), seed=2), normal(20, 4)
+    result = METHODS["OTFusion"]([first, second], x, squared=squared)
+    cost = torch.cdist(second[0](x).T, first[0](x).T).detach()
+    cost = cost.square() if squared else cost
+    least = min(sum(cost[i, j] for i, j in enumerate(order)) for order in itertools.permutations(range(5)))
+    assert result.levels[0].grouping["cost"] == pytest.approx(least.item() / 5, rel=1e-9)  # each has a fifth
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_plans_have_their_marginals_and_the_least_cost(seed):
     generator = torch.Generator().manual_seed(seed)

@@ -6,16 +6,18 @@ import re
 
 import pytest
 import torch
+from scipy.optimize import linear_sum_assignment
 from torch import nn
 
 from retrofit_core import walk
 from retrofit_core.architectures import build
 from retrofit_core.batchnorm import BATCHNORMS
 from retrofit_core.grouping import Grouping, ordered
-from retrofit_core.levels import merged, partition
+from retrofit_core.grouping.base import averaging_matrix
+from retrofit_core.levels import compose, merged, partition, rows
 from retrofit_core.norm_statistics import reset_statistics
 from tests.flat import fuse
-from tests.networks import CNN_SHAPE, VGG_SHAPE, cnn, mlp, normal, widened
+from tests.networks import CNN_SHAPE, VGG_SHAPE, cnn, mlp, normal, residual, widened
 from tests.properties import assert_close, assert_reproduces, assert_same_function, untouched
 
 GRADIENT = {"fit": "gradient", "epochs": 1, "device": "cpu"}
@@ -130,6 +132,21 @@ def test_groups_take_the_order_of_the_stream():
 
     others = [Grouping(torch.tensor(order)[groups.labels], 4, 0.0) for order in itertools.permutations(range(4))]
     assert distance(reordered) == pytest.approx(min(map(distance, others)))
+
+
+def test_fused_blocks_take_the_order_of_the_stream():
+    """No other order of a residual level's groups lies nearer to what enters the level: the skip adds it."""
+    parents, x = [residual(6, seed=k) for k in range(2)], normal(40, *CNN_SHAPE)
+    result = fuse(parents, x, **GRADIENT)
+    first, second, fused = (partition(model, x[:2], "blocks") for model in (*parents, result.model))
+    for index, (level, report) in enumerate(zip(fused, result.levels, strict=True)):
+        if level.residual:
+            with torch.no_grad():
+                outputs = [rows(compose(levels[: index + 1], x), levels[index].axis) for levels in (first, second)]
+                h = rows(compose(fused[:index], x), fused[index - 1].axis)
+            centroids = torch.cat(outputs, 1) @ averaging_matrix(report.labels, report.scores, report.width)
+            costs = torch.cdist(centroids.T, h.T).square()
+            assert linear_sum_assignment(costs.numpy())[1].tolist() == list(range(level.width))
 
 
 def test_merged_levels_are_one_level_with_the_same_tensors():

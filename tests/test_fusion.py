@@ -10,9 +10,11 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from retrofit_core import device as devices
 from retrofit_core import layersums, walk
+from retrofit_core.grouping import Grouping
 from retrofit_core.levels import partition
 from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.presets import preset_settings
+from retrofit_core.targets import Targets, group_totals
 from tests import reference
 from tests.fit.test_mapping import ChannelsLast
 from tests.flat import Kept, fuse
@@ -226,8 +228,6 @@ def test_a_gradient_fit_learns_where_parents_differ():
 
 def _given(levels, arguments):
     """A user's own grouping: the labels of an earlier run."""
-    from retrofit_core.grouping import Grouping
-
     gram, _, widths, width = arguments
     level = next(level for level in levels if level.widths == widths and level.width == width)
     return Grouping(level.labels, width, 0.0)
@@ -239,7 +239,7 @@ def test_mapped_weights_start_a_gradient_fit_between_widths():
     result = fuse(
         [wide, parent],
         normal(40, *CNN_SHAPE),
-        target=parent,
+        target=cnn(activation=nn.LeakyReLU, seed=9),  # of the parent's widths; its weights must not matter
         fit="gradient",
         epochs=1,
         device="cpu",
@@ -536,6 +536,31 @@ def test_reported_errors_are_those_of_the_final_network(options):
         if "fit" not in options:
             assert 0 <= report.unavoidable_error <= (1 + 1e-6) * J
         assert report.seconds.keys() >= {"forward", "moments", "group"}
+
+
+@pytest.mark.parametrize("options", [{"ridge": 0.1}, {"fit": "gradient", "epochs": 2}])
+def test_errors_of_other_targets_add_up_to_the_cost_of_the_final_network(options, monkeypatch):
+    """Targets from each group's last neuron alone, so that the cross term takes part, in both fits."""
+
+    def of_last_neurons(self, scores):
+        A = torch.zeros(len(scores), self.width, dtype=scores.dtype)
+        for k in range(self.width):
+            A[(self.labels == k).nonzero()[-1, 0], k] = 1
+        return Targets(A, group_totals(self.labels, scores, self.width))
+
+    monkeypatch.setattr(Grouping, "targets", of_last_neurons)
+    parents, x = [mlp(seed=k) for k in range(2)], normal(60, 6)
+    importance = {"importance": "conductance", "importance_data": "fusion"}
+    result = fuse(parents, (x, labels(60, 4)), device="cpu", **HF, **importance, **options)
+    networks = [partition(model, x[:2]) for model in (*parents, result.model)]
+    tensors = [x] * 3
+    for index, report in enumerate(result.levels):
+        with torch.no_grad():
+            tensors = [levels[index].module(h) for levels, h in zip(networks, tensors, strict=True)]
+        left, right, fused = tensors
+        J = (report.scores @ (fused[:, report.labels] - torch.cat([left, right], 1)).square().sum(0)).item()
+        assert report.cost == pytest.approx(J, rel=1e-7)
+        assert abs(report.cross_error) > 1e-4 * J
 
 
 def test_settings_and_presets():

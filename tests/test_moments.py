@@ -286,6 +286,7 @@ def test_rounding_knows_how_the_device_multiplies(precision, eps, monkeypatch):
     sums.add(torch.ones(3, 2))
     assert sums.finish().rounding == eps
     assert (sums.finish() + MomentSums(2).finish()).rounding == eps
+    assert (MomentSums(2).finish() + sums.finish()).rounding == eps
 
 
 def test_the_precision_of_products_is_read_however_it_was_set():
@@ -416,6 +417,21 @@ def test_targets_are_the_best_representatives():
     assert np.abs((rows.z @ A).numpy()[:, 1] - best).max() < 1e-12
 
 
+@pytest.mark.parametrize("toward", [False, True])
+@pytest.mark.parametrize("ridge", [0.0, 1e-3, 3.0])
+@pytest.mark.parametrize("name", HARD)
+def test_what_a_solution_knows_to_miss_is_what_its_weights_miss(name, ridge, toward):
+    """The short cuts of both forms, by lambda D (W0 A - V) and by the dual weights, against the rows."""
+    rows, scores = HARD[name]()
+    A = weighted_means(LABELS, scores, D).A
+    W0 = normal(rows.x.shape[1], M, seed=9) if toward else None
+    for sums in (rows, rows.moments()):
+        solution = solve(sums, ridge, toward=W0)
+        V = solution.weights(A)
+        expected = (rows.x @ V - rows.z @ A).square().sum(0)
+        assert_close(solution.missed(A, V), expected, 1e-9)
+
+
 def test_the_unavoidable_part_is_what_the_projection_misses():
     for rows, scores in (problem(), problem(rows=30, inputs=8, bias=False)):
         residual = rows.z - rows.x @ torch.linalg.lstsq(rows.x, rows.z).solution
@@ -424,6 +440,19 @@ def test_the_unavoidable_part_is_what_the_projection_misses():
         assert unavoidable_error(rows, scores) == pytest.approx(expected, rel=1e-6)
     rows, scores = HARD["fewer rows than inputs"]()
     assert unavoidable_error(rows, scores) < 1e-6 * (scores @ rows.zz.diagonal())
+
+
+def test_directions_that_float32_products_invent_explain_nothing():
+    """Rank 30 of 31: rounding in the last direction, of either sign, must not make the unavoidable error smaller."""
+    scores = normal(M, seed=4).abs()
+    for seed in range(0, 60, 3):
+        x = (normal(400, 30, seed=seed) @ normal(30, 31, seed=seed + 1)).float()
+        z = (x.double() @ normal(31, M, seed=seed + 2) / 31 + 0.01 * normal(400, M, seed=seed + 3)).float()
+        sums = MomentSums(M, 31)
+        sums.add(z, x)
+        fit = torch.linalg.lstsq(x.double(), z.double(), rcond=1e-6, driver="gelsd").solution
+        expected = scores @ (x.double() @ fit - z).square().sum(0)
+        assert unavoidable_error(sums.finish(), scores) == pytest.approx(expected.item(), rel=0.05)
 
 
 @given(st.floats(1e-6, 1e6), st.sampled_from([0.0, 1e-2, "auto"]))

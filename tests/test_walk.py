@@ -14,7 +14,7 @@ from retrofit_core.levels import compose, partition, rows
 from retrofit_core.moments import Moments, Rows
 from retrofit_core.samples import as_tensors
 from retrofit_core.walk import Walk
-from tests.networks import CNN_SHAPE, cnn, labels, normal
+from tests.networks import CNN_SHAPE, cnn, labels, normal, residual
 from tests.properties import assert_close
 
 SAMPLES = 23
@@ -216,3 +216,16 @@ def test_what_is_no_fusion_data_is_refused():
             as_tensors(strange)
     with pytest.raises(ValueError, match="a batch of the fusion data starts with dict, not a tensor"):
         as_tensors([{"x": X}])
+
+
+def test_the_stream_is_summed_beside_the_outputs():
+    """Of the rows that enter a residual level: their products with the parents' outputs, and their squared lengths."""
+    x = normal(SAMPLES, *CNN_SHAPE)
+    first, second, fused = (partition(residual(seed=k), x[:2]) for k in range(3))
+    steps = iter(Walk([first, second], fused, x, device=torch.device("cpu")))
+    next(steps)
+    products, energies = next(steps).stream()
+    z = torch.cat([rows(compose(levels[:2], x), levels[1].axis) for levels in (first, second)], 1)
+    h = rows(compose(fused[:1], x), fused[0].axis)
+    assert_close(products, z.T @ h, 1e-11)
+    assert_close(energies, h.square().sum(0), 1e-11)

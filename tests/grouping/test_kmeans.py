@@ -149,3 +149,12 @@ def test_where_additions_come_in_any_order_products_give_the_same(cls, monkeypat
     other = cls(restarts=3)(gram(phi), scores, (15, 15), 9, generator=generator(1))
     assert torch.equal(plain.labels, other.labels)
     assert other.cost == pytest.approx(plain.cost, rel=1e-12)
+
+
+def test_an_empty_group_takes_no_other_groups_only_neuron():
+    """Neuron 0 is drawn as centre twice, so that a group starts empty; it is alone and first among equally bad ones."""
+    phi = torch.tensor([[0.0, 9.0, 9.1, 9.2, 9.3]]).double()
+    G, scores = gram(phi), torch.ones(5).double()
+    for iterations in (0, 1, 300):
+        labels, _, _ = lloyd(G, scores, torch.tensor([[0, 0, 1]]), squared_distances(G), iterations)
+        assert set(labels[0].tolist()) == {0, 1, 2}

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from retrofit_core.importance import EPSILON, IMPORTANCE, Scores, importance_scores
+from retrofit_core.importance import EPSILON, IMPORTANCE, Conductance, Scores, importance_scores
+from retrofit_core.importance.parents import parents_scores
 from retrofit_core.levels import partition
 from retrofit_core.monitor import Cancelled, Monitor
 from tests.networks import CNN_SHAPE, cnn, labels, mlp, normal
@@ -71,3 +72,13 @@ def test_attributions_report_steps_and_can_be_cancelled(name):
     assert {event["name"] for event in events} == {name}
     with pytest.raises(Cancelled):
         importance_scores(levels, x, y, name, monitor=Monitor(cancelled=lambda: True))
+
+
+def test_each_parent_is_scored_on_its_own_data():
+    parents = [partition(cnn(seed=k), normal(2, *CNN_SHAPE)) for k in range(2)]
+    data = [(normal(12, *CNN_SHAPE, seed=k), labels(12, 3).roll(k)) for k in range(2)]
+    scores = parents_scores(parents, Conductance(data=data), data, torch.device("cpu"), Monitor())
+    for levels, (x, y), found in zip(parents, data, scores, strict=True):
+        expected = importance_scores(levels, x, y, Conductance())
+        for values, wanted in zip(found.values, expected.values, strict=True):
+            assert torch.equal(values, wanted)
