@@ -78,7 +78,7 @@ def test_each_parent_is_scored_on_its_own_data():
     parents = [partition(cnn(seed=k), normal(2, *CNN_SHAPE)) for k in range(2)]
     data = [(normal(12, *CNN_SHAPE, seed=k), labels(12, 3).roll(k)) for k in range(2)]
     scores = parents_scores(parents, Conductance(data=data), data, torch.device("cpu"), Monitor())
-    for levels, (x, y), found in zip(parents, data, scores, strict=True):
+    for levels, (x, y), parent_scores in zip(parents, data, scores, strict=True):
         expected = importance_scores(levels, x, y, Conductance())
-        for values, wanted in zip(found.values, expected.values, strict=True):
+        for values, wanted in zip(parent_scores.values, expected.values, strict=True):
             assert torch.equal(values, wanted)
