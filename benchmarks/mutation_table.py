@@ -324,8 +324,8 @@ MUTATIONS = [
     Mutation(
         "ordering: by the inverse assignment",
         "retrofit_core/grouping/order.py",
-        "new[torch.from_numpy(groups)] = torch.from_numpy(places)",
-        "new[torch.from_numpy(places)] = torch.from_numpy(groups)",
+        "new[torch.from_numpy(groups)] = torch.from_numpy(slots)",
+        "new[torch.from_numpy(slots)] = torch.from_numpy(groups)",
         "tests/grouping/test_order.py::test_groups_are_numbered_like_the_nearest_references",
     ),
     Mutation(
@@ -352,8 +352,8 @@ MUTATIONS = [
     Mutation(
         "fit: the mapped bias is forgotten",
         "retrofit_core/fit/mapping.py",
-        "given.detach().double()[None]",
-        "0 * given.detach().double()[None]",
+        "parent_bias.detach().double()[None]",
+        "0 * parent_bias.detach().double()[None]",
         "tests/fit/test_mapping.py::test_equals_the_loops",
     ),
     Mutation(
