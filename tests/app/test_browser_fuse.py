@@ -243,16 +243,18 @@ def test_another_method_is_started_from_the_form_and_shown(open_page, served_run
 def test_a_fingers_targets_on_a_phone(open_page):
     page = open_page("/?preset=sharded&method=OTFusion", width=390)
     settled(page)
-    page.locator(".st-key-start button").first.wait_for()  # the last control of the form
-    at_rest(page)
     # Help signs are the framework's own small ones.
     controls = (
         ".stButton button, .stDownloadButton button, .stButtonGroup button, .stExpander summary, .stSelectbox input"
     )
-    heights = page.locator("[data-testid=stMain]").evaluate(
-        """(main, own) => [...main.querySelectorAll(own)]
-        .filter(one => one.offsetHeight > 2 && !one.matches('[data-testid=stTooltipHoverTarget], [aria-label^="Help for"]'))
-        .map(one => [one.innerText, Math.round(one.getBoundingClientRect().height)])""",
-        controls,
-    )
+    for _ in range(20):  # a loaded machine draws the form late
+        heights = page.locator("[data-testid=stMain]").evaluate(
+            """(main, own) => [...main.querySelectorAll(own)]
+            .filter(one => one.offsetHeight > 2 && !one.matches('[data-testid=stTooltipHoverTarget], [aria-label^="Help for"]'))
+            .map(one => [one.innerText, Math.round(one.getBoundingClientRect().height)])""",
+            controls,
+        )
+        if len(heights) > 20:
+            break
+        page.wait_for_timeout(500)
     assert len(heights) > 20 and [control for control in heights if control[1] < 44] == []
