@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
 
@@ -41,8 +41,15 @@ def device(request: pytest.FixtureRequest) -> torch.device:
 torch.set_num_threads(1)
 threadpool_limits(1)
 
-# The same examples every time, and no limit per example: these machines are shared.
-settings.register_profile("tests", deadline=None, derandomize=True, max_examples=25, database=None)
+# The same examples every time, and no limits of time: these machines are shared.
+settings.register_profile(
+    "tests",
+    deadline=None,
+    derandomize=True,
+    max_examples=25,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("tests")
 
 
