@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from . import device as devices
 from .monitor import Monitor
+from .settings import AT_LEAST_ONE, COUNT, Range, Value, setting, settings_of
 
 Batch = TypeVar("Batch", bound=Sized)
 
@@ -71,6 +72,30 @@ def one_epoch(
         if after_step:
             after_step(index)
     return total.item() / samples
+
+
+@dataclass(frozen=True)
+class Descent(Value):
+    """AdamW, and when it stops: what all fits to fixed data can be told (paper, App. F.1)."""
+
+    learning_rate: float = setting(1e-3, "of AdamW", Range(0, without_low=True))
+    weight_decay: float = setting(1e-4, "of AdamW", Range(0))
+    epochs: int = setting(100, "passes over the fusion data, at most", COUNT)
+    batch_size: int = setting(32, "samples in a step", AT_LEAST_ONE)
+    validation: float = setting(
+        0.1, "share of the samples held out to choose the best epoch", Range(0, 1, without_low=True, without_high=True)
+    )
+    patience: int | None = setting(15, "epochs without improvement before it stops; none: never", COUNT)
+
+    @property
+    def descent(self) -> dict[str, Any]:
+        """These settings as `descend` takes them."""
+        return {name: getattr(self, name) for name in settings_of(Descent)}
+
+    @property
+    def epochs_range(self) -> tuple[int, int]:
+        """The fewest epochs, where nothing improves, and the most."""
+        return fewest_epochs(self.epochs, self.patience), self.epochs
 
 
 def descend(

@@ -152,10 +152,10 @@ class Method:
     def suited(
         self, candidates: Mapping[str, Any], defaults: Mapping[str, Any], others: Callable[[str], list[str]]
     ) -> dict[str, Any]:
-        """The wanted keywords that the method has, without those at their defaults.
+        """The keywords among the candidates that the method has, without those at their defaults.
 
         Args:
-            wanted: keyword -> value.
+            candidates: keyword -> value.
             defaults: values at which a keyword that the method does not have may stand; one without a default is always
                 left out then, for nobody asked for it.
             others: keyword -> names of the methods that have it, for the message.

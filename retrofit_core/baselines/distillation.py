@@ -12,12 +12,12 @@ from torch.nn import functional as F
 
 from ..architectures import ARCHITECTURES, build
 from ..batchnorm import BATCHNORMS
-from ..descent import descend, fewest_epochs
+from ..descent import Descent, descend
 from ..device import on_device
 from ..eligibility import check_inputs, check_outputs, output_shape
 from ..monitor import Monitor
 from ..results import FusionResult
-from ..settings import AT_LEAST_ONE, COUNT, Range, setting
+from ..settings import COUNT, Range, setting
 from ..task import Algorithm, Cost, Takes, Task
 
 #: Samples that the teachers see at once.
@@ -33,12 +33,11 @@ class DistillationPlan:
 
     def cost(self) -> Cost:
         """A pass through every teacher, and the student's epochs."""
-        fewest = fewest_epochs(self.settings.epochs, self.settings.patience)
-        return Cost(passes=len(self.task.inputs), trained="network", epochs=(fewest, self.settings.epochs))
+        return Cost(passes=len(self.task.inputs), trained="network", epochs=self.settings.epochs_range)
 
 
 @dataclass(frozen=True)
-class Distillation(Algorithm):
+class Distillation(Descent, Algorithm):
     """A student is trained on the fusion data alone, towards the parents' mean predictions.
 
     The student may be any network of the same classes (the target); by default it is of parent 0's architecture. The loss
@@ -63,13 +62,6 @@ class Distillation(Algorithm):
     )
     start: Literal["random", "parent0", "target"] = setting(
         "random", "weights of the student: random, parent0, or target (those of the target)"
-    )
-    learning_rate: float = setting(1e-3, "of AdamW", Range(0, without_low=True))
-    weight_decay: float = setting(1e-4, "of AdamW", Range(0))
-    epochs: int = setting(100, "passes over the fusion data, at most", COUNT)
-    batch_size: int = setting(32, "samples in a step", AT_LEAST_ONE)
-    validation: float = setting(
-        0.1, "share of the samples held out to choose the best epoch", Range(0, 1, without_low=True, without_high=True)
     )
     patience: int | None = setting(None, "epochs without improvement before it stops; none: never", COUNT)
     budget: float | None = setting(
@@ -109,12 +101,7 @@ class Distillation(Algorithm):
             inputs,
             goals,
             distance,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            validation=self.validation,
-            patience=self.patience,
+            self,
             budget=self.budget,
             seed=task.seed,
             monitor=monitor,
@@ -196,13 +183,8 @@ def fit_to_goals(
     inputs: Tensor,
     goals: Tensor,
     distance: Callable[[Tensor, Tensor], Tensor],
+    settings: Descent,
     *,
-    learning_rate: float,
-    weight_decay: float,
-    epochs: int,
-    batch_size: int,
-    validation: float,
-    patience: int | None,
     seed: int,
     budget: float | None = None,
     monitor: Monitor,
@@ -231,12 +213,7 @@ def fit_to_goals(
             loss,
             measure,
             generator=torch.Generator().manual_seed(seed),
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            epochs=epochs,
-            batch_size=batch_size,
-            validation=validation,
-            patience=patience,
+            **settings.descent,
             budget=budget,
             training_mode=True,
             # BatchNorm cannot normalise a single sample.

@@ -10,21 +10,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import device as devices
-from ..descent import fewest_epochs
+from ..descent import Descent
 from ..eligibility import check_inputs, check_outputs
 from ..fit.ridge import why_no_ridge
 from ..levels import rows
 from ..moments import Rows, solve
 from ..monitor import Monitor
 from ..results import FusionResult
-from ..settings import AT_LEAST_ONE, COUNT, Range, setting, settings_of
+from ..settings import setting, settings_of
 from ..task import Algorithm, Cost, Takes, Task
 from ..training_flags import evaluating
 from .distillation import BATCH, fit_to_goals, logits_of
 from .layersums import inputs_of
-
-#: Settings of the gradient fit of the head alone.
-OF_GRADIENT = ("learning_rate", "weight_decay", "epochs", "batch_size", "validation", "patience")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +38,11 @@ class ProbePlan:
         passes = len(self.task.inputs)
         if self.settings.fit == "ridge":
             return Cost(passes)
-        fewest = fewest_epochs(self.settings.epochs, self.settings.patience)
-        return Cost(passes, trained="head", epochs=(fewest, self.settings.epochs))
+        return Cost(passes, trained="head", epochs=self.settings.epochs_range)
 
 
 @dataclass(frozen=True)
-class LinearProbe(Algorithm):
+class LinearProbe(Descent, Algorithm):
     """Parent 0 with its last linear layer alone trained anew, on the parents' mean outputs.
 
     It is KF with every level skipped but the head. Squared error; AdamW from parent 0's head with the settings of the
@@ -66,14 +62,6 @@ class LinearProbe(Algorithm):
         "energy such as 0.1x; 0 is least squares",
         check=why_no_ridge,
     )
-    learning_rate: float = setting(1e-3, "of AdamW", Range(0, without_low=True))
-    weight_decay: float = setting(1e-4, "of AdamW", Range(0))
-    epochs: int = setting(100, "passes over the fusion data, at most", COUNT)
-    batch_size: int = setting(32, "samples in a step", AT_LEAST_ONE)
-    validation: float = setting(
-        0.1, "share of the samples held out to choose the best epoch", Range(0, 1, without_low=True, without_high=True)
-    )
-    patience: int | None = setting(15, "epochs without improvement before it stops; none: never", COUNT)
 
     def __post_init__(self) -> None:
         """Check every field, and refuse one that would do nothing."""
@@ -85,7 +73,7 @@ class LinearProbe(Algorithm):
 
     def _idle(self) -> tuple[str, ...]:
         """The settings that do nothing with this fit."""
-        return ("ridge",) if self.fit == "gradient" else OF_GRADIENT
+        return ("ridge",) if self.fit == "gradient" else tuple(settings_of(Descent))
 
     def plan(self, task: Task) -> ProbePlan:
         """Check the classes and find the head; see `Algorithm`."""
@@ -115,12 +103,7 @@ class LinearProbe(Algorithm):
                 x,
                 goals,
                 F.mse_loss,
-                learning_rate=self.learning_rate,
-                weight_decay=self.weight_decay,
-                epochs=self.epochs,
-                batch_size=self.batch_size,
-                validation=self.validation,
-                patience=self.patience,
+                self,
                 seed=task.seed,
                 monitor=monitor,
             )

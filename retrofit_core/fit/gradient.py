@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..descent import descend, fewest_epochs
+from ..descent import Descent, descend
 from ..grouping import Grouping
 from ..levels import Level, rows
 from ..moments import Moments, Rows, cross_of
 from ..monitor import Monitor
-from ..settings import AT_LEAST_ONE, COUNT, FRACTION, Range, setting
+from ..settings import FRACTION, setting
 from ..targets import Targets, excess
 from ..walk import Step
 from .base import Fit, Fitting, Prepared
@@ -36,7 +36,7 @@ def perturb(module: nn.Module, amount: float, generator: torch.Generator) -> Non
 
 
 @dataclass(frozen=True)
-class Gradient(Fit):
+class Gradient(Descent, Fit):
     """Gradient descent (AdamW) on the squared distance to the targets; for levels of any kind.
 
     It starts at parent 0's weights, or at the mapped mean of the parents' where shapes differ.
@@ -45,21 +45,8 @@ class Gradient(Fit):
     least_samples: ClassVar[int] = 10
     levels: ClassVar[str] = "blocks"
 
-    learning_rate: float = setting(1e-3, "of AdamW", Range(0, without_low=True))
-    weight_decay: float = setting(1e-4, "of AdamW", Range(0))
-    epochs: int = setting(100, "passes over the fusion data, at most", COUNT)
-    batch_size: int = setting(32, "samples in a step", AT_LEAST_ONE)
-    validation: float = setting(
-        0.1, "share of the samples held out to choose the best epoch", Range(0, 1, without_low=True, without_high=True)
-    )
-    patience: int | None = setting(15, "epochs without improvement before it stops; none: never", COUNT)
     perturbation: float = setting(0.0, "0: start at parent 0's weights; 1: start afresh", FRACTION)
     weighted_loss: bool = setting(False, "errors of a neuron weighted by its importance")
-
-    @property
-    def epochs_range(self) -> tuple[int, int]:
-        """It may stop early for want of patience."""
-        return fewest_epochs(self.epochs, self.patience), self.epochs
 
     def prepare(self, fitting: Fitting, sums: Moments | Rows) -> Prepared:
         """Neurons are grouped by their raw outputs."""
@@ -108,12 +95,7 @@ class Gradient(Fit):
             loss,
             measure,
             generator=generator,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            validation=self.validation,
-            patience=self.patience,
+            **self.descent,
             monitor=monitor,
         )
 
