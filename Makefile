@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Two processes, each of which takes whole files: a file's fixtures are made once. `make test PARALLEL=` takes one process.
-PARALLEL ?= -n 2 --dist loadfile
+# Two processes, each of which takes whole files: a file's fixtures are made once, and the browser comes early, for it takes longest.
+# `make test PARALLEL=` takes one process.
+PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help app test quick lint types format notebooks bundle benchmark mutations clean
 
