@@ -37,7 +37,9 @@ def device(request: pytest.FixtureRequest) -> torch.device:
     return torch.device(request.param)
 
 
-# The networks of the tests are tiny: threads would only wait for each other.
+# The networks of the tests are tiny: threads would only wait for each other. Processes that tests start have one thread as
+# well, for sums of another number of threads round otherwise.
+os.environ["OMP_NUM_THREADS"] = "1"
 torch.set_num_threads(1)
 threadpool_limits(1)
 
