@@ -77,13 +77,10 @@ class FusionPlan:
     task: Task
     levels: Levels
 
-    def level_widths(self) -> list[tuple[int, ...]]:
-        """The parents' neurons at each level."""
-        return [self.levels.widths(index) for index in range(len(self.levels.fused))]
-
     def cost(self) -> Cost:
         """Passes and scores, level by level; grouping and fit give their own costs."""
-        return Cost(passes=len(self.task.inputs), scored=True, groups=tuple(self.level_widths()))
+        widths = tuple(self.levels.widths(index) for index in range(len(self.levels.fused)))
+        return Cost(passes=len(self.task.inputs), scored=True, groups=widths)
 
 
 @dataclass(frozen=True)

@@ -147,14 +147,8 @@ class Value:
         """
         for name, entry in settings_of(type(self)).items():
             value = getattr(self, name)
-            if not entry.takes(value):
-                raise ValueError(f"{name} is {value!r}. Use {entry.description}.")
+            check_setting(entry, value)
             object.__setattr__(self, name, entry.normalised(value))
-
-    @classmethod
-    def describe(cls) -> str:
-        """The first sentence of the class: what it is, for tables and help texts."""
-        return (cls.__doc__ or "").strip().splitlines()[0]
 
     def to_json(self) -> dict[str, Any]:
         """Every plain field with its value."""
