@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from retrofit_core.methods import METHODS
+from retrofit_core.methods import RETROFITTING
 from retrofit_core.runs import RunConfig, execute
 
 HERE = Path(__file__).parent / "bundled"
@@ -72,7 +72,7 @@ def build(folder: Path) -> dict[str, Any]:
         print(f"seed {seed}: {TYPICAL} {tried[str(seed)]['fused']:.1f} % in {result.seconds:.1f} s")
     names = []
     with contextlib.chdir(folder):
-        for method in (name for name, record in METHODS.items() if record.takes.levels):
+        for method in RETROFITTING:
             names.append(method.lower())
             execute(config(method), names[-1])
             # Times and loss of single steps: of use while a run goes on, noise in a repository.

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from retrofit_core import device as devices
+from retrofit_core.files import write as write_whole
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -23,13 +24,21 @@ def facts() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "cuda": torch.version.cuda if torch.cuda.is_available() else None,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "commit": subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True
-        ).stdout.strip(),
+        "commit": os.environ.get("RETROFIT_COMMIT") or _commit(),
         "date": time.strftime("%Y-%m-%d"),
     }
+
+
+def _commit() -> str:
+    """Of the checkout; empty where there is none, or no git."""
+    try:
+        words = ["git", "-C", str(RESULTS.parent), "rev-parse", "--short", "HEAD"]
+        return subprocess.run(words, capture_output=True, text=True).stdout.strip()
+    except OSError:
+        return ""
 
 
 def _read(path: str) -> str:
@@ -54,6 +63,17 @@ def product_rate(dtype: torch.dtype, device: torch.device | None = None) -> floa
     return 2 * size**3 / min(times[1:])
 
 
+def peak_bytes(device: torch.device) -> int | None:
+    """The most memory that tensors took on a GPU since `forget_peak`; None on a CPU."""
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
+
+
+def forget_peak(device: torch.device) -> None:
+    """Begin to measure `peak_bytes` anew."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
 def read(name: str) -> dict[str, Any]:
     """The record results/NAME.json, empty if there is none."""
     path = RESULTS / f"{name}.json"
@@ -64,8 +84,13 @@ def write(name: str, content: dict[str, Any]) -> None:
     """Write results with the machine's facts to results/NAME.json."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps({**content, "machine": facts()}, indent=1) + "\n")
+    save(path, content)
     print(f"written to {path.relative_to(Path(__file__).parent.parent)}")
+
+
+def save(path: Path, content: dict[str, Any]) -> None:
+    """Write results with the machine's facts to a file, whole or not at all."""
+    write_whole(path, json.dumps({**content, "machine": facts()}, indent=1) + "\n")
 
 
 def shared_folder() -> Path:

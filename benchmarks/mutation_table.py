@@ -254,8 +254,8 @@ MUTATIONS = [
     Mutation(
         "targets: the plain mean of an unimportant group is a sum",
         "retrofit_core/targets.py",
-        "1.0 / counts[labels])",
-        "1.0)",
+        "1.0 / counts[labels].to(scores.dtype)",
+        "1.0",
         "tests/grouping/test_groupings.py::test_columns_of_the_averaging_matrix_are_weighted_means",
     ),
     Mutation(
@@ -320,6 +320,20 @@ MUTATIONS = [
         "torch.minimum(second, distances) - torch.minimum(near, distances)",
         "torch.minimum(near, distances) - torch.minimum(near, distances)",
         "tests/grouping/test_local_search.py::test_the_swap_made_is_the_best_single_swap",
+    ),
+    Mutation(
+        "grouping: random groups may be empty",
+        "retrofit_core/grouping/random.py",
+        "torch.cat([torch.arange(width), torch.randint(width, (m - width,), generator=generator)])",
+        "torch.randint(width, (m,), generator=generator)",
+        "tests/grouping/test_random.py",
+    ),
+    Mutation(
+        "grouping: random groups lie side by side",
+        "retrofit_core/grouping/random.py",
+        "drawn[torch.randperm(m, generator=generator)]",
+        "drawn",
+        "tests/grouping/test_random.py",
     ),
     Mutation(
         "ordering: by the inverse assignment",
@@ -607,6 +621,20 @@ MUTATIONS = [
         "len(self.labels) * U / counts, U",
         "U / counts, U",
         "tests/test_alignment.py::test_the_aligned_parent_of_a_shuffled_copy_is_the_original",
+    ),
+    Mutation(
+        "average: what only a deeper parent has is left out in silence",
+        "retrofit_core/baselines/averaging.py",
+        "for state in states for name in state)",
+        "for state in states[:1] for name in state)",
+        "tests/experiments/test_capabilities.py",
+    ),
+    Mutation(
+        "capabilities: the fit does not decide",
+        "retrofit_core/method.py",
+        "any_architecture=not fit.needs_affine",
+        "any_architecture=True",
+        "tests/experiments/test_capabilities.py",
     ),
     Mutation(
         "average: FedAvg with equal shares",

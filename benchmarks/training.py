@@ -12,6 +12,7 @@ and scaled; the time of an epoch without augmentation stands beside it.
 import argparse
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -71,7 +72,12 @@ def measure(name: str, images: Images, device: torch.device, precision: str, rat
 
 
 def seconds(
-    name: str, images: Images, device: torch.device, count: int, settings: dict[str, Any]
+    name: str,
+    images: Images,
+    device: torch.device,
+    count: int,
+    settings: dict[str, Any],
+    cancelled: Callable[[], bool] | None = None,
 ) -> tuple[float, float]:
     """Mean and standard deviation over epochs, without the first, scaled to `count` images."""
     model = _network(name, images).to(device)
@@ -87,7 +93,7 @@ def seconds(
             devices.synchronise(device)
             ends.append(time.perf_counter())
 
-    train(model, images, rows, **{**settings, "epochs": EPOCHS + 1, "holdout": 0.0}, monitor=Monitor(note))
+    train(model, images, rows, **{**settings, "epochs": EPOCHS + 1, "holdout": 0.0}, monitor=Monitor(note, cancelled))
     epochs = [(end - start) * count / len(rows) for start, end in zip(ends[1:-1], ends[2:], strict=True)]
     return statistics.mean(epochs), statistics.stdev(epochs)
 

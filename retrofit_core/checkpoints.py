@@ -102,9 +102,20 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], facts: Mappin
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        files.write(path, safetensors.torch.save(state, texts))
+        files.write(path, _in_order(safetensors.torch.save(state, texts)))
     except OSError as error:
         raise ValueError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def _in_order(content: bytes) -> bytes:
+    """A safetensors file with its facts by name: they come in a random order, and equal networks shall be equal files."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    if facts := header.get("__metadata__"):
+        header["__metadata__"] = dict(sorted(facts.items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the tensors begin at a multiple of eight
+    return len(text).to_bytes(8, "little") + text + content[end:]
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:

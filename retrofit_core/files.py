@@ -14,6 +14,8 @@ from filelock import FileLock, Timeout
 LOCK = ".lock"
 #: Seconds that a writer waits for a lock: `is_locked` holds it for a moment.
 PATIENCE = 1.0
+#: Seconds in which a lock's folder is made again and again, where others remove it when it is empty.
+REMAKING = 60.0
 #: A file that changed within so many seconds is digested again each time: a second change may bear the same time.
 SETTLED = 2.0
 #: Sets of more files than this are identified by names, sizes and times: reading a million images takes minutes.
@@ -53,20 +55,20 @@ def write(path: str | Path, content: bytes | str) -> None:
 
 
 @contextmanager
-def locked(folder: str | Path, what: str = "", name: str = LOCK) -> Iterator[None]:
+def locked(folder: str | Path, what: str = "", name: str = LOCK, patience: float = PATIENCE) -> Iterator[None]:
     """Hold the only right to write in a folder; the system takes it back when the process dies.
 
     Args:
         what: what is written there, for the refusal; by default the folder.
         name: of the lock's file in the folder.
+        patience: seconds after which it is refused.
     Raises:
         Locked: another writer, of this process or another one, holds it.
     """
     path = Path(folder) / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path, timeout=PATIENCE)
+    lock = FileLock(path, timeout=patience)
     try:
-        lock.acquire()
+        _acquire(lock, path)
     except Timeout:
         with suppress(OSError):
             pid = path.read_text()
@@ -80,6 +82,18 @@ def locked(folder: str | Path, what: str = "", name: str = LOCK) -> Iterator[Non
     finally:
         path.unlink(missing_ok=True)  # while it is held: whoever waits for this file notices and makes a new one
         lock.release()
+
+
+def _acquire(lock: FileLock, path: Path) -> None:
+    begin = time.monotonic()
+    while True:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+            return
+        except (FileNotFoundError, FileExistsError):  # somebody removed the folder in between, as it was empty
+            if time.monotonic() - begin > REMAKING or path.parent.is_file():
+                raise
 
 
 def is_locked(folder: str | Path, name: str = LOCK) -> bool:

@@ -87,7 +87,9 @@ class FusionPlan:
 class Retrofit(Algorithm):
     """Level by level: group the parents' neurons, take each group's mean, and fit the fused level to it."""
 
-    takes: ClassVar[Takes] = Takes(target=True, importance=True, class_shares=True, memory=True, levels=True)
+    takes: ClassVar[Takes] = Takes(
+        target=True, importance=True, class_shares=True, memory=True, levels=True, other_depths=True
+    )
     parts: ClassVar[Mapping[str, Mapping[str, type[Any]]]] = {"grouping": GROUPINGS, "fit": FITS}
 
     grouping: Grouper | Callable[..., Grouping] = field(default_factory=KMeans)
@@ -253,8 +255,7 @@ class Retrofit(Algorithm):
         if level.head:  # class k stays class k
             return SameIndex()(gram, s, widths, level.width)
         groups = self.grouping(gram, s, widths, level.width, generator=generator)
-        if not isinstance(self.grouping, Grouper):
-            groups = check_grouping(groups, len(s), level.width)
+        groups = check_grouping(groups, len(s), level.width)
         if level.residual:  # the skip adds the neurons before the level, in their order
             return ordered(groups, zz, s, *step.stream())
         # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good.

@@ -18,6 +18,13 @@ from .task import Algorithm, Takes, Task, carry_out, planned
 RUNTIME = ("device", "monitor", "journal")
 
 
+def _options(chosen: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords that are settings of a class; none where a function or a value is chosen."""
+    if not (inspect.isclass(chosen) and issubclass(chosen, Value)):
+        return {}
+    return {name: value for name, value in given.items() if name in settings_of(chosen)}
+
+
 @dataclass(frozen=True)
 class Method:
     """One line of the table of methods. Calling it fuses; its settings are the fields of its value and of that one's parts."""
@@ -41,12 +48,18 @@ class Method:
 
     @property
     def takes(self) -> Takes:
-        """What it can be given; the parents as its grouping takes them, where it has one."""
+        """What it can be given; the parents as its grouping takes them and the levels as its fit does, where it has these."""
         takes = self.value.takes
         if "grouping" not in self.parts:
             return takes
-        grouping = self.parts["grouping"][self.fixed["grouping"]]
-        return dataclasses.replace(takes, parents=grouping.parents, equal_widths=grouping.equal_widths)
+        grouping, fit = (self.parts[part][self.fixed[part]] for part in ("grouping", "fit"))
+        return dataclasses.replace(
+            takes,
+            parents=grouping.parents,
+            equal_widths=grouping.equal_widths,
+            transformers=not fit.needs_affine,
+            any_architecture=not fit.needs_affine,
+        )
 
     @property
     def parts(self) -> Mapping[str, Mapping[str, type[Any]]]:
@@ -229,20 +242,19 @@ class Method:
     def _importance(self, given: Mapping[str, Any]) -> Importance:
         importance, data = given.get("importance", "uniform"), given.get("importance_data")
         if isinstance(importance, Importance):
-            return importance
-        if inspect.isclass(importance) or isinstance(importance, str):
+            return importance if data is None else importance.on(data)
+        if isinstance(importance, str):
             importance = find(IMPORTANCE, importance, "importance")
-        fields = settings_of(importance if inspect.isclass(importance) else Importance)
-        options = {name: value for name, value in given.items() if name in fields}
+        options = _options(importance if inspect.isclass(importance) else Importance, given)
         return as_importance(importance, data=data, **options)
 
     def _value(self, given: Mapping[str, Any]) -> Any:
         parts = {}
         for part, table in self.parts.items():
             chosen = given.get(part, self.fixed[part])
-            fields = settings_of(find(table, chosen, part)) if isinstance(chosen, str) else {}
-            options = {name: value for name, value in given.items() if name in fields}
-            parts[part] = made(table, chosen, part, **options)
+            if isinstance(chosen, str):
+                chosen = find(table, chosen, part)
+            parts[part] = made(table, chosen, part, **_options(chosen, given))
         fields = [entry.name for entry in dataclasses.fields(self.value) if entry.name not in self.parts]
         from_keywords = {name: given[name] for name in fields if name in given}
         fixed = {name: value for name, value in self.fixed.items() if name not in self.parts}

@@ -15,7 +15,7 @@ from .baselines import (
 from .fusion import Retrofit
 from .method import Method, Methods
 
-PAPER = "Luenam et al."
+PAPER, CONTROL = "Luenam et al.", "ours, a control"
 SINGH, IMFELD, AINSWORTH = "Singh and Jaggi 2020", "Imfeld et al. 2024", "Ainsworth et al. 2023"
 
 _ALL = (
@@ -46,6 +46,20 @@ _ALL = (
         PAPER,
         Retrofit,
         {"grouping": "kmeans", "fit": "gradient"},
+    ),
+    Method(
+        "Random-Linear",
+        "The fit of KF-Linear to random groups: what is left of it if groups know nothing of the neurons.",
+        CONTROL,
+        Retrofit,
+        {"grouping": "random", "fit": "ridge"},
+    ),
+    Method(
+        "Same-Index-Linear",
+        "The same fit to the mean of the neurons as they lie: what refitting level by level brings without any search.",
+        CONTROL,
+        Retrofit,
+        {"grouping": "same_index", "fit": "ridge"},
     ),
     Method("Average", "Mean of all weights, neurons as they lie.", "", Averaging, {"weighting": "equal"}),
     Method(
@@ -119,8 +133,9 @@ _ALL = (
     Method("LP", "The first network with a new last layer, trained towards the mean prediction.", "", LinearProbe),
 )
 METHODS = Methods({method.name: method for method in _ALL})
-#: The paper's own, which go level by level; the others are what it compares with.
-RETROFITTING = tuple(name for name, method in METHODS.items() if method.takes.levels)
+#: The paper's own four, and our controls of them; all of these go level by level. The others are what it compares with.
+RETROFITTING = tuple(name for name, method in METHODS.items() if method.source == PAPER)
+CONTROLS = tuple(name for name, method in METHODS.items() if method.source == CONTROL)
 
 
 def methods_with(keyword: str) -> list[str]:

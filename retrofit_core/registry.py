@@ -34,7 +34,9 @@ def _plain(name: str) -> str:
 
 
 def made(table: Mapping[str, type], value: Any, what: str, **options: Any) -> Any:
-    """The object that a name, a class of the table, or an object of one stands for; a function passes through.
+    """The object that a name, a class, or an object of one stands for; a function passes through.
+
+    A class need not be in the table: any of the tables' base is as good.
 
     Args:
         options: fields of the object, where a name or a class is given.
@@ -43,16 +45,31 @@ def made(table: Mapping[str, type], value: Any, what: str, **options: Any) -> An
     """
     if isinstance(value, str):
         value = find(table, value, what)
-    if inspect.isclass(value):
+    base = base_of(table)
+    if inspect.isclass(value) and issubclass(value, base):
         fields = getattr(value, "__dataclass_fields__", {})
         for option in options:
             if option not in fields:
                 known_name(fields, option, f"{what} setting of {value.__name__}:")
         return value(**options)
-    if not (callable(value) or isinstance(value, tuple(table.values()))):
+    if inspect.isclass(value) or not (callable(value) or isinstance(value, base)):
+        # Not its contents: a score may hold images.
+        kind = f"the class {value.__name__}" if inspect.isclass(value) else f"of type {type(value).__name__}"
         names = ", ".join(cls.__name__ for cls in table.values())
-        raise ValueError(f"{what} is {value!r}. Pass one of {names}, a name ({', '.join(table)}), or a function.")
+        raise ValueError(
+            f"{what} is {kind}. Pass one of {names}, a name ({', '.join(table)}), your own {base.__name__}, or a "
+            "function."
+        )
+    for option, chosen in options.items():
+        said = f"{type(value).__name__}(..., {option}={chosen!r})"
+        raise ValueError(f"{what} is given as a value, so {option} belongs into it: {said}.")
     return value
+
+
+def base_of(table: Mapping[str, type]) -> type:
+    """The nearest class from which all classes of a table come."""
+    first, *others = table.values()
+    return next(cls for cls in first.__mro__ if all(issubclass(other, cls) for other in others))
 
 
 def name_of(table: Mapping[str, type], value: Any) -> str:

@@ -165,9 +165,10 @@ def settings_of(value: type[Value]) -> dict[str, Setting]:
             continue
         kinds, words = _kinds(hints[entry.name])
         facts = entry.metadata
-        settings[entry.name] = Setting(
-            entry.name, entry.default, kinds, words, facts["help"], facts["range"], facts["check"]
-        )
+        numbers = facts["range"]
+        if numbers is not None and int in kinds and float not in kinds:
+            numbers = dataclasses.replace(numbers, whole=True)
+        settings[entry.name] = Setting(entry.name, entry.default, kinds, words, facts["help"], numbers, facts["check"])
     return settings
 
 

@@ -49,7 +49,7 @@ def group_sums(values: Tensor, labels: Tensor, width: int) -> Tensor:
 
 def weighted_means(labels: Tensor, scores: Tensor, width: int) -> Targets:
     """The importance-weighted mean of each group, the best single representative of it; a group whose scores are all
-    zero gets its plain mean.
+    zero gets its plain mean. Column k of A holds s_j / S_k over group k, and sums to one.
 
     Args:
         labels: (m,) groups, 0 to width - 1, none of them empty.
@@ -57,7 +57,9 @@ def weighted_means(labels: Tensor, scores: Tensor, width: int) -> Targets:
     """
     sums = group_sums(scores, labels, width)
     counts = torch.bincount(labels, minlength=width)
-    weights = torch.where(sums[labels] > 0, scores / sums[labels].clamp_min(1e-300), 1.0 / counts[labels])
+    weights = torch.where(
+        sums[labels] > 0, scores / sums[labels].clamp_min(1e-300), 1.0 / counts[labels].to(scores.dtype)
+    )
     A = scores.new_zeros(len(labels), width)
     A[torch.arange(len(labels), device=labels.device), labels] = weights
     return Targets(A, group_totals(labels, scores, width))

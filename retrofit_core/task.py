@@ -26,6 +26,14 @@ class Takes:
     """Least and greatest number; None: any"""
     equal_widths: bool = False
     """Whether all parents must have the same shapes"""
+    other_depths: bool = False
+    """Whether parents may be deeper than the fused network"""
+    linear_layers: bool = True
+    """Whether networks of linear layers are fused"""
+    transformers: bool = True
+    """Whether networks with attention are fused"""
+    any_architecture: bool = False
+    """Whether all networks that can be cut into levels are fused, whatever they compute inside of them"""
     target: bool = False
     """Whether the fused network may have widths of its own"""
     importance: bool = False
@@ -98,8 +106,8 @@ class Task:
         if task.importance.needs_data and task.importance.data is None:
             raise ValueError(
                 f"importance {importance_name(task.importance)!r} needs data: [(inputs, labels), ...], one "
-                "pair per parent (the paper: its own training data), or 'fusion' for the fusion data. Pass them as "
-                "importance_data, or inside the value: Conductance(data)."
+                "pair per parent (the paper: its own training data), or 'fusion' for the fusion data. Pass them inside "
+                f"the value: {type(task.importance).__name__}(data=...); METHODS take them as importance_data too."
             )
         return task
 

@@ -1,5 +1,6 @@
 """Fixtures for all tests."""
 
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,16 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("tests")
+
+
+def pytest_collection_finish() -> None:
+    """Modules and thousands of tests stay until the end: the garbage collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -48,7 +48,7 @@ def assert_is_grouping(grouping: Grouping, m: int, width: int, scores: Tensor) -
     assert grouping.labels.shape == (m,)
     assert grouping.width == width
     assert sorted(set(grouping.labels.tolist())) == list(range(width))
-    A = grouping.averaging(scores)
+    A = grouping.targets(scores).A
     assert (A >= 0).all()
     assert_close(A.sum(0), torch.ones(width), 1e-12)
     assert ((A != 0).sum(1) <= 1).all()

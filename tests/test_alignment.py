@@ -7,12 +7,15 @@ import torch
 
 from retrofit_core import METHODS, FusionResult
 from retrofit_core.symmetry import shuffled, tensors
+from tests.marks import slow_but
 from tests.networks import mlp, normal
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
 from tests.test_twins import twins
 
 ARCHITECTURES = ("mlp", "vgg with a flatten", "vgg with BatchNorm", "resnet", "vit")
+#: Architectures of `make quick`.
+FEW = ("mlp", "vgg with BatchNorm")
 #: Methods that put whole neurons into groups; exact transport between equal widths does as well.
 WHOLE = {
     "OTFusion": {},
@@ -47,7 +50,7 @@ def mean_of_parents(alignment):
 
 
 @pytest.mark.parametrize("method", WHOLE)
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", slow_but(ARCHITECTURES, FEW))
 def test_the_aligned_parent_of_a_shuffled_copy_is_the_original(name, method):
     model, twin, x = twins(name)
     with untouched(model, twin):
@@ -62,7 +65,7 @@ def test_the_aligned_parent_of_a_shuffled_copy_is_the_original(name, method):
 
 
 @pytest.mark.parametrize("method", PAIRING)
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", slow_but(ARCHITECTURES, FEW))
 def test_permutations_keep_the_function_and_average_to_the_fused_network(name, method):
     parents, x = pair(name)
     result = METHODS[method](parents, x, device="cpu")
@@ -75,7 +78,7 @@ def test_permutations_keep_the_function_and_average_to_the_fused_network(name, m
 
 
 @pytest.mark.parametrize("method", ["OTFusion", "Transformer-OTFusion", "Transformer-OTFusion-Weights", "ZipIt"])
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", slow_but(ARCHITECTURES, FEW))
 def test_soft_maps_and_merges_of_three_parents_average_to_the_fused_network(name, method):
     """Also where neurons are split among fused ones, or several of one parent stand together."""
     (first, second), x = pair(name)

@@ -125,6 +125,7 @@ def cases():
 # --- the accuracy by level -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_accuracy_starts_at_the_ensemble_and_ends_at_the_fused_network(name, cases):
     case, analysis = cases(name)
@@ -192,6 +193,7 @@ def test_without_test_images_there_is_no_accuracy():
 # --- scores and groupings --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp", "mlp, three parents of other widths", "BatchNorm"])
 def test_scores_are_those_that_a_run_with_this_importance_uses(name, cases):
     case, analysis = cases(name)
@@ -234,6 +236,7 @@ def same(left, right) -> bool:
     return adjusted_rand_score(left.numpy(), right.numpy()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cnn", "cnn, gradient", "mlp, three parents of other widths", "BatchNorm"])
 def test_the_first_row_is_the_runs_own_grouping(name, cases):
     """Also when it is made again: an analysis that takes itself for the one of the seed before has it in its second row."""
@@ -245,6 +248,7 @@ def test_the_first_row_is_the_runs_own_grouping(name, cases):
         assert same(level.labels["conductance"][1], report.labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cnn", "cnn, gradient", "mlp, three parents of other widths"])
 def test_other_rows_are_what_runs_with_that_score_and_seed_make_of_the_first_level(name, cases):
     """Its Gram matrix does not depend on what was fused before."""
@@ -357,6 +361,7 @@ def test_the_loss_at_the_fitted_weights_is_the_reported_one(name, cases):
     assert shown or "vit" in name  # whose head normalises first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp", "cnn", "cnn, gradient", "mlp, three parents of other widths"])
 def test_the_loss_on_the_plane_is_the_loss_of_those_weights_on_the_rows(name, cases):
     """Parents' weights mapped in loops, directions orthonormalised by QR, losses summed over rows."""
@@ -420,6 +425,7 @@ def test_twins_whose_weights_coincide_still_have_a_plane_or_a_reason():
 # --- as a whole ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_is_deterministic_and_leaves_everything_as_it_was():
     case = Case("cnn")
     case.parents[0].train()
@@ -443,6 +449,7 @@ def test_a_small_budget_gives_the_same(cases):
         assert all(torch.equal(left.labels[name], right.labels[name]) for name in EVERY)
 
 
+@pytest.mark.slow
 def test_tells_where_it_stands_and_stops_between_steps(cases):
     case, _ = cases("cnn")
     events = []

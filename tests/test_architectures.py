@@ -161,6 +161,7 @@ def test_torchvisions_resnets_are_recognised_and_give_its_outputs(name):
         assert torch.equal(ours(x), usual(x))
 
 
+@pytest.mark.slow
 def test_the_small_stem_is_torchvisions_with_the_first_layers_replaced():
     usual = torchvision_resnet("resnet18", num_classes=5)
     usual.conv1, usual.maxpool = nn.Conv2d(1, 64, 3, padding=1, bias=False), nn.Identity()
@@ -171,6 +172,7 @@ def test_the_small_stem_is_torchvisions_with_the_first_layers_replaced():
         assert torch.equal(ours(x), usual(x))
 
 
+@pytest.mark.slow
 def test_a_bare_torchvision_checkpoint_loads(tmp_path):
     usual = torchvision_resnet("resnet18", num_classes=7)
     torch.save(usual.state_dict(), tmp_path / "resnet18.pth")
@@ -205,6 +207,7 @@ def test_torchvisions_other_networks_are_not_taken_for_ours(make):
         recognise(state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_recognised_from_their_tensors(name):
     model = on_meta(name, channels=1)

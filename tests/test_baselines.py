@@ -5,6 +5,7 @@ import itertools
 import ot
 import pytest
 import torch
+from torch import nn
 
 from retrofit_core import METHODS, FusionResult, ensemble, evaluate
 from retrofit_core.baselines import average
@@ -28,6 +29,7 @@ from tests.test_twins import twins
 from tests.unfixed import otfusion, rebasin
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["activations", "weights"])
 @pytest.mark.parametrize("name", ["vgg with BatchNorm", "BatchNorm, no bias", "resnet"])
 def test_a_shuffled_copy_is_found_again_where_norms_are_folded(name, mode):
@@ -60,6 +62,7 @@ def normed_pairs(model):
     return [(a, b) for (a, _), (b, norm) in itertools.pairwise(modules) if isinstance(norm, BATCHNORMS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["activations", "weights"])
 @pytest.mark.parametrize("make, shape", [(mlp, (6,)), (cnn, CNN_SHAPE), (batchnorm_cnn, CNN_SHAPE)])
 def test_duplicated_neurons_of_a_wider_parent_are_joined(make, shape, mode):
@@ -157,6 +160,7 @@ def test_plans_have_their_marginals_and_the_least_cost(seed):
     assert gaps[0] > gaps[1] > gaps[2] > -1e-6 and gaps[2] < 0.02
 
 
+@pytest.mark.slow
 def test_sinkhorn_tends_to_the_exact_fusion():
     first, second, x = mlp((6, 8, 7, 4)), mlp((6, 8, 7, 4), seed=2), normal(30, 6)
     exact = otfusion([first, second], x).model
@@ -314,6 +318,14 @@ def test_averages():
             average([model, other], weights)
 
 
+def test_what_only_a_deeper_parent_has_is_no_average_either():
+    shallow = mlp()
+    deep = nn.Sequential(*mlp(seed=2), nn.ReLU(), nn.Linear(4, 4).double())  # it has all of the other's tensors
+    for parents, shapes in (([shallow, deep], r"None, \(4, 4\)"), ([deep, shallow], r"\(4, 4\), None")):
+        with pytest.raises(ValueError, match=rf"cannot be averaged: '6.weight' has the shapes \[{shapes}\]"):
+            average(parents)
+
+
 def test_ensembles():
     models, x = [mlp(), mlp(seed=2), mlp(seed=3)], normal(20, 6)
     with torch.no_grad():
@@ -427,6 +439,7 @@ def test_labels_that_no_class_has_are_refused_before_any_work():
         METHODS["Git-Re-Basin"].plan(models, x, importance="conductance", importance_data="fusion")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options, wanted", [({}, 95.58), ({"unit_rows": True}, 96.63), ({"squared": True}, 95.32)])
 def test_published_checkpoints_give_the_published_numbers(shared, options, wanted):
     models = [load_model(shared / "models" / f"mnist-mlp-otfusion-{k}.safetensors")[0] for k in (0, 1)]
@@ -435,6 +448,7 @@ def test_published_checkpoints_give_the_published_numbers(shared, options, wante
     assert evaluate(result.model, test)["accuracy"] == pytest.approx(wanted, abs=0.02)
 
 
+@pytest.mark.slow
 def test_sinkhorn_of_published_checkpoints(shared):
     """96.05: weights, strength 0.1 on plain distances, aligned to checkpoint 1, the last layer's rows transported too.
 

@@ -41,6 +41,17 @@ def test_round_trip_with_metadata(model, path, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_equal_networks_are_equal_files(model, path):
+    """A parent that is trained again to the same weights is the same parent."""
+    facts = {name: index for index, name in enumerate("qwertyuiop")}
+    contents = set()
+    for names in ("qwertyuiop", "poiuytrewq", "qwertyuiop"):
+        save_model(model, path, **{name: facts[name] for name in names})
+        contents.add(path.read_bytes())
+    assert len(contents) == 1
+    assert {name: read_metadata(path)[name] for name in facts} == facts
+
+
 def test_batch_norm_round_trip(path):
     spec = {"architecture": "vgg", "plan": [4, "M"], "size": 4, "batch_norm": True}
     model = build(spec, seed=0)

@@ -80,6 +80,7 @@ def test_every_row_has_every_key_and_the_board_says_what_was_compared(base):
     assert set(refused.to_frame().columns) >= {"difference", "low", "high", "class 0"}
 
 
+@pytest.mark.slow
 def test_what_does_not_apply_is_a_row_with_its_reason(base):
     three = dataclasses.replace(base, models=(*base.models, base.models[0]), splits=None, fusion_from="iid")
     board = compare(configurations(three, "kf-linear,hf-linear,git-re-basin,fedavg", "uniform"), images=50)
@@ -155,6 +156,7 @@ def test_inference_costs_what_the_layers_cost():
     assert operations(ensemble([network, network]), torch.zeros(1, 6)) == 2 * (6 * 8 + 8 * 7 + 7 * 4)
 
 
+@pytest.mark.slow
 def test_finished_records_are_not_run_again(base, tmp_path, monkeypatch):
     configs = configurations(base, "kf-linear,average", "uniform")
     seen = []
@@ -163,6 +165,7 @@ def test_finished_records_are_not_run_again(base, tmp_path, monkeypatch):
     assert compare(configs, images=40, records=tmp_path) == first and not seen
 
 
+@pytest.mark.slow
 def test_rows_of_other_parents_are_not_mixed_in(base, tmp_path):
     """A parent trained again in its file: the finished record beside the new rows is that of another pair."""
     base = dataclasses.replace(base, models=tuple(str(shutil.copy(model, tmp_path)) for model in base.models))
@@ -252,6 +255,7 @@ def test_an_interrupted_comparison_tells_how_it_goes_on(base, records, tmp_path,
     assert (f"finished runs in {tmp_path} are kept" in shown) == records
 
 
+@pytest.mark.slow
 def test_a_comparison_in_which_nothing_was_fused_ends_with_1(base, capsys):
     words = ["compare", *base.models, base.models[0], "--fusion-from", "iid", "--samples", "40", "--images", "60"]
     assert main([*words, "--methods", "git-re-basin"]) == 1

@@ -48,6 +48,7 @@ def assert_comes_back(model, x, folder):
     return again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("combine", ["softmax", "logits", "shares"])
 @pytest.mark.parametrize("name", SPECS)
 def test_an_ensemble_comes_back(name, combine, tmp_path):
@@ -209,6 +210,7 @@ def test_deep_nesting_costs_a_sentence(tmp_path):
         load_model(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "entry", [torch.full((9,), 9), torch.full((9,), -1), torch.zeros(9), torch.zeros(8).long()], ids=str
 )

@@ -16,9 +16,10 @@ from retrofit_core.architectures import ARCHITECTURES, build
 from retrofit_core.fit import FITS
 from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
-from retrofit_core.methods import RETROFITTING
+from retrofit_core.methods import CONTROLS, RETROFITTING
 from retrofit_core.monitor import Cancelled, Monitor
 from tests.flat import fuse
+from tests.marks import slow_but
 from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, initialised, labels, normal, residual
 from tests.properties import assert_close, untouched
 from tests.test_levels import small_torchvision_vgg
@@ -27,7 +28,7 @@ SAMPLES = 12
 
 # --- methods ---------------------------------------------------------------------------------------------------------
 
-_NAMED = {(METHODS[name].fixed["grouping"], METHODS[name].fixed["fit"]) for name in RETROFITTING}
+_NAMED = {(METHODS[name].fixed["grouping"], METHODS[name].fixed["fit"]) for name in (*RETROFITTING, *CONTROLS)}
 #: Groupings of `fuse` that are no method by name are under the same contract.
 UNNAMED = {
     f"{grouping}, {fit}": partial(fuse, grouping=grouping, fit=fit)
@@ -36,9 +37,9 @@ UNNAMED = {
     if (grouping, fit) not in _NAMED
 }
 EVERY = {**METHODS, **UNNAMED}
-RIDGE = ("HF-Linear", "KF-Linear", *(name for name in UNNAMED if name.endswith("ridge")))
+RIDGE = ("HF-Linear", "KF-Linear", *CONTROLS, *(name for name in UNNAMED if name.endswith("ridge")))
 GRADIENT = ("HF-Gradient", "KF-Gradient", *(name for name in UNNAMED if name.endswith("gradient")))
-HUNGARIAN, SAME_INDEX = ("HF-Linear", "HF-Gradient"), tuple(name for name in UNNAMED if name.startswith("same_index"))
+HUNGARIAN, SAME_INDEX = ("HF-Linear", "HF-Gradient"), ("Same-Index-Linear", "same_index, gradient")
 TRANSPORT, REBASIN = ("OTFusion", "OTFusion-Weights"), ("Git-Re-Basin", "Git-Re-Basin-Weights")
 TRANSFORMER = ("Transformer-OTFusion", "Transformer-OTFusion-Weights")
 #: Those that find neurons by `neuron_groups`.
@@ -139,8 +140,10 @@ ALL = tuple(NETWORKS)
 SCORED = {
     score: {"importance": score, "importance_data": "fusion", **options}
     for score, options in {name: {"steps": 2} if name == "conductance" else {} for name in IMPORTANCE}.items()
-    if score != "uniform"
+    if score != "uniform"  # as in all other situations
 }
+ANYWHERE = tuple(score for score in SCORED if IMPORTANCE[score].scores_anywhere)
+ENDS_ONLY = tuple(score for score in SCORED if not (IMPORTANCE[score].scores_anywhere or IMPORTANCE[score].widths_only))
 SITUATIONS = {
     "two parents": lambda family: ([family.make(0), family.make(1)], {}),
     **{
@@ -183,10 +186,10 @@ REFUSED = [
     (
         ALIGNING,
         BLOCKS,
-        ("deeplift",),
-        "'deeplift' is known at the ends of levels only, and this network has neurons inside",
+        ENDS_ONLY,
+        "importance '.*' is known at the ends of levels only, and this network has neurons inside",
     ),
-    (ALIGNING, ("torchvision vit",), ("conductance",), "'conductance' cannot be taken inside an nn.MultiheadAttention"),
+    (ALIGNING, ("torchvision vit",), ANYWHERE, "importance '.*' cannot be taken inside an nn.MultiheadAttention"),
     (TRANSFORMER, ALL, ("a target",), "aligns the parents to one of them, and none has the widths of the target"),
     (REBASIN, ALL, ("one parent", "three parents"), "Git Re-Basin pairs exactly two parents; found [13]. Use OTFusion"),
     (REBASIN, ALL, ("other widths", "a target"), "Git Re-Basin pairs parents of equal widths; found widths"),
@@ -296,17 +299,12 @@ def test_the_contract_is_about_everything():
         assert any(reason(*one) == why for one in asked), why
 
 
-def slow_but(few):
-    """Every network, all but a few of them marked as slow."""
-    return [name if name in few else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS]
-
-
-#: Of each kind of architecture one.
-FEW = ("mlp", "vgg with BatchNorm", "resnet", "vit")
+#: Networks of `make quick`.
+FEW = ("vgg with BatchNorm",)
 
 
 @pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("network", slow_but(FEW))
+@pytest.mark.parametrize("network", slow_but(NETWORKS, FEW))
 def test_every_method_works_or_says_why_not(network, name, tmp_path):
     """Two parents: progress goes forward, the work can be stopped in its middle, the result comes back from its folder."""
     events = []
@@ -358,8 +356,17 @@ def assert_comes_back(result, x, folder, *, alone):
         assert torch.equal(ours.labels, theirs.labels) and torch.equal(ours.scores, theirs.scores)
 
 
+@pytest.mark.parametrize("name", [name for name in EVERY if takes(name, "importance")])
+@pytest.mark.parametrize("score", SCORED)
+def test_every_method_that_weighs_neurons_takes_every_score(score, name):
+    """A new score of the table as well, on the networks of `make quick`; on all others below."""
+    for network in FEW:
+        carried_out(name, network, score)
+
+
 @pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("network", slow_but(("vgg with BatchNorm",)))
+@pytest.mark.slow
+@pytest.mark.parametrize("network", NETWORKS)
 def test_other_numbers_widths_and_scores_work_or_are_refused(network, name):
     for situation in SITUATIONS:
         if situation != "two parents" and applies(name, network, situation):
@@ -405,7 +412,8 @@ def test_an_unknown_device_is_refused(name):
         EVERY[name](models, data, **{**options_for(name, 2, 4), "device": "abacus"})
 
 
-@pytest.mark.parametrize("network", ["vgg with BatchNorm", pytest.param("vit", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("network", ["vgg with BatchNorm", "vit"])
 @pytest.mark.parametrize("name", EVERY)
 def test_methods_run_on_every_device(name, network, device):
     """Parents that lie elsewhere stay there."""

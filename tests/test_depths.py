@@ -13,9 +13,9 @@ from retrofit_core import walk
 from retrofit_core.architectures import build
 from retrofit_core.batchnorm import BATCHNORMS
 from retrofit_core.grouping import Grouping, ordered
-from retrofit_core.grouping.base import averaging_matrix
 from retrofit_core.levels import compose, merged, partition, rows
 from retrofit_core.norm_statistics import reset_statistics
+from retrofit_core.targets import weighted_means
 from tests.flat import fuse
 from tests.networks import CNN_SHAPE, VGG_SHAPE, cnn, mlp, normal, residual, widened
 from tests.properties import assert_close, assert_reproduces, assert_same_function, untouched
@@ -93,6 +93,7 @@ def permuted_vit(model):
 TWINS = {"resnet": (resnet, permuted_resnet), "vit": (vit, permuted_vit)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grouping", ["hungarian", "kmeans"])
 @pytest.mark.parametrize("name", TWINS)
 def test_a_permuted_twin_is_recovered(name, grouping):
@@ -128,7 +129,7 @@ def test_groups_take_the_order_of_the_stream():
     reordered = ordered(groups, z.T @ z, s, z.T @ x, x.square().sum(0))
 
     def distance(grouping):
-        return (z @ grouping.averaging(s) - x).square().sum().item()
+        return (z @ grouping.targets(s).A - x).square().sum().item()
 
     others = [Grouping(torch.tensor(order)[groups.labels], 4, 0.0) for order in itertools.permutations(range(4))]
     assert distance(reordered) == pytest.approx(min(map(distance, others)))
@@ -144,7 +145,7 @@ def test_fused_blocks_take_the_order_of_the_stream():
             with torch.no_grad():
                 outputs = [rows(compose(levels[: index + 1], x), levels[index].axis) for levels in (first, second)]
                 h = rows(compose(fused[:index], x), fused[index - 1].axis)
-            centroids = torch.cat(outputs, 1) @ averaging_matrix(report.labels, report.scores, report.width)
+            centroids = torch.cat(outputs, 1) @ weighted_means(report.labels, report.scores, report.width).A
             costs = torch.cdist(centroids.T, h.T).square()
             assert linear_sum_assignment(costs.numpy())[1].tolist() == list(range(level.width))
 
@@ -228,6 +229,7 @@ def test_fused_networks_keep_useful_statistics():
         assert_close(copy.deepcopy(fused).train()(x), fused(x), 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit", ["ridge", "gradient"])
 def test_too_small_a_budget_names_level_and_bytes(fit):
     parents, x = [cnn(seed=k) for k in range(2)], normal(30, *CNN_SHAPE)

@@ -17,6 +17,7 @@ direct = importlib.util.module_from_spec(specification)
 specification.loader.exec_module(direct)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grouping", ["hungarian", "kmeans"])
 @pytest.mark.parametrize("name", ["mlp", "cnn"])
 def test_the_direct_form_gives_the_same_network(name, grouping, device):

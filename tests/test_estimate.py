@@ -39,6 +39,7 @@ def steady(monkeypatch):
     work.count_work.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -120,6 +121,7 @@ def test_what_is_not_refused_runs(method, tmp_path, monkeypatch):
     assert len(result.levels) == answer.levels
 
 
+@pytest.mark.slow
 def test_checkpoints_are_judged_without_a_training(tmp_path):
     for k, widths in enumerate(([4, 6, 6], [8, 12, 12])):
         save_model(build({"architecture": "cnn", "widths": widths}, seed=k), tmp_path / f"{k}.safetensors")
@@ -135,6 +137,7 @@ def test_checkpoints_are_judged_without_a_training(tmp_path):
     assert estimate(missing, folder=tmp_path).refusal == "there is no checkpoint at 2.safetensors."
 
 
+@pytest.mark.slow
 def test_seconds_grow_with_the_work(steady, tmp_path):
     def most(config, training):
         return estimate(config, training, folder=tmp_path).seconds[1]
@@ -155,6 +158,7 @@ def test_seconds_grow_with_the_work(steady, tmp_path):
     assert twins < slow  # only one of them is trained
 
 
+@pytest.mark.slow
 def test_options_of_grouping_score_and_fit_count(steady, tmp_path):
     def counted(**changes):
         config, training = pair(**changes)
@@ -248,6 +252,7 @@ def test_seconds_of_other_methods_are_counted_or_said_to_be_unknown(steady, tmp_
     assert after.whole and after.seconds[1] - before.seconds[1] == pytest.approx(80, abs=1)
 
 
+@pytest.mark.slow
 def test_memory_holds_networks_data_and_the_largest_level(steady, tmp_path):
     def memory(**changes):
         return estimate(*pair(**changes), folder=tmp_path).memory
@@ -273,6 +278,7 @@ def test_disk_is_what_a_run_leaves(analyse, tmp_path, monkeypatch):
     assert estimated - estimate(config, training, folder=tmp_path).disk == pytest.approx(trained, rel=0.1)
 
 
+@pytest.mark.slow
 def test_large_networks_are_counted_and_small_ones_run(monkeypatch):
     """Doubled widths are four times the work, and nothing is run to find that out."""
     monkeypatch.setattr(pace, "step_seconds", lambda device: 1e-4)

@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,7 @@ def kill(child: subprocess.Popen) -> None:
     child.communicate()
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_the_old_or_the_new_content(tmp_path):
     path = tmp_path / "file"
     texts = {letter * 20_000_000 for letter in "ab"}
@@ -57,6 +60,7 @@ def test_two_writers_of_one_file_have_names_of_their_own(tmp_path):
     assert [path.read_text() for path in tmp_path.iterdir()] == ["first"]  # the outer block ends last
 
 
+@pytest.mark.slow
 def test_a_second_writer_is_refused_and_a_dead_one_is_not_waited_for(tmp_path):
     child = started(f"import time\nwith locked({str(tmp_path)!r}):\n    print(1, flush=True)\n    time.sleep(60)")
     assert files.is_locked(tmp_path)
@@ -68,6 +72,37 @@ def test_a_second_writer_is_refused_and_a_dead_one_is_not_waited_for(tmp_path):
     with files.locked(tmp_path):
         assert files.is_locked(tmp_path)
     assert not files.is_locked(tmp_path) and not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_vanishes_while_it_is_locked_is_made_again(tmp_path):
+    """As that of unfinished trainings does when the other parent is done."""
+    folder, stop = tmp_path / "unfinished", threading.Event()
+
+    def remove():
+        while not stop.is_set():
+            try:
+                folder.rmdir()
+            except OSError:
+                continue
+            time.sleep(1e-4)  # others live too
+
+    thread = threading.Thread(target=remove)
+    thread.start()
+    try:
+        for index in range(300):
+            with files.locked(folder, name=f"{index}.lock"):
+                assert folder.is_dir()
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_lock_can_be_asked_for_without_patience(tmp_path):
+    with files.locked(tmp_path):
+        begin = time.monotonic()
+        with pytest.raises(files.Locked), files.locked(tmp_path, patience=0):
+            pass
+        assert time.monotonic() - begin < files.PATIENCE / 2
 
 
 def test_an_unchanged_file_is_read_once(tmp_path, monkeypatch):

@@ -55,7 +55,7 @@ def weights_of(model):
 
 @pytest.mark.parametrize("toward", ["zero", "parents"])
 @pytest.mark.parametrize("ridge", [0.0, 0.3, "auto"])
-@pytest.mark.parametrize("grouping", ["hungarian", "kmeans"])
+@pytest.mark.parametrize("grouping", ["hungarian", "kmeans", "same_index", "random"])
 @pytest.mark.parametrize("name, make, shape", [("mlp", mlp, (6,)), ("cnn", cnn, CNN_SHAPE)])
 def test_equals_algorithm_1_in_plain_loops(name, make, shape, grouping, ridge, toward):
     parents, x = [make(seed=k) for k in range(2)], normal(40 if name == "mlp" else 12, *shape)
@@ -463,6 +463,7 @@ class Interrupting(Monitor):
         super().__init__(cancelled=lambda: len(self.journal.finished) > after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopped_after", [0, 1])
 @pytest.mark.parametrize(
     "options",
@@ -584,6 +585,7 @@ def test_names_are_found_in_any_case():
     assert other.config == plain.config
 
 
+@pytest.mark.slow
 def test_dead_and_rank_deficient_parents_give_finite_networks():
     """A parent with dead neurons, one that is constant, and twins inside a parent."""
     dead, constant = mlp(seed=0), mlp(seed=1)

@@ -57,11 +57,13 @@ LAYERS = {
     "estimate": 10,
     "snippets": 10,
     "comparison": 10,
+    "experiments": 10,
     "__init__": 10,
     "cli": 11,
     "__main__": 12,
 }
-#: The steps inside a layer: folding is a part of partitioning, lags are another way to the moments, errors are those of targets.
+#: The steps inside a layer: folding is a part of partitioning, lags are another way to the moments, errors are those of targets,
+#: an experiment counts what a comparison counts.
 INSIDE_LAYERS = {
     ("levels", "batchnorm"),
     ("lags", "moments"),
@@ -70,6 +72,7 @@ INSIDE_LAYERS = {
     ("runtime", "device"),
     ("runtime", "monitor"),
     ("runtime", "settings"),
+    ("experiments", "comparison"),
 }
 FILES = sorted(CORE.rglob("*.py"))
 

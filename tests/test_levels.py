@@ -513,6 +513,7 @@ class Normalised(nn.Module):
         return self.last(h.relu().flatten(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", [4, 5])
 @pytest.mark.parametrize("over", ["tokens", "neurons"])
 def test_batchnorm_over_tokens_is_not_folded(over, tokens):

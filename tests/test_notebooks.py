@@ -1,14 +1,18 @@
 """Notebooks: executed whole from their percent sources; what is committed is what the sources say."""
 
+from __future__ import annotations
+
 import json
 import re
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import jupytext
-import nbformat
 import pytest
-from nbclient import NotebookClient
+
+# Reading and executing notebooks takes seconds to import: only these tests wait for it, not the collection of all.
+if TYPE_CHECKING:
+    import nbformat
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "notebooks").glob("*.py"))
@@ -45,6 +49,9 @@ def test_there_is_a_notebook() -> None:
 @pytest.mark.slow
 @SOURCE
 def test_runs_from_top_to_bottom(source: Path, kernel: str, tmp_path: Path) -> None:
+    import jupytext
+    from nbclient import NotebookClient
+
     notebook = jupytext.read(source)
     client = NotebookClient(notebook, timeout=300, kernel_name=kernel, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()  # raises CellExecutionError, with the traceback, at the first cell that fails
@@ -53,9 +60,13 @@ def test_runs_from_top_to_bottom(source: Path, kernel: str, tmp_path: Path) -> N
     assert not [output for cell in notebook.cells for output in cell.get("outputs", ()) if is_trouble(output)]
 
 
+@pytest.mark.slow
 @SOURCE
 def test_committed_notebook_is_the_executed_source(source: Path) -> None:
     """Fails after an edit of the source until `make notebooks` was run."""
+    import jupytext
+    import nbformat
+
     path = source.with_suffix(".ipynb")
     committed = nbformat.read(path, as_version=4)
     assert cells(committed) == cells(jupytext.read(source)), f"run `make notebooks`: {path.name} is out of date"
@@ -68,8 +79,11 @@ def test_committed_notebook_is_the_executed_source(source: Path) -> None:
     assert committed.metadata.kernelspec.name == "python3"
 
 
+@pytest.mark.slow
 @SOURCE
 def test_committed_notebook_is_small_and_shows_in_plain_jupyterlab(source: Path) -> None:
+    import nbformat
+
     path = source.with_suffix(".ipynb")
     assert path.stat().st_size < LARGEST
     known = {"text/plain", "text/html", "image/png"}  # widgets and plotly figures need extensions

@@ -11,31 +11,60 @@ from hypothesis import strategies as st
 
 from retrofit_core.cli import main
 from retrofit_core.importance import IMPORTANCE, Importance
-from retrofit_core.methods import METHODS, RETROFITTING
+from retrofit_core.methods import METHODS
 from retrofit_core.runs import RunConfig, config_options, method_keywords
 from retrofit_core.runs.options import checked, options_of, read_options, written
-from retrofit_core.settings import settings_of
+from retrofit_core.runtime import Runtime
+from retrofit_core.settings import Range, setting, settings_of
 from retrofit_core.snippets import python
+from retrofit_core.task import Task
 
 FIELDS = [field.name for field in dataclasses.fields(RunConfig)]
+#: Settings of methods that are fields of a config as well, which hands them on.
+HANDED_ON = {"ridge", "toward", "head"}
 
 
 def test_every_method_has_a_sentence_and_the_options_of_its_values():
     for name, method in METHODS.items():
-        assert method.sentence.endswith(".") and name in (*RETROFITTING, *METHODS)
+        assert method.sentence.endswith(".") and method.description.endswith(").") == bool(method.source)
         for key, option in options_of(name, FIELDS).items():
             assert option.help and option.takes(option.default), (name, key)
             assert inspect.signature(method).parameters[key].default == option.default
 
 
-def test_no_two_parts_of_a_method_have_settings_of_one_name():
-    """Flat keywords would not know which of them is meant."""
+def clashes() -> set[tuple[str, str]]:
+    """(method, setting) that two parts of a method have, or that a part has and the run itself."""
     shared = settings_of(Importance).keys()
+    of_the_run = {field.name for value in (RunConfig, Task, Runtime) for field in dataclasses.fields(value)} - HANDED_ON
+    found = set()
     for method in METHODS.values():
         tables = [*method.parts.values(), *([IMPORTANCE] if method.takes.importance else [])]
         parts = [{name for cls in table.values() for name in settings_of(cls)} for table in tables]
-        for first, second in itertools.combinations([settings_of(method.value).keys(), *parts], 2):
-            assert not set(first) & set(second) - set(shared), method.name
+        groups = [of_the_run | method.parts.keys(), settings_of(method.value).keys(), *parts]
+        for first, second in itertools.combinations(groups, 2):
+            found |= {(method.name, name) for name in set(first) & set(second) - shared}
+    return found
+
+
+def test_no_two_parts_of_a_method_have_settings_of_one_name():
+    """Flat keywords would not know which of them is meant; a run's own settings would hide an option outside Python."""
+    assert not clashes()
+
+
+@pytest.mark.parametrize(
+    "name", ["mean", "samples", "device", "labels", "monitor", "fit", "restarts", "ridge", "leaves"]
+)
+def test_a_name_that_is_taken_is_found(name, monkeypatch):
+    fields = [(name, float, setting(1.0, "a sentence", Range(0)))]
+    loud = dataclasses.make_dataclass("Loud", fields, bases=(Importance,), frozen=True, eq=False)
+    monkeypatch.setitem(IMPORTANCE, "loud", loud)
+    assert ("KF-Linear", name) in clashes()
+
+
+@pytest.mark.parametrize("name", ["mean", "ridge", "samples"])
+def test_an_option_named_as_a_setting_of_the_run_is_refused_as_such(name):
+    with pytest.raises(ValueError, match=f"no option '{name}': that is a setting of the run itself. .*another name"):
+        config_options(RunConfig(("a",)), {name: 1.0})
 
 
 def test_fixed_fields_are_no_options_and_settings_of_a_part_belong_to_its_methods():

@@ -183,6 +183,15 @@ def test_a_cancelled_training_names_what_is_missing_and_goes_on_bit_for_bit(tmp_
     assert not (tmp_path / "stopped" / "unfinished").exists()
 
 
+def test_whether_parents_were_compiled_is_no_part_of_them(tmp_path, monkeypatch):
+    compiled = []
+    monkeypatch.setattr(torch, "compile", lambda model: compiled.append(model) or model)
+    train_parents(QUICK, tmp_path, only=0, test=False, compile=True)
+    train_parents(QUICK, tmp_path, resume=True, test=False)  # takes parent 0 as it is
+    assert len(compiled) == 1
+    assert "compile" not in load_model(tmp_path / "parent-0.safetensors")[1]["recipe"]
+
+
 @pytest.mark.parametrize("stopped", [False, True])
 def test_parents_of_other_images_are_not_taken_over(tmp_path, monkeypatch, stopped):
     """The data set was written over under its name: rows and labels are the same, the images are not."""
@@ -204,6 +213,7 @@ def test_parents_of_other_images_are_not_taken_over(tmp_path, monkeypatch, stopp
         train_parents(QUICK, tmp_path, only=0, resume=True)
 
 
+@pytest.mark.slow
 def test_a_second_trainer_of_a_checkpoint_is_refused_and_other_parents_are_not(tmp_path):
     refusals = []
 
@@ -230,6 +240,7 @@ def test_the_note_of_the_folder_stays_that_of_its_parents(tmp_path):
     assert read_training(tmp_path) == QUICK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"parts": 2}, {"seed": 1}, {"split": "full"}])
 def test_parents_of_another_split_are_neither_mixed_nor_overwritten(changes, tmp_path):
     before = dataclasses.replace(QUICK, parts=3, epochs=1)

@@ -37,6 +37,7 @@ def test_pairs_are_the_best_of_all_and_the_least_similar_stay_apart(seed):
     assert sorted(paired(similarity, 10).tolist()) == list(range(10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["vgg with BatchNorm", "resnet", "bottleneck"])
 def test_batchnorm_gets_new_statistics(name):
     model, twin, x = twins(name)

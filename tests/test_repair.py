@@ -177,6 +177,7 @@ def test_layers_that_run_twice_stay():
     assert torch.equal(fused.again.weight, model.again.weight)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["OTFusion", "OTFusion-Weights", "Git-Re-Basin", "Git-Re-Basin-Weights"])
 @pytest.mark.parametrize("name", ["mlp", "cnn", "residual"])
 def test_every_aligning_method_composes_with_it(name, method):

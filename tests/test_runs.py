@@ -121,6 +121,7 @@ def test_a_folder_of_another_run_is_refused(config, tmp_path):
         runs.create(tmp_path / "run", dataclasses.replace(config, seed=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["flip", "missing", "schema", "status"])
 def test_a_damaged_record_is_set_aside_and_reported(config, tmp_path, damage):
     for name in ("good", "bad"):
@@ -152,6 +153,7 @@ def test_a_run_is_interrupted_when_nobody_is_at_it_and_not_because_it_is_silent(
         assert runs.read_run(tmp_path / "run").state == "running"
 
 
+@pytest.mark.slow
 def test_a_second_writer_of_a_record_is_refused(config, tmp_path):
     refusals = []
 
@@ -175,6 +177,7 @@ def test_a_choice_that_cannot_be_leaves_no_record(config, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["weights", "arrays", "table"])
 def test_a_writer_killed_in_a_level_loses_that_level_only(config, tmp_path, moment, monkeypatch):
     """Whatever file of the second level was being written, the first one is kept and the numbers are those of a whole run."""
@@ -407,6 +410,7 @@ def wanted(tmp_path, monkeypatch):
     return training, runs.RunConfig(models=training.files(), splits=training.splits(), samples=60, device="cpu")
 
 
+@pytest.mark.slow
 def test_missing_parents_are_trained_and_the_status_tells_of_it(wanted, tmp_path):
     training, config = wanted
     statuses = []
@@ -441,6 +445,7 @@ def test_parents_that_are_there_are_not_trained_again(wanted):
     again.assert_not_called()
 
 
+@pytest.mark.slow
 def test_a_run_cancelled_in_training_goes_on_to_the_same_numbers(wanted, tmp_path):
     training, config = wanted
 
@@ -491,6 +496,7 @@ def copied(folder, target):
     return target / "run"
 
 
+@pytest.mark.slow
 def test_an_analysed_run_keeps_its_analysis_under_seal(analysed, tmp_path):
     folder, events = analysed
     run = runs.read_run(folder)
@@ -511,6 +517,7 @@ def test_an_analysed_run_keeps_its_analysis_under_seal(analysed, tmp_path):
         runs.read_run(damaged)
 
 
+@pytest.mark.slow
 def test_analysing_a_finished_record_gives_what_the_run_itself_would_have(config, analysed, tmp_path):
     runs.execute(config, tmp_path / "run")
     bare = runs.read_run(tmp_path / "run")

@@ -259,6 +259,28 @@ def test_bfloat16_trains_and_leaves_float32_weights(digits):
     assert not torch.equal(mixed.classifier.weight, plain.classifier.weight)
 
 
+@pytest.mark.slow
+def test_a_compiled_training_takes_its_steps_on_the_compiled_network(digits, tmp_path, monkeypatch):
+    """With the compiler's front end alone, which changes no sum; the state goes on without it."""
+    steps, real = [], torch.compile
+
+    def traced(model):
+        network = real(model, backend="eager")
+        return lambda x: steps.append(len(x)) or network(x)
+
+    monkeypatch.setattr(torch, "compile", traced)
+    plain, compiled = network(dropout=True), network(dropout=True)
+    rows, settings = torch.arange(100), {"batch": 32, "epochs": 2, "cutmix": True}
+    train(plain, digits, rows, **settings)
+    stop = Monitor(cancelled=lambda: len(steps) == 4)
+    state = tmp_path / "state.safetensors"
+    with pytest.raises(Cancelled):
+        train(compiled, digits, rows, **settings, compile=True, state=state, monitor=stop)
+    assert steps == [32, 32, 26, 32]
+    train(compiled := network(dropout=True), digits, rows, **settings, state=state)
+    assert_equal(tensors(compiled), tensors(plain))
+
+
 def test_auto_is_bfloat16_where_the_processor_has_it(monkeypatch):
     for flags, expected in (({"amx_bf16"}, torch.bfloat16), ({"avx2"}, torch.float32)):
         monkeypatch.setattr(devices, "_cpu_flags", lambda flags=flags: frozenset(flags))
@@ -285,6 +307,7 @@ def test_models_that_view_their_activations_train_too(digits):
 # --- going on after a stop
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("stop", [1, 4])
 def test_a_cancelled_training_goes_on_bit_for_bit(digits, tmp_path, optimizer, stop):
@@ -410,6 +433,7 @@ def test_a_damaged_state_is_refused_in_a_sentence(digits, stopped, damage):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_writing_the_state_takes_a_small_part_of_the_time(digits, tmp_path, monkeypatch):
     written = []
 

@@ -16,6 +16,7 @@ from retrofit_core.importance import Conductance
 from retrofit_core.symmetry import groups_apart, neuron_groups, shuffled, tensors
 from retrofit_core.symmetry.maps import reordered
 from retrofit_core.symmetry.watch import central
+from tests.marks import slow_but
 from tests.networks import VGG_SHAPE, initialised, labels, mlp, normal
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import IMAGES, NETWORKS, VIT
@@ -23,6 +24,8 @@ from tests.unfixed import otfusion, transformer_otfusion
 
 MODES = ("activations", "weights")
 POLICIES = ("mean", "only_resid", "no_resid", "weighted_scalar", "weighted_matrix")
+#: Policies of `make quick`.
+FEW = ("mean",)
 
 
 def vit(seed=1, **changes):
@@ -148,7 +151,7 @@ def standard(z):
     return (z - z.mean(0)) / z.std(0)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", slow_but(POLICIES, FEW))
 @pytest.mark.parametrize("mode", MODES)
 def test_equals_the_steps_in_plain_lines(mode, policy):
     first, x = vit(), normal(20, *VGG_SHAPE)
@@ -165,7 +168,7 @@ def test_equals_the_steps_in_plain_lines(mode, policy):
 # --- copies -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", slow_but(POLICIES, FEW))
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_shuffled_copy_is_found_again_by_every_policy(name, mode, policy):
@@ -180,6 +183,7 @@ def test_a_shuffled_copy_is_found_again_by_every_policy(name, mode, policy):
             assert_close(tensor, tensors(model)[key], 1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", NAMES)
 def test_exchanged_heads_are_found_again(name, mode):
@@ -235,6 +239,7 @@ def test_sinkhorn_tends_to_the_exact_fusion(mode):
 # --- what it takes ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_several_parents_are_the_mean_of_pairs_with_the_anchor(mode):
     first, x = vit(depth=1), normal(20, *VGG_SHAPE)
@@ -261,6 +266,7 @@ def test_parents_of_other_widths(changes, mode):
         transformer_otfusion([narrow, wide], x, target=vit(mlp_width=9))
 
 
+@pytest.mark.slow
 def test_a_wider_mlp_with_doubled_neurons_is_joined():
     """Each hidden neuron of the MLP twice, its outgoing weights halved: the same function."""
     model, x = vit(), normal(20, *VGG_SHAPE)
@@ -275,6 +281,7 @@ def test_a_wider_mlp_with_doubled_neurons_is_joined():
     assert_same_function(transformer_otfusion([model, wide], x, solver="exact").model, model, x, 1e-8)
 
 
+@pytest.mark.slow
 def test_scores_are_the_marginals(monkeypatch):
     """Those of the neurons that are scored together: streams as wholes, heads one after the other with the same mass."""
     first, x, y = vit(), normal(12, *VGG_SHAPE), labels(12, 4)
@@ -358,6 +365,7 @@ def test_repair_meets_its_goals(name):
         assert_close(measured[layer][part], wanted, 1e-9)
 
 
+@pytest.mark.slow
 def test_a_plain_average_is_what_maps_of_copies_in_order_give():
     """Between models that are near each other exact transport is the identity."""
     first, x = vit(), normal(20, *VGG_SHAPE)
@@ -385,6 +393,7 @@ def test_refusals_come_before_any_work(options, message):
         transformer_otfusion(parents, x, **options)
 
 
+@pytest.mark.slow
 def test_networks_that_do_not_go_together_are_refused():
     x = normal(6, *VGG_SHAPE)
     for other in (vit(heads=2), vit(depth=1), vit(classes=3)):
@@ -394,6 +403,7 @@ def test_networks_that_do_not_go_together_are_refused():
         transformer_otfusion([vit(), vit(hidden=18)], x, residual="resid_as_identity")
 
 
+@pytest.mark.slow
 def test_no_map_at_a_sum_is_no_alignment_of_the_stream():
     model, x = vit(), normal(20, *VGG_SHAPE)
     same = transformer_otfusion([model, model], x, solver="exact", residual="resid_as_identity").model
@@ -403,6 +413,7 @@ def test_no_map_at_a_sum_is_no_alignment_of_the_stream():
     assert (fused(x) - model(x)).abs().max() > 0.1
 
 
+@pytest.mark.slow
 def test_registered_methods_differ_in_mode_and_strength():
     first, x = vit(), normal(20, *VGG_SHAPE)
     parents = [first, changed(first, 2)]
@@ -479,6 +490,7 @@ class Beside(nn.Module):
         return self.last(torch.cat([self.a(x), self.b(x)], 1) + self.c(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_sums_of_sums(policy):
     first, second, x = initialised(Thrice(), 1), initialised(Thrice(), 2), normal(30, 4)
@@ -506,6 +518,7 @@ def test_central_tokens():
         assert central(unchanged, 4) is unchanged
 
 
+@pytest.mark.slow
 def test_the_window_decides_which_tokens_are_compared():
     first, x = vit(size=16, depth=1), normal(6, 3, 16, 16)
     parents = [first, changed(first, 2)]

@@ -6,15 +6,13 @@ from functools import partial
 import pytest
 import torch
 
-from retrofit_core.methods import METHODS
+from retrofit_core.methods import CONTROLS, METHODS, RETROFITTING
 from retrofit_core.symmetry import shuffled, tensors
 from tests.networks import normal
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
 from tests.unfixed import otfusion, rebasin
 
-#: Level by level, with a fit of its own for each.
-RETROFITTING = [name for name, method in METHODS.items() if method.takes.levels]
 ARCHITECTURES = ("mlp", "vgg with a flatten", "vgg with BatchNorm", "resnet", "bottleneck", "vit", "torchvision vit")
 BLOCKS = ("resnet", "bottleneck", "vit", "torchvision vit")
 LINEAR, GRADIENT = {"ridge": 0.0}, {"epochs": 2, "weight_decay": 0.0}
@@ -72,7 +70,8 @@ def fused_by(method, name, parents, x):
 
 
 def test_every_method_is_of_one_kind():
-    assert {*ALIGNING, *KEEPING, *AVERAGING, "KD"} == METHODS.keys()  # KD starts at random weights
+    kinds = [*ALIGNING, *KEEPING, *AVERAGING, *CONTROLS, "KD"]  # KD starts at random weights
+    assert sorted(kinds) == sorted(METHODS)
     assert {*RETROFITTING} <= ALIGNING.keys()
 
 
@@ -130,6 +129,25 @@ def test_averages_of_neurons_as_they_lie_lose_it(name, method):
     fused = METHODS[method]([model, twin], x, device="cpu", **AVERAGING[method]).model
     with pytest.raises(AssertionError, match="differ by"):
         assert_same_function(fused, model, x, 1e-2)
+
+
+@pytest.mark.parametrize("method", CONTROLS)
+@pytest.mark.parametrize("name", ["mlp", "vgg with a flatten", "vgg with BatchNorm"])
+def test_controls_lose_it_unless_their_groups_happen_to_be_right(name, method):
+    """A refit alone finds no neurons: it keeps a network with itself as it lies, where groups are those of one number.
+
+    More samples than inputs: an underdetermined head would reach the copies' common outputs from any neurons.
+    """
+    model, twin, _ = twins(name)
+    x = normal(400, *NETWORKS[name][1])
+    for second, is_kept in ((twin, False), (copy.deepcopy(model), method == "Same-Index-Linear")):
+        with untouched(model, second):
+            fused = METHODS[method]([model, second], x, device="cpu", **LINEAR).model
+        if is_kept:
+            assert_same_function(fused, model, x, 1e-7)
+        else:
+            with pytest.raises(AssertionError, match="differ by"):
+                assert_same_function(fused, model, x, 1e-2)
 
 
 @pytest.mark.parametrize("method", ["KF-Gradient", "OTFusion", "OTFusion-Weights", "ZipIt"])

@@ -12,8 +12,16 @@ from retrofit_core import METHODS, fuse
 from retrofit_core.baselines import OTFusion, ZipIt
 from retrofit_core.contributors import Alone
 from retrofit_core.fit import FITS, Gradient, Ridge
-from retrofit_core.grouping import GROUPINGS, Grouping, KMeans, LocalSearch
-from retrofit_core.importance import IMPORTANCE, Conductance, Custom, DeepLift, Importance, Uniform
+from retrofit_core.grouping import GROUPINGS, Grouper, Grouping, KMeans, LocalSearch
+from retrofit_core.importance import (
+    IMPORTANCE,
+    Conductance,
+    Custom,
+    DeepLift,
+    Importance,
+    Uniform,
+    importance_scores,
+)
 from retrofit_core.monitor import Monitor
 from retrofit_core.runtime import Runtime
 from retrofit_core.settings import Range, Value, setting, settings_of
@@ -81,9 +89,27 @@ def test_a_value_tells_what_it_takes():
     assert str(Range(0, 1, without_low=True)) == "a number above 0 to 1"
 
 
+def test_the_range_of_a_whole_number_is_whole():
+    @dataclasses.dataclass(frozen=True)
+    class Search(Value):
+        rounds: int = setting(3, "rounds", Range(1, 1000))
+        most: int | None = setting(None, "at most", Range(1))
+        rate: float = setting(0.5, "rate", Range(0, 1))
+
+    assert [entry.description for entry in settings_of(Search).values()] == [
+        "a whole number from 1 to 1000",
+        "a whole number from 1, none",
+        "a number from 0 to 1",
+    ]
+    with pytest.raises(ValueError, match="rounds is 2.5. Use a whole number from 1 to 1000"):
+        Search(rounds=2.5)
+    assert Search(rate=1).rate == 1.0
+
+
 # --- the same through every door -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_values_names_and_flat_keywords_give_the_same_network():
     for value, flat in (
         ({"grouping": KMeans(restarts=2)}, {"restarts": 2}),
@@ -101,6 +127,45 @@ def test_values_names_and_flat_keywords_give_the_same_network():
         assert by_value.config == by_keyword.config
 
 
+#: Part, and its name, class and options, with other words for the same value.
+CHOSEN = {
+    "grouping": ("kmeans", KMeans, {"restarts": 4}, {}),
+    "fit": ("ridge", Ridge, {"ridge": 0.5}, {}),
+    "importance": ("conductance", Conductance, {"steps": 3}, {"importance_data": DATA}),
+}
+
+
+@pytest.mark.parametrize("part", CHOSEN)
+def test_a_class_has_the_options_that_its_name_has(part):
+    name, cls, options, data = CHOSEN[part]
+    (option, wrong), method = next((key, -value) for key, value in options.items()), METHODS["KF-Linear"]
+    for chosen in ({part: name, **options}, {part: cls, **options}, {part: cls(**options)}):
+        algorithm, task = method.prepare(pair(), (X, Y), **chosen, **data)
+        config = algorithm.config(task)
+        assert (config[part], config[option]) == (name, options[option]), chosen
+    for chosen in (name, cls):
+        with pytest.raises(ValueError, match=f"{option} is {wrong}. Use"):
+            method.prepare(pair(), (X, Y), **{part: chosen, option: wrong}, **data)
+    with pytest.raises(ValueError, match=f"{part} is given as a value, so {option} belongs into it: {cls.__name__}"):
+        method.prepare(pair(), (X, Y), **{part: cls(), **options}, **data)
+
+
+def test_the_data_of_a_score_are_given_once_inside_it_or_beside_it():
+    inside = METHODS["KF-Linear"](pair(), (X, Y), importance=Conductance(DATA, steps=2))
+    beside = METHODS["KF-Linear"](pair(), (X, Y), importance=Conductance(steps=2), importance_data=DATA)
+    assert torch.equal(weights(inside.model), weights(beside.model)) and inside.config == beside.config
+    with pytest.raises(ValueError, match=r"importance_data are given beside data inside DeepLift\(...\)"):
+        METHODS["KF-Linear"](pair(), (X, Y), importance=DeepLift(DATA), importance_data=DATA)
+    for importance in (DeepLift(), DeepLift, "deeplift"):
+        with pytest.raises(ValueError, match=r"'deeplift' needs data.* inside the value: DeepLift\(data=...\)"):
+            fuse(pair(), (X, Y), importance=importance)
+
+
+def test_options_beside_a_score_that_is_a_value_are_refused():
+    with pytest.raises(ValueError, match=r"given as a value, so steps belongs into it: Conductance\(..., steps=3\)"):
+        importance_scores(mlp(), X, Y, Conductance(), steps=3)
+
+
 def test_a_gradient_fit_by_value():
     by_value = fuse(pair(), X, grouping="hungarian", fit=Gradient(epochs=2, patience=None))
     flat = METHODS["HF-Gradient"](pair(), X, epochs=2, patience=None)
@@ -111,9 +176,11 @@ def test_a_gradient_fit_by_value():
 @pytest.mark.parametrize(
     "more, message",
     [
-        ({"fit": None}, "fit is None. Pass one of Ridge, Gradient, a name"),
-        ({"grouping": 3}, "grouping is 3. Pass one of Hungarian, KMeans"),
-        ({"importance": None}, "importance is None. Pass one of Uniform"),
+        ({"fit": None}, "fit is of type NoneType. Pass one of Ridge, Gradient, a name"),
+        ({"grouping": 3}, "grouping is of type int. Pass one of Hungarian, KMeans"),
+        ({"grouping": Ridge}, "grouping is the class Ridge. .* your own Grouper"),
+        ({"importance": None}, "importance is of type NoneType. Pass one of Uniform"),
+        ({"importance": KMeans}, "importance is the class KMeans. .* your own Importance"),
         ({"fit": "newton"}, "unknown fit 'newton'. Known: ridge, gradient"),
         ({"importance": Conductance()}, "importance 'conductance' needs data"),
         ({"class_shares": torch.ones(2, 4)}, "class_shares do nothing with head='scores'"),
@@ -161,21 +228,30 @@ def test_a_score_may_return_arrays_and_take_keywords():
     assert torch.allclose(flat.levels[0].scores[:8], torch.arange(1, 9).double() / 36)
 
 
+@pytest.mark.parametrize("by", ["function", "class", "value", "name"])
 @pytest.mark.parametrize(
-    "labels_of, message",
+    "returned, message",
     [
-        (lambda m, d: torch.zeros(m).long(), "groups are empty"),
-        (lambda m, d: torch.arange(m), "labels run from 0 to 15; use 0 to 7"),
-        (lambda m, d: torch.arange(m - 1) % d, "16 whole-number labels"),
-        (lambda m, d: torch.arange(m) % d * 1.0, "16 whole-number labels"),
+        (lambda m, d: Grouping(torch.zeros(m).long(), d, 0.0), "7 of the grouping's 8 groups are empty"),
+        (lambda m, d: Grouping(torch.arange(m), d, 0.0), "labels run from 0 to 15; use 0 to 7"),
+        (lambda m, d: Grouping(torch.arange(m - 1) % d, d, 0.0), "16 whole-number labels"),
+        (lambda m, d: Grouping(torch.arange(m) % d * 1.0, d, 0.0), "16 whole-number labels"),
+        (lambda m, d: Grouping(torch.arange(m) % d, d - 1, 0.0), r"must return Grouping\(labels, width=8, cost\)"),
+        (lambda m, d: torch.arange(m) % d, r"must return Grouping\(labels, width=8, cost\)"),
     ],
 )
-def test_a_grouping_of_ones_own_is_checked(labels_of, message):
-    def grouping(gram, scores, widths, width, *, generator=None):
-        return Grouping(labels_of(len(scores), width), width, 0.0)
+def test_a_grouping_of_ones_own_is_checked(returned, message, by, monkeypatch):
+    @dataclasses.dataclass(frozen=True)
+    class Own(Grouper):
+        def __call__(self, gram, scores, widths, width, *, generator=None):
+            return returned(len(scores), width)
 
+    def function(gram, scores, widths, width, *, generator=None):
+        return returned(len(scores), width)
+
+    monkeypatch.setitem(GROUPINGS, "own", Own)
     with pytest.raises(ValueError, match=message):
-        fuse(pair(), X, grouping=grouping)
+        fuse(pair(), X, grouping={"function": function, "class": Own, "value": Own(), "name": "own"}[by])
 
 
 # --- a new score and a new grouping ----------------------------------------------------------------------------------------
@@ -191,6 +267,31 @@ class Lengths(Importance):
 
     def scores(self, levels, x, y, *, monitor=None):
         return [level.affine.weight.detach().flatten(1).norm(dim=1) ** self.power for level in levels]
+
+
+@dataclasses.dataclass(frozen=True)
+class InTurn(Grouper):
+    """Neurons are dealt out like cards."""
+
+    offset: int = setting(0, "group of the first neuron", Range(0, 9))
+
+    def __call__(self, gram, scores, widths, width, *, generator=None):
+        return Grouping((torch.arange(len(gram)) + self.offset) % width, width, 0.0)
+
+
+def test_an_own_score_and_grouping_need_no_table():
+    """By value and by class, alone or with options beside them; the config names them."""
+    by_value = fuse(pair(), X, grouping=InTurn(offset=2), importance=Lengths(power=2.0))
+    by_class = METHODS["KF-Linear"](pair(), X, grouping=InTurn, offset=2, importance=Lengths, power=2.0)
+    assert torch.equal(weights(by_value.model), weights(by_class.model))
+    expected = {"grouping": "InTurn", "offset": 2, "importance": "Lengths", "power": 2.0}
+    for result in (by_value, by_class):
+        assert expected.items() <= result.config.items()
+    assert fuse(pair(), X, importance=Lengths).config["power"] == 1.0
+    own_data = Lengths([(torch.arange(6000.0).reshape(1000, 6), None)] * 2)
+    with pytest.raises(ValueError, match="grouping is of type Lengths") as refusal:
+        fuse(pair(), X, grouping=own_data)
+    assert "\n" not in str(refusal.value) and len(str(refusal.value)) < 200
 
 
 def test_a_new_score_is_one_line_in_the_table(monkeypatch):

@@ -10,14 +10,15 @@ from .clusters import Neurons
 from .palette import TEXT, Palette
 from .picture import Picture, axis, layout, number, titled
 
-TITLES = {"uniform": "Uniform", "conductance": "Conductance", "deeplift": "DeepLIFT"}
 #: Sizes of clusters that share a bar.
 SIZES = ((1, 1), (2, 2), (3, 3), (4, 4), (5, 8), (9, 16), (17, 32), (33, 64), (65, 10**9))
 
 
 def title(score: str) -> str:
-    """An importance score's name on the page."""
-    return TITLES.get(score, score)
+    """An importance score's name on the page; of one that the library does not know, as its record has it."""
+    from retrofit_core.importance import IMPORTANCE  # takes seconds, and not every page needs it
+
+    return IMPORTANCE[score].title if score in IMPORTANCE else score
 
 
 def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette) -> Picture:

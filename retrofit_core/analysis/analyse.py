@@ -13,7 +13,7 @@ from ..data.sampling import balanced
 from ..eligibility import Levels
 from ..fit import Fitting
 from ..fusion import Retrofit
-from ..grouping import SameIndex, averaging_matrix
+from ..grouping import SameIndex
 from ..importance import IMPORTANCE, as_importance
 from ..importance.parents import parents_scores
 from ..monitor import Event, Monitor
@@ -22,6 +22,7 @@ from ..results import FusionResult, LevelReport
 from ..runtime import Runtime
 from ..samples import parents_data
 from ..settings import settings_of
+from ..targets import weighted_means
 from ..task import Task
 from ..training_flags import keeps_training_flags
 from ..walk import Step, Walk
@@ -194,7 +195,7 @@ def _level(
 ) -> LevelAnalysis:
     step, level, clock = fitting.step, fitting.step.level, fitting.clock
     used, labels = scores[config["importance"]], report.labels.to(step.device)
-    A = averaging_matrix(labels, used, level.width)
+    A = weighted_means(labels, used, level.width).A
     with clock.phase("forward"):
         W0, why = _mapped(fitting)
     fit = retrofit.fit

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..grouping import averaging_matrix
 from ..moments import Moments, Rows
+from ..targets import weighted_means
 
 #: A direction shorter than this share of the weights is rounding, not a direction.
 SHORTEST = 1e-6
@@ -32,7 +32,7 @@ def loss_plane(
         quadratic [c, gx, gy, hxx, hxy, hyy] with loss = c + gx x + gy y + hxx x^2 + hxy x y + hyy y^2; marks (name, x, y,
         loss); axes, in words; unit. If all weights coincide: "why" alone.
     """
-    A = averaging_matrix(labels, scores, V.shape[1])
+    A = weighted_means(labels, scores, V.shape[1]).A
     totals = scores.new_zeros(V.shape[1]).index_add_(0, labels, scores)
     energy = (scores @ sums.zz.diagonal()).item() or 1.0
     shortest = SHORTEST * V.norm().item()
@@ -83,12 +83,12 @@ def parent_weights(W0: Tensor, scores: Tensor, labels: Tensor, widths: tuple[int
     Args:
         W0: (p, m) the parents' weights mapped onto the fused inputs.
     """
-    everyone = averaging_matrix(labels, scores, width)
+    everyone = weighted_means(labels, scores, width).A
     weights, start = [], 0
     for n in widths:
         neurons = slice(start, start + n)
         A = torch.zeros_like(everyone)
-        A[neurons] = averaging_matrix(labels[neurons], scores[neurons], width)
+        A[neurons] = weighted_means(labels[neurons], scores[neurons], width).A
         absent = torch.bincount(labels[neurons], minlength=width) == 0
         A[:, absent] = everyone[:, absent]
         weights.append(W0 @ A)

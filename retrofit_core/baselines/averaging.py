@@ -49,9 +49,9 @@ def check_can_be_averaged(models: Sequence[nn.Module]) -> None:
     for index, model in enumerate(models):
         refuse_computed_weights(model, f"parent {index}")
     states = [model.state_dict() for model in models]
-    for name, value in states[0].items():
+    for name in dict.fromkeys(name for state in states for name in state):  # also those that parent 0 lacks
         shapes = [tuple(state[name].shape) if name in state else None for state in states]
-        if set(shapes) != {tuple(value.shape)}:
+        if len(set(shapes)) > 1:
             raise ValueError(f"weights cannot be averaged: {name!r} has the shapes {shapes}. Use a KF method.")
 
 
@@ -80,7 +80,7 @@ class CombiningPlan:
 class Averaging(Algorithm):
     """Vanilla averaging, or one round of FedAvg (McMahan et al. 2017): no alignment, no levels, nothing random."""
 
-    takes: ClassVar[Takes] = Takes(equal_widths=True, sample_counts=True, uses_data=False)
+    takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True, sample_counts=True, uses_data=False)
 
     weighting: Literal["equal", "samples"] = setting(
         "equal", "equal, or samples: by the number of training samples of each parent (FedAvg)"
@@ -125,7 +125,9 @@ class Averaging(Algorithm):
 class Ensembling(Algorithm):
     """`ensemble` as a method: all parents run side by side, so that it bounds what one network can be asked to reach."""
 
-    takes: ClassVar[Takes] = Takes(class_shares=True, keeps_parents=True, uses_data=False)
+    takes: ClassVar[Takes] = Takes(
+        other_depths=True, any_architecture=True, class_shares=True, keeps_parents=True, uses_data=False
+    )
 
     combine: Literal["softmax", "logits", "shares"] = setting(
         "softmax", "mean of softmax, of logits, or of softmax weighted by shares: the parents' of each class's samples"

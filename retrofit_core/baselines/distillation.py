@@ -49,7 +49,7 @@ class Distillation(Descent, Algorithm):
     are what they are, so augmentation is what the caller put into them.
     """
 
-    takes: ClassVar[Takes] = Takes(target=True)
+    takes: ClassVar[Takes] = Takes(target=True, other_depths=True, any_architecture=True)
 
     loss: Literal["kl", "mse"] = setting("kl", "kl, or mse (of logits; no temperature)")
     teachers: Literal["softmax", "logits"] = setting(

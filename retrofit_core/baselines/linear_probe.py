@@ -52,7 +52,7 @@ class LinearProbe(Descent, Algorithm):
     `goals="probabilities"`; by default goals are the mean of logits, as in KF's head with uniform scores.
     """
 
-    takes: ClassVar[Takes] = Takes()
+    takes: ClassVar[Takes] = Takes(other_depths=True)
 
     goals: Literal["logits", "probabilities"] = setting("logits", "means of the parents' logits, or probabilities")
     fit: Literal["gradient", "ridge"] = setting("gradient", "gradient, or ridge: the closed form")

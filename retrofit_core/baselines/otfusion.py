@@ -256,7 +256,7 @@ def _centres(
         return eye.repeat(len(widths), 1) / len(widths), torch.full_like(s[:width], 1 / width)
     groups = KMeans()(gram, s, tuple(widths), width, generator=torch.Generator().manual_seed(seed))
     totals = torch.zeros(width, dtype=s.dtype, device=s.device).index_add_(0, groups.labels.to(s.device), s)
-    return groups.averaging(s), totals / totals.sum()
+    return groups.targets(s).A, totals / totals.sum()
 
 
 def _distances(gram: Tensor, part: slice, centres: Tensor, squared: bool) -> Tensor:

@@ -1,10 +1,14 @@
-"""The command line: data | train | finetune | methods | fuse | compare | analyse | evaluate | levels | app."""
+"""The command line.
+
+Its commands: data | train | finetune | methods | fuse | compare | analyse | evaluate | levels | reproduce | report | app.
+"""
 
 from collections.abc import Sequence
 
 # Importing a file registers its commands; help lists them in this order.
 from . import training  # noqa: F401  # isort: skip
 from . import fusing  # noqa: F401  # isort: skip
+from . import experiments  # noqa: F401  # isort: skip
 from . import commands  # noqa: F401  # isort: skip
 from .terminal import app
 

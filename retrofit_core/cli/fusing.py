@@ -2,11 +2,12 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
@@ -19,7 +20,7 @@ from ..fit import FITS
 from ..fusion import Retrofit
 from ..grouping import GROUPINGS, Grouper
 from ..importance import IMPORTANCE, Importance
-from ..methods import METHODS
+from ..methods import METHODS, methods_with
 from ..runs import RunConfig, analyse_record, checkpoint_metadata, config_options, execute, read_config
 from ..runs.options import options_of, read_options
 from ..settings import Value, settings_of
@@ -68,9 +69,34 @@ def _with_options(table: Mapping[str, type[Value]], shared: type[Value]) -> str:
     return ", ".join(f"{name} ({', '.join(fields)})" if fields else name for name, fields in options.items())
 
 
+def _strength(text: str) -> str | float:
+    return text if text == "auto" or text.endswith("x") else number(text, "--ridge")
+
+
+def _config(context: typer.Context, **chosen: Any) -> RunConfig:
+    """The config that a command's parameters make: those named like its fields, read where they are texts.
+
+    Args:
+        chosen: fields that are not, or not simply, the parameter of their name.
+    """
+    fields = [field.name for field in dataclasses.fields(RunConfig)]
+    given = {name: value for name, value in context.params.items() if name in fields and value is not None}
+    read = {name: READ[name](value) if name in READ else value for name, value in given.items()}
+    return RunConfig(**{**read, **chosen})
+
+
 NOTHING_FUSED = 1  # exit code of a comparison in which no method gave a network
 #: Parameters that may be given with --resume: where the result goes, and in which form.
 BESIDE_RESUME = ("resume", "out_file", "as_json")
+#: How parameters become fields of a config, where they are not the same.
+READ: Mapping[str, Callable[[Any], Any]] = {
+    "models": lambda paths: tuple(map(str, paths)),
+    "splits": str,
+    "ridge": _strength,
+    "memory": size_in_bytes,
+    "mean": floats,
+    "std": floats,
+}
 WIDE = 10_000  # characters: more than any table
 Parents = Annotated[list[Path] | None, typer.Argument(help="Parents; the first one gives the architecture.")]
 ImportanceData = Annotated[
@@ -121,14 +147,24 @@ def methods_command(
     Example: `retrofit methods otfusion`
     """
     if name is None:
+        if grouping is not None:
+            raise ValueError(
+                "--grouping shows the options of one method with another grouping: name the method too, as in `retrofit "
+                "methods kf-linear --grouping local_search`."
+            )
         if as_json:
             return print_json({method_name: method.description for method_name, method in METHODS.items()})
         table = new_table("method", "what it does")
         table.caption = "`retrofit methods NAME` lists what a method can be told with --option"
         for method_name, method in METHODS.items():
-            table.add_row(method_name, method.description)
+            table.add_row(method_name, escape(method.description))
         out.print(table)
         return None
+    if grouping is not None and "grouping" not in METHODS[name].parts:
+        raise ValueError(
+            f"{METHODS[name].name} takes no grouping. Leave --grouping out, or name one of "
+            f"{', '.join(methods_with('grouping'))}."
+        )
     options = options_of(name, [field.name for field in dataclasses.fields(RunConfig)], grouping=grouping)
     if as_json:
         facts = {key: (value.default, value.description, value.help) for key, value in options.items()}
@@ -138,7 +174,8 @@ def methods_command(
     table = new_table("option", "default", "takes", "what it does", title=name)
     for key, value in options.items():
         default = "none" if value.default in (None, ()) else json.dumps(value.default)
-        table.add_row(key, default, value.description, value.help + _of_importance(key))
+        cells = (default, value.description, value.help + _of_importance(key))
+        table.add_row(key, *map(escape, cells))  # a pair of brackets is no markup
     out.print(table)
     return None
 
@@ -221,35 +258,7 @@ def fuse_command(
     elif not models:
         raise ValueError("name at least one checkpoint, or a record folder with --resume.")
     else:
-        config = RunConfig(
-            models=tuple(map(str, models)),
-            data=data,
-            method=method,
-            importance=importance,
-            importance_data=importance_data,
-            fusion_from=fusion_from,
-            splits=str(splits) if splits else None,
-            samples=samples,
-            importance_samples=importance_samples,
-            seed=seed,
-            preset=preset,
-            ridge=_strength(ridge),
-            toward=toward,
-            head=head,
-            boundaries=boundaries,
-            memory=size_in_bytes(memory),
-            target=target,
-            arch=arch,
-            mean=floats(mean),
-            std=floats(std),
-            size=size,
-            augment=augment,
-            auto_augment=auto_augment,
-            device=device,
-            evaluate=evaluate_,
-            analyse=analyse,
-            grouping=grouping,
-        )
+        config = _config(context, evaluate=evaluate_)
         config = dataclasses.replace(config, options=config_options(config, read_options(option or [])))
     folder = record or resume
     check_output(out_file, folder)
@@ -314,6 +323,7 @@ def _going_on(folder: Path | None, out_file: Path | None) -> str:
 
 @command("compare")
 def compare_command(
+    context: typer.Context,
     models: Parents = None,
     data: Data = "digits",
     methods: Annotated[
@@ -363,26 +373,7 @@ def compare_command(
     """
     if not models:
         raise ValueError("name at least one checkpoint.")
-    base = RunConfig(
-        models=tuple(map(str, models)),
-        data=data,
-        importance_data=importance_data,
-        fusion_from=fusion_from,
-        splits=str(splits) if splits else None,
-        samples=samples,
-        importance_samples=importance_samples,
-        seed=seed,
-        preset=preset,
-        ridge=_strength(ridge),
-        toward=toward,
-        memory=size_in_bytes(memory),
-        target=target,
-        arch=arch,
-        mean=floats(mean),
-        std=floats(std),
-        size=size,
-        device=device,
-    )
+    base = _config(context, importance=RunConfig.importance)  # a list of names here
     configs = configurations(base, methods, importance)
     for folder, flag in ((out_folder, "--out"), (records, "--records")):
         if folder is not None:
@@ -413,7 +404,7 @@ def _print_board(board: Leaderboard, out_folder: Path | None) -> None:
         out.print("Accuracies class by class need a wider terminal, or --out.")
     for row in board.rows:
         if row["reason"] is not None:
-            out.print(f"{row['name']}: {row['reason']}", soft_wrap=True)
+            out.print(f"{row['name']}: {row['reason']}", soft_wrap=True, markup=False)
     if out_folder is not None:
         out.print(f"Every class and cost: {out_folder / 'leaderboard.csv'}", soft_wrap=True)
 
@@ -464,10 +455,6 @@ def _classes_table(board: Leaderboard) -> Table:
         if row["reason"] is None:
             table.add_row(row["name"], *("-" if value is None else f"{value:.0f}" for value in row["per_class"]))
     return table
-
-
-def _strength(text: str) -> str | float:
-    return text if text == "auto" or text.endswith("x") else number(text, "--ridge")
 
 
 @command("analyse")

@@ -15,8 +15,10 @@ from .images import Images
 from .sizes import fit_to, fitting
 from .splitfiles import SplitFiles
 
-__all__ = ["DATASETS", "DataSet", "Images", "digest", "load"]
+__all__ = ["DATASETS", "DataSet", "Images", "data_folders", "digest", "load"]
 
+#: Folders with data sets, besides ./data; separated as in PATH.
+VARIABLE = "RETROFIT_DATA"
 SPLITS = ("train", "val", "test")
 #: Functions that look for a split in a folder: (folder, split) -> its files, or None.
 FORMATS: dict[str, Callable[[Path, str], SplitFiles | None]] = {
@@ -38,7 +40,7 @@ def load(
 ) -> Images:
     """A split of a data set: "digits" (embedded), or a folder in one of the FORMATS or with a folder of images a class.
 
-    The bare name of a known data set also stands for `data/NAME`. Normalisation constants come from `mean` and
+    The bare name of a known data set also stands for NAME in one of `data_folders`. Normalisation constants come from `mean` and
     `std`, else from "mean" and "std" in the folder's `classes.json`, else from the folder's name (a key of DATASETS;
     case, "-" and "_" do not matter). Class names likewise. Images are RGB unless DATASETS says that they are grey.
     Where a data set has no test files, its validation files are the test split.
@@ -115,16 +117,22 @@ def _files(notes: dict[str, Any], split_files: SplitFiles) -> tuple[Path, ...]:
     return (*([notes["path"]] if notes and split_files.files else []), *split_files.files)
 
 
+def data_folders() -> list[Path]:
+    """Folders in which data sets lie under their names: ./data, and those that RETROFIT_DATA lists."""
+    listed = os.environ.get(VARIABLE, "").split(os.pathsep)
+    return [Path("data"), *(Path(folder).expanduser() for folder in listed if folder)]
+
+
 def _folder(source: str) -> Path:
-    """The folder meant: the path itself, else `data/NAME` for a data set's bare name."""
+    """The folder meant: the path itself, else NAME in one of `data_folders` for a data set's bare name."""
     folder = Path(os.path.abspath(Path(source).expanduser()))
     if folder.is_dir():
         return folder
     name = recognise(source, folder.name)
     if name is None:
         raise ValueError(f"there is no folder {source}. Give a data set's folder, or 'digits' for the embedded one.")
-    usual = Path("data", name)
-    if plain(source) == plain(name) and usual.is_dir():
+    usual = next((parent / name for parent in data_folders() if (parent / name).is_dir()), None)
+    if plain(source) == plain(name) and usual is not None:
         return usual.absolute()
     raise ValueError(f"data set {name!r} is not at {source}: {DATASETS[name].advice}.")
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..architectures import Architecture, build
 from ..data import Images
 from ..method import Method
-from ..methods import METHODS
+from ..methods import METHODS, RETROFITTING
 from ..registry import find
 from ..runs import RunConfig, all_keywords
 from ..task import Cost, Task
@@ -81,7 +81,7 @@ def plan_method(
     try:
         return attempt(method)
     except ValueError as error:
-        others = [other for other in METHODS.values() if other.takes.levels and method.takes.levels]
+        others = [METHODS[name] for name in RETROFITTING] if method.takes.levels else []
         others.sort(key=lambda other: -len(other.fixed.items() & method.fixed.items()))
         works = next((other.name for other in others if _passes(attempt, other)), None)
         raise ValueError(f"{error} {works} works here." if works else str(error)) from error

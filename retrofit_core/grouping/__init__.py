@@ -5,12 +5,13 @@ A grouping is a class of `Grouper` whose fields are its options, and one line in
 function `(gram, scores, widths, width, *, generator) -> Grouping`.
 """
 
-from .base import Grouper, Grouping, averaging_matrix, check_grouping, grouped_cost, pairwise_costs
+from .base import Grouper, Grouping, check_grouping, grouped_cost, pairwise_costs
 from .compare import adjusted_rand, adjusted_rand_matrix
 from .hungarian import Hungarian
 from .kmeans import KMeans
 from .local_search import LocalSearch
 from .order import ordered, ordered_like
+from .random import Random
 from .same_index import SameIndex
 
 GROUPINGS: dict[str, type[Grouper]] = {
@@ -18,6 +19,7 @@ GROUPINGS: dict[str, type[Grouper]] = {
     "kmeans": KMeans,
     "local_search": LocalSearch,
     "same_index": SameIndex,
+    "random": Random,
 }
 
 __all__ = [
@@ -27,10 +29,10 @@ __all__ = [
     "Hungarian",
     "KMeans",
     "LocalSearch",
+    "Random",
     "SameIndex",
     "adjusted_rand",
     "adjusted_rand_matrix",
-    "averaging_matrix",
     "check_grouping",
     "grouped_cost",
     "ordered",

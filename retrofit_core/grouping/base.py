@@ -27,10 +27,6 @@ class Grouping:
         """The importance-weighted means of the groups."""
         return weighted_means(self.labels, scores, self.width)
 
-    def averaging(self, scores: Tensor) -> Tensor:
-        """A (m, d): column k holds s_j / S_k over group k, so that the targets are T = Z A. Columns sum to one."""
-        return averaging_matrix(self.labels, scores, self.width)
-
 
 @dataclass(frozen=True)
 class Grouper(Value):
@@ -52,7 +48,7 @@ class Grouper(Value):
         """
 
     def seconds(self, m: int, width: int) -> float:
-        """About how long m neurons in `width` groups take on one core."""
+        """About how long m neurons in `width` groups take on one core; at 0 the estimate leaves the grouping out."""
         return 0.0
 
     def __call__(
@@ -64,20 +60,33 @@ class Grouper(Value):
         *,
         generator: torch.Generator | None = None,
     ) -> Grouping:
-        """Group m neurons.
+        """Group m neurons. What is returned is checked, and its groups are renumbered; the class head is not grouped.
 
         Args:
-            gram: (m, m) inner products of the neurons.
-            scores: (m,) weights, not negative.
+            gram: (m, m) float64 inner products of the neurons.
+            scores: (m,) float64 weights, not negative, on the same device.
             widths: neurons of each parent, summing to m.
             width: d, the number of groups.
-            generator: the source of randomness.
+            generator: the source of randomness, on the CPU.
         """
         raise NotImplementedError
 
 
+def check_enough(widths: tuple[int, ...], width: int) -> None:
+    """Refuse more groups than neurons.
+
+    Raises:
+        ValueError: the reason and the way out, without the level's name.
+    """
+    if width > sum(widths):
+        raise ValueError(
+            f"{width} fused neurons for {sum(widths)} parents' neurons: groups would stay empty. "
+            f"Use a fused width of at most {sum(widths)}."
+        )
+
+
 def check_grouping(grouping: Grouping, m: int, width: int) -> Grouping:
-    """Check the grouping that a custom function returned.
+    """Check what a grouping returned.
 
     Raises:
         ValueError: labels of another shape, type or range, another number of groups, or an empty group.
@@ -102,14 +111,9 @@ def check_grouping(grouping: Grouping, m: int, width: int) -> Grouping:
 
 def grouped_cost(gram: Tensor, scores: Tensor, labels: Tensor, width: int) -> float:
     """sum_j s_j |phi_j - centroid of its group|^2 from the Gram matrix: what every grouping minimises."""
-    A = averaging_matrix(labels, scores, width)
+    A = weighted_means(labels, scores, width).A
     totals = group_sums(scores, labels, width)
     return (scores @ gram.diagonal() - totals @ ((gram @ A) * A).sum(0)).clamp_min(0).item()
-
-
-def averaging_matrix(labels: Tensor, scores: Tensor, width: int) -> Tensor:
-    """A (m, d) of the importance-weighted means of the groups."""
-    return weighted_means(labels, scores, width).A
 
 
 def squared_distances(gram: Tensor) -> Tensor:

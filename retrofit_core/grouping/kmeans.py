@@ -1,4 +1,4 @@
-"""Weighted k-means on neurons, from their Gram matrix alone (paper App. D.1; Arthur and Vassilvitskii 2007).
+"""Weighted k-means on neurons, from their Gram matrix alone (paper App. B.1; Arthur and Vassilvitskii 2007).
 
 The points are the columns of phi, which are never needed: distances to centroids follow from G. Memberships are one-hot,
 so one Lloyd step costs O(m^2) a restart: a row-wise sum of G over groups, no product with a centroid matrix.
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..settings import COUNT, setting
 from ..targets import adds_in_order, group_sums
-from .base import Grouper, Grouping, squared_distances
+from .base import Grouper, Grouping, check_enough, squared_distances
 
 ITERATIONS = 300
 #: For the estimate: iterations of Lloyd that are usual, and element operations a second.
@@ -35,11 +35,7 @@ class KMeans(Grouper):
 
     def check(self, widths: tuple[int, ...], width: int) -> None:
         """Refuse more groups than neurons, and a search that has no start."""
-        if width > sum(widths):
-            raise ValueError(
-                f"{width} fused neurons for {sum(widths)} parents' neurons: groups would stay empty. "
-                f"Use a fused width of at most {sum(widths)}."
-            )
+        check_enough(widths, width)
         if not self.restarts and not (self.first_parent and widths[0] >= width):
             raise ValueError("kmeans needs restarts >= 1 where parent 0 has fewer neurons than the fused level.")
 
@@ -125,16 +121,28 @@ def lloyd(
     while len(active) and steps < iterations:
         steps += 1
         current = labels[active]
-        from_centroid, to_own = distances_to_centroids(gram, scores, current, centres.shape[1])
+        moved, to_own = _nearest_centroids(gram, scores, current, centres.shape[1])
         cost = to_own @ scores
         falling = cost < costs[active]  # rounding can make a converged restart swap twins for ever
         costs[active] = torch.minimum(costs[active], cost)
-        moved = from_centroid.argmin(1)
         _refill_empty_groups(moved, to_own * scores, centres.shape[1])
         going_on = falling & (moved != current).any(1)
         labels[active[going_on]] = moved[going_on]
         active = active[going_on]
     return labels, costs, steps
+
+
+def _nearest_centroids(gram: Tensor, scores: Tensor, labels: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """(restarts, m) each neuron's nearest centroid, and its squared distance to its own.
+
+    On a CPU one restart at a time: its distances stay in the cache, which those of all restarts do not.
+    """
+    moved, to_own = torch.empty_like(labels), scores.new_empty(labels.shape)
+    at_once = len(labels) if gram.is_cuda else 1
+    for some in torch.arange(len(labels)).split(at_once):
+        distances, to_own[some] = distances_to_centroids(gram, scores, labels[some], width)
+        moved[some] = distances.argmin(1)
+    return moved, to_own
 
 
 def _start_labels(distances: Tensor, centres: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ def ordered(grouping: Grouping, gram: Tensor, scores: Tensor, products: Tensor, 
         products: (m, r) inner products with the given neurons.
         energies: (r,) their squared lengths.
     """
-    A = grouping.averaging(scores)
+    A = grouping.targets(scores).A
     energy = ((A.T @ gram) * A.T).sum(1)
     groups, slots = linear_sum_assignment((energy[:, None] - 2 * A.T @ products + energies).cpu().numpy())
     new = torch.full((grouping.width,), -1, dtype=torch.long)

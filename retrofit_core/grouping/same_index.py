@@ -1,4 +1,4 @@
-"""Class heads: class c with class c (paper App. F)."""
+"""Class heads: class c with class c (paper App. F); elsewhere a control, neurons as they lie."""
 
 from dataclasses import dataclass
 from typing import ClassVar

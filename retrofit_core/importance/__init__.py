@@ -47,7 +47,7 @@ def as_importance(importance: str | Importance | Callable[..., Any], **options: 
     Raises:
         ValueError: an unknown name, or a field that the score does not have or take.
     """
-    if callable(importance) and not isinstance(importance, type):
+    if callable(importance) and not isinstance(importance, (type, Importance)):
         shared = {name: options.pop(name) for name in ("data", "normalise_scores") if name in options}
         return Custom(function=importance, options=options, **shared)
     return made({**IMPORTANCE, "custom": Custom}, importance, "importance", **options)

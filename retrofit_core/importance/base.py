@@ -1,8 +1,9 @@
 """What an importance score is: one number per neuron, level and parent."""
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -34,11 +35,13 @@ class Importance(Value):
     A new score is a class with `scores`, and one line in IMPORTANCE; its fields are its options.
     """
 
+    title: ClassVar[str] = ""
+    """Its name in words, for pages; the class's name where it says none"""
     needs_data: ClassVar[bool] = True
     needs_labels: ClassVar[bool] = True
     """Whether it explains decisions for the true classes"""
     widths_only: ClassVar[bool] = False
-    """Whether it looks at nothing but widths, so that anything with neurons has scores"""
+    """Whether it looks at nothing but the widths of levels, so that anything with neurons has scores"""
     scores_anywhere: ClassVar[bool] = False
     """Whether it has `scores_at`, for neurons inside blocks, where no level ends"""
 
@@ -46,6 +49,23 @@ class Importance(Value):
     """What the scores are computed on: one (inputs, labels) per parent (the paper: its own training data), or "fusion" for
     the fusion data"""
     normalise_scores: bool = setting(True, "importance scores of each level and parent sum to 1")
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "title" not in vars(cls):
+            cls.title = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", cls.__name__).capitalize()
+
+    def on(self, data: Any) -> Self:
+        """The same score on these data.
+
+        Raises:
+            ValueError: it has data already.
+        """
+        if self.data is not None:
+            raise ValueError(
+                f"importance_data are given beside data inside {type(self).__name__}(...). Give one of them."
+            )
+        return replace(self, data=data)
 
     def check(self, levels: Sequence[Level]) -> None:
         """Refuse, before any work, a network that the score does not cover.
@@ -55,17 +75,22 @@ class Importance(Value):
         """
 
     def passes(self, levels: int) -> float:
-        """Passes forward and backward that a sample takes through a network of so many levels: the cost."""
+        """Passes forward and backward that a sample takes through a network of so many levels; at 0 the estimate leaves the
+        scores out."""
         return 0.0
 
     def scores(
         self, levels: Sequence[Level], x: Tensor, y: Tensor | None, *, monitor: Monitor
     ) -> Scores | Sequence[Tensor]:
-        """One (width,) tensor per level, not negative.
+        """One (width,) tensor per level of one parent, not negative; 1e-8 is added, and they are normalised, afterwards.
+
+        Gradients are on. The tensor after the last level holds the logits.
 
         Args:
-            x: (B, ...) inputs on the levels' device.
-            y: (B,) int64 labels, where the score needs labels.
+            x: (B, ...) all inputs, on the levels' device: the score itself takes them in batches (`samples_per_batch`).
+            y: (B,) int64 labels of classes that the network has. None only if `needs_labels` is false: other scores assert
+                that there are some.
+            monitor: to be asked before each batch (`check`), and told of it (`emit("step", index=, total=, name=)`).
         """
         raise NotImplementedError
 

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, fx, nn
@@ -66,6 +66,8 @@ class DeepLift(Importance):
     `fallback="gradient"` the report's `completeness_gap` says how far the attributions of each level are from adding up
     (a few per cent with max pooling, 29 % measured on a GELU network).
     """
+
+    title: ClassVar[str] = "DeepLIFT"
 
     fallback: Literal["gradient"] | None = setting(
         None, "gradient: the plain gradient where Captum has no rule; none: such networks are refused"

@@ -127,8 +127,8 @@ def _digest(path: Path) -> str | None:
 
 
 def _digest_of_data(name: str, split: str, base: Path) -> str | None:
-    """As `load` finds the folder from `base`: the path itself, else data/NAME."""
-    sources = [name] if name == "digits" else [str(base / Path(name).expanduser()), str(base / "data" / name)]
+    """As `load` finds the folder from `base`: the path itself, else data/NAME, else NAME in another folder of data."""
+    sources = [name] if name == "digits" else [str(base / Path(name).expanduser()), str(base / "data" / name), name]
     for source in sources:
         try:
             return digest_of_data(source, split)

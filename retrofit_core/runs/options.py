@@ -29,10 +29,16 @@ def checked(
     """The options that differ from the method's defaults, None if there are none: so equal options are stored equally.
 
     Raises:
-        ValueError: an option that the method does not have, or a value of another kind or out of range.
+        ValueError: an option that the method does not have, one named as a setting of the run, or a value of another kind
+            or out of range.
     """
     settings = options_of(method, fields, **chosen)
     for name, value in options.items():
+        if name in fields:
+            raise ValueError(
+                f"{method} has no option {name!r}: that is a setting of the run itself. Give it beside the options; an option "
+                "of a method, grouping or score needs another name."
+            )
         if name not in settings:
             raise ValueError(
                 f"{method} has no option {name!r}. Known: {', '.join(settings) or 'none'}.{_owners(method, name, fields)}"

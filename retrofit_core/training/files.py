@@ -25,7 +25,7 @@ def settings_of(
 ) -> dict[str, Any]:
     """The recipe's arguments of `train`, every one of them; `chosen` values that are not None replace the recipe's."""
     arguments = {key: entry.default for key, entry in inspect.signature(train).parameters.items()}
-    left_out = ("model", "images", "rows", "seed", "state", "monitor", "device", "budget")
+    left_out = ("model", "images", "rows", "seed", "state", "monitor", "device", "budget", "compile")
     defaults = {key: value for key, value in arguments.items() if key not in left_out}
     from_recipe = recipe(name, images.name, images.shape[1], architecture, parts, augment)
     return {**defaults, **from_recipe, **{key: value for key, value in chosen.items() if value is not None}}

@@ -57,6 +57,7 @@ def train(
     monitor: Monitor | None = None,
     device: str | torch.device | None = None,
     budget: int = devices.PIXEL_BYTES,
+    compile: bool = False,
 ) -> list[dict[str, Any]]:
     """Train a classifier in place; the epoch that is best on held-out rows is restored, the start (epoch 0) included,
     and the model is left in eval mode.
@@ -80,6 +81,8 @@ def train(
             the CPU the result is then bit for bit that of a training that was never stopped.
         device: default: where the model lies. It is moved back afterwards.
         budget: bytes of pixels kept on the device; what does not fit is decoded anew for each epoch.
+        compile: take the steps on what torch.compile makes of the model. It needs a compiler and up to a minute, and
+            its sums round otherwise; a state may go on with it or without.
     Returns:
         One dict an epoch: epoch, epochs, loss, accuracy (per cent on the held-out rows, else None), best (the epoch
         that is best so far). The first is the start, epoch 0, whose loss is None; the last one's best is what was
@@ -136,11 +139,13 @@ def train(
         best, history = progress.best, progress.history
         save = _Saver(Path(state) if state else None, settings, progress)
         source = Source(images, rows, chosen_device, budget)
+        # The steps alone: held-out rows come in batches of other sizes, each of which would be compiled again.
+        network = torch.compile(model) if compile else model
         mixed = partial(torch.autocast, chosen_device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16)
 
         def loss_of(chunk: Batch) -> Tensor:
             with mixed():
-                return _error(model(chunk.inputs), chunk, label_smoothing)
+                return _error(network(chunk.inputs), chunk, label_smoothing)
 
         def before_step(index: int) -> None:
             for group in stepper.param_groups:

@@ -190,6 +190,7 @@ def train_parents(
     resume: bool = False,
     test: bool = True,
     monitor: Monitor | None = None,
+    compile: bool = False,
 ) -> list[dict[str, Any]]:
     """Train the parents into a folder: parent-*.safetensors, splits.json and training.json (the config).
 
@@ -199,6 +200,7 @@ def train_parents(
             for bit that of a training that was never stopped.
         test: measure each parent on the test split.
         monitor: besides the events of `train` it gets a phase "training" for each parent, with parent and parents.
+        compile: see `train`.
     Returns:
         One dict a parent that was asked for: model (its file), class_counts, and what `evaluate` found.
     Raises:
@@ -229,14 +231,20 @@ def train_parents(
     for index in indices:
         if not (config.twins and index):
             monitor.emit("phase", name="training", parent=index, parents=1 if config.twins else config.parts)
-        model, facts = _parent(config, planned, files, index, resume, monitor)
+        model, facts = _parent(config, planned, files, index, resume, monitor, compile)
         measured = evaluate(model, tests[0]) if tests else {}
         results.append({"model": str(files[index]), "class_counts": facts["class_counts"], **measured})
     return results
 
 
 def _parent(
-    config: TrainConfig, planned: Planned, files: list[Path], index: int, resume: bool, monitor: Monitor
+    config: TrainConfig,
+    planned: Planned,
+    files: list[Path],
+    index: int,
+    resume: bool,
+    monitor: Monitor,
+    compile: bool,
 ) -> tuple[nn.Module, dict[str, Any]]:
     """One parent, trained or permuted, and the facts in its checkpoint."""
     settings, rows, spec = planned.settings[index], planned.rows[index], planned.specs[index]
@@ -263,7 +271,7 @@ def _parent(
             **{name: metadata.get(name) for name in ("validation_accuracy", "best_epoch")},
         )
         return model, facts
-    run = {**settings, "seed": seed, "device": config.device, "monitor": monitor}
+    run = {**settings, "seed": seed, "device": config.device, "monitor": monitor, "compile": compile}
     model = build(spec, seed=seed)
     model, _ = trained(files[index], model, planned.images, rows, run, facts, resume)
     return model, facts

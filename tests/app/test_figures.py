@@ -12,6 +12,7 @@ from retrofit_app.figures import DARK, LIGHT, Network
 from retrofit_app.figures.levels import AXES, RADIUS, number_box, number_positions
 from retrofit_app.figures.palette import shade
 
+from retrofit_core.importance import IMPORTANCE, Importance
 from retrofit_core.results import LevelReport, frame
 
 NETWORKS = [
@@ -46,6 +47,16 @@ def level(points: np.ndarray, labels: list[int], scores: list[float] | None = No
 @pytest.fixture
 def points() -> np.ndarray:
     return np.random.default_rng(0).normal(size=(8, 3)) * np.array([3.0, 1.0, 0.1])
+
+
+def test_scores_have_the_titles_of_their_classes(monkeypatch):
+    class GradientTimesInput(Importance):
+        """A score that nobody has seen before."""
+
+    monkeypatch.setitem(IMPORTANCE, "gradient_times_input", GradientTimesInput)
+    names = ["uniform", "conductance", "deeplift", "gradient_times_input", "score_of_mine"]
+    shown = ["Uniform", "Conductance", "DeepLIFT", "Gradient times input", "score_of_mine"]
+    assert [figures.title(name) for name in names] == shown
 
 
 def test_accuracies_are_drawn_and_said():

@@ -18,7 +18,9 @@ from streamlit.testing.v1.element_tree import Selectbox
 from retrofit_core import load_model, runs, save_model
 from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
-from retrofit_core.methods import METHODS
+from retrofit_core.methods import METHODS, RETROFITTING
+
+pytestmark = pytest.mark.slow
 
 MAIN = str(jobs.BUNDLED.parent / "main.py")
 
@@ -77,7 +79,7 @@ def test_first_page_shows_the_shipped_fusion(shipped):
             "network B",
             "ensemble",
             "plain average",
-            *(name for name in METHODS if METHODS[name].takes.levels),
+            *RETROFITTING,
         ]
     ] * 2
     fused = shown[1].set_index("network").loc["KF-Linear"]
@@ -103,7 +105,6 @@ def test_form_offers_every_method_and_importance():
     assert "new-grouping" not in [control.key for control in page.selectbox]
 
 
-@pytest.mark.slow
 def test_a_methods_options_are_asked_and_travel_in_the_address():
     page = open_page(method="OTFusion", importance="uniform")
     assert page.selectbox(key="new-option-OTFusion-solver").options == ["exact", "sinkhorn"]
@@ -126,7 +127,6 @@ def test_a_methods_options_are_asked_and_travel_in_the_address():
     assert "new-importance" not in [box.key for box in page.selectbox]  # KD weighs no neurons
 
 
-@pytest.mark.slow
 def test_every_method_can_be_chosen_and_says_what_it_does():
     for method in METHODS:
         page = open_page(method=method)
@@ -134,7 +134,6 @@ def test_every_method_can_be_chosen_and_says_what_it_does():
         assert METHODS[method].sentence in words(page) and not button(page, "start").disabled
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("address", "says"),
     [
@@ -159,7 +158,6 @@ def test_the_method_that_needs_two_networks_names_those_that_take_more():
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("value", "kept"), [(5, 10), (10**7, presets.MOST_SAMPLES), (60, 60)])
 def test_a_number_outside_its_limits_becomes_the_nearest_and_that_is_said(value, kept):
     page = open_page(preset="sharded")
@@ -177,7 +175,6 @@ def test_an_option_out_of_range_is_left_as_it_was_with_the_reason():
     assert ["epochs" in toast.value and "from 0" in toast.value for toast in page.toast] == [True]
 
 
-@pytest.mark.slow
 def test_samples_of_all_networks_are_asked_for_and_told():
     page = open_page(preset="sharded")
     page.selectbox(key="new-source").set_value("all").run()
@@ -190,7 +187,6 @@ def test_samples_of_all_networks_are_asked_for_and_told():
     assert "samples" not in [box.key for box in open_page(preset="own").selectbox]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page_name", "address"), [("fuse", {"foo": "1", "level": "x"}), ("levels", {"preset": "four"})]
 )
@@ -204,7 +200,6 @@ def test_parameters_that_a_page_does_not_have_are_named(page_name, address):
     assert all(f"{name}={value}" in errors(page) for name, value in address.items())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["OTFusion", "ZipIt", "RegMean", "KD", "Ensemble", "Average"])
 def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method, runs_folder, monkeypatch):
     config = dataclasses.replace(
@@ -239,7 +234,6 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
         assert "approximation error" not in words(page)
 
 
-@pytest.mark.slow
 def test_every_control_has_a_help_text():
     for address in (
         {},
@@ -253,7 +247,6 @@ def test_every_control_has_a_help_text():
             assert all(control.help for control in kind), [control.label for control in kind if not control.help]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("preset", [name for name in presets.PRESETS if name != "own"])
 def test_presets_can_be_started_and_show_who_gets_what(preset):
     page = open_page(preset=preset)
@@ -282,7 +275,6 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
     assert "split-seed" not in page.query_params  # as in the preset
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("address", "says"),
     [
@@ -316,7 +308,6 @@ def test_a_path_that_no_file_system_takes_is_refused(monkeypatch):
     assert "cannot be read (File name too long)" in errors(page) and "could not be shown" not in errors(page)
 
 
-@pytest.mark.slow
 def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sleeper):
     page = open_page(preset="sharded")
     button(page, "start").click().run()
@@ -337,7 +328,6 @@ def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sl
     assert button(other, "start").disabled and "still going on" in " ".join(info.value for info in other.info)
 
 
-@pytest.mark.slow
 def test_settings_that_were_run_before_open_the_run(runs_folder, sleeper, monkeypatch):
     known = jobs.read_entry(jobs.BUNDLED / "hf-linear", shipped=True)
     _, picks, _ = presets.read_address({"method": "HF-Linear"})
@@ -350,7 +340,6 @@ def test_settings_that_were_run_before_open_the_run(runs_folder, sleeper, monkey
     assert page.query_params["run"] == "hf-linear" and not runs_folder.exists()
 
 
-@pytest.mark.slow
 def test_own_checkpoints_are_described_before_anything_runs(shipped):
     files = "|".join(str(jobs.BUNDLED / name) for name in bundle.PARENTS)
     page = open_page(preset="own", files=files)
@@ -375,7 +364,6 @@ def test_networks_that_take_long_to_measure_are_measured_on_request(monkeypatch)
     assert "of the test images" in words(page) and "new-measure" not in keys(page) and not page.error
 
 
-@pytest.mark.slow
 def test_a_run_that_measured_a_network_tells_its_accuracy(runs_folder, shipped, monkeypatch):
     monkeypatch.setattr(accuracies, "QUICK", -1.0)
     monkeypatch.setattr(accuracies, "_measured", lambda measured={}: measured)
@@ -396,7 +384,6 @@ def test_a_run_that_measured_a_network_tells_its_accuracy(runs_folder, shipped, 
             assert (sentence in words(page)) != changed, words(page)
 
 
-@pytest.mark.slow
 def test_uploads_are_checked_and_kept_by_content(runs_folder):
     page = open_page(preset="own")
     content = (jobs.BUNDLED / bundle.PARENTS[0]).read_bytes()
@@ -417,7 +404,6 @@ def test_uploads_are_checked_and_kept_by_content(runs_folder):
     assert not list(runs_folder.rglob("*.safetensors")) and "files" not in page.query_params
 
 
-@pytest.mark.slow
 def test_an_upload_that_is_taken_back_leaves_the_fusion_and_the_disk(runs_folder):
     page = open_page(preset="own")
     files = [
@@ -449,7 +435,6 @@ def stopped(runs_folder, **status):
     return config.key()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "says"),
     [
@@ -502,7 +487,6 @@ def test_a_damaged_record_is_named_in_its_place(runs_folder):
     assert "cannot be read" in message and str(runs_folder) not in message
 
 
-@pytest.mark.slow
 def test_a_run_of_another_version_is_flagged(runs_folder, shipped):
     folder = runs_folder / "mine"
     shutil.copytree(shipped.folder, folder)
@@ -515,7 +499,6 @@ def test_a_run_of_another_version_is_flagged(runs_folder, shipped):
         assert f"retrofit-workbench {version}" in show.origin(jobs.read_entry(folder))
 
 
-@pytest.mark.slow
 def test_the_first_picture_is_painted_without_torch(runs_folder, shipped):
     """Importing torch takes seconds; what stands above the fold must not wait for it, whatever runs are listed."""
     for run_state, changed in (("done", {"importance": "uniform"}), ("cancelled", {"method": "Average"})):

@@ -122,6 +122,7 @@ def train_again(path):
     save_model(model, path, **metadata)
 
 
+@pytest.mark.slow
 def test_parents_that_were_trained_again_make_a_new_run(runs_folder, pair, sleeper, monkeypatch):
     """The finished one is of other networks: it is neither opened nor written over."""
     monkeypatch.chdir(runs_folder)
@@ -157,6 +158,7 @@ def test_copies_of_the_same_files_are_the_same_work(runs_folder, pair):
     assert jobs.start(config) == jobs.BUNDLED / "kf-linear"
 
 
+@pytest.mark.slow
 def test_a_run_tells_the_training_that_it_used(runs_folder, pair):
     """Not what lies beside the parents now, which a copied command would repeat."""
     shutil.copy(jobs.BUNDLED / "training.json", runs_folder / "own")

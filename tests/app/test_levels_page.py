@@ -11,6 +11,8 @@ from retrofit_core.runs.standing import worker_of
 
 from .analyses import SCORES, analysed, plain
 
+pytestmark = pytest.mark.slow
+
 MAIN = str(jobs.BUNDLED.parent / "main.py")
 STEPS = ("activations", "importance", "grouping", "targets", "fit")
 
@@ -36,7 +38,6 @@ def record(runs_folder):
     return analysed(runs_folder)
 
 
-@pytest.mark.slow
 def test_the_worst_level_is_named_and_open(record):
     page = open_page(run="analysed")
     assert clean(page)
@@ -45,7 +46,6 @@ def test_the_worst_level_is_named_and_open(record):
     assert page.button(key="go-previous").disabled is False
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_every_step_of_every_level_can_be_shown(record, step):
     page = open_page(run="analysed", step=step, level="features.0")
@@ -55,7 +55,6 @@ def test_every_step_of_every_level_can_be_shown(record, step):
     assert page.button(key="go-next").disabled and page.query_params["level"] == "classifier"
 
 
-@pytest.mark.slow
 def test_a_press_counts_from_where_the_last_one_went_whatever_the_list_of_levels_still_shows(record):
     page = open_page(run="analysed", level="features.2")
     page.selectbox(key="level").set_value("features.0")  # a browser sends it so, if keys follow quickly
@@ -65,7 +64,6 @@ def test_a_press_counts_from_where_the_last_one_went_whatever_the_list_of_levels
     assert page.query_params["level"] == "features.0"
 
 
-@pytest.mark.slow
 def test_what_a_list_shows_while_a_button_is_pressed_is_no_choice(record):
     page = open_page(run="analysed", level="features.2")
     page.selectbox(key="level").set_value("features.0")  # comes before the button's press, as a browser sends it
@@ -74,7 +72,6 @@ def test_what_a_list_shows_while_a_button_is_pressed_is_no_choice(record):
     assert page.query_params["lecture"] == "1"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_a_run_without_analysis_says_what_is_missing_and_how_to_add_it(runs_folder, step):
     plain(runs_folder)
@@ -104,7 +101,6 @@ def test_score_seed_and_picks_of_the_address_reach_the_table(record):
     assert not [frame for frame in page.dataframe if "kept R²" in frame.value]
 
 
-@pytest.mark.slow
 def test_picks_stay_at_another_level_and_score(record):
     page = open_page(run="analysed", level="features.0", pick="A3.B1")
     page.button(key="go-next").click().run()
@@ -113,7 +109,6 @@ def test_picks_stay_at_another_level_and_score(record):
     assert "2 neurons picked" in words(again)
 
 
-@pytest.mark.slow
 def test_home_and_end_and_the_switch_for_shortcuts(record):
     page = open_page(run="analysed")
     page.button(key="go-last").click().run()
@@ -125,7 +120,6 @@ def test_home_and_end_and_the_switch_for_shortcuts(record):
     assert "key" not in page.button(key="go-next").help
 
 
-@pytest.mark.slow
 def test_another_run_of_the_same_networks_keeps_the_level(record):
     page = open_page(run="analysed", level="features.5")
     page.selectbox(key="run").set_value("hf-linear").run()
@@ -150,7 +144,6 @@ def test_a_damaged_analysis_is_named_in_its_place(record):
     assert page.error and str(record.parent) not in page.error[0].value
 
 
-@pytest.mark.slow
 def test_every_control_has_a_help_text(record):
     for step in STEPS:
         page = open_page(run="analysed", step=step)
@@ -184,7 +177,6 @@ def test_files_say_where_they_come_from(record):
     assert "&lt;sizes&gt;" in page and 'src="http' not in page and "Histogram of cluster sizes" in page
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("panel", ["scores", "sizes", "cluster", "neurons"])
 def test_every_closer_look_can_be_shown(record, panel):
     page = open_page(run="analysed", level="features.0", panel=panel)
@@ -237,7 +229,6 @@ def test_a_run_can_be_copied_with_its_parents_training(runs_folder):
     assert sum("train_parents(training" in text for text in texts) == 2  # Python, notebook cell
 
 
-@pytest.mark.slow
 def test_a_missing_analysis_is_started_watched_and_cancelled(runs_folder, sleeper):
     run_folder = plain(runs_folder)
     page = open_page(run="plain")
@@ -267,7 +258,6 @@ def test_a_level_can_be_named_by_its_number(record):
     assert open_page(run="analysed", level="9").warning
 
 
-@pytest.mark.slow
 def test_the_frame_with_outliers_is_in_the_address(record):
     page = open_page(run="analysed", level="features.0")
     page.toggle(key="whole").set_value(True).run()
@@ -275,7 +265,6 @@ def test_the_frame_with_outliers_is_in_the_address(record):
     assert open_page(run="analysed", level="features.0", outliers="1").toggle(key="whole").value
 
 
-@pytest.mark.slow
 def test_classes_are_said_to_be_joined_at_the_last_level_only(record):
     assert "stand for one class each" in words(open_page(run="analysed", level="classifier", step="grouping"))
     assert "respond alike" in words(open_page(run="analysed", level="features.0", step="grouping"))

@@ -17,6 +17,8 @@ from retrofit_core.grouping import GROUPINGS, Grouper, Grouping
 from retrofit_core.importance import IMPORTANCE, Importance
 from retrofit_core.settings import Range, setting
 
+pytestmark = pytest.mark.slow
+
 MAIN = str(jobs.BUNDLED.parent / "main.py")
 ADDRESS = {"grouping": "in_turn", "importance": "loudness", "options": "power=3.0|offset=2"}
 

@@ -44,6 +44,7 @@ def test_the_address_brings_every_pick_back(preset, picks):
     assert set(address) <= set(presets.NAMES)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(presets.NAMES), st.text(max_size=30)))
 def test_no_address_breaks_the_form(address):
     preset, picks, ignored = presets.read_address(address)
@@ -63,6 +64,7 @@ def test_tables_say_what_the_library_knows():
     assert fitted(parse("mlp"), (1, 8, 8), 10)["sizes"][1] == configs.MLP_WIDTH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["cnn", "mlp", "vgg11"])
 @pytest.mark.parametrize("scale", presets.SCALES)
 def test_scaled_architectures_can_be_built(arch, scale):

@@ -56,6 +56,7 @@ def reference(policy, pixels):
             yield result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_auto_augment_gives_only_what_torchvision_could_give(policy, channels):
@@ -64,6 +65,7 @@ def test_auto_augment_gives_only_what_torchvision_could_give(policy, channels):
         assert any(torch.equal(result, possible) for possible in reference(policy, image))
 
 
+@pytest.mark.slow
 def test_auto_augment_occurs_as_often_as_in_torchvision():
     """How often an image stays as it is: its mean over draws of ours and of torchvision's own."""
     image = photographs(1)

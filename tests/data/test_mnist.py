@@ -88,6 +88,7 @@ def test_missing_half(tmp_path):
         load(tmp_path / "mnist", "test")
 
 
+@pytest.mark.slow
 def test_shared_mnist_is_the_official_one(shared):
     train = load(shared / "data" / "mnist")
     assert torch.bincount(train.labels).tolist() == [

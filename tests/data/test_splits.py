@@ -167,6 +167,7 @@ def test_missing_split_file_and_overlap_in_a_full_split(tmp_path):
         write_splits(tmp_path / "s.json", full(labels, 2), labels, model_files=["a"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "data"),
     [

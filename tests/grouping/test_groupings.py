@@ -5,8 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrofit_core.grouping import GROUPINGS, averaging_matrix, pairwise_costs
+from retrofit_core.grouping import GROUPINGS, pairwise_costs
 from retrofit_core.grouping.base import squared_distances
+from retrofit_core.targets import weighted_means
 from tests import reference
 from tests.grouping.points import HARD, generator, gram, numpy, points, positive
 from tests.properties import as_groups, as_sets, assert_close, assert_is_grouping
@@ -73,7 +74,7 @@ def test_columns_of_the_averaging_matrix_are_weighted_means(labels, seed):
     used = sorted(set(labels))
     labels = torch.tensor([used.index(label) for label in labels])
     scores = positive(len(labels), seed) * (torch.arange(len(labels)) % 3 > 0)  # a third of the scores is zero
-    A = averaging_matrix(labels, scores, len(used))
+    A = weighted_means(labels, scores, len(used)).A
     z = points(len(labels), 5, seed)
     for k, group in enumerate(as_groups(labels, len(used))):
         expected = reference.target(*numpy(z, scores), group)

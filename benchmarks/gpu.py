@@ -1,0 +1,263 @@
+"""What is to be measured on a GPU, in stages that stop by themselves and go on from what an earlier call left.
+
+    python benchmarks/gpu.py --stage 3 --data shared/data --models shared/models --out OUT --from EARLIER_OUT
+
+    1  the tests that need CUDA; fusions on CPU and GPU compared
+    2  speed of every method on the VGG11 pair, beside the paper's runtimes
+    3  VGG11, two non-IID parts: parents at the paper's settings, the fusions of the paper's table
+    4  the same for two shards
+    5  the same for ViTs on two shards, and their runtimes with 400 and 6,000 samples
+    6  further tables of VGG11
+
+It prints a line a unit. What it leaves is a record, gpu-stage-3.json, and the parents' weights as float16 in parts. How it
+is called where files are few and small: README.md beside this file. `--scale smoke` tries a stage on a CPU with tiny
+networks in under a minute.
+"""
+
+import argparse
+import copy
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import torch
+from gpu_call import Call, few_images
+from gpu_files import pack, unpack
+from gpu_tables import FURTHER, NONIID, SHARDED, TINY, VIT, Table, Unit, units
+from machine import save
+from methods import PAPER, content, measured
+from pairs import PAIRS
+
+from retrofit_core import METHODS, evaluate
+from retrofit_core import device as devices
+from retrofit_core.data import load
+from retrofit_core.data.sampling import balanced
+from retrofit_core.methods import RETROFITTING
+from retrofit_core.monitor import Cancelled
+from retrofit_core.runs import RunConfig, read_inputs
+from retrofit_core.training.parents import TrainConfig, train_parents
+
+ROOT = Path(__file__).parents[1]
+TABLES: dict[int, tuple[Table, ...]] = {3: (NONIID,), 4: (SHARDED,), 5: (VIT,), 6: FURTHER}
+#: What `read_inputs` reads with them is all that a method may take: shares of the classes, data for scores.
+EVERYTHING: dict[str, Any] = {"head": "shares", "importance": "conductance"}
+TESTS_SECONDS = 300
+IMAGES = 2000  # test images of a fusion on both devices: one of them is slow
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = _options(arguments)
+    call = _call(options)
+    name = f"gpu-stage-{options.stage}" + (f"-seed-{call.seed}" if call.seed else "")
+    record = {"stage": options.stage, "settings": call.settings(), "units": call.results}
+    options.out.mkdir(parents=True, exist_ok=True)
+    for earlier in filter(None, (options.earlier, options.out)):
+        call.results |= _earlier(earlier / f"{name}.json", record["settings"])
+        unpack(earlier, call.work)
+    tables = TABLES.get(options.stage, ())
+    work = units(tables, call) if tables else {1: equality, 2: speed}[options.stage](call)
+    stopped = ""
+    for unit, function in work.items():
+        if unit in call.results and "reason" not in call.results[unit]:
+            continue
+        try:
+            call.monitor.check()
+            call.results[unit] = function()
+        except Cancelled:
+            stopped = unit
+            break
+        except Exception as error:  # one unit's defect must not cost the others their minutes
+            call.results[unit] = {"reason": f"{type(error).__name__}: {error}"}
+        print(f"{unit}: {_line(call.results[unit])}", flush=True)
+        save(options.out / f"{name}.json", record)
+        if unit.endswith("parents"):
+            _hand_on(call, tables, options.out)
+    _hand_on(call, tables, options.out)
+    refused = sum("reason" in call.results.get(unit, {}) for unit in work)
+    done = sum(unit in call.results for unit in work) - refused
+    spent = time.time() - call.until + options.seconds
+    end = f"stopped in '{stopped}', call it again with --from {options.out}" if stopped else "nothing is left to do"
+    counts = f"{done} of {len(work)} units measured, {refused} with a reason why not"
+    print(f"stage {options.stage} on {call.device}: {counts}, in {spent:.0f} s; {end}", flush=True)
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stage", type=int, choices=range(1, 7), required=True)
+    parser.add_argument("--data", type=Path, required=True, help="folder with cifar10")
+    parser.add_argument("--models", type=Path, help="folder with the VGG11 pair (stages 1 and 2)")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the record and the weights")
+    parser.add_argument("--from", type=Path, dest="earlier", help="what an earlier call of this stage left there")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "gpu", help="folder for what may be lost")
+    parser.add_argument("--seconds", type=float, default=540, help="after which it stops (default: 540)")
+    parser.add_argument("--scale", choices=("full", "smoke"), default="full")
+    parser.add_argument("--epochs", type=int, help="of the parents (default: the paper's)")
+    parser.add_argument("--seed", type=int, default=0, help="of the parents and their split")
+    parser.add_argument("--seeds", type=int, help="fusions of the same parents (default: 3)")
+    parser.add_argument("--processes", type=int, help="parents trained side by side (default: all on a GPU)")
+    parser.add_argument("--compile", choices=("yes", "no"), help="training by torch.compile (default: if it is faster)")
+    parser.add_argument("--device", help="default: CUDA if present; the CPU at smoke")
+    return parser.parse_args(arguments)
+
+
+def _call(options: argparse.Namespace) -> Call:
+    until, smoke = time.time() + options.seconds, options.scale == "smoke"
+    device = devices.pick(options.device or ("cpu" if smoke else None))
+    work = options.work.absolute() / options.scale
+    work.mkdir(parents=True, exist_ok=True)
+    return Call(
+        data=few_images(options.data, work) if smoke else str(options.data / "cifar10"),
+        models=options.models,
+        work=work,
+        device=device,
+        until=until,
+        smoke=smoke,
+        epochs=options.epochs,
+        seed=options.seed,
+        seeds=options.seeds or (1 if smoke else 3),
+        processes=options.processes or (8 if device.type == "cuda" else 1),
+        compile={"yes": True, "no": False}.get(options.compile),
+    )
+
+
+def _earlier(record: Path, settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The results of an earlier call; none where there is no record."""
+    if not record.exists():
+        return {}
+    content = json.loads(record.read_text())
+    if content["settings"] != settings:
+        raise SystemExit(f"{record} was measured with {content['settings']}, this call has {settings}.")
+    return content["units"]
+
+
+def _hand_on(call: Call, tables: tuple[Table, ...], out: Path) -> None:
+    """Pack the parents that are finished, those of the latest table first, for earlier ones are done with."""
+    there = [file for table in reversed(tables) for file in table.checkpoints(call) if file.exists()]
+    for file in pack(there, call.work, out) if there else []:
+        print(f"too large to hand on beside the others: {file.relative_to(call.work)}", flush=True)
+
+
+def _line(result: Mapping[str, Any]) -> str:
+    """A unit's result without what does not fit on a line."""
+    values = {key: value for key, value in result.items() if value is not None and not isinstance(value, list | dict)}
+    words = (f"{value:.4g}" if isinstance(value, float) else str(value).partition("\n")[0] for value in values.values())
+    return ", ".join(f"{key} {word}" for key, word in zip(values, words, strict=True))
+
+
+def equality(call: Call) -> dict[str, Unit]:
+    """Stage 1: tests, small networks by every method, the VGG11 pair by those of the paper."""
+    result: dict[str, Unit] = {"tests": partial(cuda_tests, call)}
+    names = ("mlp",) if call.smoke else ("mlp", "cnn")
+    small = {name: partial(_trained, call, "digits", name) for name in names}
+    pairs = {
+        **{f"digits {name}": (make, tuple(METHODS)) for name, make in small.items()},
+        "VGG11": (partial(_pair, call), RETROFITTING),
+    }
+    for name, (make, methods) in pairs.items():
+        for method in methods:
+            for dtype in (torch.float32,) if call.smoke else (torch.float64, torch.float32):
+                title = f"{name}, {method}, {str(dtype).removeprefix('torch.')}"
+                result[title] = partial(on_both, call, make, method, dtype)
+    return result
+
+
+def speed(call: Call) -> dict[str, Unit]:
+    """Stage 2: every method with uniform scores."""
+    inputs = cache(lambda: read_inputs(_pair(call)))
+
+    def one(method: str) -> dict[str, Any]:
+        given = {"monitor": call.monitor, **_short(method, 2 if call.smoke else None)}
+        row = measured(method, given, inputs(), (call.test, torch.arange(len(call.test))), call.device)
+        del row["method"]
+        return {**row, "paper, seconds": PAPER["seconds"].get(method)}
+
+    return {method: partial(one, method) for method in METHODS}
+
+
+def cuda_tests(call: Call) -> dict[str, Any]:
+    """The tests marked `cuda`, each file of them that can be imported there."""
+    report = call.work / "tests.xml"
+    files = ["tests/test_device.py"] if call.smoke else ["tests", "--ignore=tests/app"]
+    # A machine with other packages may warn of other things; that is no difference between the devices.
+    flags = ["-q", "-m", "cuda", "-W", "default", "--continue-on-collection-errors", f"--junitxml={report}"]
+    words = [sys.executable, "-m", "pytest", *files, *flags, "-p", "no:cacheprovider"]
+    limit = min(TESTS_SECONDS, call.until - time.time())
+    start = time.perf_counter()
+    subprocess.run(words, cwd=ROOT, capture_output=True, timeout=limit, check=False)
+    cases = list(ElementTree.parse(report).iter("testcase"))
+    of_kind = {
+        kind: [case for case in cases if case.find(kind) is not None] for kind in ("failure", "error", "skipped")
+    }
+    names = {
+        kind: [f"{case.get('classname')}::{case.get('name')}" for case in found] for kind, found in of_kind.items()
+    }
+    return {
+        "passed": len(cases) - sum(map(len, names.values())),
+        "failed": len(names["failure"]),
+        "not run": len(names["error"]),
+        "skipped": len(names["skipped"]),
+        "seconds": time.perf_counter() - start,
+        "names": names["failure"] + names["error"],
+    }
+
+
+def on_both(call: Call, make: Any, method: str, dtype: torch.dtype) -> dict[str, Any]:
+    """One fusion on the CPU and on the device: how far apart weights, groups and accuracy are."""
+    config = make()
+    inputs, test = read_inputs(config), load(config.data, "test")
+    rows = balanced(test.labels, min(IMAGES, len(test)))
+    x, y = inputs.fusion
+    models = [copy.deepcopy(model).to(dtype) for model in inputs.models]
+    scores = {"importance": "conductance"} if METHODS[method].takes.importance else {}
+    keywords = {**content(method, inputs), **scores, **_short(method, 5), "monitor": call.monitor}
+    weights, groups, result = [], [], {}
+    for device in (torch.device("cpu"), call.device):
+        fused = METHODS[method](models, (x.to(dtype), y), device=device, **keywords)
+        weights.append(torch.cat([w.detach().double().cpu().flatten() for w in fused.model.state_dict().values()]))
+        groups.append([level.labels.cpu() for level in fused.levels])
+        side = "accuracy" if result else "accuracy on the CPU"
+        result[side] = evaluate(fused.model.float(), test, rows=rows, monitor=call.monitor)["accuracy"]
+    apart = (weights[1] - weights[0]).norm() / weights[0].norm()
+    other = sum(not torch.equal(left, right) for left, right in zip(*groups, strict=True))
+    return {"relative difference": apart.item(), **result, "levels with other groups": other}
+
+
+def _short(method: str, epochs: int | None) -> dict[str, Any]:
+    """So many epochs for the methods that go by gradient."""
+    return {"epochs": epochs} if epochs and "epochs" in METHODS[method].keywords() else {}
+
+
+def _pair(call: Call) -> RunConfig:
+    """The VGG11 pair, with every input that a method may take; in a smoke test a tiny pair."""
+    if call.smoke:
+        return _trained(call, call.data, TINY["vgg"])
+    if call.models is None:
+        raise ValueError("--models is not given: the folder with the VGG11 pair.")
+    name = next(iter(PAIRS.values()))[0]
+    models = tuple(str(call.models / f"{name}-{index}.safetensors") for index in (0, 1))
+    return RunConfig(models, call.data, splits=str(call.models / f"{name}-splits.json"), **EVERYTHING)
+
+
+def _trained(call: Call, data: str, architecture: str) -> RunConfig:
+    """Two small networks on shards, trained for a few epochs on the CPU."""
+    training = TrainConfig(data, (architecture,), epochs=5, device="cpu")
+    folder = call.work / f"pair-{training.key()}"
+    train_parents(training, folder, resume=True, test=False, monitor=call.monitor)
+    return RunConfig(
+        training.files(folder),
+        data,
+        splits=training.splits(folder),
+        samples=call.samples,
+        importance_samples=call.samples,
+        **EVERYTHING,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""Bundles: many results in one file, without the networks, small enough to be kept beside the code."""
+
+import dataclasses
+import hashlib
+import json
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..files import write
+from .results import Result
+from .units import Source
+
+SCHEMA = 1
+#: What is left out of a bundle without images: long lists, which only paired intervals and pictures need.
+LONG_METRICS = ("per_class",)
+#: Accuracies of 10,000 images have four digits behind the point, if that many.
+DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Given:
+    """Parents that were given as files, and the columns of tables that they were measured for."""
+
+    columns: tuple[tuple[str, str], ...]
+    """Names of table and column"""
+    names: tuple[str, ...]
+    """Of the checkpoints' files"""
+    facts: Mapping[str, Any]
+    """As `Source.to_json` says it: digests of the files, and the data set"""
+    splits: str | None = None
+    """Name of the splits file"""
+
+    @property
+    def source(self) -> Source:
+        """The parents, known by the digests of their files, which need not be there."""
+        return Recorded(None, self.names, self.splits, self.facts["data"], self.facts)
+
+
+@dataclass(frozen=True)
+class Recorded(Source):
+    """Parents of which only the digests are known."""
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(self.facts)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Results by key, and where those of given parents belong."""
+
+    results: Mapping[str, Result]
+    given: tuple[Given, ...] = ()
+
+
+def write_bundle(path: str | Path, bundle: Bundle, with_images: bool = False) -> int:
+    """Write a bundle, sealed, whole or not at all; returns its size in bytes.
+
+    Numbers are kept to six digits behind the point. Training settings, machines and digests that results share are
+    written once.
+
+    Args:
+        with_images: keep which test images each network knows, for paired intervals, and accuracies by class.
+    """
+    shared: dict[str, int] = {}
+    results = [_packed(result, shared, with_images) for _, result in sorted(bundle.results.items())]
+    content = {
+        "results": results,
+        "shared": [json.loads(text) for text in shared],
+        "given": [_without_folders(entry) for entry in bundle.given],
+    }
+    text = json.dumps({"schema": SCHEMA, "seal": _seal(content), **content}, separators=(",", ":")) + "\n"
+    write(path, text)
+    return len(text.encode())
+
+
+def read_bundle(path: str | Path) -> Bundle:
+    """The inverse of `write_bundle`, but for what it leaves out.
+
+    Raises:
+        ValueError: no such file, another kind of file, or a damaged one.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"the bundle {path} cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is no bundle of results: it is not JSON. {REMEDY}") from error
+    if not isinstance(content, dict) or not {"schema", "seal", "results"} <= content.keys():
+        raise ValueError(f"{path} is no bundle of results: it holds other things. {REMEDY}")
+    schema, seal = content.pop("schema"), content.pop("seal")
+    if schema != SCHEMA:
+        raise ValueError(f"the bundle {path} has layout {schema}, and this version reads {SCHEMA}. {REMEDY}")
+    if seal != _seal(content):
+        raise ValueError(f"the bundle {path} is damaged: its content does not match its seal. {REMEDY}")
+    results = [_unpacked(entry, content["shared"]) for entry in content["results"]]
+    given = [_given(entry) for entry in content["given"]]
+    return Bundle({result.key: result for result in results}, tuple(given))
+
+
+REMEDY = "Copy it again from where it came, or write one with `retrofit report --bundle FILE`."
+
+
+def merged(bundles: Iterable[Bundle]) -> Bundle:
+    """All results, of two with one key the later one."""
+    results: dict[str, Result] = {}
+    given: list[Given] = []
+    for bundle in bundles:
+        for key, result in bundle.results.items():
+            if key not in results or results[key].finished <= result.finished:
+                results[key] = result
+        given += [entry for entry in bundle.given if entry not in given]
+    return Bundle(dict(sorted(results.items())), tuple(given))
+
+
+def _packed(result: Result, shared: dict[str, int], with_images: bool) -> dict[str, Any]:
+    """A result's fields that are not their defaults, with numbers for what is shared."""
+    facts = json.loads(json.dumps(dataclasses.asdict(result)), parse_float=lambda text: round(float(text), DIGITS))
+    if not with_images:
+        del facts["correct"]
+        facts["metrics"] = {name: value for name, value in facts["metrics"].items() if name not in LONG_METRICS}
+    facts["unit"] = _exchanged(facts["unit"], lambda settings: _number(settings, shared))
+    facts["machine"] = _number(facts["machine"], shared)
+    facts["command"] = _without_absolute(facts["command"])
+    facts["inputs"] = {role: _number(digest, shared) for role, digest in facts["inputs"].items()}
+    return {name: value for name, value in facts.items() if value not in (None, "", {})}
+
+
+def _without_absolute(command: str) -> str:
+    """A command with the bare names of files that were named by their whole path."""
+    words = shlex.split(command)
+    return shlex.join(Path(word).name if Path(word).is_absolute() else word for word in words)
+
+
+def _without_folders(given: Given) -> dict[str, Any]:
+    """Given parents with the bare names of their files, which lie elsewhere on another machine."""
+    names = [Path(name).name for name in given.names]
+    return {**dataclasses.asdict(given), "names": names, "splits": given.splits and Path(given.splits).name}
+
+
+def _given(entry: Mapping[str, Any]) -> Given:
+    columns = tuple((table, column) for table, column in entry["columns"])
+    return Given(columns, tuple(entry["names"]), entry["facts"], entry["splits"])
+
+
+def _unpacked(entry: Mapping[str, Any], shared: list[Any]) -> Result:
+    unit = _exchanged(entry["unit"], lambda number: shared[number])
+    inputs = {role: shared[number] for role, number in entry["inputs"].items()}
+    return Result(**{**entry, "unit": unit, "inputs": inputs, "machine": shared[entry["machine"]]})
+
+
+def _exchanged(unit: dict[str, Any], exchange: Any) -> dict[str, Any]:
+    """A unit whose settings of the training are exchanged, also those of the network that it starts from."""
+    if "start" in unit:
+        return {**unit, "start": _exchanged(unit["start"], exchange)}
+    return {**unit, "training": exchange(unit["training"])} if "training" in unit else unit
+
+
+def _number(value: Any, shared: dict[str, int]) -> int:
+    return shared.setdefault(json.dumps(value, sort_keys=True), len(shared))
+
+
+def _seal(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

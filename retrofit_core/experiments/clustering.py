@@ -1,0 +1,73 @@
+"""What importance scores change in the clustering of neurons (the paper's figure fig:vgg-ni and fig:importancehistogram).
+
+The figure clusters the neurons of two networks at one convolution by their raw outputs on 200 samples; a parent's outputs do not
+depend on the fused levels below, so nothing is fused.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..analysis.groups import agreement
+from ..fusion import level_generator
+from ..grouping import KMeans
+from ..importance import as_importance
+from ..importance.parents import parents_scores
+from ..levels import Level, compose, partition
+from ..levels.level import rows
+from ..monitor import Monitor
+from ..runs import RunConfig, read_inputs
+
+SCORES = ("uniform", "conductance", "deeplift")
+BINS = 40  # of a histogram of scores
+
+
+@torch.no_grad()
+def clustering(
+    config: RunConfig, level: int, seeds: int, monitor: Monitor | None = None, device: str | torch.device = "cpu"
+) -> dict[str, Any]:
+    """How far the k-means clusterings of one level agree between scores and between seeds, and how the scores lie.
+
+    Args:
+        config: parents, data and samples; its method and score do not matter.
+        level: counted from 0.
+        seeds: k-means is run with so many.
+    Returns:
+        "agreement": for every two scores, and every score with itself over seeds, mean, least and most adjusted Rand
+        index; "singletons": groups of one neuron, by score; "histograms": by score, counts of the last convolution's
+        neurons of parent 0 by score times number of neurons (1 is uniform), with "edges".
+    Raises:
+        ValueError: as `read_inputs`; a level that the parents do not have.
+    """
+    monitor = monitor or Monitor()
+    inputs = read_inputs(config)
+    x = inputs.fusion[0].to(device)
+    parents = [partition(model.to(device), x[:2]) for model in inputs.models]
+    if not 0 <= level < len(parents[0]):
+        raise ValueError(f"the parents have the levels 0 to {len(parents[0]) - 1}. Found {level}.")
+    z = torch.cat([rows(compose(levels[: level + 1], x), levels[level].axis) for levels in parents], 1).double()
+    gram, widths = z.T @ z, tuple(levels[level].width for levels in parents)
+    convolution = _last_convolution(parents[0])
+    assert isinstance(inputs.importance, list)
+    labels, singletons, histograms = {}, {}, {}
+    for name in SCORES:
+        scores = parents_scores(parents, as_importance(name), inputs.importance, torch.device(device), monitor)
+        weights = torch.cat([scores_of.values[level] for scores_of in scores]) / len(parents)
+        groups = [
+            KMeans()(gram, weights, widths, widths[0], generator=level_generator(seed, level)).labels
+            for seed in range(seeds)
+        ]
+        labels[name] = torch.stack(groups)
+        singletons[name] = int((torch.bincount(groups[0]) == 1).sum())
+        relative = (scores[0].values[convolution] * parents[0][convolution].width).cpu().numpy()
+        counts, edges = np.histogram(relative, BINS)
+        histograms[name] = {"counts": counts.tolist(), "edges": edges.tolist()}
+    return {"agreement": agreement(labels), "singletons": singletons, "histograms": histograms}
+
+
+def _last_convolution(levels: list[Level]) -> int:
+    """The last level that ends in a convolution, else the last before the classes."""
+    convolutions = [index for index, level in enumerate(levels) if isinstance(level.affine, nn.Conv2d)]
+    return convolutions[-1] if convolutions else max(0, len(levels) - 2)

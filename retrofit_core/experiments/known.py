@@ -1,0 +1,140 @@
+"""The cells of tables beside the results that belong to them, whatever data set or parents they were measured with."""
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..methods import METHODS
+from ..runs import RunConfig
+from .bundles import Bundle, Given
+from .results import Result
+from .scales import NEAREST, Scale, data_set
+from .tables import Cell, Column, Table
+from .units import FineTuning
+
+
+@dataclass(frozen=True)
+class Known:
+    """A cell and the results of its units, as far as they are there."""
+
+    cell: Cell
+    results: tuple[Result | None, ...]
+    """Of its units, then of what it is relative to"""
+    start: Result | None = None
+    """Of what its fine-tuning started from"""
+
+    @property
+    def refusal(self) -> str | None:
+        """Why one of its methods does not apply."""
+        return next((result.refusal for result in (*self.results, self.start) if result and result.refusal), None)
+
+    @property
+    def number(self) -> float | None:
+        """The cell's number; None where something is refused or not measured."""
+        numbers = [result.metric(self.cell.metric) for result in self.results if result and not result.refusal]
+        known = [number for number in numbers if number is not None]
+        if len(known) < len(self.results):
+            return None
+        total = sum(known[: len(self.cell.units)])
+        return total / known[-1] if self.cell.relative_to is not None else total
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A column of a table at one scale, with parents of one kind, and what is known of it."""
+
+    table: Table
+    column: Column
+    scale: Scale
+    data: str
+    """The data set that serves"""
+    given: Given | None
+    """Parents that were given, in place of trained ones"""
+    known: tuple[Known, ...]
+    seeds: int
+    """Fusions of the same parents that are meant to be there"""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether any of its cells has a number or a refusal."""
+        return any(known.number is not None or known.refusal for known in self.known)
+
+    @property
+    def badge(self) -> str:
+        """The scale, and what serves in place of the paper's data set or of trained parents."""
+        words = [f"{self.data} for {self.column.data}"] if self.data != self.column.data else []
+        return ", ".join([self.scale.name, *words, *(["given parents"] if self.given else [])])
+
+    def has_parents_of(self, other: "Setting") -> bool:
+        """Whether another setting's numbers were measured with the same kind of parents."""
+        return (self.scale, self.data, self.given) == (other.scale, other.data, other.given)
+
+
+def settings(
+    table: Table,
+    bundle: Bundle,
+    scales: Sequence[Scale],
+    seeds: int | None = None,
+    columns: Collection[str] | None = None,
+) -> list[Setting]:
+    """The columns of a table, in its order: each at every scale and with all parents with which it was measured.
+
+    A column that was measured nowhere is there once, at the first scale, with the parents that are given for it, if any.
+    Where several data sets may serve, it is the first one with results, else the one that is on disk.
+    """
+    wanted = [column for column in table.columns if columns is None or column.name in columns]
+    written = []
+    for column in wanted:
+        possible = [each for scale in scales for each in _possible(table, column, scale, bundle, seeds)]
+        written += [each for each in possible if each.is_measured] or possible[:1]
+    return written
+
+
+def of_this_version(results: Mapping[str, Result]) -> dict[str, Result]:
+    """The results whose method has still the version with which they were measured."""
+    return {key: result for key, result in results.items() if _is_of_this_version(result)}
+
+
+def _possible(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int | None) -> Iterable[Setting]:
+    """A column's settings at a scale: with parents that were given, then with trained ones."""
+    meant = seeds or scale.seeds
+    most = max(meant, 1 + max((_seed(result.unit) for result in bundle.results.values()), default=0))
+
+    def setting(data: str, given: Given | None) -> Setting:
+        single = dataclasses.replace(table, columns=(column,))
+        source = given.source if given else None
+        cells = single.cells(dataclasses.replace(scale, always=data), most, source)
+        known = tuple(_known(cell, bundle.results) for cell in cells)
+        return Setting(table, column, scale, data, given, known, meant)
+
+    for given in bundle.given:
+        if (table.name, column.name) in given.columns:
+            yield setting(given.facts["data"], given)
+    names = (scale.always,) if scale.always else (column.data, *(NEAREST[column.data] if scale.nearest else ()))
+    trained = (setting(name, None) for name in names)
+    measured = next((each for each in trained if each.is_measured), None)
+    yield measured or setting(data_set(column.data, scale), None)
+
+
+def _known(cell: Cell, results: Mapping[str, Result]) -> Known:
+    units = (*cell.units, *([cell.relative_to] if cell.relative_to is not None else []))
+    start = next((results.get(unit.start.key()) for unit in units if isinstance(unit, FineTuning)), None)
+    return Known(cell, tuple(results.get(unit.key()) for unit in units), start)
+
+
+def _start(unit: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A unit, or what its fine-tuning started from."""
+    return _start(unit["start"]) if "start" in unit else unit
+
+
+def _seed(unit: Mapping[str, Any]) -> int:
+    return _start(unit).get("fusion", {}).get("seed", 0)
+
+
+def _is_of_this_version(result: Result) -> bool:
+    unit = _start(result.unit)
+    if "fusion" not in unit or "method version" not in result.inputs:
+        return True
+    method = METHODS.get(unit["fusion"].get("method", RunConfig.method))  # `Fusion.to_json` leaves out what is usual
+    return method is not None and str(method.version) == result.inputs["method version"]

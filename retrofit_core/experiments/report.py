@@ -1,0 +1,357 @@
+"""The paper's tables beside ours: results become lines, columns and tables; `report_markdown` and others write them."""
+
+import math
+import shlex
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from .bundles import Bundle
+from .claims import VERDICTS, Claim, claims, rank_correlation
+from .known import Known, Setting, of_this_version, settings
+from .paper import Value, paper_values
+from .results import Result
+from .rows import BEST, PARENT, applies, read_row, scored
+from .scales import Scale
+from .tables import TABLES, Table
+
+#: States of a line without a number of ours.
+REFUSED, MISSING, NOT_APPLICABLE, WITHOUT_CELL = "refused", "not measured", "N/A", "not planned"
+MEASURED = "measured"
+ACCURACY = "accuracy"
+#: The rows that stand for all columns of a table where only one column has them.
+SHARED = (PARENT, "Ensemble")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a column: the paper's number and ours."""
+
+    row: str
+    paper: Value | None
+    state: str
+    values: tuple[float, ...] = ()
+    """Ours, one for each seed that is measured"""
+    note: str = ""
+    """Why it was refused, or of which row the number is"""
+    command: str = ""
+    """Does the work of the first seed that is missing, or of the first"""
+
+    @property
+    def mean(self) -> float | None:
+        """Ours."""
+        return statistics.fmean(self.values) if self.values else None
+
+    @property
+    def deviation(self) -> float | None:
+        """Of ours over seeds; None for a single one."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        return None if self.mean is None or self.paper is None else self.mean - self.paper.mean
+
+    @property
+    def is_within(self) -> bool | None:
+        """Whether the difference is at most two deviations of both together; None where one of them has none."""
+        if self.difference is None or self.paper is None or self.paper.deviation is None or self.deviation is None:
+            return None
+        return abs(self.difference) <= 2 * math.hypot(self.paper.deviation, self.deviation)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A column of a table at one scale, with parents of one kind."""
+
+    column: str
+    metric: str
+    badge: str
+    """The scale, and what serves in place of the paper's data set or of trained parents"""
+    lines: tuple[Line, ...]
+    parents: tuple[str, ...] = ()
+    """Names of the checkpoints that were given"""
+    ranked: tuple[int, float | None] | None = None
+    """How many methods both have, and the rank correlation; None where the numbers are no accuracies"""
+    claims: tuple[Claim, ...] = ()
+    measured: int = 0
+    """Cells with a number or a refusal, one for each seed that is meant"""
+    cells: int = 0
+
+
+@dataclass(frozen=True)
+class TableReport:
+    """One table of the paper."""
+
+    name: str
+    title: str
+    labels: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    commands: tuple[str, ...] = ()
+    """Measure what is missing"""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Tables, and what is to be said of all of them."""
+
+    scales: tuple[Scale, ...]
+    tables: tuple[TableReport, ...]
+    machines: tuple[tuple[str, int], ...] = ()
+    """Where the results of the tables were measured, and how many each"""
+    others: int = 0
+    """Results that belong to no cell of these tables"""
+    outdated: int = 0
+    """Results of earlier versions of their methods, which are left out"""
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The columns of all tables."""
+        return [block for table in self.tables for block in table.blocks]
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Badge -> measured cells, all cells."""
+        badges = dict.fromkeys(block.badge for block in self.blocks if block.cells)
+        same = {badge: [block for block in self.blocks if block.badge == badge] for badge in badges}
+        return {
+            badge: (sum(block.measured for block in blocks), sum(block.cells for block in blocks))
+            for badge, blocks in same.items()
+        }
+
+    def verdicts(self) -> dict[str, int]:
+        """Verdict -> how many claims."""
+        reached = [claim.verdict for block in self.blocks for claim in block.claims]
+        return {verdict: reached.count(verdict) for verdict in VERDICTS if verdict in reached}
+
+
+def report(
+    bundle: Bundle,
+    tables: Sequence[str],
+    scales: Sequence[Scale],
+    *,
+    seeds: int | None = None,
+    columns: Collection[str] | None = None,
+    root: str = "runs",
+    only_measured: bool = False,
+) -> Report:
+    """The tables of some names, with every number that the results hold.
+
+    Args:
+        tables: of `all_tables`.
+        scales: of the first one all columns are there, of the others those with results.
+        seeds: fusions that are meant to be there (default: the scale's); more are shown where they are.
+        columns: only these (default: all).
+        root: runs folder, for the commands.
+        only_measured: leave out lines, columns and tables without a number or a refusal.
+    """
+    results = of_this_version(bundle.results)
+    current = Bundle(results, bundle.given)
+    columns_of = {name: settings(TABLES[name], current, scales, seeds, columns) for name in tables if name in TABLES}
+    written = [
+        _table(TABLES[name], columns_of[name], root, seeds, only_measured) if name in TABLES else _paper_alone(name)
+        for name in tables
+        if name in TABLES or not only_measured
+    ]
+    used = {
+        result.key: result
+        for columns in columns_of.values()
+        for setting in columns
+        for known in setting.known
+        for result in known.results
+        if result
+    }
+    machines = [machine_words(result) for result in used.values()]
+    return Report(
+        tuple(scales),
+        tuple(table for table in written if table.blocks),
+        tuple((name, machines.count(name)) for name in dict.fromkeys(machines)),
+        len(results) - len(used),
+        len(bundle.results) - len(results),
+    )
+
+
+def all_tables() -> tuple[str, ...]:
+    """Names of all tables of the paper: those that can be measured, then the others."""
+    return tuple(dict.fromkeys([*TABLES, *(value.table for value in paper_values())]))
+
+
+def machine_words(result: Result) -> str:
+    """Where a result was measured, and with which versions."""
+    machine = result.machine
+    numbers = [(machine[name], name) for name in ("cores", "threads") if machine.get(name)]
+    counts = [f"{number} {name.removesuffix('s') if number == 1 else name}" for number, name in numbers]
+    versions = [f"{name} {machine[name]}" for name in ("python", "torch", "retrofit", "commit") if machine.get(name)]
+    return ", ".join([str(machine.get("device", "unknown machine")), *counts, *versions])
+
+
+def _paper_alone(name: str) -> TableReport:
+    """A table of which nothing here measures the numbers."""
+    values = paper_values(name)
+    lines = {
+        column: tuple(Line(value.row, value, WITHOUT_CELL) for value in values if value.column == column)
+        for column in dict.fromkeys(value.column for value in values)
+    }
+    blocks = tuple(Block(column, "", "", written) for column, written in lines.items())
+    return TableReport(name, "not measured here", _labels(values), blocks)
+
+
+def _labels(values: Sequence[Value]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(value.label for value in values))
+
+
+def _table(table: Table, columns: Sequence[Setting], root: str, seeds: int | None, only_measured: bool) -> TableReport:
+    blocks = [_block(setting, columns, root) for setting in columns]
+    missing = [setting for setting, block in zip(columns, blocks, strict=True) if block.measured < block.cells]
+    commands = dict.fromkeys(_command(setting, root, seeds) for setting in missing)
+    if only_measured:
+        blocks = [_measured_alone(block) for block in blocks]
+    shown = tuple(block for block in blocks if block.lines)
+    return TableReport(table.name, table.title, table.labels, shown, tuple(commands))
+
+
+def _measured_alone(block: Block) -> Block:
+    lines = tuple(line for line in block.lines if line.state in (MEASURED, REFUSED))
+    known = tuple(claim for claim in block.claims if claim.ours is not None)
+    return Block(
+        block.column, block.metric, block.badge, lines, block.parents, block.ranked, known, block.measured, block.cells
+    )
+
+
+def _command(setting: Setting, root: str, seeds: int | None) -> str:
+    """Measures what is missing of a setting's table, of its column alone where parents are given."""
+    words = ["retrofit", "reproduce", setting.table.name, "--scale", setting.scale.name]
+    words += ["--seeds", str(seeds)] if seeds else []
+    words += ["--folder", root] if root != "runs" else []
+    if given := setting.given:
+        words += ["--columns", setting.column.name, *(word for name in given.names for word in ("--model", name))]
+        words += [*(["--splits", given.splits] if given.splits else []), "--data", given.facts["data"]]
+    return shlex.join(words)
+
+
+def _block(setting: Setting, columns: Sequence[Setting], root: str) -> Block:
+    printed = _printed(setting)
+    lines = _lines(setting, printed, root)
+    meant = [known for known in setting.known if known.cell.seed < setting.seeds]
+    is_accuracy = setting.column.metric == ACCURACY
+    return Block(
+        setting.column.name,
+        setting.column.metric,
+        setting.badge,
+        lines,
+        setting.given.names if setting.given else (),
+        _ranked(lines) if is_accuracy or setting.column.metric.startswith("part") else None,
+        tuple(_claims(setting, columns)) if is_accuracy else (),
+        sum(known.number is not None or known.refusal is not None for known in meant),
+        len(meant),
+    )
+
+
+def _printed(setting: Setting) -> dict[str, Value]:
+    """Row -> the paper's number, of the full table where a short one repeats it."""
+    values = [value for value in paper_values(setting.table.name) if value.column == setting.column.name]
+    return {value.row: value for value in reversed(values)}
+
+
+def _lines(setting: Setting, printed: Mapping[str, Value], root: str) -> tuple[Line, ...]:
+    """The paper's rows in its order, then ours."""
+    by_row: dict[str, list[Known]] = {}
+    for known in setting.known:
+        by_row.setdefault(known.cell.row, []).append(known)
+    singles = {row: _line(setting, by_row[row], printed.get(row), root) for row in by_row}
+    singles |= _sorted_parents(setting, singles)
+    rows = dict.fromkeys((*setting.table.paper_rows, *setting.table.rows))
+    lines = [
+        _best(setting, row, [singles[each] for each in scored((row,)) if each in singles], printed.get(row))
+        if row.endswith(f", {BEST}")
+        else singles.get(row) or _line_without_cell(setting, row, printed.get(row))
+        for row in rows
+    ]
+    return tuple(line for line in lines if line is not None)
+
+
+def _line(setting: Setting, cells: Sequence[Known], paper: Value | None, root: str) -> Line:
+    """A row's cells, one for each seed."""
+    values = tuple(known.number for known in cells if known.number is not None)
+    refusal = next((known.refusal for known in cells if known.refusal), None)
+    missing = [
+        known for known in cells if known.number is None and not known.refusal and known.cell.seed < setting.seeds
+    ]
+    chosen = (missing or cells)[0].cell
+    command = " && ".join(unit.command(root) for unit in chosen.units)
+    state = MEASURED if values else REFUSED if refusal else MISSING
+    return Line(chosen.row, paper, state, values, refusal if refusal and not values else "", command)
+
+
+def _sorted_parents(setting: Setting, singles: Mapping[str, Line]) -> dict[str, Line]:
+    """Parents' lines with our accuracies in descending order, as the paper prints them, where parents are alike."""
+    rows = [f"{PARENT}{index}" for index in range(setting.column.parts)]
+    alike = len(set(setting.column.arch)) == 1 and setting.column.metric == ACCURACY
+    if not alike or not all(row in singles and singles[row].values for row in rows):
+        return {}
+    ranked = sorted(rows, key=lambda row: -singles[row].values[0])
+    return {
+        row: Line(row, singles[row].paper, MEASURED, singles[other].values, _own(row, other), singles[other].command)
+        for row, other in zip(rows, ranked, strict=True)
+    }
+
+
+def _own(row: str, other: str) -> str:
+    return "" if row == other else f"parent {other.removeprefix(PARENT)} of ours"
+
+
+def _best(setting: Setting, row: str, lines: Sequence[Line], paper: Value | None) -> Line | None:
+    """The line of the best of several scores; None where there is nothing to be said."""
+    if not lines:
+        return _line_without_cell(setting, row, paper)
+    measured = [line for line in lines if line.mean is not None]
+    sign = 1 if setting.column.metric == ACCURACY else -1
+    best = max(measured, key=lambda line: sign * (line.mean or 0.0), default=None)
+    if best is None:
+        return Line(row, paper, lines[0].state, (), lines[0].note, lines[0].command)
+    return Line(row, paper, MEASURED, best.values, f"that of {best.row}", best.command)
+
+
+def _line_without_cell(setting: Setting, name: str, paper: Value | None) -> Line | None:
+    """A row that cannot be measured: the method does not apply, or its number follows from others."""
+    if paper is not None:
+        return Line(name, paper, WITHOUT_CELL)
+    if name.startswith(PARENT) or not _is_row(name):
+        return None
+    column = setting.column
+    does_apply = applies(read_row(name), column.parts, len(set(column.arch)) == 1)
+    return None if does_apply else Line(name, None, NOT_APPLICABLE)
+
+
+def _is_row(name: str) -> bool:
+    try:
+        read_row(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _ranked(lines: Sequence[Line]) -> tuple[int, float | None]:
+    printed = {line.row: line.paper.mean for line in lines if line.paper is not None}
+    return rank_correlation(printed, {line.row: line.mean for line in lines if line.mean is not None})
+
+
+def _claims(setting: Setting, columns: Sequence[Setting]) -> list[Claim]:
+    """A column's claims; where its parents stand in another column, they count for this one too."""
+    printed, measured = _printed(setting), _measured(setting)
+    if not any(row.startswith(PARENT) for row in printed):
+        others = [other for other in columns if other.column.metric == ACCURACY and other.has_parents_of(setting)]
+        beside = next((each for each in others if any(row.startswith(PARENT) for row in _printed(each))), None)
+        if beside is not None:
+            printed |= {row: value for row, value in _printed(beside).items() if row.startswith(SHARED)}
+            measured |= {row: by_seed for row, by_seed in _measured(beside).items() if row.startswith(SHARED)}
+    return claims(printed, measured)
+
+
+def _measured(setting: Setting) -> dict[str, dict[int, Result]]:
+    """Row -> seed -> the result, of what has an accuracy."""
+    measured: dict[str, dict[int, Result]] = {}
+    for known in setting.known:
+        result = known.results[0]
+        if known.number is not None and result is not None:
+            measured.setdefault(known.cell.row, {})[known.cell.seed] = result
+    return measured

@@ -1,0 +1,103 @@
+"""A row of a table in words, "KF-Linear, conductance, all data", and the fusion that it stands for."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from ..importance import IMPORTANCE
+from ..methods import METHODS
+from ..registry import find
+from ..runs import RunConfig
+
+PARENT = "Parent "
+#: The row of the best of several scores, in the paper's short tables.
+BEST = "best"
+#: What may stand behind method and score in rows that the paper does not have.
+CHANGES: dict[str, dict[str, Any]] = {
+    "all data": {"fusion_from": "iid"},
+    "paper's settings": {"preset": "paper"},
+    "towards parents": {"toward": "parents"},
+    "REPAIR": {"options": {"repair": True}},
+}
+OTHER_PARENT_FIRST = "samples of B"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the words of a row say."""
+
+    name: str
+    parent: int | None = None
+    """This parent itself"""
+    method: str = ""
+    importance: str = "uniform"
+    best: bool = False
+    """The best of the rows with one score each"""
+    changes: tuple[str, ...] = ()
+
+    @property
+    def is_random(self) -> bool:
+        """Whether a fusion's seed changes its numbers."""
+        return self.parent is None and self.method not in ("Average", "Ensemble")
+
+    def config(self, settings: dict[str, Any], seed: int, fit_epochs: int | None, transformer: bool) -> RunConfig:
+        """The row's fusion; files are the source's.
+
+        Args:
+            settings: fields of the RunConfig that the column decides.
+            fit_epochs: at most so many epochs, for methods that train.
+            transformer: whether the parents hold attention, where DeepLIFT has no rule of its own.
+        """
+        config = RunConfig(models=(), method=self.method, importance=self.importance, seed=seed, **settings)
+        options: dict[str, Any] = {}
+        keywords = METHODS[self.method].keywords()
+        if fit_epochs is not None and keywords.get("epochs", 0) and keywords["epochs"] > fit_epochs:
+            options["epochs"] = fit_epochs
+        if transformer and self.importance == "deeplift":
+            options["fallback"] = "gradient"  # what Captum does without saying so
+        for words in self.changes:
+            changes = CHANGES.get(words, {})
+            options |= changes.get("options", {})
+            config = dataclasses.replace(config, **{key: value for key, value in changes.items() if key != "options"})
+        return dataclasses.replace(config, options=options or None)
+
+
+def read_row(name: str) -> Row:
+    """The row of some words.
+
+    Raises:
+        ValueError: words that name no method, score or change.
+    """
+    if name.startswith(PARENT):
+        return Row(name, parent=int(name.removeprefix(PARENT)))
+    method, *others = name.split(", ")
+    find(METHODS, method, "method")
+    scores = [word for word in others if word in IMPORTANCE]
+    changes = tuple(word for word in others if word not in IMPORTANCE and word != BEST)
+    for word in changes:
+        find({**CHANGES, OTHER_PARENT_FIRST: {}}, word, "change of a row")
+    return Row(name, None, method, scores[0] if scores else "uniform", BEST in others, changes)
+
+
+def applies(row: Row, parts: int, equal: bool) -> bool:
+    """Whether a row's method takes so many parents; the paper's N/A.
+
+    Args:
+        equal: whether the parents have one architecture.
+    """
+    if row.parent is not None:
+        return row.parent < parts
+    takes = METHODS[row.method].takes
+    least, most = takes.parents
+    return least <= parts and (most is None or parts <= most) and (equal or not takes.equal_widths)
+
+
+def scored(rows: tuple[str, ...]) -> tuple[str, ...]:
+    """The rows with each "best" replaced by one row a score."""
+    written: list[str] = []
+    for name in rows:
+        if name.endswith(f", {BEST}"):
+            written += [f"{name.removesuffix(BEST)}{score}" for score in ("uniform", "conductance", "deeplift")]
+        else:
+            written.append(name)
+    return tuple(dict.fromkeys(written))

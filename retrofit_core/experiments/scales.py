@@ -1,0 +1,179 @@
+"""SCALES: named sets of differences to the paper's settings, printed with every number measured under them."""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..architectures import parse
+from ..architectures.vgg import PLANS, POOL, scaled
+from ..data import load
+from ..registry import find
+from ..training.parents import TrainConfig
+from ..training.recipes import AUTO
+
+#: Where a data set is not on disk, the nearest one that is takes its part; digits are always there.
+NEAREST: dict[str, tuple[str, ...]] = {
+    "cifar100": ("cifar10", "tiny-imagenet", "digits"),
+    "cifar10": ("digits",),
+    "tiny-imagenet": ("cifar10", "digits"),
+    "bloodmnist": ("cifar10", "digits"),
+    "imagenet": ("tiny-imagenet", "cifar10", "digits"),
+}
+
+
+#: Fusion samples, and samples of each parent for scores.
+USUAL = 400
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How a table's settings are made smaller; None and 1.0 leave the paper's."""
+
+    name: str
+    sentence: str
+    """What differs from the paper, for people"""
+    width: float = 1.0
+    """Channels of VGGs and ResNets, all of them"""
+    plan: tuple[int | str, ...] = ()
+    """In place of VGG11's plan, for images that would have to be enlarged"""
+    vit: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of ViTs that are replaced"""
+    recipe: str = "paper"
+    epochs: int | None = None
+    """Of the parents' training"""
+    augment: str = AUTO
+    """In the parents' training"""
+    share: float = 1.0
+    """Of the fusion samples, where they are more than 400"""
+    samples: int | None = None
+    """At most so many fusion samples and samples for scores"""
+    fit_epochs: int | None = None
+    """At most so many epochs in each gradient fit and in distillation"""
+    finetune_epochs: int = 200
+    test_images: int | None = None
+    seeds: int = 5
+    """Fusions of the same parents; None in a table: the paper's number"""
+    nearest: bool = True
+    """Whether another data set may take the part of one that is not on disk"""
+    always: str | None = None
+    """The one data set for everything"""
+
+
+SCALES: dict[str, Scale] = {
+    "smoke": Scale(
+        "smoke",
+        "digits, networks of a few neurons, two epochs: shows that everything runs, says nothing of accuracy",
+        width=0.0625,
+        plan=(8, POOL, 8, POOL, 8),
+        vit={"hidden": 12, "depth": 2, "heads": 2, "mlp_width": 16, "patch": 4},
+        recipe="small",
+        epochs=2,
+        samples=40,
+        fit_epochs=2,
+        finetune_epochs=1,
+        test_images=100,
+        seeds=1,
+        always="digits",
+    ),
+    "small": Scale(
+        "small",
+        "a quarter of the channels, 10 epochs with crop and flip, a fifth of the samples but at least 400, 20 epochs a fit, "
+        "2,000 test images",
+        width=0.25,
+        vit={"hidden": 96, "depth": 4, "heads": 3, "mlp_width": 192},
+        recipe="short",
+        epochs=10,
+        augment="crop=4,flip",
+        share=0.2,
+        fit_epochs=20,
+        finetune_epochs=3,
+        test_images=2000,
+        seeds=1,
+    ),
+    "evening": Scale(
+        "evening",
+        "half of the channels, 30 epochs with crop and flip, 10 epochs of fine-tuning",
+        width=0.5,
+        vit={"hidden": 192, "depth": 5, "heads": 6, "mlp_width": 192},
+        recipe="short",
+        epochs=30,
+        augment="crop=4,flip",
+        finetune_epochs=10,
+        seeds=3,
+    ),
+    "paper": Scale("paper", "the paper's settings", nearest=False),
+}
+
+
+def scale_of(name: str) -> Scale:
+    """Raises ValueError: an unknown scale."""
+    return find(SCALES, name, "scale")
+
+
+def network(name: str, scale: Scale) -> str:
+    """A network of the paper at a scale, as `TrainConfig.arch` and `RunConfig.target` take it.
+
+    Args:
+        name: a preset, as "vgg11" or "resnet34".
+    """
+    spec = parse(name)
+    if spec["architecture"] == "vgg" and scale.plan:
+        spec["plan"] = scaled(scale.plan, _relative_width(spec["plan"]))
+    elif spec["architecture"] == "vgg" and scale.width != 1:
+        spec["plan"] = [item if item == POOL else max(4, round(item * scale.width)) for item in spec["plan"]]
+    elif spec["architecture"] == "resnet" and scale.width != 1:
+        spec["width"] = max(4, round(64 * scale.width))
+    elif spec["architecture"] == "vit" and scale.vit:
+        wide = spec["mlp_width"] / 384
+        spec |= {**scale.vit, "mlp_width": round(scale.vit["mlp_width"] * wide)}
+    else:
+        return name
+    return json.dumps(spec)
+
+
+def _relative_width(plan: Sequence[int | str]) -> float:
+    """Of a VGG11 of the width study, beside the usual one."""
+    return int(plan[2]) / int(PLANS["vgg11"][2])
+
+
+def data_set(name: str, scale: Scale) -> str:
+    """The data set that serves for one of the paper's: itself, or where the scale allows it the nearest on disk."""
+    if scale.always:
+        return scale.always
+    if not scale.nearest:
+        return name
+    return next(candidate for candidate in (name, *NEAREST[name]) if candidate == "digits" or is_on_disk(candidate))
+
+
+def is_on_disk(name: str) -> bool:
+    """Whether a data set can be read, see `data.load`."""
+    try:
+        load(name, "train")
+    except ValueError:
+        return False
+    return True
+
+
+def training(scale: Scale, data: str, arch: tuple[str, ...], split: str, parts: int, seed: int = 0) -> TrainConfig:
+    """The parents of a table's column at a scale."""
+    config = TrainConfig(
+        data=data_set(data, scale),
+        arch=tuple(network(name, scale) for name in arch),
+        split=split,
+        parts=parts,
+        recipe=scale.recipe,
+        epochs=scale.epochs,
+        augment=scale.augment,
+        seed=seed,
+    )
+    return dataclasses.replace(config, augment=AUTO) if config.data == "digits" else config
+
+
+def run_settings(scale: Scale, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a RunConfig at a scale."""
+    samples, most = settings.get("samples", USUAL), scale.samples or sys.maxsize
+    samples = min(samples, max(USUAL, round(scale.share * samples)), most)
+    return {**settings, "samples": samples, "importance_samples": min(USUAL, most)}

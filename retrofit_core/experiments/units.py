@@ -1,0 +1,195 @@
+"""The units of work of an experiment: a trained parent, a fusion, a fine-tuning; each is measured on the test images.
+
+A unit is known by its whole configuration; the result of a unit holds the digests of what went in (`results.py`).
+"""
+
+import dataclasses
+import hashlib
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..files import digest
+from ..runs import RunConfig
+from ..training.parents import TrainConfig
+
+#: Fields of a RunConfig that a unit's source of parents decides.
+FROM_SOURCE = ("models", "splits", "data", "evaluate", "analyse", "device")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the parents come from: a training, or files that are given."""
+
+    training: TrainConfig | None = None
+    models: tuple[str, ...] = ()
+    """Checkpoints that are given, parent 0 first"""
+    given_splits: str | None = None
+    data: str = ""
+    """Data set of given checkpoints"""
+
+    def files(self, root: Path) -> tuple[str, ...]:
+        """The checkpoints' paths."""
+        return self.models or self._training.files(root / self._training.folder)
+
+    def splits(self, root: Path) -> str | None:
+        """The splits file's path."""
+        return self.given_splits if self.models else self._training.splits(root / self._training.folder)
+
+    @property
+    def data_set(self) -> str:
+        """Name of the data set."""
+        return self.data if self.models else self._training.data
+
+    @property
+    def _training(self) -> TrainConfig:
+        assert self.training is not None
+        return self.training
+
+    def to_json(self) -> dict[str, Any]:
+        """What decides the parents, without the names of given files."""
+        if self.training is not None:
+            facts = self.training.to_json()
+            return {"training": {**facts, "device": "auto"}}
+        files = [*self.models, *([self.given_splits] if self.given_splits else [])]
+        return {"given": [digest(file) for file in files], "data": Path(self.data).name}
+
+
+class Unit:
+    """A piece of work whose network is measured on the test images."""
+
+    source: Source
+    test_images: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that decides the numbers, in plain JSON types."""
+        raise NotImplementedError
+
+    def needs(self) -> "tuple[Unit, ...]":
+        """Units whose networks this one starts from."""
+        return ()
+
+    def command(self, root: str) -> str:
+        """A command line that does this work alone."""
+        raise NotImplementedError
+
+    def key(self) -> str:
+        """Twelve characters that two units share exactly if they are the same work."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Parent(Unit):
+    """One parent, trained if it is not there."""
+
+    source: Source
+    index: int
+    test_images: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"parent": self.index, **self.source.to_json(), "test_images": self.test_images}
+
+    def command(self, root: str) -> str:
+        training = self.source.training
+        if training is None:
+            return shlex.join(["retrofit", "evaluate", self.source.models[self.index], "--data", self.source.data])
+        return f"{training.command(str(Path(root, training.folder)))} --only {self.index}"
+
+
+@dataclass(frozen=True)
+class Fusion(Unit):
+    """One fusion of a source's parents."""
+
+    source: Source
+    run: RunConfig
+    """Its files are those of the source, whatever stands there"""
+    test_images: int | None = None
+    parts: int = 2
+    only: tuple[int, ...] | None = None
+    """The parents that are fused, in this order; None for all"""
+
+    def config(self, root: Path) -> RunConfig:
+        """The run, with the paths of its files."""
+        files = self.source.files(root)
+        chosen = files if self.only is None else tuple(files[index] for index in self.only)
+        return dataclasses.replace(self.run, models=chosen, splits=self.source.splits(root), data=self.source.data_set)
+
+    def to_json(self) -> dict[str, Any]:
+        defaults = {field.name: field.default for field in dataclasses.fields(RunConfig)}
+        run = {name: value for name, value in self.run.to_json().items() if name not in FROM_SOURCE}
+        chosen = {name: value for name, value in run.items() if value != defaults[name]}
+        only = {} if self.only is None else {"only": list(self.only)}
+        return {"fusion": chosen, **only, **self.source.to_json(), "test_images": self.test_images}
+
+    def needs(self) -> tuple[Unit, ...]:
+        indices = range(self.parts) if self.only is None else self.only
+        return tuple(Parent(self.source, index, self.test_images) for index in indices)
+
+    def command(self, root: str) -> str:
+        return self.config(Path(root)).command()
+
+
+@dataclass(frozen=True)
+class Clustering(Unit):
+    """The clustering of one level's neurons under each score, see `clustering.py`."""
+
+    source: Source
+    level: int = 2
+    """The third convolution"""
+    samples: int = 200
+    seeds: int = 5
+    test_images: int | None = None
+
+    def config(self, root: Path) -> RunConfig:
+        """Parents, data and samples."""
+        return RunConfig(
+            self.source.files(root),
+            self.source.data_set,
+            importance="conductance",
+            splits=self.source.splits(root),
+            samples=self.samples,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        settings = {"level": self.level, "samples": self.samples, "seeds": self.seeds}
+        return {"clustering": settings, **self.source.to_json()}
+
+    def needs(self) -> tuple[Unit, ...]:
+        return tuple(Parent(self.source, index, self.test_images) for index in range(2))
+
+    def command(self, root: str) -> str:
+        return "retrofit reproduce neuron-importance"
+
+
+@dataclass(frozen=True)
+class FineTuning(Unit):
+    """A network trained on, with the data of all parents."""
+
+    start: Unit
+    epochs: int
+    learning_rate: float = 3e-4
+    seed: int = 0
+
+    @property
+    def source(self) -> Source:  # type: ignore[override]
+        return self.start.source
+
+    @property
+    def test_images(self) -> int | None:  # type: ignore[override]
+        return self.start.test_images
+
+    def to_json(self) -> dict[str, Any]:
+        settings = {"epochs": self.epochs, "learning_rate": self.learning_rate, "seed": self.seed}
+        return {"fine-tuning": settings, "start": self.start.to_json()}
+
+    def needs(self) -> tuple[Unit, ...]:
+        return (self.start,)
+
+    def command(self, root: str) -> str:
+        words = ["--data", self.source.data_set, "--epochs", str(self.epochs), "--seed", str(self.seed)]
+        network = str(Path(root, "experiments", "networks", f"{self.start.key()}.safetensors"))
+        if isinstance(self.start, Parent):
+            network = self.source.files(Path(root))[self.start.index]
+        return shlex.join(["retrofit", "finetune", network, *words, "--learning-rate", str(self.learning_rate)])

@@ -1,0 +1,317 @@
+"""Carries out one unit: trains, fuses or fine-tunes what is missing, measures the network, writes its result."""
+
+import dataclasses
+import os
+import platform
+import subprocess
+import time
+from contextlib import suppress
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import comparison, files, runs
+from .. import device as devices
+from ..checkpoints import load_model, save_model
+from ..composites import COMPOSITES
+from ..data import Images, load
+from ..data import digest as digest_of_data
+from ..data.sampling import balanced
+from ..data.splits import read_splits
+from ..device import on_device
+from ..evaluation import measured, scores
+from ..methods import METHODS
+from ..monitor import Monitor
+from ..results import FusionResult
+from ..training.files import facts_of, settings_of, trained
+from ..training.parents import train_parents
+from ..training.state import digest as digest_of_tensors
+from .clustering import clustering
+from .results import Result, packed, read_result, write_result
+from .units import Clustering, FineTuning, Fusion, Parent, Source, Unit
+
+#: Raised when the numbers of a clustering change; methods have a version of their own.
+CLUSTERING = 1
+NETWORKS = "experiments/networks"
+LOCKS = "experiments/locks"
+
+
+def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: str = "auto") -> Result:
+    """A unit's result: the one that is there, if what went into it has not changed, else a new one.
+
+    Only one process works on a unit; parents that are missing are trained. A method that refuses, or starts from a network
+    that was refused, has its reason for a result.
+
+    Args:
+        root: runs folder: parents, networks, results.
+    Raises:
+        files.Locked: another process is at this unit, or at one that it needs.
+        ValueError: a file is missing or cannot be read, or a training cannot be.
+        Cancelled: the monitor asked for it; a training's finished epochs are kept.
+    """
+    root, monitor = Path(root), monitor or Monitor()
+    if result := finished(unit, root):
+        return result
+    # Without patience: there is other work to do.
+    with files.locked(root / LOCKS, f"the unit {unit.key()}", f"{unit.key()}.lock", patience=0):
+        if result := finished(unit, root):  # by another process, while this one waited
+            return result
+        refusal = None
+        for needed in unit.needs():
+            monitor.check()
+            refusal = refusal or work(needed, root, monitor, device).refusal
+        start = time.perf_counter()
+        facts: dict[str, Any] = {"refusal": refusal}
+        seconds = 0.0
+        if refusal is None:
+            try:
+                facts, seconds = _facts(unit, root, monitor, device)
+            except ValueError as error:
+                if not _is_refusal(error, unit, root):
+                    raise
+                facts = {"refusal": str(error)}
+        metrics = facts.pop("metrics", {}) | {"seconds": seconds, "all_seconds": time.perf_counter() - start}
+        result = Result(
+            unit.key(),
+            unit.to_json(),
+            title(unit),
+            unit.command(root.name),
+            {role: value for role, value in inputs(unit, root).items() if value},
+            metrics=metrics,
+            machine=machine(device),
+            **facts,
+        )
+        write_result(root, result)
+        return result
+
+
+def _is_refusal(error: ValueError, unit: Unit, root: Path) -> bool:
+    """Whether a fusion was refused for what went into it, so that it would be again; not if it lacked a file."""
+    return isinstance(unit, Fusion) and not isinstance(error, files.Locked) and None not in inputs(unit, root).values()
+
+
+def _facts(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[dict[str, Any], float]:
+    """What is measured of a unit, and the seconds of its fusion or training."""
+    if isinstance(unit, Clustering):
+        _provide_parents(unit, root, monitor, device)
+        picked = devices.pick(device)
+        return {"metrics": clustering(unit.config(root), unit.level, unit.seeds, monitor, picked)}, 0.0
+    network, seconds = _network(unit, root, monitor, device)
+    return _measured(unit, network, root, monitor, device), seconds
+
+
+def finished(unit: Unit, root: str | Path) -> Result | None:
+    """The result that is there, unless parents, data or method have changed since."""
+    result = read_result(root, unit.key())
+    if result is None:
+        return None
+    now = inputs(unit, Path(root))
+    # What is not there now cannot contradict: results are kept without the networks.
+    changed = [role for role, value in now.items() if value and result.inputs.get(role, value) != value]
+    return None if changed else result
+
+
+def inputs(unit: Unit, root: Path) -> dict[str, str | None]:
+    """Role -> digest of what goes into a unit; None for what is not there."""
+    if isinstance(unit, FineTuning):
+        return {**inputs(unit.start, root), "fine-tuning": "1"}
+    data = {f"data {split}": _data_digest(unit.source.data_set, split) for split in ("train", "test")}
+    checkpoints, splits = unit.source.files(root), unit.source.splits(root)
+    if splits is not None:
+        data["splits"] = _digest(splits)
+    if isinstance(unit, Parent):
+        return {**data, "checkpoint": _digest(checkpoints[unit.index])}
+    only = unit.only if isinstance(unit, Fusion) else None
+    used = range(len(checkpoints)) if only is None else only
+    parents = {f"parent {index}": _digest(checkpoints[index]) for index in used}
+    if isinstance(unit, Fusion):
+        return {**data, **parents, "method version": str(METHODS[unit.run.method].version)}
+    return {**data, **parents, "clustering version": str(CLUSTERING)}
+
+
+def title(unit: Unit) -> str:
+    """A unit in a few words."""
+    if isinstance(unit, Parent):
+        return f"parent {unit.index} ({_of(unit.source)})"
+    if isinstance(unit, Fusion):
+        return f"{_fusion_title(unit.run)}, seed {unit.run.seed} ({_of(unit.source)})"
+    if isinstance(unit, Clustering):
+        return f"clustering of level {unit.level} ({_of(unit.source)})"
+    assert isinstance(unit, FineTuning)
+    return f"fine-tuning of {title(unit.start)}"
+
+
+def _fusion_title(run: runs.RunConfig) -> str:
+    """Method, score, options, and what else decides a row: where samples come from, the ridge's goal, the preset."""
+    plain = runs.RunConfig(models=())
+    changed = [
+        f"{name}={getattr(run, name)}"
+        for name in ("fusion_from", "toward", "preset", "samples", "augment")
+        if getattr(run, name) != getattr(plain, name)
+    ]
+    return ", ".join([comparison.title(run), *changed])
+
+
+def _of(source: Source) -> str:
+    if source.training is None:
+        return ", ".join(Path(model).stem for model in source.models)
+    training = source.training
+    return f"{training.data} {training.split}, {training.parts} parts, seed {training.seed}"
+
+
+def _network(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, float]:
+    """The unit's network, and the seconds of its fusion or training."""
+    if isinstance(unit, Parent):
+        return _parent(unit, root, monitor, device)
+    if isinstance(unit, Fusion):
+        return _fused(unit, root, monitor, device)
+    assert isinstance(unit, FineTuning)
+    return _tuned(unit, root, monitor, device)
+
+
+def _parent(unit: Parent, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, float]:
+    file, start = unit.source.files(root)[unit.index], time.perf_counter()
+    if (training := unit.source.training) is not None and not _is_there(unit, root):
+        config = dataclasses.replace(training, device=device)
+        train_parents(config, root / training.folder, only=unit.index, resume=True, test=False, monitor=monitor)
+    return load_model(file)[0], time.perf_counter() - start
+
+
+def _provide_parents(unit: Unit, root: Path, monitor: Monitor, device: str) -> None:
+    """Train again what only results are left of; a parent that is another one then is measured again."""
+    for parent in unit.needs():
+        if isinstance(parent, Parent) and not _is_there(parent, root):
+            _parent(parent, root, monitor, device)
+            work(parent, root, monitor, device)
+
+
+def _is_there(parent: Parent, root: Path) -> bool:
+    needed = (parent.source.files(root)[parent.index], parent.source.splits(root))
+    return all(Path(file).exists() for file in needed if file is not None)
+
+
+def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, float]:
+    _provide_parents(unit, root, monitor, device)
+    config = dataclasses.replace(unit.config(root), device=device)
+    result = _recorded(config, root) or runs.execute(config, None, monitor)[0]
+    if (spec := getattr(result.model, "spec", None)) and spec["architecture"] not in COMPOSITES:
+        images = load(config.data, "train")
+        save_model(result.model, _file(unit, root), **runs.checkpoint_metadata(config, images))
+    return result.model, result.seconds
+
+
+def _recorded(config: runs.RunConfig, root: Path) -> FusionResult | None:
+    """The fusion in a finished record of the same run, by whomever it was made; a damaged record is none."""
+    with suppress(ValueError):
+        folder = runs.record_folder(root, config)
+        if (folder / "config.json").exists() and runs.read_run(folder).state == "done":
+            return FusionResult.load(folder)
+    return None
+
+
+def _tuned(unit: FineTuning, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, float]:
+    network = _start(unit.start, root, monitor, device)
+    start = time.perf_counter()
+    images = load(unit.source.data_set, "train")
+    rows = torch.arange(len(images))
+    chosen = {"epochs": unit.epochs, "learning_rate": unit.learning_rate}
+    training = unit.source.training
+    augment = training.augment if training else "auto"
+    settings = settings_of("finetune", images, network.spec["architecture"], 1, chosen, augment)
+    facts = facts_of(images, rows, {"name": "finetune", **settings, "seed": unit.seed, "from": unit.start.key()}, None)
+    run = {**settings, "seed": unit.seed, "device": str(devices.pick(device)), "monitor": monitor}
+    # By the weights that it starts from: neither file nor state of a fine-tuning of other weights is taken over.
+    file = _file(unit, root, f"-{digest_of_tensors(network.state_dict())}")
+    return trained(file, network, images, rows, run, facts, resume=True)[0], time.perf_counter() - start
+
+
+def _start(unit: Unit, root: Path, monitor: Monitor, device: str) -> Any:
+    """The network that a fine-tuning starts from; made again where its file is gone or damaged."""
+    if not isinstance(unit, Parent):
+        with suppress(ValueError):
+            return load_model(_file(unit, root))[0]
+    return _network(unit, root, monitor, device)[0]
+
+
+def _file(unit: Unit, root: Path, ending: str = "") -> Path:
+    file = root / NETWORKS / f"{unit.key()}{ending}.safetensors"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return file
+
+
+def _measured(unit: Unit, network: nn.Module, root: Path, monitor: Monitor, device: str) -> dict[str, Any]:
+    """Metrics and known images of a network, on the unit's test images."""
+    test = load(unit.source.data_set, "test")
+    rows = torch.arange(len(test))
+    if unit.test_images is not None and unit.test_images < len(test):
+        rows = balanced(test.labels, unit.test_images)
+    network = on_device(network, device)
+    logits = scores(network, test, rows=rows, monitor=monitor)
+    labels = test.labels[rows]
+    correct = logits.argmax(1) == labels
+    metrics = measured(logits, labels, len(test.classes))
+    metrics["operations"] = comparison.operations(network, test.inputs(rows[:1]).to(devices.of(network)))
+    metrics["per_part"] = _per_part(unit.source, root, test, labels, correct)
+    return {"metrics": metrics, "correct": packed(correct.numpy())}
+
+
+def _per_part(source: Source, root: Path, test: Images, labels: Tensor, correct: Tensor) -> list[float | None]:
+    """Accuracy (%) on the test images of those classes that each part has."""
+    splits = source.splits(root)
+    if splits is None or not Path(splits).exists():
+        return []
+    train = load(source.data_set, "train")
+    parts = read_splits(splits, source.files(root), len(train))
+    hits = [correct[torch.isin(labels, train.labels[part].unique())] for part in parts]
+    return [100 * hit.double().mean().item() if len(hit) else None for hit in hits]
+
+
+def _digest(path: str) -> str | None:
+    try:
+        return files.digest(path)
+    except OSError:
+        return None
+
+
+def _data_digest(name: str, split: str) -> str | None:
+    try:
+        return digest_of_data(name, split)
+    except ValueError:
+        return None
+
+
+def machine(device: str = "auto") -> dict[str, Any]:
+    """Where a number was measured: processor or GPU, threads, versions, commit."""
+    picked = devices.pick(device)
+    return {
+        "device": torch.cuda.get_device_name(picked) if picked.type == "cuda" else _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "retrofit": metadata.version("retrofit-workbench"),
+        "commit": _commit(),
+    }
+
+
+@cache
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if "model name" in line), platform.processor())
+
+
+@cache
+def _commit() -> str | None:
+    """The commit of a checkout; None for an installed package."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,0 +1,43 @@
+"""Groups drawn at random: what a fit reaches whose groups know nothing of the neurons."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from .base import Grouper, Grouping, check_enough, grouped_cost
+
+
+@dataclass(frozen=True)
+class Random(Grouper):
+    """Groups that look at neither neurons nor scores: the control of all groupings.
+
+    Each group gets one neuron that nobody else has; the others fall into any group with equal chance.
+    """
+
+    is_random: ClassVar[bool] = True
+
+    def check(self, widths: tuple[int, ...], width: int) -> None:
+        """Refuse more groups than neurons."""
+        check_enough(widths, width)
+
+    def __call__(
+        self,
+        gram: Tensor,
+        scores: Tensor,
+        widths: tuple[int, ...],
+        width: int,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Grouping:
+        """Draw the groups; see `Grouper`.
+
+        Raises:
+            ValueError: more groups than neurons.
+        """
+        self.check(widths, width)
+        m = sum(widths)
+        drawn = torch.cat([torch.arange(width), torch.randint(width, (m - width,), generator=generator)])
+        labels = drawn[torch.randperm(m, generator=generator)].to(gram.device)
+        return Grouping(labels, width, grouped_cost(gram, scores, labels, width), {"algorithm": "random"})

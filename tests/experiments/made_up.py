@@ -1,0 +1,75 @@
+"""Results that nobody measured, for tests of what is made of results."""
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from retrofit_core.experiments.bundles import Bundle
+from retrofit_core.experiments.results import Result, packed
+from retrofit_core.experiments.scales import scale_of
+from retrofit_core.experiments.tables import TABLES, Cell
+from retrofit_core.experiments.units import FineTuning, Fusion, Source, Unit
+from retrofit_core.methods import METHODS
+
+MACHINE = {
+    "device": "an abacus",
+    "cores": 1,
+    "threads": 1,
+    "python": "3",
+    "torch": "2",
+    "retrofit": "0",
+    "commit": "abc",
+}
+IMAGES = 100
+
+
+def made(unit: Unit, accuracy: float = 50.0, known: Iterable[bool] | None = None, **facts: Any) -> Result:
+    """A result of a unit.
+
+    Args:
+        known: which images are classified rightly, in place of an accuracy.
+        facts: further metrics; `refusal` is a field.
+    """
+    correct = np.array([] if known is None else list(known), dtype=bool)
+    if known is not None:
+        accuracy = 100 * float(correct.mean())
+    refusal = facts.pop("refusal", None)
+    metrics = {"accuracy": accuracy, "samples": len(correct) or IMAGES, "per_class": [accuracy] * 10, "seconds": 1.5}
+    start = unit.start if isinstance(unit, FineTuning) else unit
+    version = {"method version": str(METHODS[start.run.method].version)} if isinstance(start, Fusion) else {}
+    return Result(
+        unit.key(),
+        unit.to_json(),
+        "made up",
+        unit.command("runs"),
+        {"data test": "none", **version},
+        refusal,
+        {} if refusal else {**metrics, **facts},
+        packed(correct) if len(correct) else "",
+        MACHINE,
+        1.0,
+    )
+
+
+def cells_of(table: str, scale: str = "smoke", seeds: int | None = None, given: Source | None = None) -> list[Cell]:
+    """The cells of a table."""
+    return TABLES[table].cells(scale_of(scale), seeds, given)
+
+
+def bundle_of(cells: Iterable[Cell], make: Callable[[Cell], dict[str, Any] | None]) -> Bundle:
+    """Results for cells, with what `make` says of each; None leaves its cell out."""
+    chosen = [(cell, facts) for cell in cells if (facts := make(cell)) is not None]
+    results = [made(unit, **facts) for cell, facts in chosen for unit in cell.units]
+    return Bundle({result.key: result for result in results})
+
+
+def knowing(share: int) -> list[bool]:
+    """The first images of IMAGES."""
+    return [image < share for image in range(IMAGES)]
+
+
+def renamed(bundle: Bundle, **facts: Any) -> Bundle:
+    """A bundle with other values in a field of each result."""
+    return Bundle({key: dataclasses.replace(result, **facts) for key, result in bundle.results.items()}, bundle.given)

@@ -1,0 +1,194 @@
+"""What the comparison of algorithms ticks works, and what it leaves out is refused in a sentence."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from retrofit_core import METHODS
+from retrofit_core.experiments.capabilities import COLUMNS, capabilities, capabilities_markdown
+from tests.networks import initialised, labels, mlp, normal
+from tests.properties import untouched
+from tests.test_contract import NETWORKS, options_for
+from tests.test_depths import vit
+
+pytestmark = pytest.mark.slow
+
+DOCS = Path(__file__).parents[2] / "docs"
+SAMPLES, CLASSES = 20, 4
+ANY = "any modularizable architecture"
+
+# --- networks that fall into levels, and what is unusual in each ------------------------------------------------------
+
+
+class Recurrent(nn.Module):
+    """Classes read off the last state of a recurrent layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.states, self.head = nn.GRU(6, 5, batch_first=True), nn.Linear(5, CLASSES)
+
+    def forward(self, x):
+        return self.head(self.states(x)[0][:, -1])
+
+
+class Ordered(nn.Module):
+    """A residual block whose neurons are added up in their order, so that no other order computes the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return x + self.second(self.first(x).cumsum(1))
+
+
+class Tied(nn.Module):
+    """A residual block of two layers that have one weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.second.weight = self.first.weight
+
+    def forward(self, x):
+        return x + self.second(self.first(x).relu())
+
+
+class Convolutional(nn.Module):
+    """No linear layer: classes are the means of channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 6, 3, padding=1), nn.Conv2d(6, CLASSES, 3, padding=1)
+
+    def forward(self, x):
+        return self.last(self.first(x).relu()).mean((2, 3))
+
+
+def of_blocks(block):
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), block(), nn.ReLU(), block(), nn.Linear(8, CLASSES))
+
+
+def recurrent(seed):
+    model = Recurrent().eval()
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        parameter.data = 0.5 * torch.randn(parameter.shape, generator=generator)
+    return model
+
+
+UNUSUAL = {
+    "recurrent": (recurrent, (5, 6)),
+    "ordered neurons": (lambda seed: initialised(of_blocks(Ordered), seed).float(), (6,)),
+    "tied weights": (lambda seed: initialised(of_blocks(Tied), seed).float(), (6,)),
+    "no linear layer": (lambda seed: initialised(Convolutional(), seed).float(), (3, 8, 8)),
+}
+FAMILY = {name: (NETWORKS[name].make, NETWORKS[name].shape) for name in ("mlp", "cnn", "vit", "torchvision vit")}
+DEEP, SHALLOW = (6, 8, 8, 7, CLASSES), (6, 8, 7, CLASSES)
+
+# --- what each column asks for: parents, the shape of a sample, and options -------------------------------------------
+
+
+def several(networks, count):
+    return {name: ([make(seed) for seed in range(count)], shape, {}) for name, (make, shape) in networks.items()}
+
+
+def only(*names):
+    return {name: FAMILY[name] for name in names}
+
+
+def other_widths(*names):
+    return {name: ([NETWORKS[name].make(0), NETWORKS[name].other(1)], NETWORKS[name].shape, {}) for name in names}
+
+
+CASES = {
+    "linear layers": lambda: several(only("mlp"), 2),
+    "transformers": lambda: several(only("vit", "torchvision vit"), 2),
+    ANY: lambda: several(UNUSUAL, 2),
+    "more than two models": lambda: several(only("mlp", "cnn"), 3),
+    "different widths": lambda: other_widths("mlp", "cnn"),
+    "different depths": lambda: {
+        "mlp": ([mlp(SHALLOW).float(), mlp(DEEP, seed=1).float()], (6,), {}),
+        "vit": ([vit(2), vit(4, seed=1)], (3, 8, 8), {}),
+    },
+    "benefits from importance scores": lambda: {
+        "mlp": (
+            [NETWORKS["mlp"].make(seed) for seed in range(2)],
+            NETWORKS["mlp"].shape,
+            {"importance": "conductance", "importance_data": "fusion"},
+        )
+    },
+}
+#: Why a column is not ticked: what the refusals of its cases say.
+REASONS = {
+    "transformers": "is not affine in its weights",
+    ANY: "is not affine in its weights|it is not known which neurons belong together|are one tensor"
+    "|no head that could be trained",
+    "more than two models": "pairs exactly two parents",
+    "different widths": "pairs parents of equal widths|pairs exactly two parents of the fused width|needs equal widths|"
+    "weights cannot be averaged: .* has the shapes",
+    "different depths": "have no counterpart in the fused network|weights cannot be averaged: .* has the shapes",
+    "benefits from importance scores": "unknown keyword of .*: 'importance'",
+}
+
+
+def outcome(name, parents, shape, options):
+    """The fused network, or the sentence that refuses."""
+    data = normal(SAMPLES, *shape).float(), labels(SAMPLES, CLASSES)
+    with untouched(*parents):
+        try:
+            fused = METHODS[name](parents, data, **{**options_for(name, len(parents), CLASSES), **options}).model
+        except ValueError as error:
+            return str(error)
+    with torch.no_grad():
+        assert torch.isfinite(fused(data[0])).all()
+    return fused
+
+
+def test_every_column_is_tried():
+    assert CASES.keys() == COLUMNS.keys() == set(capabilities().columns)
+    assert list(capabilities().index) == list(METHODS)
+    unticked = [title for title, column in capabilities().items() if not column.all()]
+    assert REASONS.keys() == set(unticked)
+
+
+@pytest.mark.parametrize("title", COLUMNS)
+@pytest.mark.parametrize("name", METHODS)
+def test_ticks_work_and_the_rest_is_refused(name, title):
+    cases = CASES[title]()
+    if title == "different depths" and not capabilities().loc[name, "transformers"]:
+        del cases["vit"]  # refused for another reason
+    outcomes = {case: outcome(name, *given) for case, given in cases.items()}
+    refusals = {case: sentence for case, sentence in outcomes.items() if isinstance(sentence, str)}
+    if capabilities().loc[name, title]:
+        assert refusals == {}
+        return
+    assert refusals and (title == ANY or refusals.keys() == cases.keys()), "works, but is not ticked"
+    for sentence in refusals.values():
+        assert re.search(REASONS[title], sentence) and sentence[-1] in ".?", sentence
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_where_scores_are_taken_they_decide(name):
+    if not capabilities().loc[name, "benefits from importance scores"]:
+        return
+    parents, shape, options = CASES["benefits from importance scores"]()["mlp"]
+    x = normal(SAMPLES, *shape).float()
+    scored, plain = (outcome(name, parents, shape, given) for given in (options, {}))
+    with torch.no_grad():
+        assert not torch.allclose(scored(x), plain(x), rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["KF-Linear", "HF-Linear", "KF-Gradient", "HF-Gradient"])
+def test_a_closed_form_fits_no_levels_that_are_joined(name):
+    """Footnote of the depths: into the deeper network's shape with the gradient fits only."""
+    result = outcome(name, [mlp(DEEP).float(), mlp(SHALLOW, seed=1).float()], (6,), {})
+    assert isinstance(result, str) == name.endswith("Linear")
+    assert name.endswith("Gradient") or "joins 2 levels (2, 4) to match a shallower network" in result
+
+
+def test_the_page_shows_this_table():
+    assert capabilities_markdown() in (DOCS / "baselines.md").read_text()

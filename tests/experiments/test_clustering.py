@@ -1,0 +1,79 @@
+"""The clustering figure: groups of the parents' raw outputs under each score, against hooks and plain calls."""
+
+import pytest
+import torch
+
+from retrofit_core.experiments.clustering import SCORES, clustering
+from retrofit_core.runs import RunConfig, read_inputs
+from retrofit_core.training.parents import TrainConfig, train_parents
+
+pytestmark = pytest.mark.slow
+
+CNN = '{"architecture": "cnn", "widths": [6, 7, 9]}'
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory) -> RunConfig:
+    folder = tmp_path_factory.mktemp("parents")
+    training = TrainConfig(arch=(CNN,), epochs=1)
+    train_parents(training, folder, test=False)
+    return RunConfig(
+        training.files(folder), importance="conductance", splits=training.splits(folder), samples=60, device="cpu"
+    )
+
+
+@pytest.fixture(scope="module")
+def found(config):
+    return clustering(config, 1, seeds=3)
+
+
+def by_pair(metrics):
+    return {(row["first"], row["second"]): row for row in metrics["agreement"]}
+
+
+def test_every_pair_of_scores_is_compared(found):
+    assert len(by_pair(found)) == 6
+    assert all(-0.5 <= row["least"] <= row["mean"] <= row["most"] <= 1 for row in found["agreement"])
+    assert found["singletons"].keys() == found["histograms"].keys() == set(SCORES)
+
+
+def test_groups_are_those_of_the_parents_raw_outputs(config, found, monkeypatch):
+    """The Gram matrix that k-means sees is that of the convolutions' outputs, as hooks read them."""
+    seen = []
+    monkeypatch.setattr("retrofit_core.experiments.clustering.KMeans", lambda: recorded)
+
+    def recorded(gram, scores, widths, width, generator):
+        seen.append((gram, scores))
+        labels = torch.arange(len(gram)) % width
+        return type("Groups", (), {"labels": labels})
+
+    again = clustering(config, 1, seeds=2)
+    assert all(row["mean"] == 1 for row in again["agreement"])
+    inputs = read_inputs(config)
+    outputs = []
+    for model in inputs.models:
+        convolutions = [module for module in model.modules() if isinstance(module, torch.nn.Conv2d)]
+        hook = convolutions[1].register_forward_hook(
+            lambda module, x, y: outputs.append(y.movedim(1, -1).flatten(0, -2))
+        )
+        with torch.no_grad():
+            model(inputs.fusion[0])
+        hook.remove()
+    z = torch.cat(outputs, 1).double()
+    assert len(seen) == 6
+    for gram, scores in seen:
+        assert torch.allclose(gram, z.T @ z, rtol=1e-5)
+        assert scores.sum().item() == pytest.approx(1)
+    uniform, conductance = seen[0][1], seen[2][1]
+    assert torch.allclose(uniform, torch.full_like(uniform, 1 / len(uniform)))
+    assert not torch.allclose(uniform, conductance)
+
+
+def test_histograms_count_every_neuron_of_the_last_convolution(found):
+    for histogram in found["histograms"].values():
+        assert sum(histogram["counts"]) == 9 and len(histogram["edges"]) == len(histogram["counts"]) + 1
+
+
+def test_a_level_that_is_not_there_is_refused(config):
+    with pytest.raises(ValueError, match="the parents have the levels 0 to 3. Found 9"):
+        clustering(config, 9, seeds=1)

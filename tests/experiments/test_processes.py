@@ -1,0 +1,256 @@
+"""Runners that are killed, that share a folder, and that hand their units to other processes."""
+
+import dataclasses
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from retrofit_core.experiments import runner
+from retrofit_core.experiments.results import DAMAGED, FOLDER, read_result
+from retrofit_core.experiments.runner import _remote, plan, run_in_parallel
+from retrofit_core.experiments.units import Fusion, Parent
+from retrofit_core.experiments.work import LOCKS
+from tests.experiments.tiny import SOURCE, UNITS, all_numbers, carry_out, cell, fusion, read_log, started
+
+pytestmark = pytest.mark.slow
+KILLS = 100
+MORE = (*UNITS, *(fusion(seed=seed) for seed in range(1, 7)))
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory):
+    """What MORE units and their parents come to in a runner that nobody disturbs."""
+    root = tmp_path_factory.mktemp("straight") / "runs"
+    carry_out(root, MORE)
+    numbers = all_numbers(root)
+    assert len(numbers) == len(MORE) + 2
+    return numbers
+
+
+def some(numbers, units):
+    keys = {unit.key() for unit in (*units, Parent(SOURCE, 0, 100), Parent(SOURCE, 1, 100))}
+    return {key: value for key, value in numbers.items() if key in keys}
+
+
+def damaged(root):
+    return list(Path(root, FOLDER).glob(f"*{DAMAGED}"))
+
+
+# --- killed -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_runner_killed_at_any_moment_ends_with_the_same_results(straight, tmp_path):
+    """A hundred kills at random moments, over as many folders as that takes."""
+    expected, draw, kills, folders = some(straight, UNITS), random.Random(0), 0, 0
+    process, start = started(tmp_path / "first" / "runs")
+    begin = time.monotonic()
+    start()
+    process.join()
+    whole = time.monotonic() - begin
+    assert process.exitcode == 0 and all_numbers(tmp_path / "first" / "runs") == expected
+    while kills < KILLS:
+        root = tmp_path / str(folders) / "runs"
+        folders, lives = folders + 1, []
+        while not lives or lives[-1].exitcode != 0:
+            process, start = started(root)
+            lives.append(process)
+            start()
+            # Shorter than a life, so that a folder sees several kills.
+            process.join(draw.uniform(0, whole / 3) if kills < KILLS else None)
+            process.kill()
+            process.join()
+            assert process.exitcode in (0, -signal.SIGKILL)
+            kills += process.exitcode != 0
+            assert all_numbers(root).items() <= expected.items()
+        assert all_numbers(root) == expected and not damaged(root)
+        check_lives(root, [str(life.pid) for life in lives])
+    assert folders > 1
+
+
+def check_lives(root, processes):
+    """No unit was begun again after its result was written, and no life left more than one unit without a result."""
+    written, unfinished = set(), Counter()
+    for process, what, key in read_log(root):
+        assert key not in written
+        if what == "written":
+            written.add(key)
+        unfinished[process] += 1 if what == "begun" else -1
+    assert set(unfinished) <= set(processes) and set(unfinished.values()) <= {0, 1}
+
+
+# --- two at once ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_two_runners_share_the_units(straight, tmp_path, attempt):
+    root = tmp_path / "runs"
+    runners = [started(root, MORE) for _ in range(2)]
+    for _, start in runners:
+        start()
+    for process, _ in runners:
+        process.join(120)
+    assert [process.exitcode for process, _ in runners] == [0, 0]
+    log = read_log(root)
+    keys = Counter(straight.keys())
+    assert Counter(key for _, what, key in log if what == "begun") == keys
+    assert Counter(key for _, what, key in log if what == "written") == keys
+    assert {process for process, _, _ in log} == {str(process.pid) for process, _ in runners}
+    assert all_numbers(root) == straight and not damaged(root)
+
+
+# --- other processes --------------------------------------------------------------------------------------------------
+
+
+def test_two_processes_of_this_machine_of_which_one_is_killed(straight, tmp_path, monkeypatch):
+    root, told = tmp_path / "runs", []
+    monkeypatch.setattr(runner, "_remote", remote_but_one_is_killed)
+    units = plan([cell(unit) for unit in UNITS], root)
+    outcome = run_in_parallel(
+        units, root, jobs=2, device="cpu", on_result=lambda unit, result: told.append((unit, result))
+    )
+    assert (root / "killed").exists()
+    assert (outcome.done, outcome.failed, outcome.left) == (7, [], 0)
+    assert {type(unit) for unit, _ in told[:2]} == {Parent} and len(told) == 7  # trainings first
+    assert all(result.key == unit.key() for unit, result in told)
+    assert all_numbers(root) == some(straight, UNITS)
+    late = plan([cell(fusion(seed=9))], root)
+    assert run_in_parallel(late, root, jobs=2, device="cpu", deadline=time.time() - 1).left == 1
+
+
+def remote_but_one_is_killed(index, one, setting):
+    if isinstance(one.unit, Fusion):
+        with suppress(FileExistsError):
+            (setting.root / "killed").touch(exist_ok=False)
+            os.kill(os.getpid(), signal.SIGKILL)
+    return _remote(index, one, setting)
+
+
+def test_processes_that_die_again_and_again_end_the_run_in_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "_remote", die)
+    monkeypatch.setattr(runner, "LOSSES", 1)
+    with pytest.raises(ValueError, match=r"processes died 1 times.*the same command goes on"):
+        run_in_parallel(plan([cell(fusion())], tmp_path), tmp_path, jobs=2)
+
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"backend": "mpi"}, "--backend is loky.*or dask.*Found --backend mpi"),
+        ({"backend": "dask"}, "needs --scheduler ADDRESS"),
+        ({"scheduler": "tcp://localhost:1"}, "Found --backend loky --scheduler tcp://localhost:1"),
+    ],
+)
+def test_a_backend_that_cannot_be_is_refused(tmp_path, choice, message):
+    with pytest.raises(ValueError, match=message):
+        run_in_parallel(plan([cell(fusion())], tmp_path), tmp_path, **choice)
+
+
+def test_each_process_has_a_gpu_of_its_own_as_long_as_there_are_enough(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    setting = runner.Setting(tmp_path, str(tmp_path), None, None, "auto", None)
+    with ExitStack() as first, ExitStack() as others:
+        assert runner._own_gpu(setting, first) == "cuda:0"
+        assert runner._own_gpu(setting, others) == "cuda:1"
+        assert runner._own_gpu(setting, others) == "auto"
+        first.close()
+        assert runner._own_gpu(setting, others) == "cuda:0"
+        assert runner._own_gpu(dataclasses.replace(setting, device="cpu"), others) == "cpu"
+
+
+def test_a_machine_that_does_not_share_the_folder_is_told_of(tmp_path):
+    setting = runner.Setting(tmp_path / "elsewhere", str(tmp_path), None, None, "cpu", None)
+    one = plan([cell(fusion())], tmp_path)[0]
+    index, why = runner._remote(3, one, setting)
+    assert index == 3 and "all machines must share that folder" in why and not setting.root.exists()
+
+
+@contextmanager
+def dask(*words):
+    """A command of Dask, ended with the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dask", *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """The address of a scheduler with two workers, and the workers' processes."""
+    pytest.importorskip("distributed", reason="dask[distributed] is not installed")
+    file = tmp_path / "scheduler.json"
+    worker = ("--nthreads", "1", "--memory-limit", "0", "--no-dashboard", "--no-nanny", "--local-directory", tmp_path)
+    with dask("scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)) as scheduler:
+        wait_for(file.exists, scheduler)
+        address = json.loads(file.read_text())["address"]
+        with dask("worker", address, *map(str, worker)) as first, dask("worker", address, *map(str, worker)) as second:
+            yield address, (first, second)
+
+
+def wait_for(condition, process, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def holder(lock):
+    """The process that holds a lock, as the lock's file says; empty where nobody does."""
+    try:
+        return lock.read_text()
+    except OSError:
+        return ""
+
+
+def test_a_cluster_loses_a_worker_and_no_result(cluster, straight, tmp_path):
+    address, workers = cluster
+    root, killed = tmp_path / "runs", []
+
+    def kill_one_at_work():
+        """The first worker that is stopped in the middle of a fusion: it holds the lock, and there is no result."""
+        pids = {str(worker.pid): worker for worker in workers}
+        fusions = {unit.key() for unit in MORE if isinstance(unit, Fusion)}
+        while not killed:
+            for lock in Path(root, LOCKS).glob("*.lock"):
+                worker = pids.get(holder(lock)) if lock.stem in fusions else None
+                if worker is None:
+                    continue
+                worker.send_signal(signal.SIGSTOP)
+                if holder(lock) == str(worker.pid) and read_result(root, lock.stem) is None:
+                    worker.kill()
+                    worker.wait()
+                    killed.append(lock.stem)
+                    return
+                worker.send_signal(signal.SIGCONT)  # it had just finished
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=kill_one_at_work)
+    thread.start()
+    try:
+        units = plan([cell(unit) for unit in MORE], root)
+        outcome = run_in_parallel(units, root, backend="dask", scheduler=address, device="cpu")
+    finally:
+        killed.append("")
+        thread.join()
+    assert (outcome.done, outcome.failed, outcome.left) == (len(straight), [], 0)
+    assert all_numbers(root) == straight
+    assert killed[0], "no worker was killed in the middle of a unit"
+    assert sorted(worker.poll() is None for worker in workers) == [False, True]

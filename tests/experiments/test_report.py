@@ -1,0 +1,468 @@
+"""Reports of results that nobody measured: what is printed where, and the three formats beside their golden files.
+
+After a change that is meant, `RETROFIT_WRITE_GOLDEN=1 pytest tests/experiments/test_report.py -k golden` writes the golden files
+anew; read their difference before it is committed.
+"""
+
+import csv
+import dataclasses
+import io
+import math
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from retrofit_core.experiments import known as known_module
+from retrofit_core.experiments.bundles import Bundle, Given, write_bundle
+from retrofit_core.experiments.paper import paper_values
+from retrofit_core.experiments.report import Block, Line, all_tables, report
+from retrofit_core.experiments.report_csv import FIELDS, spreadsheet
+from retrofit_core.experiments.report_latex import escaped, latex
+from retrofit_core.experiments.report_markdown import markdown
+from retrofit_core.experiments.report_words import ours_words, printed
+from retrofit_core.experiments.results import write_result
+from retrofit_core.experiments.scales import SCALES, scale_of
+from retrofit_core.experiments.tables import TABLES
+from retrofit_core.experiments.units import Source
+from tests.experiments.made_up import bundle_of, cells_of, knowing, made, renamed
+
+GOLDEN = Path(__file__).parent / "golden"
+FORMATS = {"md": markdown, "tex": latex, "csv": spreadsheet}
+SMOKE = [scale_of("smoke")]
+NOTHING = Bundle({})
+
+
+def block_of(written, table: str, column: str) -> Block:
+    (block,) = (
+        block for each in written.tables if each.name == table for block in each.blocks if block.column == column
+    )
+    return block
+
+
+def line_of(written, table: str, column: str, row: str) -> Line:
+    (line,) = (line for line in block_of(written, table, column).lines if line.row == row)
+    return line
+
+
+def lines_of_csv(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def golden_report():
+    """Some rows missing, one refused, two seeds, images kept for a part."""
+    cells = [*cells_of("fusion-set-size", seeds=2), *cells_of("runtime-vit"), *cells_of("inference-cost")]
+
+    def facts(cell):
+        if cell.row.startswith("Parent"):
+            return {"known": knowing(60 + 10 * cell.units[0].index), "operations": 1000}
+        if cell.row == "KF-Linear, conductance":
+            return {"refusal": "level 'a_b' is 50 % of $x & y: use {fit}."}
+        if cell.column != "1k samples, augmented" and cell.row == "KF-Linear, uniform":
+            return None
+        share = 50 + len(cell.row) + 3 * cell.seed
+        return {"known": knowing(share), "seconds": share / 7, "operations": 1000 * len(cell.row)}
+
+    tables = ["fusion-set-size", "runtime-vit", "inference-cost", "neuron-importance"]
+    return report(bundle_of(cells, facts), tables, SMOKE)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_golden(ending):
+    text, file = FORMATS[ending](golden_report()), GOLDEN / f"report.{ending}"
+    if os.environ.get("RETROFIT_WRITE_GOLDEN"):
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+    assert file.stat().st_size < 30_000
+
+
+@pytest.fixture(scope="module")
+def empty():
+    """The report of everything where nothing is measured."""
+    return report(NOTHING, all_tables(), SMOKE)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_prints_with_its_command(empty, name):
+    text = markdown(empty)
+    section = text.split(f"\n## {name}: ")[1].split("\n## ")[0]
+    assert "not measured" in section
+    assert f"\nretrofit reproduce {name} --scale smoke\n" in section
+    for column in TABLES[name].columns:
+        assert f"\n### {column.name}, " in section
+
+
+def test_every_number_of_the_paper_is_in_the_report(empty):
+    lines = {
+        (line["table"], line["column"], line["row"]): line
+        for line in lines_of_csv(spreadsheet(empty))
+        if line["kind"] == "cell"
+    }
+    assert len(paper_values()) > 400
+    for value in paper_values():
+        line = lines[value.table, value.column, value.row]
+        assert float(line["paper"]) == value.mean
+        # Short tables repeat means without deviations, and "best" rows stand in them alone.
+        assert value.deviation is None or float(line["paper_deviation"]) == value.deviation
+
+
+def test_every_number_of_the_paper_is_in_the_text(empty):
+    text = markdown(empty)
+    for value in paper_values():
+        section = text.split(f"\n## {value.table}: ")[1].split("\n## ")[0]
+        column = re.split(rf"\n### {re.escape(value.column)}(?:, [^\n]*)?\n\n", section)[1].split("\n### ")[0]
+        row = re.search(rf"^\| {re.escape(value.row)} +\| ([\d.]+)( ± [\d.]+)? +\|", column, re.MULTILINE)
+        assert row and float(row[1]) == value.mean
+
+
+def test_every_cell_has_a_command(empty):
+    for line in lines_of_csv(spreadsheet(empty)):
+        if line["kind"] == "cell" and line["state"] == "not measured":
+            assert line["command"].startswith("retrofit "), line
+
+
+def test_nothing_is_measured_of_nothing(empty):
+    assert {measured for measured, _ in empty.counts().values()} == {0}
+    # Tables share no cell, so all cells are those of the tables.
+    assert sum(cells for _, cells in empty.counts().values()) == sum(len(cells_of(name)) for name in TABLES)
+    assert set(empty.verdicts()) == {"not measured"}
+    assert not report(NOTHING, all_tables(), SMOKE, only_measured=True).tables
+
+
+def test_all_scales_can_be_asked(monkeypatch):
+    monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: name == "cifar10")
+    for scale in SCALES.values():
+        written = report(NOTHING, ["vit-full-cifar100"], [scale])
+        assert written.counts() == {
+            ("small, cifar10 for cifar100" if scale.name == "small" else badge): counts
+            for badge, counts in written.counts().items()
+        }
+        assert markdown(written).count(scale.sentence) == 1
+
+
+def test_means_deviations_and_two_sigma():
+    # The paper: 76.1 ± 0.5. Ours: 74, 76, 78, of mean 76 and deviation 2; |76 - 76.1| <= 2 sqrt(0.25 + 4).
+    cells = cells_of("fusion-set-size", seeds=3)
+    bundle = bundle_of(cells, lambda cell: {"accuracy": 74.0 + 2 * cell.seed})
+    line = line_of(report(bundle, ["fusion-set-size"], SMOKE), "fusion-set-size", "5k samples", "KF-Gradient, uniform")
+    assert (line.mean, line.deviation) == (pytest.approx(76), pytest.approx(2))
+    assert line.difference == pytest.approx(-0.1)
+    assert line.is_within is True
+    assert ours_words(line) == "76.00 ± 2.00 (3)"
+    far = dataclasses.replace(line, values=(70.0, 72.0, 74.0))  # |72 - 76.1| = 4.1 <= 2 sqrt(0.25 + 4) = 4.12
+    assert far.is_within is True
+    assert dataclasses.replace(line, values=(69.9, 71.9, 73.9)).is_within is False  # 4.2
+    assert dataclasses.replace(line, values=(70.0,)).is_within is None
+    assert dataclasses.replace(line, paper=None).difference is None
+    assert math.hypot(0.5, 2) * 2 == pytest.approx(4.123, abs=1e-3)
+
+
+def test_more_seeds_than_the_scale_has_are_shown_but_not_missed():
+    cells = [cell for cell in cells_of("fusion-set-size", seeds=3) if cell.seed != 1]
+    block = block_of(
+        report(bundle_of(cells, lambda cell: {}), ["fusion-set-size"], SMOKE), "fusion-set-size", "5k samples"
+    )
+    assert (block.measured, block.cells) == (5, 5)
+    assert {len(line.values) for line in block.lines} == {2}
+    asked = report(bundle_of(cells, lambda cell: {}), ["fusion-set-size"], SMOKE, seeds=3)
+    assert block_of(asked, "fusion-set-size", "5k samples").measured == 10
+    assert asked.tables[0].commands == ("retrofit reproduce fusion-set-size --scale smoke --seeds 3",)
+
+
+def test_parents_stand_in_order_of_accuracy():
+    shares = {"Parent 0": 20, "Parent 1": 50, "Parent 2": 40, "Parent 3": 10}
+    cells = [cell for cell in cells_of("vgg11-noniid") if cell.column == "4-way" and cell.row in shares]
+    written = report(bundle_of(cells, lambda cell: {"accuracy": float(shares[cell.row])}), ["vgg11-noniid"], SMOKE)
+    lines = [line for line in block_of(written, "vgg11-noniid", "4-way").lines if line.row in shares]
+    assert [line.values for line in lines] == [(50.0,), (40.0,), (20.0,), (10.0,)]
+    assert [line.note for line in lines] == ["parent 1 of ours", "parent 2 of ours", "parent 0 of ours", ""]
+    half = bundle_of(cells[:2], lambda cell: {"accuracy": float(shares[cell.row])})
+    lines = block_of(report(half, ["vgg11-noniid"], SMOKE), "vgg11-noniid", "4-way").lines
+    assert [line.values for line in lines if line.row in shares] == [(20.0,), (50.0,), (), ()]
+
+
+def test_parents_of_different_widths_keep_their_order():
+    shares = {"Parent 0": 20, "Parent 1": 50}
+    cells = [cell for cell in cells_of("widths") if cell.column == "1x, 4x" and cell.row in shares]
+    written = report(bundle_of(cells, lambda cell: {"accuracy": float(shares[cell.row])}), ["widths"], SMOKE)
+    assert line_of(written, "widths", "1x, 4x", "Parent 0").values == (20.0,)
+
+
+def test_a_best_row_is_the_best_of_ours():
+    shares = {"HF-Linear, uniform": 20.0, "HF-Linear, conductance": 50.0, "HF-Linear, deeplift": 40.0}
+    cells = [cell for cell in cells_of("bloodmnist") if cell.row in shares]
+    written = report(bundle_of(cells, lambda cell: {"accuracy": shares[cell.row]}), ["bloodmnist"], SMOKE)
+    best = line_of(written, "bloodmnist", "2-way", "HF-Linear, best")
+    assert (best.values, best.note) == ((50.0,), "that of HF-Linear, conductance")
+    assert line_of(written, "bloodmnist", "2-way", "KF-Linear, best").state == "not measured"
+
+
+def test_a_refusal_is_a_footnote():
+    cells = cells_of("bloodmnist")
+    written = report(bundle_of(cells, lambda cell: {"refusal": "two are wanted."}), ["bloodmnist"], SMOKE)
+    assert "| refused [1] " in markdown(written) and "\n[1] two are wanted.  \n" in markdown(written)
+    assert written.counts() == {"smoke, digits for bloodmnist": (len(cells), len(cells))}  # nothing is left to be done
+    assert not written.tables[0].commands
+
+
+def test_a_fine_tuning_of_what_was_refused_is_refused():
+    cell = next(cell for cell in cells_of("vgg11-full") if (cell.column, cell.row) == ("2-way fine-tuned", "PLeaS"))
+    refused = made(cell.units[0].start, refusal="no.")
+    line = line_of(
+        report(Bundle({refused.key: refused}), ["vgg11-full"], SMOKE), "vgg11-full", "2-way fine-tuned", "PLeaS"
+    )
+    assert (line.state, line.note) == ("refused", "no.")
+
+
+def test_rows_that_do_not_apply_are_not_applicable(empty):
+    line = line_of(empty, "vgg11-noniid", "4-way", "HF-Linear, uniform")
+    assert (line.state, line.paper) == ("N/A", None)
+    ensemble = line_of(empty, "vgg11-full", "2-way fine-tuned", "Ensemble")  # the paper's; nothing of ours makes it
+    assert (ensemble.state, ensemble.paper.mean) == ("not planned", 94.2)
+    assert not [line for line in block_of(empty, "vgg11-noniid", "2-way").lines if line.row == "Parent 2"]
+
+
+def test_seconds_add_up_and_operations_are_multiples():
+    cells = [*cells_of("runtime-end-to-end"), *cells_of("inference-cost")]
+    bundle = bundle_of(cells, lambda cell: {"operations": 500 if cell.row.startswith("Parent") else 1000})
+    written = report(bundle, ["runtime-end-to-end", "inference-cost"], SMOKE)
+    ours = "ours, with fine-tuning"
+    seconds = [line_of(written, "runtime-end-to-end", column, ours).values for column in ("fusion", "total")]
+    assert seconds == [(1.5,), (3.0,)]
+    assert line_of(written, "inference-cost", "2-way zero-shot", "Ensemble").values == (2.0,)
+    assert not block_of(written, "inference-cost", "2-way zero-shot").claims
+
+
+def test_accuracy_on_a_part_is_that_of_its_classes():
+    cells = [cell for cell in cells_of("resnet50-imagenet") if cell.row == "ZipIt"]
+    written = report(bundle_of(cells, lambda cell: {"per_part": [30.0, 70.0]}), ["resnet50-imagenet"], SMOKE)
+    columns = [f"{name}, 25k samples" for name in ("joint", "task A", "task B")]
+    assert [line_of(written, "resnet50-imagenet", column, "ZipIt").values for column in columns] == [
+        (50.0,),
+        (30.0,),
+        (70.0,),
+    ]
+    without = report(bundle_of(cells, lambda cell: {"per_part": []}), ["resnet50-imagenet"], SMOKE)
+    assert line_of(without, "resnet50-imagenet", columns[1], "ZipIt").state == "not measured"
+
+
+def test_claims_find_parents_of_another_column():
+    cells = cells_of("fusion-set-size")
+    written = report(
+        bundle_of(cells, lambda cell: {"known": knowing(40 if cell.row.startswith("Parent") else 60)}),
+        ["fusion-set-size"],
+        SMOKE,
+    )
+    claimed = block_of(written, "fusion-set-size", "5k samples").claims
+    assert [(claim.ours, claim.verdict) for claim in claimed if claim.right == "best parent"] == [
+        (pytest.approx(20), "agreed")
+    ]
+
+
+@pytest.fixture
+def no_data(monkeypatch):
+    """A machine without any data set."""
+    monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: False)
+
+
+def test_results_of_a_substitute_count_where_the_data_set_is_gone(no_data):
+    """A bundle prints on a machine that has no data."""
+    small = scale_of("small")
+    cells = TABLES["runtime-vit"].cells(dataclasses.replace(small, always="cifar10"))
+    written = report(bundle_of(cells, lambda cell: {"seconds": 7.0}), ["runtime-vit"], [small])
+    block = block_of(written, "runtime-vit", "400 samples")
+    assert (block.badge, block.lines[0].values) == ("small, cifar10 for cifar100", (7.0,))
+    assert "| small, cifar10 for cifar100 |" in markdown(written)
+    assert "- small, cifar10 for cifar100: runtime-vit (400 samples); runtime-vit (6000 samples)." in markdown(written)
+
+
+def test_the_nearest_data_set_with_results_is_shown(no_data):
+    table, small = TABLES["runtime-vit"], scale_of("small")
+    served = {name: table.cells(dataclasses.replace(small, always=name)) for name in ("cifar100", "digits")}
+    results = {
+        **bundle_of(served["digits"], lambda cell: {"seconds": 1.0}).results,
+        **bundle_of(served["cifar100"], lambda cell: {"seconds": 2.0}).results,
+    }
+    block = block_of(report(Bundle(results), ["runtime-vit"], [small]), "runtime-vit", "400 samples")
+    assert (block.badge, block.lines[0].values) == ("small", (2.0,))
+
+
+def test_several_scales_stand_one_below_the_other(no_data):
+    small, paper = scale_of("small"), scale_of("paper")
+    cells = TABLES["runtime-vit"].cells(paper)
+    bundle = bundle_of(cells, lambda cell: {"seconds": 9.0})
+    (table,) = report(bundle, ["runtime-vit"], [small, paper]).tables
+    assert [(block.badge, block.measured) for block in table.blocks] == [("paper", 5), ("paper", 5)]
+    (table,) = report(NOTHING, ["runtime-vit"], [small, paper]).tables
+    assert [block.badge for block in table.blocks] == ["small, digits for cifar100"] * 2
+
+
+def test_given_parents_have_columns_of_their_own(tmp_path):
+    files = [tmp_path / f"parent-{index}.safetensors" for index in range(2)]
+    for index, file in enumerate(files):
+        file.write_text(str(index))
+    source = Source(None, tuple(map(str, files)), "splits.json", "digits")
+    (tmp_path / "splits.json").write_text("{}")
+    source = dataclasses.replace(source, given_splits=str(tmp_path / "splits.json"))
+    given = Given((("vgg11-noniid", "2-way"),), source.models, source.to_json(), source.given_splits)
+    cells = [cell for cell in cells_of("vgg11-noniid", given=source) if cell.column == "2-way"]
+    results = bundle_of(cells[:3], lambda cell: {"accuracy": 60.0}).results
+    written = report(Bundle(results, (given,)), ["vgg11-noniid", "vgg11-sharded"], SMOKE)
+    block = block_of(written, "vgg11-noniid", "2-way")
+    assert block.badge == "smoke, digits for cifar10, given parents" and block.measured == 3
+    assert {block.badge for block in written.tables[1].blocks} == {"smoke, digits for cifar10"}
+    assert any("--columns 2-way --model" in command for command in written.tables[0].commands)
+    assert "Given parents: " in markdown(written)
+
+
+def test_results_of_earlier_methods_are_left_out():
+    cells = cells_of("fusion-set-size")
+    bundle = bundle_of(cells, lambda cell: {})
+    old = renamed(bundle, inputs={"method version": "0"})
+    written = report(old, ["fusion-set-size"], SMOKE)
+    assert written.counts() == {"smoke, digits for cifar10": (2, 17)}  # parents have no method
+    assert written.outdated == len({cell.units[0].key() for cell in cells}) - 2
+    assert f"- {written.outdated} results are of earlier versions" in markdown(written)
+
+
+def test_results_of_other_tables_are_counted():
+    bundle = bundle_of([*cells_of("fusion-set-size"), *cells_of("resnet-compression")], lambda cell: {})
+    written = report(bundle, ["fusion-set-size"], SMOKE)
+    assert written.others == len({unit.key() for cell in cells_of("resnet-compression") for unit in cell.units})
+    assert f"- {written.others} results are of other tables or scales." in markdown(written)
+
+
+def test_only_what_is_measured(empty):
+    cells = [cell for cell in cells_of("fusion-set-size") if cell.row == "KF-Gradient, uniform"]
+    written = report(
+        bundle_of(cells, lambda cell: {}), ["fusion-set-size", "resnet-compression"], SMOKE, only_measured=True
+    )
+    assert [table.name for table in written.tables] == ["fusion-set-size"]
+    assert {line.row for block in written.blocks for line in block.lines} == {"KF-Gradient, uniform"}
+    assert "not measured" not in markdown(written).split("\n## ")[1]
+
+
+def test_columns_can_be_chosen():
+    written = report(NOTHING, ["vgg11-noniid", "runtime-vgg"], SMOKE, columns={"8-way"})
+    assert [(table.name, [block.column for block in table.blocks]) for table in written.tables] == [
+        ("vgg11-noniid", ["8-way"])
+    ]
+
+
+def test_markdown_columns_are_aligned():
+    for grid in re.findall(r"(?:^\|.*\n)+", markdown(golden_report()), re.MULTILINE):
+        bars = {tuple(at for at, letter in enumerate(line) if letter == "|") for line in grid.splitlines()}
+        assert len(bars) == 1
+
+
+def test_latex_has_the_structure_of_a_document():
+    text = latex(golden_report())
+    opened: list[str] = []
+    for word, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
+        if word == "begin":
+            opened.append(name)
+        else:
+            assert opened.pop() == name
+    assert not opened
+    for columns, body in re.findall(r"\\begin\{longtable\}\{(l+)\}\n(.*?)\\end\{longtable\}", text, re.DOTALL):
+        rows = [line for line in body.splitlines() if line.endswith(r"\\")]
+        assert rows and all(len(re.findall(r"(?<!\\)&", row)) == len(columns) - 1 for row in rows)
+    outside = re.sub(r"\\begin\{verbatim\}.*?\\end\{verbatim\}", "", text, flags=re.DOTALL)
+    plain = "\n".join(line for line in outside.splitlines()[1:] if not line.endswith(r"\\"))
+    assert not re.search(r"(?<!\\)[%&_#]", plain)
+    assert r"level 'a\_b' is 50 \% of \$x \& y: use \{fit\}." in text
+
+
+def test_latex_escapes_every_command():
+    assert escaped("\\%&_#${}~^<>±") == (
+        r"\textbackslash{}\%\&\_\#\$\{\}\textasciitilde{}\textasciicircum{}\textless{}\textgreater{}$\pm$"
+    )
+
+
+def test_csv_has_one_line_for_each_cell():
+    written = golden_report()
+    lines = lines_of_csv(spreadsheet(written))
+    assert tuple(lines[0]) == FIELDS
+    cells = [line for line in lines if line["kind"] == "cell"]
+    assert len(cells) == sum(len(block.lines) for block in written.blocks)
+    assert sum(line["kind"] == "difference" for line in lines) == sum(len(block.claims) for block in written.blocks)
+
+
+@pytest.mark.parametrize(("number", "text"), [(76.0, "76.0"), (83.8, "83.8"), (0.74, "0.74"), (8717.0, "8717.0")])
+def test_the_papers_digits(number, text):
+    assert printed(number) == text
+
+
+def test_the_command_prints_writes_and_bundles(tmp_path, capsys, monkeypatch):
+    from retrofit_core.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    cells = cells_of("fusion-set-size")
+    for result in bundle_of(cells, lambda cell: {"known": knowing(40)}).results.values():
+        write_result("runs", result)
+    words = ["report", "fusion-set-size", "--scale", "smoke"]
+    assert main(words) == 0
+    from_folder = capsys.readouterr().out
+    assert from_folder.startswith("# The paper's numbers, and ours\n") and "17 of 17 cells" in from_folder
+    assert main([*words, "--bundle", "all.json", "--with-images"]) == 0
+    assert main([*words, "--folder", "elsewhere", "--results", "all.json", "--out", "report.md"]) == 0
+    assert "The report is in report.md" in capsys.readouterr().out
+    assert Path("report.md").read_text(encoding="utf-8") == from_folder
+    assert main([*words, "--folder", "elsewhere", "--results", "runs", "--format", "csv"]) == 0
+    assert len(lines_of_csv(capsys.readouterr().out)) > 17
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["vgg"], "unknown table 'vgg'"),
+        (["--format", "html"], "unknown format 'html'. Known: markdown, latex, csv."),
+        (["--scale", "huge"], "unknown scale 'huge'"),
+        (["vgg11-noniid", "--columns", "9-way"], "unknown column '9-way'"),
+        (["--results", "none.json"], "the bundle none.json cannot be read"),
+        (["--model", "c", "--model", "d"], "2 checkpoints (--model) belong to no column: name a table"),
+        (["vgg11-noniid", "--model", "a", "--model", "b"], "there is no file a"),
+    ],
+)
+def test_the_command_refuses_in_a_sentence(words, sentence, tmp_path, capsys, monkeypatch):
+    from retrofit_core.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("c", "d"):
+        Path(name).write_text(name)
+    assert main(["report", *words]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_given_checkpoints_are_found_again_by_the_command(tmp_path, capsys, monkeypatch):
+    from retrofit_core.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        Path(name).write_text(name)
+    source = Source(None, ("a", "b"), None, "digits")
+    cells = [cell for cell in cells_of("vgg11-noniid", given=source) if cell.column == "2-way"]
+    bundle = bundle_of(cells, lambda cell: {"accuracy": 12.5})
+    for result in bundle.results.values():
+        write_result("runs", result)
+    words = ["report", "vgg11-noniid", "--scale", "smoke"]
+    given = ["--model", "a", "--model", "b", "--data", "digits"]
+    assert main(words) == 0
+    assert "12.50" not in capsys.readouterr().out
+    assert main([*words, *given]) == 0
+    assert capsys.readouterr().out.count("12.50 (1)") > 20
+    assert main([*words, *given, "--bundle", "all.json"]) == 0
+    Path("a").unlink()
+    capsys.readouterr()
+    assert main([*words, "--folder", "elsewhere", "--results", "all.json"]) == 0
+    assert capsys.readouterr().out.count("12.50 (1)") > 20
+
+
+def test_a_bundle_prints_what_its_results_print(tmp_path):
+    bundle = bundle_of(cells_of("fusion-set-size"), lambda cell: {"known": knowing(40)})
+    write_bundle(tmp_path / "all.json", bundle, with_images=True)
+    read = known_module.of_this_version(bundle.results)
+    assert markdown(report(Bundle(read), ["fusion-set-size"], SMOKE)) == markdown(
+        report(bundle, ["fusion-set-size"], SMOKE)
+    )

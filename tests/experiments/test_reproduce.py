@@ -1,0 +1,94 @@
+"""`retrofit reproduce`: what it says, does and refuses."""
+
+import re
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from retrofit_core.experiments import work as working
+from retrofit_core.experiments.results import all_results
+from retrofit_core.experiments.tables import TABLES
+from tests.test_cli import retrofit
+
+pytestmark = pytest.mark.slow
+WORDS = ("reproduce", "vgg11-noniid", "--scale", "smoke", "--columns", "2-way", "--methods", "Parent;KF-Linear, u")
+ROWS = (
+    "KF-Linear, uniform, samples=40, seed 0",
+    "KF-Linear, uniform, preset=paper, samples=40, seed 0",
+    "KF-Linear, uniform, fusion_from=iid, samples=40, seed 0",
+)
+NAMES = ("parent 0", "parent 1", *ROWS)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where the command was carried out once."""
+    folder = tmp_path_factory.mktemp("reproduce")
+    output = retrofit(*WORDS, cwd=folder).stdout
+    assert "5 units done" in output and "0 are done" in output
+    assert all(f"{name}" in output for name in NAMES) and output.count(" %") == len(all_results(folder / "runs")) == 5
+    return folder
+
+
+def test_the_same_command_does_nothing_more(folder):
+    output = retrofit(*WORDS, cwd=folder).stdout
+    assert ", 0 to do" in output and "0 units done" in output
+
+
+def test_the_plan_does_nothing(tmp_path):
+    output = retrofit(*WORDS, "--plan", cwd=tmp_path).stdout
+    assert "to do" in output and all(name in output for name in NAMES)
+    assert not all_results(tmp_path / "runs") and not list(tmp_path.glob("runs/parents-*"))
+
+
+def test_the_plan_says_what_is_done_and_how_long_the_rest_takes(folder):
+    output = retrofit(*WORDS, "--plan", "--seeds", 2, cwd=folder).stdout
+    assert ", about " in output
+    first, second = (line.split() for line in output.splitlines() if "KF-Linear, uniform, samples=40, seed" in line)
+    assert first[0] == "done" and (second[:2], second[3]) == (["to", "do"], "s") and float(second[2]) >= 0
+
+
+def test_the_list_has_every_table(folder):
+    output = retrofit("reproduce", "--list", "--scale", "smoke", cwd=folder).stdout
+    rows = {line.split()[0]: line.split() for line in output.splitlines() if line.split()[:1]}
+    assert set(TABLES) <= set(rows)
+    assert int(rows["vgg11-noniid"][-1]) > 0 == int(rows["vit-full-cifar100"][-1])
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["vgg11-nonid"], "unknown table 'vgg11-nonid'.*Did you mean 'vgg11-noniid'"),
+        ([], "name a table, or all"),
+        (["widths", "--scale", "tiny"], "unknown scale 'tiny'.*smoke, small, evening, paper"),
+        (["vgg11-noniid", "--columns", "3-way", "--scale", "smoke"], "unknown column '3-way'.*2-way"),
+        (["vgg11-noniid", "--methods", "KFL", "--scale", "smoke"], "no row begins so"),
+        ([*WORDS[1:], "--backend", "dask"], "needs --scheduler"),
+        ([*WORDS[1:], "--scheduler", "tcp://localhost:1"], "Found --backend loky --scheduler"),
+        ([*WORDS[1:], "--device", "abacus"], "abacus"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(tmp_path, words, sentence):
+    done = retrofit("reproduce", *words, cwd=tmp_path, expect=2)
+    assert done.stderr.startswith("Error: ") and len(done.stderr.splitlines()) < 6
+    assert re.search(sentence, " ".join(done.stderr.split()))
+    assert not all_results(tmp_path / "runs")
+
+
+def test_a_failed_unit_is_named_and_gives_another_exit_code(folder, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(working.runs, "execute", fail)
+    done = retrofit(*WORDS, "--seeds", 2, cwd=folder, expect=1)
+    assert (
+        "Failed: KF-Linear, uniform, preset=paper, samples=40, seed 1" in done.stderr and "out of memory" in done.stderr
+    )
+
+
+def test_time_that_does_not_suffice_is_told(tmp_path, monkeypatch):
+    later = SimpleNamespace(time=lambda: time.time() + 1000)
+    monkeypatch.setattr("retrofit_core.experiments.runner.time", later)
+    done = retrofit(*WORDS, "--time-budget", 10, cwd=tmp_path)
+    assert "0 units done" in done.stdout and "left for want of time: the same command goes on" in done.stdout

@@ -1,0 +1,361 @@
+"""The runner in one process: what is planned, measured again, refused, left for want of time."""
+
+import dataclasses
+import itertools
+import json
+import shutil
+import time
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from retrofit_core import files
+from retrofit_core.checkpoints import load_model, save_model
+from retrofit_core.experiments import runner
+from retrofit_core.experiments import work as working
+from retrofit_core.experiments.results import all_results, path_of, read_result
+from retrofit_core.experiments.runner import plan, run
+from retrofit_core.experiments.units import FineTuning, Fusion, Parent
+from retrofit_core.experiments.work import NETWORKS, finished, work
+from retrofit_core.methods import METHODS
+from retrofit_core.monitor import Cancelled, Monitor
+from tests.experiments.tiny import SOURCE, UNITS, all_numbers, carry_out, cell, fusion, logged, numbers, read_log
+
+pytestmark = pytest.mark.slow
+
+TRAINING = SOURCE.training
+PARENTS = (Parent(SOURCE, 0, 100), Parent(SOURCE, 1, 100))
+TUNING = UNITS[-1]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A runs folder with every unit done; not to be changed."""
+    root = tmp_path_factory.mktemp("measured") / "runs"
+    outcome = carry_out(root)
+    assert (outcome.done, outcome.failed, outcome.left) == (7, [], 0)
+    return root
+
+
+@pytest.fixture
+def root(measured, tmp_path):
+    """A copy of it."""
+    shutil.copytree(measured, tmp_path / "runs")
+    return tmp_path / "runs"
+
+
+def begun(root):
+    return [key for _, what, key in read_log(root) if what == "begun"]
+
+
+def other_weights(file):
+    """Another network of the same architecture in a file."""
+    model, metadata = load_model(file)
+    for parameter in model.parameters():
+        parameter.data += 0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(5))
+    save_model(model, file, **metadata)
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_needed_comes_first_and_each_unit_once(tmp_path):
+    units = [one.unit for one in plan([cell(TUNING), cell(fusion()), cell(fusion("Average"), TUNING)], tmp_path)]
+    assert units == [*PARENTS, fusion(), TUNING, fusion("Average")]
+
+
+def test_what_a_number_is_relative_to_is_planned_too(tmp_path):
+    relative = dataclasses.replace(cell(fusion("Average")), relative_to=fusion("HF-Linear"))
+    assert fusion("HF-Linear") in [one.unit for one in plan([relative], tmp_path)]
+
+
+def test_the_time_of_a_unit_is_that_of_its_like(root):
+    results = all_results(root)
+    times = {key: result.metrics["all_seconds"] for key, result in results.items()}
+    new = {
+        "another seed": fusion(importance="conductance", seed=7),
+        "another method": fusion("OTFusion"),
+        "another parent": Parent(dataclasses.replace(SOURCE, training=dataclasses.replace(TRAINING, seed=3)), 0, 100),
+    }
+    expected = {what: runner.expected(unit, results.values()) for what, unit in new.items()}
+    assert expected["another seed"] == times[fusion(importance="conductance").key()]
+    assert expected["another method"] is None
+    assert expected["another parent"] == pytest.approx(sum(times[parent.key()] for parent in PARENTS) / 2)
+    planned = plan([cell(UNITS[0]), cell(new["another seed"])], root)
+    assert [one.result is None for one in planned] == [False, False, False, True]
+    assert [one.seconds for one in planned] == [None, None, None, expected["another seed"]]
+
+
+def test_a_refusal_tells_nothing_of_times(tmp_path):
+    carry_out(tmp_path, [refused(0)])
+    assert read_result(tmp_path, refused(0).key()).refusal
+    assert runner.expected(refused(1), all_results(tmp_path).values()) is None
+
+
+# --- what is done is done, unless it changed --------------------------------------------------------------------------
+
+
+def test_what_is_measured_is_not_measured_again(root):
+    with logged(root):
+        outcome = carry_out(root)
+    assert (outcome.done, begun(root)) == (0, [])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    {
+        "truncated": lambda text: text[: len(text) // 2],
+        "emptied": lambda text: "",
+        "another number": lambda text: text.replace('"accuracy": ', '"accuracy": 9'),
+        "another schema": lambda text: text.replace('"schema": 1', '"schema": 2'),
+        "no object": lambda text: "[]",
+        "a further field": lambda text: text.replace('"schema": 1', '"schema": 1, "more": 1'),
+        "a field too few": lambda text: text.replace('"seal"', '"deal"'),
+        "not UTF-8": lambda text: b"\xff\xfe" + text.encode(),
+    }.items(),
+    ids=lambda pair: pair[0],
+)
+def test_a_damaged_result_is_set_aside_and_measured_again(measured, root, damage):
+    path = path_of(root, fusion().key())
+    before, content = path.read_text(), damage[1](path.read_text())
+    assert content != before
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with logged(root):
+        assert carry_out(root).done == 1
+    assert begun(root) == [fusion().key()]
+    aside = path.with_name(f"{path.name}.damaged")
+    assert aside.read_bytes() == (content if isinstance(content, bytes) else content.encode())
+    assert all_numbers(root) == all_numbers(measured)
+
+
+def test_the_result_of_another_unit_is_not_taken(measured, root):
+    path = path_of(root, fusion().key())
+    shutil.copy(path_of(root, fusion("Average").key()), path)
+    with logged(root):
+        carry_out(root)
+    assert begun(root) == [fusion().key()] and all_numbers(root) == all_numbers(measured)
+
+
+def test_other_weights_of_a_parent_change_everything_that_starts_from_it(root, tmp_path):
+    other_weights(SOURCE.files(root)[1])
+    afresh = tmp_path / "afresh" / "runs"
+    shutil.copytree(root / TRAINING.folder, afresh / TRAINING.folder)
+    with logged(root):
+        carry_out(root)
+    assert set(begun(root)) == {PARENTS[1].key(), *(unit.key() for unit in UNITS)}
+    carry_out(afresh)
+    assert all_numbers(root) == all_numbers(afresh)  # also the fine-tuning, which goes on from nothing old
+
+
+def test_other_data_change_everything(root, monkeypatch):
+    monkeypatch.setattr(working, "digest_of_data", lambda name, split: f"other {split}")
+    with logged(root):
+        carry_out(root)
+    assert Counter(begun(root)) == Counter(unit.key() for unit in (*PARENTS, *UNITS))
+
+
+def test_another_version_of_a_method_changes_its_fusions(root, monkeypatch):
+    monkeypatch.setitem(METHODS, "KF-Linear", dataclasses.replace(METHODS["KF-Linear"], version=99))
+    with logged(root):
+        carry_out(root)
+    assert begun(root) == [unit.key() for unit in (fusion(), fusion(importance="conductance"), TUNING)]
+
+
+def test_results_outlive_what_they_were_made_of(measured, root, tmp_path):
+    """Carried to another machine, they are still good; what is new trains the parents again."""
+    shutil.rmtree(root / TRAINING.folder)
+    shutil.rmtree(root / NETWORKS)
+    assert all(one.result for one in plan([cell(unit) for unit in UNITS], root))
+    new = fusion(seed=5)
+    outcome = carry_out(root, [new])
+    assert (outcome.done, outcome.failed) == (1, [])
+    assert all(Path(file).exists() for file in SOURCE.files(root))
+    whole = tmp_path / "whole" / "runs"
+    shutil.copytree(measured, whole)
+    carry_out(whole, [new])
+    assert all_numbers(root) == all_numbers(whole)
+
+
+@pytest.mark.parametrize("lost", ["deleted", "damaged"])
+def test_a_fine_tuning_starts_from_its_network_made_again(measured, root, lost, tmp_path):
+    tuning = FineTuning(fusion(), 2)
+    network = root / NETWORKS / f"{fusion().key()}.safetensors"
+    if lost == "deleted":
+        network.unlink()
+    else:
+        network.write_bytes(network.read_bytes()[:100])
+    assert carry_out(root, [tuning]).done == 1
+    whole = tmp_path / "whole" / "runs"
+    shutil.copytree(measured, whole)
+    carry_out(whole, [tuning])
+    assert all_numbers(root)[tuning.key()] == all_numbers(whole)[tuning.key()]
+
+
+# --- what fails and what is refused -----------------------------------------------------------------------------------
+
+
+def refused(seed):
+    """A pair of one."""
+    return dataclasses.replace(fusion("HF-Linear", seed=seed), only=(0,))
+
+
+def test_a_unit_that_fails_does_not_stop_the_others_and_is_tried_again(root, monkeypatch):
+    execute = working.runs.execute
+
+    def defect(config, *rest):
+        if config.seed == 11:
+            raise RuntimeError("out of memory")
+        return execute(config, *rest)
+
+    monkeypatch.setattr(working.runs, "execute", defect)
+    told = []
+    units = [fusion(seed=11), fusion("Average", seed=12), FineTuning(fusion(seed=11), 1)]
+    outcome = carry_out(root, units, on_result=lambda unit, result: told.append((unit, isinstance(result, str))))
+    assert told == [(units[0], True), (units[1], False), (units[2], True)]
+    assert [unit for unit, _ in outcome.failed] == [units[0], units[2]] and (outcome.done, outcome.left) == (1, 0)
+    assert "out of memory" in outcome.failed[0][1] and outcome.failed[1][1].startswith("it needs KF-Linear")
+    monkeypatch.undo()
+    assert carry_out(root, units).done == 2
+
+
+def test_a_training_that_fails_is_not_begun_again_for_each_fusion(tmp_path, monkeypatch):
+    begun = []
+
+    def fail(config, folder, *, only, **_):
+        begun.append(only)
+        raise ValueError("training diverged")
+
+    monkeypatch.setattr(working, "train_parents", fail)
+    outcome = carry_out(tmp_path)
+    assert begun == [0, 1] and len(outcome.failed) == 7
+    assert (
+        outcome.failed[-1][1] == "it needs parent 0 (digits sharded, 2 parts, seed 0), which failed: training diverged"
+    )
+
+
+def test_what_a_method_refuses_is_a_result(root):
+    units = [refused(0), FineTuning(refused(0), 1)]
+    outcome = carry_out(root, units)
+    assert (outcome.done, outcome.failed) == (2, [])
+    refusals = {read_result(root, unit.key()).refusal for unit in units}
+    assert len(refusals) == 1 and "two parents" in refusals.pop()
+    with logged(root):
+        assert carry_out(root, units).done == 0
+    assert not begun(root)
+
+
+def test_a_parent_that_cannot_be_read_is_no_refusal(root):
+    file = Path(SOURCE.files(root)[0])
+    file.write_bytes(file.read_bytes()[:50])
+    outcome = carry_out(root, [fusion(seed=5)])
+    assert outcome.done == 0 and "parent-0.safetensors" in outcome.failed[0][1]
+    assert read_result(root, fusion(seed=5).key()) is None
+
+
+def test_a_parent_that_somebody_else_trains_is_no_refusal(root):
+    """Trained by a run of its own, say, while results of another machine say that it is measured."""
+    shutil.rmtree(root / TRAINING.folder)
+    lock = Path(root, TRAINING.folder, "unfinished")
+    with files.locked(lock, name="parent-0.safetensors.lock"), pytest.raises(files.Locked):
+        work(fusion(seed=5), root, device="cpu")
+    assert read_result(root, fusion(seed=5).key()) is None
+
+
+@pytest.mark.parametrize("what", ["a file is locked", "the data are gone"])
+def test_what_may_be_otherwise_tomorrow_is_no_refusal(root, monkeypatch, what):
+    def fail(*_):
+        raise files.Locked(what) if "locked" in what else ValueError(what)
+
+    monkeypatch.setattr(working.runs, "execute", fail)
+    if "data" in what:
+        monkeypatch.setattr(working, "digest_of_data", fail)
+    with pytest.raises(ValueError, match=what):
+        work(fusion(seed=5), root, device="cpu")
+    assert read_result(root, fusion(seed=5).key()) is None
+
+
+def test_a_unit_that_another_runner_is_at_is_waited_for(root, monkeypatch):
+    held = files.locked(root / working.LOCKS, name=f"{fusion(seed=5).key()}.lock")
+    held.__enter__()
+    waits = []
+
+    def wait(seconds):
+        waits.append(seconds)
+        held.__exit__(None, None, None)
+
+    monkeypatch.setattr(runner, "time", SimpleNamespace(time=time.time, sleep=wait))
+    done = []
+    units = [fusion(seed=5), fusion(seed=6)]
+    outcome = carry_out(root, units, on_result=lambda unit, _: done.append(unit))
+    assert outcome.done == 2 and done == [units[1], units[0]] and waits == [runner.WAIT]
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The runner's clock, which goes as the test says."""
+    clock = SimpleNamespace(now=1000.0, sleep=None)
+    clock.time = lambda: clock.now
+    monkeypatch.setattr(runner, "time", clock)
+    return clock
+
+
+def test_nothing_begins_after_the_deadline(tmp_path, clock):
+    with logged(tmp_path):
+        outcome = carry_out(tmp_path, deadline=999.0)
+    assert (outcome.done, outcome.failed, outcome.left) == (0, [], 7) and not begun(tmp_path)
+
+
+def test_a_training_goes_on_after_its_finished_epochs(measured, tmp_path, clock):
+    tmp_path, epochs = tmp_path / "runs", []
+
+    def watch(event):
+        if event["kind"] == "epoch":
+            epochs.append(event["epoch"])
+            clock.now += 100
+
+    outcome = carry_out(tmp_path, monitor=Monitor(watch), deadline=1050.0)
+    assert (outcome.done, outcome.left, epochs) == (0, 7, [1])
+    assert not all_results(tmp_path)
+    outcome = carry_out(tmp_path, [PARENTS[0]], monitor=Monitor(watch))
+    assert (outcome.done, outcome.left, epochs) == (1, 0, [1, 2])
+    key = PARENTS[0].key()
+    assert all_numbers(tmp_path)[key] == all_numbers(measured)[key]
+
+
+def test_a_fusion_that_would_take_too_long_is_left_and_a_shorter_one_done(root, clock):
+    units = [fusion(seed=seed) for seed in (5, 6)]
+    planned = plan([cell(unit) for unit in units], root)
+    seconds = iter((51.0, 49.0))
+    planned = [one if one.result else dataclasses.replace(one, seconds=next(seconds)) for one in planned]
+    outcome = run(planned, root, device="cpu", deadline=1050.0)
+    assert (outcome.done, outcome.left) == (1, 1)
+    assert finished(units[1], root) and not finished(units[0], root)
+
+
+def test_a_request_to_stop_is_passed_on(root):
+    counter = itertools.count()
+    with pytest.raises(Cancelled):
+        carry_out(root, [fusion(seed=5), fusion(seed=6)], monitor=Monitor(cancelled=lambda: next(counter) > 3))
+    assert read_result(root, fusion(seed=6).key()) is None
+
+
+# --- what results hold ------------------------------------------------------------------------------------------------
+
+
+def test_a_result_says_what_it_is_of(measured):
+    result = read_result(measured, fusion(importance="conductance").key())
+    assert result.unit == json.loads(json.dumps(fusion(importance="conductance").to_json()))
+    assert set(result.inputs) == {"data train", "data test", "splits", "parent 0", "parent 1", "method version"}
+    assert result.knows().shape == (100,)
+    assert result.knows().mean() * 100 == pytest.approx(result.metrics["accuracy"])
+    per_part = [read_result(measured, parent.key()).metrics["per_part"] for parent in PARENTS]
+    assert all(len(parts) == 2 for parts in per_part)
+    assert per_part[0][1] == 0 == per_part[1][0]  # a parent knows nothing of classes that it never saw
+    assert numbers([result])[result.key]["command"].startswith("retrofit fuse")
+    assert isinstance(fusion(), Fusion) and str(measured) not in result.command

@@ -1,0 +1,193 @@
+"""Every number that the paper prints has units of work behind it, and these are known by what they are."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from retrofit_core.architectures import build, fitted, parse
+from retrofit_core.experiments.paper import Value, paper_values
+from retrofit_core.experiments.rows import scored
+from retrofit_core.experiments.scales import SCALES, network, scale_of
+from retrofit_core.experiments.tables import TABLES
+from retrofit_core.experiments.units import Clustering, FineTuning, Fusion, Parent, Source, Unit
+from retrofit_core.training.parents import TrainConfig
+
+ROOT = Path(__file__).parents[2]
+PAPER = scale_of("paper")
+#: Cells of the paper that no unit stands behind, and why.
+WITHOUT_UNITS = {
+    (table, column, "Ensemble"): "an ensemble of fine-tuned parents, which is no unit"
+    for table, column in (
+        ("vgg11-full", "2-way fine-tuned"),
+        ("vit-full-cifar100", "2-way fine-tuned"),
+        ("vit-full-cifar100", "4-way fine-tuned"),
+        ("vit-full-tiny-imagenet", "2-way fine-tuned"),
+    )
+} | {
+    ("runtime-end-to-end", "fusion", "theoretical 0-time fusion"): "zero by its name",
+    ("runtime-end-to-end", "fine-tuning", "ours, no fine-tuning"): "zero by its name",
+}
+
+
+def cell_of(value: Value) -> tuple[str, str, str]:
+    return value.table, value.column, value.row
+
+
+@pytest.fixture(scope="module")
+def cells():
+    return {(cell.table, cell.column, cell.row): cell for table in TABLES.values() for cell in table.cells(PAPER, 1)}
+
+
+def test_every_table_of_the_paper_has_a_spec_with_its_labels():
+    printed = {value.table: set() for value in paper_values()}
+    for value in paper_values():
+        printed[value.table].add(value.label)
+    assert {name: set(table.labels) for name, table in TABLES.items()} == printed
+
+
+def test_every_number_of_the_paper_has_units(cells):
+    """A row of the best score has those of each score."""
+    missing = {
+        cell_of(value)
+        for value in paper_values()
+        for row in scored((value.row,))
+        if (value.table, value.column, row) not in cells
+    }
+    assert missing == set(WITHOUT_UNITS)
+    assert all(cell.units for cell in cells.values())
+
+
+def test_what_stands_behind_a_number_is_what_its_names_say(cells):
+    for (table, column, row), cell in cells.items():
+        for unit in cell.units:
+            start = unit.start if isinstance(unit, FineTuning) else unit
+            if row.startswith("Parent"):
+                assert isinstance(start, Parent) and row == f"Parent {start.index}"
+            elif isinstance(start, Fusion):
+                assert row.split(",")[0] == start.run.method or table == "runtime-end-to-end"
+            else:
+                assert isinstance(start, Clustering) and table == "neuron-importance"
+        if table != "runtime-end-to-end":
+            is_tuned = "fine-tuned" in column and table != "inference-cost"
+            assert [isinstance(unit, FineTuning) for unit in cell.units] == [is_tuned], (table, column, row)
+
+
+def test_times_from_end_to_end_add_up(cells):
+    units = {(column, row): cell.units for (table, column, row), cell in cells.items() if table == "runtime-end-to-end"}
+    fusion, tuning = units["total", "ours, with fine-tuning"]
+    assert isinstance(fusion, Fusion) and tuning == FineTuning(fusion, 200, 1e-5)
+    assert units["total", "ours, no fine-tuning"] == units["fusion", "ours, with fine-tuning"] == (fusion,)
+    assert units["total", "theoretical 0-time fusion"] == units["fine-tuning", "ours, with fine-tuning"] == (tuning,)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("table", TABLES)
+def test_every_scale_has_cells_of_every_table_each_once(table, scale):
+    cells = TABLES[table].cells(scale_of(scale), 2)
+    names = [(cell.column, cell.row, cell.seed) for cell in cells]
+    assert names and len(set(names)) == len(names)
+    assert {cell.column for cell in cells} == {column.name for column in TABLES[table].columns}
+    for cell in cells:
+        for unit in cell.units:
+            assert Unit.key(unit) == unit.key() and len(unit.key()) == 12
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+
+def all_units():
+    return {unit for table in TABLES.values() for cell in table.cells(SCALES["smoke"], 2) for unit in cell.units}
+
+
+def test_different_work_has_different_keys():
+    units = all_units()
+    assert len({unit.key() for unit in units}) == len({json.dumps(unit.to_json(), sort_keys=True) for unit in units})
+    assert len({unit.key() for unit in units}) > 300
+
+
+@pytest.mark.slow
+def test_keys_are_those_of_every_process_and_folder(tmp_path):
+    code = (
+        "from tests.experiments.test_tables import all_units\n"
+        "print('\\n'.join(sorted({unit.key() for unit in all_units()})))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout.split() == sorted({unit.key() for unit in all_units()}), done.stderr
+
+
+def test_given_checkpoints_are_known_by_their_content(tmp_path):
+    def source(*names):
+        for name in names:
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(Path(name).name)
+        return Source(None, tuple(str(tmp_path / name) for name in names), None, "cifar10")
+
+    first, moved, other = source("a/0", "a/1"), source("b/0", "b/1"), source("a/0", "a/2")
+    assert Parent(first, 1).key() == Parent(moved, 1).key() != Parent(other, 1).key()
+
+
+def test_a_unit_is_other_work_if_anything_of_it_is():
+    source = Source(TrainConfig())
+    column = TABLES["vgg11-noniid"].columns[0]
+    fusion = next(
+        cell.units[0]
+        for cell in TABLES["vgg11-noniid"].cells(SCALES["smoke"])
+        if cell.row == "KF-Linear, uniform" and cell.column == column.name
+    )
+    units = [
+        fusion,
+        dataclasses.replace(fusion, source=source),
+        dataclasses.replace(fusion, test_images=7),
+        dataclasses.replace(fusion, only=(1, 0)),
+        *(
+            dataclasses.replace(fusion, run=dataclasses.replace(fusion.run, **change))
+            for change in ({"seed": 1}, {"method": "HF-Linear"}, {"samples": 41}, {"options": {"restarts": 3}})
+        ),
+        FineTuning(fusion, 1),
+        FineTuning(fusion, 2),
+        FineTuning(fusion, 1, 1e-5),
+        FineTuning(fusion, 1, seed=1),
+        Parent(fusion.source, 0),
+        Parent(fusion.source, 1),
+    ]
+    assert len({unit.key() for unit in units}) == len(units)
+
+
+# --- networks ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "classes", "parameters"),
+    [
+        ("vit", (3, 32, 32), 100, 6_303_460),
+        ("vit-tiny-imagenet", (3, 64, 64), 200, 12_598_472),
+        # Convolutions of 9,217,728 weights and 2,752 biases, 512 x 10 + 10, no normalisation.
+        ("vgg11", (3, 32, 32), 10, 9_225_610),
+        ("resnet18", (3, 32, 32), 100, 11_220_132),
+        ("resnet50-imagenet", (3, 224, 224), 1000, 25_557_032),
+    ],
+)
+def test_the_networks_of_the_paper_have_their_size(name, shape, classes, parameters):
+    with torch.device("meta"):
+        model = build(fitted(parse(network(name, PAPER)), shape, classes))
+    assert sum(parameter.numel() for parameter in model.parameters()) == parameters
+
+
+@pytest.mark.parametrize("scale", ["smoke", "small", "evening"])
+def test_smaller_scales_have_smaller_networks(scale):
+    names = {name for table in TABLES.values() for column in table.columns for name in column.arch}
+    for name in names:
+        sizes = []
+        for each in (scale_of(scale), PAPER):
+            with torch.device("meta"):
+                model = build(fitted(parse(network(name, each)), (3, 32, 32), 100))
+            sizes.append(sum(parameter.numel() for parameter in model.parameters()))
+        assert sizes[0] < sizes[1] / 2, name

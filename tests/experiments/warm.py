@@ -1,0 +1,22 @@
+"""Imported by the process from which runners are forked, so that none of them pays for imports and first calls.
+
+Nothing is trained here: a process that has computed gradients cannot be forked into others that shall.
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from retrofit_core.architectures import build, parse
+from retrofit_core.checkpoints import save_model
+from retrofit_core.experiments.units import Source
+from tests.experiments.tiny import MLP, carry_out, fusion
+
+torch.set_num_threads(1)
+with TemporaryDirectory() as folder:
+    files = [str(Path(folder, f"{index}.safetensors")) for index in range(2)]
+    for index, file in enumerate(files):
+        save_model(build(parse(MLP), seed=index), file)
+    source = Source(None, tuple(files), None, "digits")
+    carry_out(Path(folder), [fusion(source=source, fusion_from="iid")])

@@ -1,0 +1,113 @@
+"""How the words of `fuse`, `compare` and `methods` become a config, and what is printed of options; nothing is fused."""
+
+import dataclasses
+
+import pytest
+
+from retrofit_core.cli import fusing, main
+from retrofit_core.comparison import EMPTY, Leaderboard
+from retrofit_core.importance import IMPORTANCE, Uniform
+from retrofit_core.methods import METHODS
+from retrofit_core.runs import RunConfig
+from retrofit_core.settings import Range, setting
+
+#: Flags that `fuse` and `compare` share, and the fields of a config that they make.
+SHARED = {
+    "--data": ("d", {"data": "d"}),
+    "--importance-data": ("fusion", {"importance_data": "fusion"}),
+    "--fusion-from": ("iid", {"fusion_from": "iid"}),
+    "--splits": ("s.json", {"splits": "s.json"}),
+    "--samples": ("7", {"samples": 7}),
+    "--importance-samples": ("8", {"importance_samples": 8}),
+    "--seed": ("9", {"seed": 9}),
+    "--preset": ("paper", {"preset": "paper"}),
+    "--ridge": ("0.5", {"ridge": 0.5}),
+    "--toward": ("parents", {"toward": "parents"}),
+    "--memory": ("2MB", {"memory": 2_000_000}),
+    "--target": ("vgg11", {"target": "vgg11"}),
+    "--arch": ("cnn", {"arch": "cnn"}),
+    "--mean": ("0.5 0.25", {"mean": (0.5, 0.25)}),
+    "--std": ("0.1,0.2", {"std": (0.1, 0.2)}),
+    "--size": ("16", {"size": 16}),
+    "--device": ("cpu", {"device": "cpu"}),
+}
+FUSE_ONLY = {
+    "--importance": ("conductance", {"importance": "conductance"}),
+    "--grouping": ("random", {"grouping": "random"}),
+    "--augment": ("2", {"augment": 2}),
+    "--auto-augment": ("cifar10", {"auto_augment": "cifar10"}),
+    "--head": ("mean", {"head": "mean"}),
+    "--boundaries": ("blocks", {"boundaries": "blocks"}),
+    "--method": ("hf-linear", {"method": "HF-Linear"}),
+}
+
+
+@pytest.mark.parametrize("command", ["fuse", "compare"])
+def test_every_flag_reaches_the_config(command, monkeypatch, tmp_path):
+    configs = []
+
+    def kept(config, *rest, **more):
+        configs.extend([config] if isinstance(config, RunConfig) else config)
+        raise ValueError("enough")
+
+    monkeypatch.setattr(fusing, "execute", kept)
+    monkeypatch.setattr(fusing, "compare", kept)
+    more = {"fuse": FUSE_ONLY, "compare": {"--importance": ("uniform,deeplift", {})}}[command]
+    switches = {"fuse": ["--evaluate", "--analyse", "--out", str(tmp_path / "x.safetensors")]}.get(command, [])
+    flags = [word for flag, (text, _) in {**SHARED, **more}.items() for word in (flag, text)]
+    methods = ["--methods", "kf-linear"] if command == "compare" else []
+    assert main([command, "a", "b", *flags, *switches, *methods]) == 2
+    expected = {"models": ("a", "b"), **{k: v for _, made in {**SHARED, **more}.values() for k, v in made.items()}}
+    expected |= {"evaluate": command == "fuse", "analyse": command == "fuse"}
+    assert [config.importance for config in configs] == (
+        ["conductance"] if command == "fuse" else ["uniform", "deeplift"]
+    )
+    for config in configs:
+        assert {name: getattr(config, name) for name in expected} == expected
+
+
+def test_what_is_not_given_has_the_default_of_the_config(monkeypatch, tmp_path):
+    configs = []
+    monkeypatch.setattr(fusing, "execute", lambda config, *rest: configs.append(config) or {}["enough"])
+    with pytest.raises(KeyError):
+        main(["fuse", "a", "--out", str(tmp_path / "x.safetensors")])
+    assert configs == [RunConfig(("a",))]
+
+
+@pytest.mark.parametrize(
+    "words, sentence",
+    [
+        (["--grouping", "nonsense"], "name the method too"),
+        (
+            ["otfusion", "--grouping", "kmeans"],
+            "OTFusion takes no grouping. Leave --grouping out, or name one of HF-Linear",
+        ),
+        (["otfusion", "--grouping", "nonsense", "--json"], "OTFusion takes no grouping"),
+        (["kf-linear", "--grouping", "nonsense"], "unknown grouping 'nonsense'"),
+    ],
+)
+def test_a_grouping_that_would_be_passed_over_is_refused(words, sentence, capsys):
+    assert main(["methods", *words]) == 2
+    shown = capsys.readouterr()
+    assert sentence in shown.err and not shown.out and shown.err.count("\n") == 1
+
+
+def test_brackets_in_help_texts_are_printed(monkeypatch, capsys):
+    @dataclasses.dataclass(frozen=True, eq=False)
+    class Loud(Uniform):
+        power: float = setting(1.0, "in [dB], not [bold]", Range(0))
+
+    monkeypatch.setitem(IMPORTANCE, "loud", Loud)
+    monkeypatch.setattr(fusing.out, "_width", 300)
+    assert main(["methods", "kf-linear"]) == 0
+    assert "in [dB], not [bold] (of loud)" in capsys.readouterr().out
+    described = dataclasses.replace(METHODS["KD"], sentence="A [student].")
+    monkeypatch.setitem(METHODS, "KD", described)
+    assert main(["methods"]) == 0
+    assert "A [student]" in capsys.readouterr().out
+
+
+def test_brackets_in_a_reason_are_printed(capsys):
+    row = {**EMPTY, "name": "KD", "method": "KD", "reason": "widths [a, b] differ"}
+    fusing._print_board(Leaderboard([row], ["0", "1"], "digits", 10), None)
+    assert "KD: widths [a, b] differ" in capsys.readouterr().out
