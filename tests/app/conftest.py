@@ -16,6 +16,14 @@ from retrofit_core.runs import Run, RunConfig, read_run
 from .browsing import PATIENCE, end_workers
 
 
+@pytest.fixture(autouse=True)
+def same_main_module() -> Iterator[None]:
+    """Streamlit's AppTest leaves its page as the main module, which processes that later tests start would execute."""
+    main = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = main
+
+
 @pytest.fixture
 def runs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "runs"

@@ -3,16 +3,21 @@
 Nothing is trained here: a process that has computed gradients cannot be forked into others that shall.
 """
 
+import threading
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+from tqdm import tqdm
 
 from retrofit_core.architectures import build, parse
 from retrofit_core.checkpoints import save_model
 from retrofit_core.experiments.units import Source
 from tests.experiments.tiny import MLP, carry_out, fusion
 
+# torch.fx makes a progress bar, whose lock is otherwise shared by all who are forked: one that is killed with it stops the others.
+tqdm.set_lock(threading.RLock())
+tqdm.monitor_interval = 0
 torch.set_num_threads(1)
 with TemporaryDirectory() as folder:
     files = [str(Path(folder, f"{index}.safetensors")) for index in range(2)]
