@@ -15,7 +15,7 @@ from retrofit_core.checkpoints import save_model
 from retrofit_core.experiments.units import Source
 from tests.experiments.tiny import MLP, carry_out, fusion
 
-# torch.fx makes a progress bar, whose lock is otherwise shared by all who are forked: one that is killed with it stops the others.
+# The lock of the progress bar of torch.fx would be shared by all who are forked: one that is killed with it stops the others.
 tqdm.set_lock(threading.RLock())
 tqdm.monitor_interval = 0
 torch.set_num_threads(1)
