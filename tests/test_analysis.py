@@ -26,6 +26,7 @@ from retrofit_core.runtime import Runtime
 from retrofit_core.task import Task
 from tests import reference
 from tests.flat import fuse
+from tests.marks import slow_but
 from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, labels, mlp, normal, permuted, residual
 from tests.properties import as_groups, assert_close, untouched
 
@@ -135,7 +136,7 @@ def test_the_accuracy_starts_at_the_ensemble_and_ends_at_the_fused_network(name,
     assert analysis.accuracy[-1] == evaluate(case.result.model, case.test)["accuracy"]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_but(CASES, ("mlp", "cnn", "BatchNorm")))
 @torch.no_grad()
 def test_stopping_before_and_after_all_levels_is_the_ensemble_and_the_fused_network(name, cases):
     """The formula itself at both ends: parents read their own neurons, or all of them the fused network's classes."""

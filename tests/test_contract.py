@@ -357,7 +357,7 @@ def assert_comes_back(result, x, folder, *, alone):
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if takes(name, "importance")])
-@pytest.mark.parametrize("score", SCORED)
+@pytest.mark.parametrize("score", slow_but(SCORED, ("conductance",)))
 def test_every_method_that_weighs_neurons_takes_every_score(score, name):
     """A new score of the table as well, on the networks of `make quick`; on all others below."""
     for network in FEW:

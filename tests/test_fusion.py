@@ -18,6 +18,7 @@ from retrofit_core.targets import Targets, group_totals
 from tests import reference
 from tests.fit.test_mapping import ChannelsLast
 from tests.flat import Kept, fuse
+from tests.marks import slow_but
 from tests.networks import (
     CNN_SHAPE,
     affine_layers,
@@ -54,7 +55,7 @@ def weights_of(model):
 
 
 @pytest.mark.parametrize("toward", ["zero", "parents"])
-@pytest.mark.parametrize("ridge", [0.0, 0.3, "auto"])
+@pytest.mark.parametrize("ridge", slow_but([0.0, 0.3, "auto"], [0.3]))
 @pytest.mark.parametrize("grouping", ["hungarian", "kmeans", "same_index", "random"])
 @pytest.mark.parametrize("name, make, shape", [("mlp", mlp, (6,)), ("cnn", cnn, CNN_SHAPE)])
 def test_equals_algorithm_1_in_plain_loops(name, make, shape, grouping, ridge, toward):

@@ -80,7 +80,7 @@ def test_every_method_is_of_one_kind():
 LOST = {("bottleneck", "HF-Gradient"), ("bottleneck", "KF-Gradient")}
 XFAIL = pytest.mark.xfail(strict=True, reason="order of residual levels, see LOST")
 #: Architectures of `make quick`.
-FEW = ("mlp", "vgg with BatchNorm")
+FEW = ("vgg with BatchNorm",)
 CASES = [
     pytest.param(name, method, marks=[*[XFAIL] * ((name, method) in LOST), *[pytest.mark.slow] * (name not in FEW)])
     for name in ARCHITECTURES
