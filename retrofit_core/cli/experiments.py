@@ -11,12 +11,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..device import pick
 from ..experiments.bundles import Bundle, Given, merged, read_bundle, write_bundle
+from ..experiments.parallel import run_in_parallel
+from ..experiments.planning import plan
 from ..experiments.report import all_tables, report
 from ..experiments.report_csv import spreadsheet
 from ..experiments.report_latex import latex
 from ..experiments.report_markdown import markdown
 from ..experiments.results import Result, all_results
-from ..experiments.runner import OnResult, Outcome, plan, run, run_in_parallel
+from ..experiments.runner import OnResult, Outcome, run
 from ..experiments.scales import SCALES, scale_of
 from ..experiments.tables import TABLES, Cell, Table, substitute
 from ..experiments.units import Source, Unit

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from retrofit_core.experiments import runner
+from retrofit_core.experiments import parallel
+from retrofit_core.experiments.parallel import _remote, run_in_parallel
+from retrofit_core.experiments.planning import plan
 from retrofit_core.experiments.results import DAMAGED, FOLDER, read_result
-from retrofit_core.experiments.runner import _remote, plan, run_in_parallel
 from retrofit_core.experiments.units import Fusion, Parent
 from retrofit_core.experiments.work import LOCKS
 from tests.experiments.tiny import SOURCE, UNITS, all_numbers, carry_out, cell, fusion, read_log, started
@@ -114,7 +115,7 @@ def test_two_runners_share_the_units(straight, tmp_path, attempt):
 
 def test_two_processes_of_this_machine_of_which_one_is_killed(straight, tmp_path, monkeypatch):
     root, told = tmp_path / "runs", []
-    monkeypatch.setattr(runner, "_remote", remote_but_one_is_killed)
+    monkeypatch.setattr(parallel, "_remote", remote_but_one_is_killed)
     units = plan([cell(unit) for unit in UNITS], root)
     outcome = run_in_parallel(
         units, root, jobs=2, device="cpu", on_result=lambda unit, result: told.append((unit, result))
@@ -137,8 +138,8 @@ def remote_but_one_is_killed(index, one, setting):
 
 
 def test_processes_that_die_again_and_again_end_the_run_in_a_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "_remote", die)
-    monkeypatch.setattr(runner, "LOSSES", 1)
+    monkeypatch.setattr(parallel, "_remote", die)
+    monkeypatch.setattr(parallel, "LOSSES", 1)
     with pytest.raises(ValueError, match=r"processes died 1 times.*the same command goes on"):
         run_in_parallel(plan([cell(fusion())], tmp_path), tmp_path, jobs=2)
 
@@ -162,20 +163,20 @@ def test_a_backend_that_cannot_be_is_refused(tmp_path, choice, message):
 
 def test_each_process_has_a_gpu_of_its_own_as_long_as_there_are_enough(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    setting = runner.Setting(tmp_path, str(tmp_path), None, None, "auto", None)
+    setting = parallel.Setting(tmp_path, str(tmp_path), None, None, "auto", None)
     with ExitStack() as first, ExitStack() as others:
-        assert runner._own_gpu(setting, first) == "cuda:0"
-        assert runner._own_gpu(setting, others) == "cuda:1"
-        assert runner._own_gpu(setting, others) == "auto"
+        assert parallel._own_gpu(setting, first) == "cuda:0"
+        assert parallel._own_gpu(setting, others) == "cuda:1"
+        assert parallel._own_gpu(setting, others) == "auto"
         first.close()
-        assert runner._own_gpu(setting, others) == "cuda:0"
-        assert runner._own_gpu(dataclasses.replace(setting, device="cpu"), others) == "cpu"
+        assert parallel._own_gpu(setting, others) == "cuda:0"
+        assert parallel._own_gpu(dataclasses.replace(setting, device="cpu"), others) == "cpu"
 
 
 def test_a_machine_that_does_not_share_the_folder_is_told_of(tmp_path):
-    setting = runner.Setting(tmp_path / "elsewhere", str(tmp_path), None, None, "cpu", None)
+    setting = parallel.Setting(tmp_path / "elsewhere", str(tmp_path), None, None, "cpu", None)
     one = plan([cell(fusion())], tmp_path)[0]
-    index, why = runner._remote(3, one, setting)
+    index, why = parallel._remote(3, one, setting)
     assert index == 3 and "all machines must share that folder" in why and not setting.root.exists()
 
 

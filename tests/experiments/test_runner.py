@@ -14,10 +14,11 @@ import torch
 
 from retrofit_core import files
 from retrofit_core.checkpoints import load_model, save_model
-from retrofit_core.experiments import runner
+from retrofit_core.experiments import planning, runner
 from retrofit_core.experiments import work as working
+from retrofit_core.experiments.planning import plan
 from retrofit_core.experiments.results import all_results, path_of, read_result
-from retrofit_core.experiments.runner import plan, run
+from retrofit_core.experiments.runner import run
 from retrofit_core.experiments.units import FineTuning, Fusion, Parent
 from retrofit_core.experiments.work import NETWORKS, finished, work
 from retrofit_core.methods import METHODS
@@ -80,7 +81,7 @@ def test_the_time_of_a_unit_is_that_of_its_like(root):
         "another method": fusion("OTFusion"),
         "another parent": Parent(dataclasses.replace(SOURCE, training=dataclasses.replace(TRAINING, seed=3)), 0, 100),
     }
-    expected = {what: runner.expected(unit, results.values()) for what, unit in new.items()}
+    expected = {what: planning.expected(unit, results.values()) for what, unit in new.items()}
     assert expected["another seed"] == times[fusion(importance="conductance").key()]
     assert expected["another method"] is None
     assert expected["another parent"] == pytest.approx(sum(times[parent.key()] for parent in PARENTS) / 2)
@@ -92,7 +93,7 @@ def test_the_time_of_a_unit_is_that_of_its_like(root):
 def test_a_refusal_tells_nothing_of_times(tmp_path):
     carry_out(tmp_path, [refused(0)])
     assert read_result(tmp_path, refused(0).key()).refusal
-    assert runner.expected(refused(1), all_results(tmp_path).values()) is None
+    assert planning.expected(refused(1), all_results(tmp_path).values()) is None
 
 
 # --- what is done is done, unless it changed --------------------------------------------------------------------------

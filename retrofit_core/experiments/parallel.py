@@ -1,0 +1,142 @@
+"""Runs the units that are missing in processes of this machine or on a cluster, through joblib."""
+
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, chdir, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import files
+from ..data import VARIABLE
+from .planning import Planned
+from .results import Result
+from .runner import Left, OnResult, Outcome, attempt, until_done
+from .units import Clustering, FineTuning, Fusion, Parent
+from .work import LOCKS
+
+#: So often all processes may be lost before a run gives up.
+LOSSES = 3
+#: The order of the waves: what a unit needs is of an earlier kind.
+KINDS = (Parent, Fusion | Clustering, FineTuning)
+
+
+def run_in_parallel(
+    units: Sequence[Planned],
+    root: str | Path,
+    *,
+    jobs: int = 2,
+    backend: str = "loky",
+    scheduler: str | None = None,
+    device: str = "auto",
+    deadline: float | None = None,
+    on_result: OnResult | None = None,
+) -> Outcome:
+    """Do the units that are missing through joblib: all trainings, then all fusions, then all fine-tunings.
+
+    Args:
+        jobs: processes on this machine; on a cluster its workers decide.
+        backend: "loky" (processes of this machine) or "dask".
+        scheduler: address of a Dask scheduler, whose workers see `root` and the current folder under the same paths.
+        device, deadline, on_result: as `run`; "auto" gives each process a GPU of its own where there are any.
+    Raises:
+        ValueError: an unknown backend, Dask without a scheduler, the package is missing, or processes died again and again.
+    """
+    from joblib import Parallel, delayed
+
+    root = Path(root).absolute()
+    root.mkdir(parents=True, exist_ok=True)
+    threads = max(1, torch.get_num_threads() // jobs) if backend == "loky" else None
+    setting = Setting(root, str(Path.cwd()), os.environ.get(VARIABLE), threads, device, deadline)
+    losses = 0
+
+    def carry_out(wave: Sequence[Planned]) -> Iterator[tuple[int, Result | str | Left]]:
+        nonlocal losses
+        left = set(range(len(wave)))
+        calls = [delayed(_remote)(index, one, setting) for index, one in enumerate(wave)]
+        options: Any = {"return_as": "generator_unordered", "batch_size": 1}
+        try:
+            # All at once, because workers may join a cluster later.
+            results: Any = Parallel(jobs, pre_dispatch="all", **options)(calls)
+            for index, result in results:
+                left.remove(index)
+                yield index, result
+        except Exception as error:  # not a unit's, which `attempt` reports: processes were killed
+            losses += 1
+            if losses >= LOSSES:
+                raise ValueError(
+                    f"processes died {losses} times, the last time so: {error!r:.300}. Perhaps the memory does not suffice "
+                    "for so many at once. What is measured is kept, and the same command goes on."
+                ) from error
+        yield from ((index, Left.BUSY) for index in left)
+
+    def waves(waiting: Sequence[Planned]) -> list[list[Planned]]:
+        return [[one for one in waiting if isinstance(one.unit, kinds)] for kinds in KINDS]
+
+    with _backend(backend, scheduler):
+        return until_done(units, waves, carry_out, on_result)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a process of another machine has to know beside its unit."""
+
+    root: Path
+    folder: str
+    """Where the command was given: relative names of files are read from there"""
+    data: str | None
+    """Of the environment: further folders of data sets"""
+    threads: int | None
+    device: str
+    deadline: float | None
+
+
+def _remote(index: int, one: Planned, setting: Setting) -> tuple[int, Result | str | Left]:
+    """`attempt` in another process, perhaps on another machine."""
+    for folder in (setting.root, Path(setting.folder)):
+        if not folder.is_dir():
+            return index, f"the worker on {platform.node()} does not see {folder}: all machines must share that folder."
+    if setting.threads is not None:
+        torch.set_num_threads(setting.threads)
+    if setting.data is not None:
+        os.environ[VARIABLE] = setting.data
+    with chdir(setting.folder), ExitStack() as held:
+        return index, attempt(one, setting.root, _own_gpu(setting, held), setting.deadline)
+
+
+def _own_gpu(setting: Setting, held: ExitStack) -> str:
+    """A GPU of this machine that no other process of the run is at, as long as it is held; else the device as it was said."""
+    for index in range(torch.cuda.device_count()) if setting.device == "auto" else ():
+        with suppress(files.Locked):
+            name = f"{platform.node()}-gpu-{index}.lock"
+            held.enter_context(files.locked(setting.root / LOCKS, name=name, patience=0))
+            return f"cuda:{index}"
+    return setting.device
+
+
+@contextmanager
+def _backend(name: str, scheduler: str | None) -> Iterator[None]:
+    from joblib import parallel_config
+
+    if name == "loky" and scheduler is None:
+        with parallel_config("loky"):
+            yield
+        return
+    if name != "dask" or scheduler is None:
+        raise ValueError(
+            "--backend is loky (processes of this machine) or dask, which needs --scheduler ADDRESS. "
+            f"Found --backend {name}{f' --scheduler {scheduler}' if scheduler else ''}."
+        )
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ValueError("the Dask backend needs the package `distributed`: pip install 'dask[distributed]'.") from None
+    try:
+        client = Client(scheduler)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"no Dask scheduler answers at {scheduler}: {error}") from error
+    with client, parallel_config("dask"):
+        yield

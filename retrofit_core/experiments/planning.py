@@ -1,0 +1,87 @@
+"""Which units tables need, each once, what is measured of them, and how long the rest will take."""
+
+import statistics
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .results import Result, all_results
+from .tables import Cell
+from .units import Unit
+from .work import finished
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A unit and where it stands."""
+
+    unit: Unit
+    result: Result | None
+    """None: to be done"""
+    seconds: float | None
+    """It will take about so long; None where nothing tells"""
+
+
+def plan(cells: Iterable[Cell], root: str | Path) -> list[Planned]:
+    """The units of cells, each once, in the order of their value: parents before fusions, first seeds first."""
+    units: dict[str, Unit] = {}
+    for cell in cells:
+        for unit in (*cell.units, *([cell.relative_to] if cell.relative_to else [])):
+            for each in (*all_needs(unit), unit):
+                units.setdefault(each.key(), each)
+    past = all_results(root)
+    return [
+        Planned(unit, result := finished(unit, root), None if result else expected(unit, past.values()))
+        for unit in units.values()
+    ]
+
+
+def all_needs(unit: Unit) -> Iterator[Unit]:
+    """What a unit needs, and what that needs, in the order of work."""
+    for needed in unit.needs():
+        yield from all_needs(needed)
+        yield needed
+
+
+def expected(unit: Unit, past: Iterable[Result]) -> float | None:
+    """Seconds that units of the same kind took here: the same work with another seed, else the same method."""
+    ours = unit.to_json()
+    same = {
+        level: [result.metrics["all_seconds"] for result in past if not result.refusal and like(ours, result.unit)]
+        for level, like in LIKE
+    }
+    taken = next((times for times in same.values() if times), None)
+    return statistics.median(taken) if taken else None
+
+
+def _same_but_seed(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
+    return _without_seed(ours) == _without_seed(theirs)
+
+
+def _same_method(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
+    """The same kind of work on the same networks and as many images."""
+    return _kind(ours) == _kind(theirs)
+
+
+LIKE = (("same", _same_but_seed), ("method", _same_method))
+
+
+def _without_seed(unit: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: {key: value for key, value in facts.items() if key != "seed"} if name == "fusion" else facts
+        for name, facts in unit.items()
+        if name != "parent"
+    }
+
+
+def _kind(unit: dict[str, Any]) -> tuple[Any, ...]:
+    if "fine-tuning" in unit:
+        return ("fine-tuning", unit["fine-tuning"]["epochs"], *_kind(unit["start"])[-2:])
+    training = unit.get("training", {})
+    networks = (str(training.get("arch")), training.get("parts"))
+    if "parent" in unit:
+        return ("parent", training.get("data"), training.get("epochs"), *networks)
+    run = unit.get("fusion", {})
+    names = ("method", "importance", "samples", "augment", "options")
+    return ("fusion", *(str(run.get(name)) for name in names), *networks)
