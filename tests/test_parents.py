@@ -60,6 +60,7 @@ def test_a_config_of_other_fields_or_kinds_is_refused(facts):
         TrainConfig(),
         TrainConfig(arch=(SMALL, WIDER), split="dirichlet", ratio=0.3, seed=4, device="cpu", learning_rate=1e-3),
         TrainConfig(recipe="cifar", augment="crop=4,flip"),
+        TrainConfig(shards="0,1,3;2,4"),
         TrainConfig(split="full", twins=True, parts=3, epochs=2, mean=(0.1,), std=(0.2,), size=8, precision="float32"),
     ],
 )
@@ -77,6 +78,9 @@ def test_the_command_means_the_config(config, tmp_path):
     [
         (TrainConfig(arch=(SMALL, SMALL, SMALL)), "3 architectures for 2 parents: give one --arch"),
         (TrainConfig(ratio=0.5), "--ratio is the inequality of a dirichlet split: it says nothing of --split sharded"),
+        (TrainConfig(split="full", shards="0;1"), "--shards are the classes of a sharded split: .* --split full"),
+        (TrainConfig(shards="cats;dogs"), "--shards are the classes of each part by their numbers.*Found 'cats;dogs'"),
+        (TrainConfig(shards="0,1;2"), "each of the classes .* once. Found"),
         (TrainConfig(split="dirichlet", ratio=0.0), "in .0, 1.. Found 0.0"),
         (TrainConfig(twins=True), "--twins are one network .* --split full"),
         (TrainConfig(twins=True, split="full", parts=1), "two --parts or more"),

@@ -72,6 +72,12 @@ def train_command(
     split: Annotated[str, typer.Option(help=f"Who gets which rows: {', '.join(SPLITS)}.")] = "sharded",
     parts: Annotated[int, typer.Option(min=1, help="Number of parents.")] = 2,
     ratio: Annotated[float, typer.Option(help="Of a dirichlet split: how unequal, from 0 (very) to 1.")] = RATIO,
+    shards: Annotated[
+        str | None,
+        typer.Option(
+            help='Of a sharded split: the classes of each part, as "0,1,3;2,4". Default: dealt out by the seed.'
+        ),
+    ] = None,
     twins: Annotated[
         bool,
         typer.Option(
@@ -114,6 +120,7 @@ def train_command(
         split=split,
         parts=parts,
         ratio=ratio,
+        shards=shards,
         twins=twins,
         recipe=recipe_,
         epochs=epochs,

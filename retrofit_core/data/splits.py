@@ -1,5 +1,6 @@
 """Splits of a training set among parents, drawn (SPLITS) or read from a file."""
 
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,13 +60,17 @@ def dirichlet(labels: Tensor, n_parts: int, *, seed: Seed = 0, ratio: float = 0.
     return [torch.from_numpy(part) for part in merged]
 
 
-def sharded(labels: Tensor, n_parts: int, *, seed: Seed = 0) -> list[Tensor]:
-    """No class in two parts: the classes present are permuted and dealt out in equal runs.
+def sharded(
+    labels: Tensor, n_parts: int, *, seed: Seed = 0, shards: Sequence[Sequence[int]] | None = None
+) -> list[Tensor]:
+    """No class in two parts: the classes present are permuted and dealt out in equal runs, or as `shards` says.
 
+    Args:
+        shards: the classes of each part; the seed is not used then.
     Returns:
         Disjoint parts that together are all rows; row numbers int64, ascending.
     Raises:
-        ValueError: more parts than classes.
+        ValueError: more parts than classes, or shards that are not the classes present, each once, one shard a part.
     """
     _check(labels, n_parts)
     classes = np.unique(labels.numpy())
@@ -73,8 +78,13 @@ def sharded(labels: Tensor, n_parts: int, *, seed: Seed = 0) -> list[Tensor]:
         raise ValueError(
             f"a sharded split gives every part classes of its own: {len(classes)} classes cannot serve {n_parts} parts."
         )
-    shards = np.array_split(_generator(seed).permutation(classes), n_parts)
-    return [torch.from_numpy(np.flatnonzero(np.isin(labels.numpy(), shard))) for shard in shards]
+    if shards is not None and (len(shards) != n_parts or sorted(itertools.chain(*shards)) != classes.tolist()):
+        raise ValueError(
+            f"shards are the classes of each of {n_parts} parts, each of the classes {classes.tolist()} once. "
+            f"Found {[list(shard) for shard in shards]}."
+        )
+    dealt = np.array_split(_generator(seed).permutation(classes), n_parts) if shards is None else shards
+    return [torch.from_numpy(np.flatnonzero(np.isin(labels.numpy(), shard))) for shard in dealt]
 
 
 SPLITS = {"full": full, "dirichlet": dirichlet, "sharded": sharded}

@@ -157,13 +157,17 @@ def is_on_disk(name: str) -> bool:
     return True
 
 
-def training(scale: Scale, data: str, arch: tuple[str, ...], split: str, parts: int, seed: int = 0) -> TrainConfig:
-    """The parents of a table's column at a scale."""
+def training(
+    scale: Scale, data: str, arch: tuple[str, ...], split: str, parts: int, seed: int = 0, shards: str | None = None
+) -> TrainConfig:
+    """The parents of a table's column at a scale; `shards` are classes of the column's own data set."""
+    served = data_set(data, scale)
     config = TrainConfig(
-        data=data_set(data, scale),
+        data=served,
         arch=tuple(network(name, scale) for name in arch),
         split=split,
         parts=parts,
+        shards=shards if served == data else None,
         recipe=scale.recipe,
         epochs=scale.epochs,
         augment=scale.augment,

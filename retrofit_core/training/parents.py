@@ -42,6 +42,8 @@ class TrainConfig:
     parts: int = 2
     ratio: float = RATIO
     """Of a dirichlet split: smallest concentration over largest"""
+    shards: str | None = None
+    """Of a sharded split: the classes of each part, as "0,1,3;2,4"; by default the seed deals them out"""
     twins: bool = False
     """Parents 1, 2, ... are parent 0 with its hidden neurons shuffled"""
     recipe: str = "small"
@@ -62,6 +64,8 @@ class TrainConfig:
         facts = json.loads(json.dumps(dataclasses.asdict(self)))
         if self.augment == AUTO:
             del facts["augment"]  # so that the key, and folders named by it, are those of earlier versions
+        if self.shards is None:
+            del facts["shards"]  # likewise
         return facts
 
     @classmethod
@@ -146,7 +150,9 @@ def plan(config: TrainConfig, images: Images) -> Planned:
         ValueError: what is asked cannot be trained.
     """
     _check(config)
-    drawn = {"ratio": config.ratio} if config.split.lower() == "dirichlet" else {}
+    drawn: dict[str, Any] = {"ratio": config.ratio} if config.split.lower() == "dirichlet" else {}
+    if config.shards is not None:
+        drawn["shards"] = _shards(config.shards)
     rows = find(SPLITS, config.split, "split")(images.labels, config.parts, seed=config.seed, **drawn)
     names = config.arch * config.parts if len(config.arch) == 1 else config.arch
     specs = [fitted(parse(name), images.shape, len(images.classes)) for name in names]
@@ -155,6 +161,16 @@ def plan(config: TrainConfig, images: Images) -> Planned:
         for spec in specs
     ]
     return Planned(images, rows, specs, settings)
+
+
+def _shards(words: str) -> list[list[int]]:
+    """Raises ValueError: words that are not numbers."""
+    try:
+        return [[int(label) for label in shard.split(",")] for shard in words.split(";")]
+    except (ValueError, AttributeError):
+        raise ValueError(
+            f'--shards are the classes of each part by their numbers, as "0,1,3;2,4". Found {words!r}.'
+        ) from None
 
 
 def _chosen(config: TrainConfig) -> dict[str, Any]:
@@ -175,6 +191,8 @@ def _check(config: TrainConfig) -> None:
         )
     if config.ratio != RATIO and config.split.lower() != "dirichlet":
         raise ValueError(f"--ratio is the inequality of a dirichlet split: it says nothing of --split {config.split}.")
+    if config.shards is not None and config.split.lower() != "sharded":
+        raise ValueError(f"--shards are the classes of a sharded split: they say nothing of --split {config.split}.")
     if config.twins and (config.split.lower() != "full" or config.parts < 2 or len(set(config.arch)) > 1):
         raise ValueError(
             "--twins are one network and shuffled copies of it, which have its rows and its architecture: ask for "

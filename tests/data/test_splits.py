@@ -54,6 +54,12 @@ def test_full_parts_are_all_rows(labels, n_parts):
         assert all(part.tolist() == list(range(len(labels))) for part in full(labels, n_parts))
 
 
+def test_shards_that_are_said_are_the_parts():
+    labels = torch.tensor([2, 0, 1, 1, 3, 0])
+    first, second = sharded(labels, 2, seed=5, shards=[[3, 0], [1, 2]])
+    assert first.tolist() == [1, 4, 5] and second.tolist() == [0, 2, 3]
+
+
 @pytest.mark.parametrize("name", SPLITS)
 def test_splits_repeat_by_their_seed(name):
     labels = torch.arange(500) % 10
@@ -94,6 +100,12 @@ def test_ratio_one_is_milder_than_the_default():
         (lambda labels: dirichlet(labels, 2, ratio=0), r"in \(0, 1\]. Found 0"),
         (lambda labels: dirichlet(labels, 2, ratio=float("nan")), r"in \(0, 1\]"),
         (lambda labels: sharded(labels, 4), "3 classes cannot serve 4 parts"),
+        (
+            lambda labels: sharded(labels, 2, shards=[[0], [1]]),
+            r"each of the classes \[0, 1, 2\] once. Found \[\[0\], \[1\]",
+        ),
+        (lambda labels: sharded(labels, 2, shards=[[0, 1], [1, 2]]), "each of the classes"),
+        (lambda labels: sharded(labels, 2, shards=[[0, 1, 2]]), "each of 2 parts"),
         (lambda labels: full(labels, 0), "cannot be split into 0 parts"),
         (lambda labels: dirichlet(labels, 99), "cannot be split into 99 parts"),
     ],

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from retrofit_core.architectures import build, fitted, parse
+from retrofit_core.data.datasets import DATASETS
 from retrofit_core.experiments.paper import Value, paper_values
 from retrofit_core.experiments.rows import scored
 from retrofit_core.experiments.scales import SCALES, network, scale_of
@@ -191,3 +192,14 @@ def test_smaller_scales_have_smaller_networks(scale):
                 model = build(fitted(parse(network(name, each)), (3, 32, 32), 100))
             sizes.append(sum(parameter.numel() for parameter in model.parameters()))
         assert sizes[0] < sizes[1] / 2, name
+
+
+def test_bloodmnist_is_divided_into_white_blood_cells_and_the_others(monkeypatch):
+    """As the paper says; what takes its part has other classes, which the seed deals out."""
+    column = TABLES["bloodmnist"].columns[0]
+    for there, shards in ((True, "0,1,3,4,5,6;2,7"), (False, None)):
+        monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name, there=there: there)
+        training = column.source(SCALES["small"]).training
+        assert training.shards == shards and (training.data == "bloodmnist") == there
+    names = DATASETS["bloodmnist"].classes
+    assert [names[label] for label in (2, 7)] == ["erythroblast", "platelet"]
