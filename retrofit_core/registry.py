@@ -34,9 +34,10 @@ def _plain(name: str) -> str:
 
 
 def made(table: Mapping[str, type], value: Any, what: str, **options: Any) -> Any:
-    """The object that a name, a class, or an object of one stands for; a function passes through.
+    """The object that a name, a class, or an object of one stands for; a function passes through where it can do the work.
 
-    A class need not be in the table: any of the tables' base is as good.
+    A class need not be in the table: any of the tables' base is as good. A function can do what is one call, as a
+    grouping; a fit is more than one.
 
     Args:
         options: fields of the object, where a name or a class is given.
@@ -52,13 +53,14 @@ def made(table: Mapping[str, type], value: Any, what: str, **options: Any) -> An
             if option not in fields:
                 known_name(fields, option, f"{what} setting of {value.__name__}:")
         return value(**options)
-    if inspect.isclass(value) or not (callable(value) or isinstance(value, base)):
+    is_one_call = any("__call__" in vars(cls) for cls in base.__mro__)
+    if inspect.isclass(value) or not (isinstance(value, base) or (is_one_call and callable(value))):
         # Not its contents: a score may hold images.
         kind = f"the class {value.__name__}" if inspect.isclass(value) else f"of type {type(value).__name__}"
         names = ", ".join(cls.__name__ for cls in table.values())
         raise ValueError(
-            f"{what} is {kind}. Pass one of {names}, a name ({', '.join(table)}), your own {base.__name__}, or a "
-            "function."
+            f"{what} is {kind}. Pass one of {names}, a name ({', '.join(table)}), or your own {base.__name__}"
+            f"{', or a function.' if is_one_call else '.'}"
         )
     for option, chosen in options.items():
         said = f"{type(value).__name__}(..., {option}={chosen!r})"

@@ -177,8 +177,12 @@ def test_a_gradient_fit_by_value():
     "more, message",
     [
         ({"fit": None}, "fit is of type NoneType. Pass one of Ridge, Gradient, a name"),
-        ({"grouping": 3}, "grouping is of type int. Pass one of Hungarian, KMeans"),
+        (
+            {"grouping": 3},
+            r"grouping is of type int. Pass one of Hungarian, KMeans, .* your own Grouper, or a function\.$",
+        ),
         ({"grouping": Ridge}, "grouping is the class Ridge. .* your own Grouper"),
+        ({"fit": lambda fitting: None}, "fit is of type function. Pass one of Ridge, Gradient, .* or your own Fit\\.$"),
         ({"importance": None}, "importance is of type NoneType. Pass one of Uniform"),
         ({"importance": KMeans}, "importance is the class KMeans. .* your own Importance"),
         ({"fit": "newton"}, "unknown fit 'newton'. Known: ridge, gradient"),
