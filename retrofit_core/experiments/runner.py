@@ -22,7 +22,7 @@ from ..data import VARIABLE
 from ..monitor import Cancelled, Monitor
 from .results import Result, all_results
 from .tables import Cell
-from .units import Clustering, FineTuning, Fusion, Parent, Unit
+from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent, Unit
 from .work import LOCKS, finished, title, work
 
 #: Seconds between two looks at units that other runners are at.
@@ -30,7 +30,7 @@ WAIT = 1.0
 #: So often all processes may be lost before a run gives up.
 LOSSES = 3
 #: The order of the waves in parallel: what a unit needs is of an earlier kind.
-KINDS = (Parent, Fusion | Clustering, FineTuning)
+KINDS = (Parent, Fusion | Clustering, FineTuning | LossLandscape)
 OnResult = Callable[[Unit, Result | str], None]
 
 
@@ -125,6 +125,9 @@ def _kind(unit: dict[str, Any]) -> tuple[Any, ...]:
     networks = (str(training.get("arch")), training.get("parts"))
     if "parent" in unit:
         return ("parent", training.get("data"), training.get("epochs"), *networks)
+    if "landscape" in unit:
+        settings = unit["landscape"]
+        return ("landscape", settings["resolution"], settings["images"], *networks)
     run = unit.get("fusion", {})
     names = ("method", "importance", "samples", "augment", "options")
     return ("fusion", *(str(run.get(name)) for name in names), *networks)

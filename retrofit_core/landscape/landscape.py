@@ -81,8 +81,8 @@ class Landscape(Value):
     )
     precision: Literal["auto", "float32", "bfloat16"] = setting(
         "auto",
-        "of the grid's products; auto: bfloat16 where the processor multiplies it faster. Networks, paths and flatness are "
-        "always measured in float32",
+        "of the grid's products; auto: bfloat16 for large networks where the processor multiplies it faster. Networks, paths and "
+        "flatness are always measured in float32",
     )
     path_points: int = setting(11, "points along the path between two networks, its ends among them", Range(3, 1001))
     radius: float = setting(
@@ -126,7 +126,9 @@ class Landscape(Value):
         through_plane = plane(list(mixtures.weights), mixtures.names)
         xs, ys = (self._axis(through_plane.coordinates[:, axis]) for axis in (0, 1))
         low_precision = devices.autocast_dtype(self.precision, picked) == torch.bfloat16
-        is_float32 = mixtures.weights.dtype == torch.float32
+        # Small networks take no time, and other weights than float32 were chosen with care.
+        gains = self.precision != "auto" or mixtures.points_at_once == 1
+        low_precision &= gains and mixtures.weights.dtype == torch.float32
         facts = {
             "data": images.name,
             "split": images.split,
@@ -134,7 +136,7 @@ class Landscape(Value):
             "resolution": self.resolution,
             "seed": self.seed,
             "norms": self.norms if mixtures.has_statistics else "none",
-            "precision": "bfloat16" if low_precision and is_float32 else str(mixtures.weights.dtype).split(".")[1],
+            "precision": "bfloat16" if low_precision else str(mixtures.weights.dtype).split(".")[1],
             "device": str(picked),
             "radius": self.radius * through_plane.coordinates[1, 0].item(),
             "clip": self.clip,
