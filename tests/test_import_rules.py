@@ -53,6 +53,7 @@ LAYERS = {
     "method": 7,
     "methods": 8,
     "analysis": 8,
+    "landscape": 8,
     "runs": 9,
     "estimate": 10,
     "snippets": 10,

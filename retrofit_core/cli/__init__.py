@@ -1,6 +1,7 @@
 """The command line.
 
-Its commands: data | train | finetune | methods | fuse | compare | analyse | evaluate | levels | reproduce | report | app.
+Its commands: data | train | finetune | methods | fuse | compare | analyse | landscape | reproduce | report | evaluate | levels |
+app.
 """
 
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from collections.abc import Sequence
 # Importing a file registers its commands; help lists them in this order.
 from . import training  # noqa: F401  # isort: skip
 from . import fusing  # noqa: F401  # isort: skip
+from . import landscape  # noqa: F401  # isort: skip
 from . import experiments  # noqa: F401  # isort: skip
 from . import commands  # noqa: F401  # isort: skip
 from .terminal import app

@@ -5,6 +5,8 @@ is printed. Rows are names of METHODS with ", uniform", ", conductance" or ", de
 ", best" where it shows the best of them without saying which. "Parent 0" and on are the base models as they are printed.
 A short table of the main text has the name of the full one and its own label.
 
+Figures without printed numbers are FIGURES: what we measure of them stands beside nothing.
+
 Not typed in: the gains beside accuracies in the short tables, which are differences to the best base model. Two parent accuracies
 of `fusion-set-size` and all of `neuron-importance` stand in captions.
 """
@@ -16,6 +18,9 @@ from functools import cache
 from pathlib import Path
 
 from ..registry import known_name
+
+#: Name of a table of ours -> label of the paper's figure, which prints no numbers.
+FIGURES = {"landscape": "fig:vgg-landscapes", "importance-histogram": "fig:importancehistogram"}
 
 
 @dataclass(frozen=True)
@@ -56,13 +61,15 @@ def _all_values() -> tuple[Value, ...]:
 def paper_values(table: str | None = None) -> list[Value]:
     """The cells of one table, short form included, or of all, in the order of the file, which is the paper's within a label.
 
+    A figure without printed numbers has none.
+
     Raises:
-        ValueError: no table of that name.
+        ValueError: no table or figure of that name.
     """
     values = _all_values()
     if table is None:
         return list(values)
-    name = known_name(dict.fromkeys(value.table for value in values), table, "table of the paper")
+    name = known_name(dict.fromkeys([*(value.table for value in values), *FIGURES]), table, "table of the paper")
     return [value for value in values if value.table == name]
 
 

@@ -15,13 +15,13 @@ from ..data import VARIABLE
 from .planning import Planned
 from .results import Result
 from .runner import Left, OnResult, Outcome, attempt, until_done
-from .units import Clustering, FineTuning, Fusion, Parent
+from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent
 from .work import LOCKS
 
 #: So often all processes may be lost before a run gives up.
 LOSSES = 3
 #: The order of the waves: what a unit needs is of an earlier kind.
-KINDS = (Parent, Fusion | Clustering, FineTuning)
+KINDS = (Parent, Fusion | Clustering, FineTuning | LossLandscape)
 
 
 def run_in_parallel(

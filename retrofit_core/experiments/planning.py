@@ -82,6 +82,9 @@ def _kind(unit: dict[str, Any]) -> tuple[Any, ...]:
     networks = (str(training.get("arch")), training.get("parts"))
     if "parent" in unit:
         return ("parent", training.get("data"), training.get("epochs"), *networks)
+    if "landscape" in unit:
+        settings = unit["landscape"]
+        return ("landscape", settings["resolution"], settings["images"], *networks)
     run = unit.get("fusion", {})
     names = ("method", "importance", "samples", "augment", "options")
     return ("fusion", *(str(run.get(name)) for name in names), *networks)

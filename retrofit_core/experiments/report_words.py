@@ -13,6 +13,11 @@ METRICS = {
     "seconds": "seconds",
     "operations": "multiply-adds for one image, in units of one parent's",
     "rand": "adjusted Rand index",
+    "below 0.1": "% of the neurons with less than a tenth of the uniform score",
+    "landscape loss": "mean cross entropy of the network itself",
+    "landscape accuracy": "% of the landscape's images",
+    "landscape rise": "rise of the loss at a tenth of the distance between the parents, mean over directions in the plane",
+    "landscape barrier": "largest rise of the loss above the line between two networks' losses",
 }
 READING = (
     "Paper: mean ± deviation, where it prints one. Ours: mean ± deviation (number of seeds); a seed is a fusion of the same "

@@ -39,7 +39,11 @@ class Result:
     """Seconds since 1970"""
 
     def metric(self, name: str) -> float | None:
-        """A metric by the name that a cell gives it: "accuracy", "part 0", "rand uniform conductance"; None if refused."""
+        """A metric by the name that a cell gives it; None if refused.
+
+        Names are "accuracy", "part 0", "rand uniform conductance", "below 0.1 conductance" (% of neurons with less than a
+        tenth of the uniform score), "loss fused", "accuracy fused", "rise fused", "barrier parent 0 to fused" (of a landscape).
+        """
         if self.refusal is not None:
             return None
         kind, *rest = name.split(" ")
@@ -48,12 +52,32 @@ class Result:
             return parts[int(rest[0])] if int(rest[0]) < len(parts) else None
         if kind == "rand":
             return next(row["mean"] for row in self.metrics["agreement"] if {row["first"], row["second"]} == set(rest))
+        if kind == "below":
+            return share_below(self.metrics["histograms"][rest[1]], float(rest[0]))
+        if "landscape" in self.metrics:
+            return landscape_metric(self.metrics["landscape"], kind, " ".join(rest))
         return self.metrics[name]
 
     def knows(self) -> np.ndarray:
         """(test images,) bool: which images the network classifies rightly."""
         bits = np.unpackbits(np.frombuffer(base64.b64decode(self.correct), dtype=np.uint8))
         return bits[: int(self.metrics.get("samples", 0))].astype(bool)
+
+
+def share_below(histogram: dict[str, list[float]], score: float) -> float:
+    """Per cent of a histogram's neurons below a score; within a bin they are taken to lie evenly."""
+    counts, edges = np.array(histogram["counts"], dtype=float), np.array(histogram["edges"], dtype=float)
+    below = np.interp(score, edges, np.concatenate([[0.0], counts.cumsum()]))
+    return 100 * float(below) / float(counts.sum())
+
+
+def landscape_metric(landscape: dict[str, Any], kind: str, name: str) -> float | None:
+    """The loss, accuracy or mean rise of a network, or the barrier of a path ("parent 0 to fused")."""
+    if kind == "barrier":
+        return next(path["barrier"] for path in landscape["paths"] if f"{path['first']} to {path['last']}" == name)
+    if kind == "rise":
+        return next(rise["mean"] for rise in landscape["rises"] if rise["name"] == name)
+    return next(marker[kind] for marker in landscape["markers"] if marker["name"] == name)
 
 
 def packed(correct: np.ndarray) -> str:

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .paper import paper_values
+from ..landscape import Landscape
+from .paper import FIGURES, paper_values
 from .rows import OTHER_PARENT_FIRST, Row, applies, read_row, scored
 from .scales import Scale, data_set, network, run_settings, training
-from .units import Clustering, FineTuning, Fusion, Parent, Source, Unit
+from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent, Source, Unit
 
 #: Rows that the paper lacks: controls, stronger forms of the baselines, the paper's ridge, samples of all parents.
 CLOSED_FORM = (
@@ -62,7 +63,8 @@ class Column:
     learning_rate: float = 3e-4
     """Of the fine-tuning"""
     metric: str = "accuracy"
-    """accuracy, "part 0" (accuracy on the classes of a part), seconds, operations, or rand (adjusted Rand index)"""
+    """accuracy, "part 0" (accuracy on the classes of a part), seconds, operations, rand (adjusted Rand index), "below 0.1" (% of
+    neurons with less than a tenth of the uniform score), or "landscape loss", "landscape accuracy" and on"""
     relative: bool = False
     """In units of what parent 0 has"""
     shards: str | None = None
@@ -108,6 +110,8 @@ class Table:
     @property
     def labels(self) -> tuple[str, ...]:
         """Its labels in the paper's source: the full table's first."""
+        if self.name in FIGURES:
+            return (FIGURES[self.name],)
         return tuple(dict.fromkeys(value.label for value in paper_values(self.name)))
 
     @property
@@ -288,6 +292,45 @@ def clustering_cell(table: Table, column: Column, name: str, scale: Scale, sourc
     return Cell(table.name, column.name, name, seed, (unit,), f"rand {other} {column.name}")
 
 
+#: The neurons of a histogram that hardly count.
+NEAR_ZERO = "last convolution of parent 0"
+
+
+def histogram_cell(table: Table, column: Column, name: str, scale: Scale, source: Source, seed: int) -> Cell | None:
+    """How many neurons of the last convolution have scores near zero; the histogram itself is in the unit's result."""
+    if seed:
+        return None
+    unit = Clustering(source, test_images=scale.test_images)
+    return Cell(table.name, column.name, name, seed, (unit,), f"{column.metric} {column.name}")
+
+
+#: The fused network of the landscape, and what its rows are called there: networks, then paths.
+LANDSCAPE_FUSED = "KF-Gradient, deeplift"
+LANDSCAPE_NETWORKS = {"Parent 0": "parent 0", "Parent 1": "parent 1", "Average": "average", LANDSCAPE_FUSED: "fused"}
+LANDSCAPE_PATHS = {
+    f"{first} to {last}": f"{LANDSCAPE_NETWORKS[first]} to {LANDSCAPE_NETWORKS[last]}"
+    for first, last in (("Parent 0", "Parent 1"), ("Parent 0", LANDSCAPE_FUSED), ("Parent 1", LANDSCAPE_FUSED))
+}
+#: The paper clips the loss in its drawing; it says nothing of resolution and images.
+CLIP = 4.6
+
+
+def landscape_cell(table: Table, column: Column, name: str, scale: Scale, source: Source, seed: int) -> Cell | None:
+    """Numbers of the picture: at the networks, around them, between them; one unit a seed of the fusion."""
+    kind = column.metric.removeprefix("landscape ")
+    names = LANDSCAPE_PATHS if kind == "barrier" else LANDSCAPE_NETWORKS
+    if name not in names or (seed and names[name] != "fused" and "fused" not in names[name]):
+        return None
+    fusion = row_unit(column, read_row(LANDSCAPE_FUSED), scale, source, seed)
+    assert isinstance(fusion, Fusion)
+    images = min(Landscape.images, scale.test_images or Landscape.images)
+    unit = LossLandscape(fusion, Landscape(images=images, clip=CLIP))
+    return Cell(table.name, column.name, name, seed, (unit,), f"{kind} {names[name]}")
+
+
+#: Samples as in the other experiments with ViTs; the figure's caption does not say.
+VIT_NONIID = Column("loss", "cifar10", ("vit",), "dirichlet", 2, {"samples": 5000})
+
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
@@ -383,6 +426,26 @@ TABLES: dict[str, Table] = {
             ),
             (BETWEEN_SEEDS,),
             clustering_cell,
+        ),
+        Table(
+            "importance-histogram",
+            "Importance scores near zero, VGG11 on non-IID CIFAR-100",
+            tuple(
+                Column(name, "cifar100", ("vgg11",), "dirichlet", 2, metric="below 0.1")
+                for name in ("conductance", "deeplift")
+            ),
+            (NEAR_ZERO,),
+            histogram_cell,
+        ),
+        Table(
+            "landscape",
+            "Loss landscape of ViTs on non-IID CIFAR-10 and of KF-Gradient with DeepLIFT",
+            tuple(
+                dataclasses.replace(VIT_NONIID, name=name, metric=f"landscape {name}")
+                for name in ("loss", "accuracy", "rise", "barrier")
+            ),
+            (*LANDSCAPE_NETWORKS, *LANDSCAPE_PATHS),
+            landscape_cell,
         ),
     )
 }

@@ -1,4 +1,5 @@
-"""The units of work of an experiment: a trained parent, a fusion, a fine-tuning; each is measured on the test images.
+"""The units of work of an experiment: a trained parent, a fusion, a fine-tuning, each measured on the test images; and what
+is measured of them together: a clustering, a landscape.
 
 A unit is known by its whole configuration; the result of a unit holds the digests of what went in (`results.py`).
 """
@@ -12,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from ..files import digest
+from ..landscape import Landscape
 from ..runs import RunConfig
 from ..training.parents import TrainConfig
 
+#: Where networks that units make are kept, in the runs folder.
+NETWORKS = "experiments/networks"
 #: Fields of a RunConfig that a unit's source of parents decides.
 FROM_SOURCE = ("models", "splits", "data", "evaluate", "analyse", "device")
 
@@ -164,6 +168,36 @@ class Clustering(Unit):
 
 
 @dataclass(frozen=True)
+class LossLandscape(Unit):
+    """The loss on the plane through the first two parents and a fused network, see `landscape`."""
+
+    fusion: Fusion
+    landscape: Landscape
+
+    @property
+    def source(self) -> Source:  # type: ignore[override]
+        return self.fusion.source
+
+    @property
+    def test_images(self) -> int | None:  # type: ignore[override]
+        return self.fusion.test_images
+
+    def to_json(self) -> dict[str, Any]:
+        return {"landscape": self.landscape.to_json(), **self.fusion.to_json()}
+
+    def needs(self) -> tuple[Unit, ...]:
+        return (self.fusion,)
+
+    def command(self, root: str) -> str:
+        folder = Path(root)
+        words = ["--fused", str(folder / NETWORKS / f"{self.fusion.key()}.safetensors"), "--data", self.source.data_set]
+        for name, value in self.landscape.to_json().items():
+            if value != getattr(Landscape, name):
+                words += [f"--{name.replace('_', '-')}", str(value)]
+        return shlex.join(["retrofit", "landscape", *self.source.files(folder), *words])
+
+
+@dataclass(frozen=True)
 class FineTuning(Unit):
     """A network trained on, with the data of all parents."""
 
@@ -189,7 +223,7 @@ class FineTuning(Unit):
 
     def command(self, root: str) -> str:
         words = ["--data", self.source.data_set, "--epochs", str(self.epochs), "--seed", str(self.seed)]
-        network = str(Path(root, "experiments", "networks", f"{self.start.key()}.safetensors"))
+        network = str(Path(root, NETWORKS, f"{self.start.key()}.safetensors"))
         if isinstance(self.start, Parent):
             network = self.source.files(Path(root))[self.start.index]
         return shlex.join(["retrofit", "finetune", network, *words, "--learning-rate", str(self.learning_rate)])

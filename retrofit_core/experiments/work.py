@@ -24,6 +24,7 @@ from ..data.sampling import balanced
 from ..data.splits import read_splits
 from ..device import on_device
 from ..evaluation import measured, scores
+from ..landscape import networks_of
 from ..methods import METHODS
 from ..monitor import Monitor
 from ..results import FusionResult
@@ -32,11 +33,11 @@ from ..training.parents import train_parents
 from ..training.state import digest as digest_of_tensors
 from .clustering import clustering
 from .results import Result, packed, read_result, write_result
-from .units import Clustering, FineTuning, Fusion, Parent, Source, Unit
+from .units import NETWORKS, Clustering, FineTuning, Fusion, LossLandscape, Parent, Source, Unit
 
-#: Raised when the numbers of a clustering change; methods have a version of their own.
+#: Raised when the numbers of a clustering or a landscape change; methods have a version of their own.
 CLUSTERING = 1
-NETWORKS = "experiments/networks"
+LANDSCAPE = 1
 LOCKS = "experiments/locks"
 
 
@@ -100,6 +101,8 @@ def _facts(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[dict[
         _provide_parents(unit, root, monitor, device)
         picked = devices.pick(device)
         return {"metrics": clustering(unit.config(root), unit.level, unit.seeds, monitor, picked)}, 0.0
+    if isinstance(unit, LossLandscape):
+        return {"metrics": {"landscape": _surveyed(unit, root, monitor, device)}}, 0.0
     network, seconds = _network(unit, root, monitor, device)
     return _measured(unit, network, root, monitor, device), seconds
 
@@ -119,6 +122,8 @@ def inputs(unit: Unit, root: Path) -> dict[str, str | None]:
     """Role -> digest of what goes into a unit; None for what is not there."""
     if isinstance(unit, FineTuning):
         return {**inputs(unit.start, root), "fine-tuning": "1"}
+    if isinstance(unit, LossLandscape):
+        return {**inputs(unit.fusion, root), "landscape version": str(LANDSCAPE)}
     data = {f"data {split}": _data_digest(unit.source.data_set, split) for split in ("train", "test")}
     checkpoints, splits = unit.source.files(root), unit.source.splits(root)
     if splits is not None:
@@ -141,6 +146,8 @@ def title(unit: Unit) -> str:
         return f"{_fusion_title(unit.run)}, seed {unit.run.seed} ({_of(unit.source)})"
     if isinstance(unit, Clustering):
         return f"clustering of level {unit.level} ({_of(unit.source)})"
+    if isinstance(unit, LossLandscape):
+        return f"landscape of {title(unit.fusion)}"
     assert isinstance(unit, FineTuning)
     return f"fine-tuning of {title(unit.start)}"
 
@@ -235,6 +242,17 @@ def _start(unit: Unit, root: Path, monitor: Monitor, device: str) -> Any:
         with suppress(ValueError):
             return load_model(_file(unit, root))[0]
     return _network(unit, root, monitor, device)[0]
+
+
+def _surveyed(unit: LossLandscape, root: Path, monitor: Monitor, device: str) -> dict[str, Any]:
+    """The landscape in plain JSON types, of the plane through the first two parents and the fused network."""
+    _provide_parents(unit.fusion, root, monitor, device)
+    parents = [load_model(file)[0] for file in unit.source.files(root)]
+    networks = networks_of(parents, _start(unit.fusion, root, monitor, device))
+    test = load(unit.source.data_set, "test")
+    plan = unit.landscape.plan(networks, ("parent 0", "parent 1", "fused"), test, device=device)
+    *_, survey = unit.landscape.run(plan, monitor)
+    return survey.to_json()
 
 
 def _file(unit: Unit, root: Path, ending: str = "") -> Path:

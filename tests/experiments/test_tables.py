@@ -12,11 +12,12 @@ import torch
 
 from retrofit_core.architectures import build, fitted, parse
 from retrofit_core.data.datasets import DATASETS
-from retrofit_core.experiments.paper import Value, paper_values
+from retrofit_core.experiments.paper import FIGURES, Value, paper_values
 from retrofit_core.experiments.rows import scored
 from retrofit_core.experiments.scales import SCALES, network, scale_of
 from retrofit_core.experiments.tables import TABLES
-from retrofit_core.experiments.units import Clustering, FineTuning, Fusion, Parent, Source, Unit
+from retrofit_core.experiments.units import Clustering, FineTuning, Fusion, LossLandscape, Parent, Source, Unit
+from retrofit_core.landscape import Landscape
 from retrofit_core.training.parents import TrainConfig
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +50,34 @@ def test_every_table_of_the_paper_has_a_spec_with_its_labels():
     printed = {value.table: set() for value in paper_values()}
     for value in paper_values():
         printed[value.table].add(value.label)
-    assert {name: set(table.labels) for name, table in TABLES.items()} == printed
+    pictures = {name: {label} for name, label in FIGURES.items()}
+    assert {name: set(table.labels) for name, table in TABLES.items()} == printed | pictures
+
+
+def test_the_landscape_is_that_of_the_figure(cells):
+    """ViTs on two non-IID parts of CIFAR-10, KF-Gradient with DeepLIFT, clipped at 4.6: one unit behind all of its numbers."""
+    units = {unit for (table, _, _), cell in cells.items() if table == "landscape" for unit in cell.units}
+    (unit,) = units
+    assert isinstance(unit, LossLandscape) and unit.landscape.clip == 4.6 and unit.landscape.resolution == 15
+    training, run = unit.source.training, unit.fusion.run
+    assert training is not None and (training.data, training.split, training.parts) == ("cifar10", "dirichlet", 2)
+    assert training.arch == ("vit",)
+    assert (run.method, run.importance) == ("KF-Gradient", "deeplift")
+    rows = {(column, row) for table, column, row in cells if table == "landscape"}
+    assert len(rows) == 3 * 4 + 3 and ("barrier", "Parent 0 to KF-Gradient, deeplift") in rows
+
+
+def test_the_histogram_is_that_of_the_figure(cells):
+    for score in ("conductance", "deeplift"):
+        (unit,) = cells["importance-histogram", score, "last convolution of parent 0"].units
+        training = unit.source.training
+        assert isinstance(unit, Clustering) and training is not None
+        assert (training.data, training.arch, training.split, training.parts) == (
+            "cifar100",
+            ("vgg11",),
+            "dirichlet",
+            2,
+        )
 
 
 def test_every_number_of_the_paper_has_units(cells):
@@ -66,6 +94,8 @@ def test_every_number_of_the_paper_has_units(cells):
 
 def test_what_stands_behind_a_number_is_what_its_names_say(cells):
     for (table, column, row), cell in cells.items():
+        if table in FIGURES:  # tests of their own
+            continue
         for unit in cell.units:
             start = unit.start if isinstance(unit, FineTuning) else unit
             if row.startswith("Parent"):
@@ -156,6 +186,9 @@ def test_a_unit_is_other_work_if_anything_of_it_is():
         FineTuning(fusion, 2),
         FineTuning(fusion, 1, 1e-5),
         FineTuning(fusion, 1, seed=1),
+        LossLandscape(fusion, Landscape()),
+        LossLandscape(fusion, Landscape(resolution=16)),
+        LossLandscape(dataclasses.replace(fusion, test_images=7), Landscape()),
         Parent(fusion.source, 0),
         Parent(fusion.source, 1),
     ]

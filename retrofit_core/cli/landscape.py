@@ -1,0 +1,232 @@
+"""retrofit landscape"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from torch import nn
+
+from ..checkpoints import load_model
+from ..data import load
+from ..data.sampling import balanced
+from ..landscape import ALIGNMENTS, Landscape, Plan, Survey, networks_of
+from ..landscape.survey import SCALING
+from ..monitor import Monitor
+from ..results import FusionResult
+from ..runs import RunConfig, read_inputs, read_run
+from ..settings import settings_of
+from .terminal import (
+    Arch,
+    Data,
+    Device,
+    Json,
+    Mean,
+    Seed,
+    Size,
+    Std,
+    check_folder,
+    command,
+    floats,
+    new_table,
+    out,
+    print_json,
+    progress,
+)
+
+#: Networks that span the plane where nothing else is said, the first three that are there.
+FIRST = ("parent 0", "parent 1", "fused", "fine-tuned", "aligned parent 1", "parent 2")
+#: Samples on whose activations parents are aligned, where no record says which.
+SAMPLES = RunConfig.samples
+#: Parameters that a record decides.
+OF_RECORD = ("models", "fused", "data", "arch", "mean", "std", "size")
+SETTINGS = settings_of(Landscape)
+
+
+def _help(name: str) -> str:
+    text = SETTINGS[name].help
+    return f"{text[0].upper()}{text[1:]}."
+
+
+@command("landscape")
+def landscape_command(
+    context: typer.Context,
+    models: Annotated[list[Path] | None, typer.Argument(help="Parents, all of one architecture.")] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="A finished run: its parents, its fused network and its data.")
+    ] = None,
+    fused: Annotated[Path | None, typer.Option(help="Checkpoint of the fused network.")] = None,
+    tuned: Annotated[Path | None, typer.Option(help="Checkpoint of the fine-tuned network.")] = None,
+    align: Annotated[
+        str | None,
+        typer.Option(help=f"Also the other parents aligned to parent 0, by {' or '.join(ALIGNMENTS)}."),
+    ] = None,
+    through: Annotated[
+        str | None,
+        typer.Option(
+            help='The three networks that span the plane, as "parent 0, parent 1, fused". Others: "aligned parent 1", '
+            "average, fine-tuned. Default: the first three of "
+            f"{', '.join(FIRST)} that are there."
+        ),
+    ] = None,
+    data: Data = "digits",
+    split: Annotated[str, typer.Option(help="Split on which the loss is measured: train, val or test.")] = "test",
+    resolution: Annotated[int, typer.Option(help=_help("resolution"))] = Landscape.resolution,
+    images: Annotated[int, typer.Option(help=_help("images"))] = Landscape.images,
+    seed: Seed = 0,
+    margin: Annotated[float, typer.Option(help=_help("margin"))] = Landscape.margin,
+    norms: Annotated[str, typer.Option(help=_help("norms"))] = Landscape.norms,
+    precision: Annotated[str, typer.Option(help=_help("precision"))] = Landscape.precision,
+    path_points: Annotated[int, typer.Option(help=_help("path_points"))] = Landscape.path_points,
+    radius: Annotated[float, typer.Option(help=_help("radius"))] = Landscape.radius,
+    directions: Annotated[int, typer.Option(help=_help("directions"))] = Landscape.directions,
+    clip: Annotated[float | None, typer.Option(help=_help("clip"))] = None,
+    arch: Arch = None,
+    mean: Mean = None,
+    std: Std = None,
+    size: Size = None,
+    device: Device = "auto",
+    out_folder: Annotated[
+        Path | None, typer.Option("--out", help="Write landscape.json and landscape.csv into this folder.")
+    ] = None,
+    plan_only: Annotated[
+        bool, typer.Option("--plan", help="Say how many points are measured and how long it takes, and do nothing.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Measure loss and accuracy on the plane through three networks, barriers between them, and how flat they lie.
+
+    Example: `retrofit landscape --record runs/3f2a --align git-re-basin --clip 4.6 --out landscape`
+    """
+    chosen = {name: context.params[name] for name in SETTINGS}
+    landscape = Landscape(**chosen)
+    if out_folder is not None:
+        check_folder(out_folder, "--out")
+    if record is not None:
+        _check_alone_with_record(context)
+    with progress(as_json) as monitor:
+        if record is not None:
+            config, networks = _recorded(record, tuned, align, device, monitor)
+        else:
+            config = RunConfig(
+                tuple(map(str, models or ())), data, arch=arch, mean=floats(mean), std=floats(std), size=size
+            )
+            networks = _named(config, fused, tuned, align, device, monitor)
+        measured_on = load(config.data, split, config.mean, config.std, config.size)
+        plan = landscape.plan(networks, spanning(networks, through), measured_on, device=device)
+        if plan_only:
+            return _say_plan(plan, as_json)
+        *_, survey = landscape.run(plan, monitor)
+    if out_folder is not None:
+        survey.save(out_folder)
+    if as_json:
+        return print_json(survey.to_json())
+    _print_survey(survey, out_folder)
+    return None
+
+
+def spanning(networks: Mapping[str, nn.Module], text: str | None) -> Sequence[str]:
+    """The names of the three networks that span the plane.
+
+    Raises:
+        ValueError: none are named, and too few are there.
+    """
+    if text is not None:
+        return [name.strip() for name in text.split(",")]
+    there = [name for name in FIRST if name in networks][:3]
+    if len(there) < 3:
+        raise ValueError(
+            f"a plane needs three networks that do not lie on one line; there are {' and '.join(there) or 'none'}. Name the "
+            "fused one with --fused or --record, or give --align git-re-basin for the aligned parent."
+        )
+    return there
+
+
+def _check_alone_with_record(context: typer.Context) -> None:
+    """Refuse what the record says already."""
+    given = [name for name in OF_RECORD if _is_given(context, name)]
+    if given:
+        flags = ["the checkpoints" if name == "models" else f"--{name}" for name in given]
+        raise ValueError(f"--record has parents, fused network and data of its own: leave {', '.join(flags)} away.")
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _recorded(
+    folder: Path, tuned: Path | None, align: str | None, device: str, monitor: Monitor
+) -> tuple[RunConfig, dict[str, nn.Module]]:
+    """The settings and the networks of a finished run."""
+    run = read_run(folder)
+    if run.state != "done":
+        raise ValueError(f"{folder}: the run is {run.state}, so there is no fused network. Finish it first.")
+    inputs = read_inputs(run.config)
+    fused = FusionResult.load(folder).model
+    networks = networks_of(
+        inputs.models, fused, _network(tuned, None), align=align, data=inputs.fusion, device=device, monitor=monitor
+    )
+    return run.config, networks
+
+
+def _named(
+    config: RunConfig, fused: Path | None, tuned: Path | None, align: str | None, device: str, monitor: Monitor
+) -> dict[str, nn.Module]:
+    """The networks of checkpoints."""
+    if not config.models:
+        raise ValueError("name the parents' checkpoints, or a record folder with --record.")
+    parents = [load_model(path, config.arch)[0] for path in config.models]
+    samples: Any = None
+    if align is not None:
+        train = load(config.data, "train", config.mean, config.std, config.size)
+        rows = balanced(train.labels, min(SAMPLES, len(train)))
+        samples = train.inputs(rows), train.labels[rows]
+    others = (_network(path, config.arch) for path in (fused, tuned))
+    return networks_of(parents, *others, align=align, data=samples, device=device, monitor=monitor)
+
+
+def _network(path: Path | None, arch: str | None) -> nn.Module | None:
+    return None if path is None else load_model(path, arch)[0]
+
+
+def _say_plan(plan: Plan, as_json: bool) -> None:
+    counts, seconds = plan.evaluations, plan.seconds()
+    if as_json:
+        return print_json({"evaluations": counts, "seconds": seconds})
+    words = ", ".join(f"{count} of {name}" for name, count in counts.items())
+    out.print(f"{sum(counts.values())} points of weight space ({words}), about {seconds:.0f} s on this machine.")
+    return None
+
+
+def _print_survey(survey: Survey, out_folder: Path | None) -> None:
+    table = new_table("network", "loss", "accuracy %", "off plane", "mean rise", "largest rise")
+    rises = {rise.name: rise for rise in survey.rises}
+    for marker in survey.markers:
+        rise = rises.get(marker.name)
+        table.add_row(
+            marker.name,
+            f"{marker.loss:.3f}",
+            f"{marker.accuracy:.2f}",
+            "-" if survey.is_on_plane(marker) else f"{marker.distance:.2f}",
+            *([f"{rise.mean:.3f}", f"{rise.most:.3f}"] if rise else ["-", "-"]),
+        )
+    table.caption = (
+        "loss and accuracy: of the network itself; off plane: distance between its weights and the plane; rise: of the loss at a "
+        f"distance of {survey.facts['radius']:.2f}"
+    )
+    out.print(table)
+    paths = new_table("path", "barrier", "at", "loss at its ends")
+    for path in survey.paths:
+        ends = f"{path.loss[0]:.3f}, {path.loss[-1]:.3f}"
+        paths.add_row(f"{path.first} to {path.last}", f"{path.barrier:.3f}", f"{path.top:.0%}", ends)
+    paths.caption = "barrier: how far the loss rises above the line between the ends, at most"
+    out.print(paths)
+    out.print(survey.caption(), soft_wrap=True, markup=False, highlight=False)
+    if survey.facts["clip"] is not None:
+        above = int(survey.clipped.sum())
+        text = f"{above} of {survey.loss.numel()} points lie above the clip of {survey.facts['clip']:g}."
+        out.print(text, soft_wrap=True, markup=False, highlight=False)
+    out.print(SCALING, soft_wrap=True, markup=False, highlight=False)
+    written = f" Written to {out_folder}." if out_folder else ""
+    out.print(f"{survey.total} points in {survey.seconds:.1f} s.{written}", soft_wrap=True, highlight=False)

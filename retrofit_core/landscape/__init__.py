@@ -1,0 +1,24 @@
+"""The loss landscape: loss and accuracy on the plane through three networks, on paths between them, and around them.
+
+`Landscape(...).plan(networks, through, images)` checks everything and says how many evaluations there are and how long they
+will take; `run(plan)` yields what is known so far, the coarse picture first.
+"""
+
+from .candidates import ALIGNMENTS, networks_of
+from .landscape import Landscape, Plan
+from .mixtures import Mixtures
+from .plane import Plane
+from .survey import Marker, Path, Rise, Survey
+
+__all__ = [
+    "ALIGNMENTS",
+    "Landscape",
+    "Marker",
+    "Mixtures",
+    "Path",
+    "Plan",
+    "Plane",
+    "Rise",
+    "Survey",
+    "networks_of",
+]

@@ -1,0 +1,63 @@
+"""The landscape of an experiment: made once, known by what went in, and read by its cells."""
+
+import pytest
+import torch
+
+from retrofit_core.checkpoints import load_model, save_model
+from retrofit_core.data import load
+from retrofit_core.evaluation import evaluate
+from retrofit_core.experiments.results import all_results, share_below
+from retrofit_core.experiments.units import NETWORKS, LossLandscape
+from retrofit_core.landscape import Landscape, Survey
+from tests.experiments.tiny import SOURCE, carry_out, fusion
+
+#: All test images of the digits, so that losses are those of `evaluate`.
+ALL = len(load("digits", "test"))
+UNIT = LossLandscape(fusion("HF-Linear"), Landscape(resolution=3, images=ALL, path_points=5, directions=4, clip=4.6))
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    root = tmp_path_factory.mktemp("landscape")
+    outcome = carry_out(root, [UNIT])
+    assert outcome.done == 4 and not outcome.failed  # two parents, the fusion, the landscape
+    return root
+
+
+@pytest.mark.slow
+def test_its_numbers_are_those_of_its_networks(root):
+    result = all_results(root)[UNIT.key()]
+    survey = Survey.from_json(result.metrics["landscape"])
+    assert survey.through == ("parent 0", "parent 1", "fused") and survey.facts["clip"] == 4.6 and survey.is_finished
+    files = [*SOURCE.files(root), root / NETWORKS / f"{UNIT.fusion.key()}.safetensors"]
+    for name, file in zip(survey.through, files, strict=True):
+        expected = evaluate(load_model(file)[0], load("digits", "test"))
+        assert result.metric(f"loss {name}") == pytest.approx(expected["loss"], rel=1e-5)
+        assert result.metric(f"accuracy {name}") == pytest.approx(expected["accuracy"])
+    path = survey.paths[0]
+    assert result.metric("barrier parent 0 to parent 1") == path.barrier == max(path.rises)
+    assert result.metric("rise fused") == next(rise.mean for rise in survey.rises if rise.name == "fused")
+
+
+@pytest.mark.slow
+def test_it_is_made_once_and_again_for_other_weights(root):
+    assert carry_out(root, [UNIT]).done == 0
+    file = SOURCE.files(root)[0]
+    model, metadata = load_model(file)
+    with torch.no_grad():
+        next(model.parameters()).mul_(0.5)
+    save_model(model, file, **metadata)
+    assert carry_out(root, [UNIT]).done == 3  # that parent, the fusion, the landscape
+
+
+def test_neurons_near_zero_are_read_off_the_histogram():
+    histogram = {"counts": [4, 2, 0, 2], "edges": [0.0, 0.2, 0.4, 0.6, 0.8]}
+    assert share_below(histogram, 0.1) == pytest.approx(25)
+    assert share_below(histogram, 0.4) == pytest.approx(75)
+    assert share_below(histogram, 5) == pytest.approx(100) and share_below(histogram, -1) == 0
+
+
+def test_its_command_makes_the_same_picture():
+    words = UNIT.command("runs")
+    assert words.startswith("retrofit landscape ") and "--resolution 3" in words and "--clip 4.6" in words
+    assert f"--fused runs/experiments/networks/{UNIT.fusion.key()}.safetensors" in words
