@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..device import pick
 from ..experiments.bundles import Bundle, Given, merged, read_bundle, write_bundle
+from ..experiments.cells import Cell, Table, substitute
 from ..experiments.parallel import run_in_parallel
 from ..experiments.planning import plan
 from ..experiments.report import all_tables, report
@@ -20,7 +21,7 @@ from ..experiments.report_markdown import markdown
 from ..experiments.results import Result, all_results
 from ..experiments.runner import OnResult, Outcome, run
 from ..experiments.scales import SCALES, scale_of
-from ..experiments.tables import TABLES, Cell, Table, substitute
+from ..experiments.tables import TABLES
 from ..experiments.units import Source, Unit
 from ..experiments.work import title
 from ..files import write

@@ -8,9 +8,9 @@ from typing import Any
 from ..methods import METHODS
 from ..runs import RunConfig
 from .bundles import Bundle, Given
+from .cells import Cell, Column, Table
 from .results import Result
 from .scales import NEAREST, Scale, data_set
-from .tables import Cell, Column, Table
 from .units import FineTuning
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .cells import Cell
 from .results import Result, all_results
-from .tables import Cell
 from .units import Unit
 from .work import finished
 

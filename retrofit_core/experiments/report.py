@@ -7,13 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from .bundles import Bundle
+from .cells import Table
 from .claims import VERDICTS, Claim, claims, rank_correlation
 from .known import Known, Setting, of_this_version, settings
 from .paper import Value, paper_values
 from .results import Result
 from .rows import BEST, PARENT, applies, read_row, scored
 from .scales import Scale
-from .tables import TABLES, Table
+from .tables import TABLES
 
 #: States of a line without a number of ours.
 REFUSED, MISSING, NOT_APPLICABLE, WITHOUT_CELL = "refused", "not measured", "N/A", "not planned"

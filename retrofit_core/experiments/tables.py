@@ -1,15 +1,13 @@
 """TABLES: every table of the paper as columns, rows, and the units of work behind each cell."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..landscape import Landscape
-from .paper import FIGURES, paper_values
-from .rows import OTHER_PARENT_FIRST, Row, applies, read_row, scored
-from .scales import Scale, data_set, network, run_settings, training
-from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent, Source, Unit
+from .cells import Cell, Column, Table, row_unit, usual_cell
+from .rows import read_row
+from .scales import Scale
+from .units import Clustering, FineTuning, Fusion, LossLandscape, Source
 
 #: Rows that the paper lacks: controls, stronger forms of the baselines, the paper's ridge, samples of all parents.
 CLOSED_FORM = (
@@ -42,138 +40,6 @@ GRADIENT_ALL_DATA = (
     "LP, all data",
     "KD, all data",
 )
-
-
-@dataclass(frozen=True)
-class Column:
-    """Parents, and how they are fused and measured."""
-
-    name: str
-    data: str
-    arch: tuple[str, ...]
-    """One preset for all parents, or one for each"""
-    split: str
-    parts: int
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the RunConfig"""
-    target: str | None = None
-    """Preset of the fused network, where it is not parent 0's"""
-    tuned: bool = False
-    """Fine-tuned after the fusion"""
-    learning_rate: float = 3e-4
-    """Of the fine-tuning"""
-    metric: str = "accuracy"
-    """accuracy, "part 0" (accuracy on the classes of a part), seconds, operations, rand (adjusted Rand index), "below 0.1" (% of
-    neurons with less than a tenth of the uniform score), or "landscape loss", "landscape accuracy" and on"""
-    relative: bool = False
-    """In units of what parent 0 has"""
-    shards: str | None = None
-    """The classes of each part of a sharded split; None: dealt out by the seed"""
-
-    def source(self, scale: Scale, train_seed: int = 0) -> Source:
-        """Its parents at a scale."""
-        return Source(training(scale, self.data, self.arch, self.split, self.parts, train_seed, self.shards))
-
-    @property
-    def transformer(self) -> bool:
-        """Whether the parents are ViTs."""
-        return self.arch[0].startswith("vit")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One number to be measured."""
-
-    table: str
-    column: str
-    row: str
-    seed: int
-    units: tuple[Unit, ...]
-    """Their metric is added up: one, but for times that have parts"""
-    metric: str
-    relative_to: Unit | None = None
-    """What one is, where the number is a multiple"""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of the paper."""
-
-    name: str
-    title: str
-    columns: tuple[Column, ...]
-    more_rows: tuple[str, ...] = ()
-    """Rows that the paper does not have"""
-    make: "Callable[[Table, Column, str, Scale, Source, int], Cell | None] | None" = None
-    """In place of `usual_cell`"""
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Its labels in the paper's source: the full table's first."""
-        if self.name in FIGURES:
-            return (FIGURES[self.name],)
-        return tuple(dict.fromkeys(value.label for value in paper_values(self.name)))
-
-    @property
-    def paper_rows(self) -> tuple[str, ...]:
-        """The rows that the paper prints."""
-        return tuple(dict.fromkeys(value.row for value in paper_values(self.name)))
-
-    @property
-    def rows(self) -> tuple[str, ...]:
-        """All rows that are measured."""
-        return tuple(dict.fromkeys((*scored(self.paper_rows), *self.more_rows)))
-
-    def cells(self, scale: Scale, seeds: int | None = None, given: Source | None = None) -> list[Cell]:
-        """Every cell that can be measured at a scale.
-
-        Args:
-            seeds: fusions of the same parents (default: the scale's).
-            given: parents in place of the trained ones, for all columns.
-        """
-        make = self.make or usual_cell
-        sources = {column.name: given or column.source(scale) for column in self.columns}
-        cells = (
-            make(self, column, name, scale, sources[column.name], seed)
-            for seed in range(seeds or scale.seeds)
-            for column in self.columns
-            for name in self.rows
-        )
-        return [cell for cell in cells if cell is not None]
-
-
-def usual_cell(table: Table, column: Column, name: str, scale: Scale, source: Source, seed: int) -> Cell | None:
-    """The network of a row, measured, fine-tuned before where the column says so; None where the row does not apply."""
-    row = read_row(name)
-    if not applies(row, column.parts, len(set(column.arch)) == 1) or not _is_meant(column, row, seed):
-        return None
-    unit = row_unit(column, row, scale, source, seed)
-    parent = Parent(source, 0, scale.test_images)
-    return Cell(
-        table.name, column.name, name, seed, (unit,), column.metric, relative_to=parent if column.relative else None
-    )
-
-
-def row_unit(column: Column, row: Row, scale: Scale, source: Source, seed: int) -> Unit:
-    """The unit of a row."""
-    unit: Unit
-    if row.parent is not None:
-        unit = Parent(source, row.parent, scale.test_images)
-    else:
-        settings = run_settings(scale, column.settings)
-        if column.target is not None:
-            settings["target"] = network(column.target, scale)
-        config = row.config(settings, seed, scale.fit_epochs, column.transformer)
-        order = (1, 0) if OTHER_PARENT_FIRST in row.changes else None
-        unit = Fusion(source, config, scale.test_images, column.parts, order)
-    return FineTuning(unit, scale.finetune_epochs, column.learning_rate) if column.tuned else unit
-
-
-def _is_meant(column: Column, row: Row, seed: int) -> bool:
-    """Parents and what uses no random numbers are measured once; what holds all parents cannot be fine-tuned."""
-    if seed and not row.is_random:
-        return False
-    return not (column.tuned and row.method in ("Average", "Ensemble"))
 
 
 def _ways(data: str, arch: str, split: str, numbers: tuple[int, ...], **settings: Any) -> tuple[Column, ...]:
@@ -449,9 +315,3 @@ TABLES: dict[str, Table] = {
         ),
     )
 }
-
-
-def substitute(column: Column, scale: Scale) -> str | None:
-    """The data set that serves in place of the column's own; None where that is there."""
-    served = data_set(column.data, scale)
-    return None if served == column.data else served

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from retrofit_core.experiments.bundles import Bundle
+from retrofit_core.experiments.cells import Cell
 from retrofit_core.experiments.results import Result, packed
 from retrofit_core.experiments.scales import scale_of
-from retrofit_core.experiments.tables import TABLES, Cell
+from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import FineTuning, Fusion, Source, Unit
 from retrofit_core.methods import METHODS
 

@@ -13,10 +13,10 @@ from unittest.mock import patch
 import torch
 
 from retrofit_core.experiments import work as working
+from retrofit_core.experiments.cells import Cell
 from retrofit_core.experiments.planning import plan
 from retrofit_core.experiments.results import Result, all_results
 from retrofit_core.experiments.runner import Outcome, run
-from retrofit_core.experiments.tables import Cell
 from retrofit_core.experiments.units import FineTuning, Fusion, Source, Unit
 from retrofit_core.runs import RunConfig
 from retrofit_core.training.parents import TrainConfig
