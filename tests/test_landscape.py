@@ -162,6 +162,14 @@ def test_at_the_networks_the_plane_has_their_own_loss(make, norms):
         assert on_plane[index].tolist() == pytest.approx(expected, rel=1e-9)
 
 
+def test_interpolated_variances_stay_above_zero_beyond_the_networks():
+    networks = {str(seed): batchnorm_cnn(seed=seed) for seed in range(2)}
+    for factor, network in zip((1, 9), networks.values(), strict=True):
+        network[1].running_var.fill_(factor)
+    mixtures = Mixtures(networks, normal(30, 2, 7, 7), labels(30, 3), norms="interpolated")
+    assert mixtures.measure(torch.tensor([[3.0, -2.0]], dtype=torch.float64)).isfinite().all()
+
+
 def test_the_markers_have_the_loss_of_plain_evaluation():
     images = images_of((2, 7, 7))
     networks = {name: batchnorm_cnn(seed=seed).float() for seed, name in enumerate("abcd")}
