@@ -88,7 +88,11 @@ def plain(networks: list[nn.Module], x: Tensor, y: Tensor, shares: Tensor) -> li
     network = networks[0].train()  # no dropout in these networks
     losses = []
     for share in shares.tolist():
-        mixed = {name: sum(a * state[name] for a, state in zip(share, states, strict=True)) for name in states[0]}
+        mixed = {}
+        for name, tensor in states[0].items():
+            mixed[name] = torch.zeros_like(tensor)
+            for part, state in zip(share, states, strict=True):
+                mixed[name] += part * state[name]
         losses.append(cross_entropy(functional_call(network, mixed, (x,)), y).item())
     return losses
 

@@ -162,6 +162,14 @@ def test_at_the_networks_the_plane_has_their_own_loss(make, norms):
         assert on_plane[index].tolist() == pytest.approx(expected, rel=1e-9)
 
 
+def test_interpolated_variances_stay_above_zero_beyond_the_networks():
+    networks = {str(seed): batchnorm_cnn(seed=seed) for seed in range(2)}
+    for factor, network in zip((1, 9), networks.values(), strict=True):
+        network[1].running_var.fill_(factor)
+    mixtures = Mixtures(networks, normal(30, 2, 7, 7), labels(30, 3), norms="interpolated")
+    assert mixtures.measure(torch.tensor([[3.0, -2.0]], dtype=torch.float64)).isfinite().all()
+
+
 def test_the_markers_have_the_loss_of_plain_evaluation():
     images = images_of((2, 7, 7))
     networks = {name: batchnorm_cnn(seed=seed).float() for seed, name in enumerate("abcd")}
@@ -376,6 +384,20 @@ def test_an_unfinished_survey_can_be_kept():
     assert torch.equal(again.finished, coarse.finished) and torch.equal(again.loss.isnan(), ~coarse.finished)
 
 
+def test_a_path_can_be_stopped_in_its_middle(monkeypatch):
+    monkeypatch.setitem(mixtures_module.PASS_BYTES, "cpu", 1)  # point by point
+    networks = {name: cnn(seed=seed) for seed, name in enumerate("abc")}
+    asked = []
+
+    def cancelled():
+        asked.append(1)
+        return len(asked) == 3
+
+    with pytest.raises(Cancelled):
+        path_between(Mixtures(networks, normal(9, 2, 7, 7), labels(9, 3)), "a", "b", 5, Monitor(cancelled=cancelled))
+    assert len(asked) == 3
+
+
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
@@ -394,7 +416,7 @@ def test_what_cannot_be_drawn_is_refused_before_any_work():
     )
     refused({**networks, "d": cnn(bias=False).float()}, "abc", images, "'0.bias' is .* in a and absent in d")
     refused({**networks, "b": cnn(seed=1)}, "abc", images, "a and b have weights of different types")
-    refused(networks, "abc", images, "50 samples cannot be drawn from 40 rows", images=50)
+    refused(networks, "abc", images, "on 50 images, and there are 40 of 'noise'", images=50)
     refused(networks, "abc", images_of((3, 7, 7)), "does not take the images")
     refused({**networks, "b": networks["a"]}, "abc", images, "a and b have the same weights")
     with pytest.raises(ValueError, match="resolution"):

@@ -120,6 +120,12 @@ class Landscape(Value):
         ordered = {name: networks[name] for name in (*spanning, *networks)}
         check_alike(ordered)
         check_suits(ordered[spanning[0]], images)
+        held = len(images) if rows is None else len(rows)
+        if self.images > held:
+            raise ValueError(
+                f"each point is to be measured on {self.images} images, and there are {held} of {images.name!r} "
+                f"({images.split}). Ask for at most so many (images={held}, --images {held})."
+            )
         drawn = balanced(images.labels, self.images, rows=rows, generator=torch.Generator().manual_seed(self.seed))
         picked = devices.pick(device)
         mixtures = Mixtures(ordered, images.inputs(drawn), images.labels[drawn], norms=self.norms, device=picked)
@@ -156,11 +162,10 @@ class Landscape(Value):
         sheet = Sheet(plan.through, plan.xs, plan.ys, plan.facts, sum(plan.evaluations.values()))
         for work in (_networks, _cells, _paths, _rises):
             monitor.emit("phase", name=f"landscape: {work.__name__.removeprefix('_')}")
-            for count in work(plan, sheet):
+            for count in work(plan, sheet, monitor):
                 sheet.done += count
                 monitor.emit("step", index=sheet.done, total=sheet.total, name="landscape")
                 yield sheet.survey(time.perf_counter() - start)
-                monitor.check()
 
     def _axis(self, coordinates: Tensor) -> Tensor:
         """(n,) from below the lowest network to above the highest, as far beyond on both axes as the margin says."""
@@ -189,7 +194,7 @@ def pictures(n: int) -> tuple[Tensor, ...]:
     return tuple(added)
 
 
-def path_between(mixtures: Mixtures, first: str, last: str, points: int) -> Path:
+def path_between(mixtures: Mixtures, first: str, last: str, points: int, monitor: Monitor | None = None) -> Path:
     """Loss and accuracy along the straight line between two networks, both with the landscape's handling of BatchNorm.
 
     Raises:
@@ -200,46 +205,55 @@ def path_between(mixtures: Mixtures, first: str, last: str, points: int) -> Path
     shares = torch.zeros(points, len(mixtures.names), dtype=torch.float64)
     shares[:, ends[0]] = 1 - t
     shares[:, ends[1]] += t
-    losses, accuracies = mixtures.measure(shares).T.tolist()
+    losses, accuracies = mixtures.measure(shares, monitor=monitor).T.tolist()
     return Path(mixtures.names[ends[0]], mixtures.names[ends[1]], tuple(t.tolist()), tuple(losses), tuple(accuracies))
 
 
-def rise_around(mixtures: Mixtures, plane_through: Plane, index: int, radius: float, directions: int) -> Rise:
+def rise_around(
+    mixtures: Mixtures,
+    plane_through: Plane,
+    index: int,
+    radius: float,
+    directions: int,
+    monitor: Monitor | None = None,
+) -> Rise:
     """How much the loss rises on a circle around a network, in the directions of a plane."""
     angles = 2 * pi * torch.arange(directions, dtype=torch.float64) / directions
     circle = radius * torch.stack([angles.cos(), angles.sin()], 1)
     points = torch.cat([torch.zeros(1, 2, dtype=torch.float64), circle])
-    centre, *around = mixtures.measure(plane_through.shares(points, index))[:, 0].tolist()
+    measured = mixtures.measure(plane_through.shares(points, index), monitor=monitor)
+    centre, *around = measured[:, 0].tolist()
     rises = [loss - centre for loss in around]
     return Rise(mixtures.names[index], radius, sum(rises) / len(rises), max(rises))
 
 
-def _networks(plan: Plan, sheet: Sheet) -> Iterator[int]:
+def _networks(plan: Plan, sheet: Sheet, monitor: Monitor) -> Iterator[int]:
     for index, name in enumerate(plan.mixtures.names):
+        monitor.check()
         x, y = plan.plane.coordinates[index].tolist()
         loss, accuracy = plan.mixtures.measure_network(index).tolist()
         sheet.markers.append(Marker(name, x, y, plan.plane.distances[index].item(), loss, accuracy))
         yield 1
 
 
-def _cells(plan: Plan, sheet: Sheet) -> Iterator[int]:
+def _cells(plan: Plan, sheet: Sheet, monitor: Monitor) -> Iterator[int]:
     for picture in plan.cells:
         for cells in picture.split(plan.mixtures.points_at_once):
             rows, columns = cells.T
             points = torch.stack([plan.xs[columns], plan.ys[rows]], 1)
-            sheet.values[rows, columns] = plan.mixtures.measure(plan.plane.shares(points), plan.precision)
+            sheet.values[rows, columns] = plan.mixtures.measure(plan.plane.shares(points), plan.precision, monitor)
             sheet.finished[rows, columns] = True
             yield len(cells)
 
 
-def _paths(plan: Plan, sheet: Sheet) -> Iterator[int]:
+def _paths(plan: Plan, sheet: Sheet, monitor: Monitor) -> Iterator[int]:
     for first, last in combinations(plan.through, 2):
-        sheet.paths.append(path_between(plan.mixtures, first, last, plan.landscape.path_points))
+        sheet.paths.append(path_between(plan.mixtures, first, last, plan.landscape.path_points, monitor))
         yield plan.landscape.path_points
 
 
-def _rises(plan: Plan, sheet: Sheet) -> Iterator[int]:
+def _rises(plan: Plan, sheet: Sheet, monitor: Monitor) -> Iterator[int]:
     directions = plan.landscape.directions
     for index in range(len(plan.mixtures.names)) if directions else ():
-        sheet.rises.append(rise_around(plan.mixtures, plan.plane, index, plan.facts["radius"], directions))
+        sheet.rises.append(rise_around(plan.mixtures, plan.plane, index, plan.facts["radius"], directions, monitor))
         yield directions + 1

@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from .. import device as devices
 from ..batchnorm import BATCHNORMS
+from ..monitor import Monitor
 from ..norm_statistics import has_statistics
 from .pooling import with_sliced_pools
 from .weights import Layout, layout, parameters, statistics
@@ -107,14 +108,18 @@ class Mixtures:
         return max(1, min(len(self.inputs), limit // max(1, self._bytes)))
 
     @torch.inference_mode()
-    def measure(self, shares: Tensor, precision: torch.dtype | None = None) -> Tensor:
+    def measure(self, shares: Tensor, precision: torch.dtype | None = None, monitor: Monitor | None = None) -> Tensor:
         """(P, 2) float64 on the CPU: mean cross entropy and accuracy (%) of mixtures (P, k).
 
         Args:
             precision: of products, torch.bfloat16 for the reduced one; None: that of the weights.
+        Raises:
+            Cancelled: the monitor asked for it, between two passes.
         """
-        count = self.points_at_once
-        parts = [self._measured(part, precision) for part in shares.split(count)]
+        parts = []
+        for part in shares.split(self.points_at_once):
+            (monitor or Monitor()).check()
+            parts.append(_loss_and_accuracy(self._logits(part, self.inputs, precision), self.labels))
         return torch.cat(parts)
 
     @torch.inference_mode()
@@ -142,9 +147,6 @@ class Mixtures:
             devices.synchronise(self.device)
             taken = time.perf_counter() - start
         return taken * len(self.inputs) / images / count
-
-    def _measured(self, shares: Tensor, precision: torch.dtype | None) -> Tensor:
-        return _loss_and_accuracy(self._logits(shares, self.inputs, precision), self.labels)
 
     def _logits(self, shares: Tensor, inputs: Tensor, precision: torch.dtype | None) -> Tensor:
         """(P, n, classes)"""
