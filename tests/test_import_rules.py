@@ -193,7 +193,7 @@ def test_every_public_name_is_found():
 def test_every_package_is_installed():
     root = CORE.parent
     listed = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    folders = {"retrofit_core": CORE, "retrofit_app": root / "app"}
+    folders = {"retrofit_core": CORE, "retrofit_app": root / "app" / "retrofit_app"}
     assert set(listed) == {
         ".".join([name, *file.parent.relative_to(folder).parts])
         for name, folder in folders.items()

@@ -178,7 +178,7 @@ def _app_script() -> Path:
     folder = (
         Path(spec.submodule_search_locations[0])
         if spec and spec.submodule_search_locations
-        else Path(__file__).parents[2] / "app"
+        else Path(__file__).parents[2] / "app" / "retrofit_app"
     )
     if not (folder / "main.py").exists():
         raise ValueError("the workbench is not installed. Install it with `pip install .` from the repository.")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from retrofit_app import jobs
 
+from retrofit_app import jobs
 from retrofit_core.analysis import FILES, Analysis, LevelAnalysis
 from retrofit_core.runs import Run
 from retrofit_core.runs.record import checksums

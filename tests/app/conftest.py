@@ -8,9 +8,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+
 from retrofit_app import bundle, jobs
 from retrofit_app.jobs.children import CHILDREN
-
 from retrofit_core.runs import Run, RunConfig, read_run
 
 from .browsing import PATIENCE, end_workers

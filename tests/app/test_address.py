@@ -1,6 +1,7 @@
 """Address, what was seen of it, and widgets: who wins."""
 
 import pytest
+
 from retrofit_app.address import Field, merged, option, picks, picks_field, picks_text, settle
 
 LEVEL = option("level", ["a", "b", "c"], "b", "level of this run")

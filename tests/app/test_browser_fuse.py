@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from retrofit_app.presets import PRESETS
 
 from .browsing import (

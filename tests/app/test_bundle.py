@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from retrofit_app import bundle, jobs
 
+from retrofit_app import bundle, jobs
 from retrofit_core import load_model
 from retrofit_core.runs import read_run
 

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+
 from retrofit_app import figures, jobs
 from retrofit_app.figures import DARK, LIGHT, Network
 from retrofit_app.figures.levels import AXES, RADIUS, number_box, number_positions
 from retrofit_app.figures.palette import shade
-
 from retrofit_core.importance import IMPORTANCE, Importance
 from retrofit_core.results import LevelReport, frame
 

@@ -9,12 +9,12 @@ import time
 
 import pytest
 import torch
-from retrofit_app import accuracies, bundle, configs, figures, jobs, presets, show, sources, state
 from safetensors.torch import save
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
+from retrofit_app import accuracies, bundle, configs, figures, jobs, presets, show, sources, state
 from retrofit_core import load_model, runs, save_model
 from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE

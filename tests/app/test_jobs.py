@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from retrofit_app import bundle, jobs
 from retrofit_app.jobs.children import CHILDREN
 from retrofit_app.jobs.workers import _spawn, worker_command
-
 from retrofit_core import files, load_model, runs, save_model
 from retrofit_core.data import load
 from retrofit_core.monitor import Cancelled, Monitor

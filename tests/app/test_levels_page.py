@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from retrofit_app import figures, jobs, level_data, show, state
-from retrofit_app.jobs.children import CHILDREN
 from sklearn.metrics import adjusted_rand_score
 from streamlit.testing.v1 import AppTest
 
+from retrofit_app import figures, jobs, level_data, show, state
+from retrofit_app.jobs.children import CHILDREN
 from retrofit_core.runs.standing import worker_of
 
 from .analyses import SCORES, analysed, plain

@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import pytest
 import torch
-from retrofit_app import bundle, configs, jobs, presets
 from streamlit.testing.v1 import AppTest
 
+from retrofit_app import bundle, configs, jobs, presets
 from retrofit_core import runs
 from retrofit_core.grouping import GROUPINGS, Grouper, Grouping
 from retrofit_core.importance import IMPORTANCE, Importance

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from retrofit_app import jobs, progress
 
 

@@ -4,6 +4,7 @@ import json
 import struct
 
 import pytest
+
 from retrofit_app import bundle, jobs, sources
 
 

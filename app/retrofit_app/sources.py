@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
-from retrofit_app import jobs
 
+from retrofit_app import jobs
 from retrofit_core import files
 
 UPLOADS = "uploads"

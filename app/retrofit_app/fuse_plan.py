@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
+
 from retrofit_app import accuracies, configs, jobs, methods, sources
 from retrofit_app.figures import letter, listing, percent
 from retrofit_app.presets import Picks

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
+
 from retrofit_app import analysing, copies, jobs, level_data, level_steps, show, state
 from retrofit_app.address import Field, option, picks_field
 from retrofit_app.figures import Palette, biggest_drop, fitted, percent

@@ -1,6 +1,7 @@
 """Which network comes out when trained ones are fused? The first page: a finished run, and the form of a new one."""
 
 import streamlit as st
+
 from retrofit_app import fuse_form, fuse_history, fuse_progress, fuse_shown, jobs
 
 

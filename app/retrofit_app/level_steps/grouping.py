@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import streamlit as st
+
 from retrofit_app import figures, level_data, show, state
 from retrofit_app.figures import Neurons, percent, title
 

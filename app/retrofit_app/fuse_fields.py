@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import streamlit as st
+
 from retrofit_app import presets
 from retrofit_app.presets import Picks
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import streamlit as st
+
 from retrofit_app import sources
 from retrofit_app.figures import percent
-
 from retrofit_core import files
 
 #: Test images on which a network is measured, at most: half a percentage point is five of them.

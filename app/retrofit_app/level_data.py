@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import streamlit as st
+
 from retrofit_app import figures, jobs, state
 from retrofit_app.figures import Neurons, Palette, Picture
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
+
 from retrofit_app import copies, figures, jobs, level_data, methods, show, state
 from retrofit_app.figures import Network, letter, listing, number, percent
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import streamlit as st
+
 from retrofit_app import jobs
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
+
 from retrofit_app import accuracies, copies, fuse_options, fuse_plan, jobs, methods, own_files, presets, sources, state
 from retrofit_app.figures import letter
 from retrofit_app.figures.split import split_strip, split_words

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import streamlit as st
+
 from retrofit_app import fuse_form, jobs, progress, state
 from retrofit_app.figures import LETTERS, letter
 from retrofit_app.figures.split import split_strip, split_words

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import streamlit as st
+
 from retrofit_app import jobs, presets, show, state
 
 HERE = Path(__file__).parent

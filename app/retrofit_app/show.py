@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
+
 from retrofit_app import figures, jobs, state
 from retrofit_app.address import option
 from retrofit_app.figures import CONFIG, LIGHT, Palette, Picture

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
+
 from retrofit_app import jobs, level_data, show
 from retrofit_app.figures import Neurons, Palette, Picture, letter, title
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import streamlit as st
+
 from retrofit_app import jobs, methods, show, state
 
 POLL = 0.6  # seconds

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import streamlit as st
+
 from retrofit_app import fuse_form, fuse_progress, jobs, state
 from retrofit_app.figures import percent
 

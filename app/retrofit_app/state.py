@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import streamlit as st
+
 from retrofit_app import jobs, methods
 from retrofit_app.address import Field, canonical, merged, option, settle
 from retrofit_app.figures import DARK, LIGHT, Palette, listing, percent

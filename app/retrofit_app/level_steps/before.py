@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
+
 from retrofit_app.figures import title
 
 from .view import View

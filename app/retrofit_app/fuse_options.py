@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import streamlit as st
+
 from retrofit_app import configs, presets
 from retrofit_app.fuse_fields import KEY, to_address
 from retrofit_app.presets import Picks

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import streamlit as st
+
 from retrofit_app import presets, sources
 from retrofit_app.fuse_fields import HELP, KEY, changed, to_address
 from retrofit_app.presets import Picks
