@@ -15,10 +15,10 @@ BUILD = "import sys; from setuptools import build_meta; print(build_meta.build_w
 SHIPPED = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from retrofit_app import jobs
+from retrofit_app import runs
 from retrofit_core.cli import main
-assert all(module.__file__.startswith(sys.argv[1]) for module in (jobs, sys.modules["retrofit_core.cli"]))
-entries, problems = jobs.entries()
+assert all(module.__file__.startswith(sys.argv[1]) for module in (runs, sys.modules["retrofit_core.cli"]))
+entries, problems = runs.entries()
 print(len(entries), problems)
 """
 

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import streamlit as st
 
-from retrofit_app import jobs, methods, show, state
+from retrofit_app import runs, show, state
+from retrofit_app.runs import methods
 
 POLL = 0.6  # seconds
 
 
-def panel(entry: jobs.Entry) -> None:
+def panel(entry: runs.Entry) -> None:
     """Start the analysis, watch it, or say how it ended."""
     if not methods.goes_level_by_level(entry):
         show.why(
@@ -31,7 +32,7 @@ def panel(entry: jobs.Entry) -> None:
         )
         if sentence := ending(entry.folder):
             (st.warning if sentence.startswith("Cancelled") else st.error)(sentence)
-            if log := jobs.log_tail(entry.folder):
+            if log := runs.log_tail(entry.folder):
                 with st.expander("The worker's last lines"):
                     st.code(log, language=None)
         if entry.shipped or entry.state != "done":
@@ -48,10 +49,10 @@ def panel(entry: jobs.Entry) -> None:
         st.code(f"retrofit analyse {entry.folder.name}", language="bash")
 
 
-def begin(entry: jobs.Entry) -> None:
+def begin(entry: runs.Entry) -> None:
     """Start the worker, or say why not."""
     try:
-        jobs.analyse(entry.folder)
+        runs.analyse(entry.folder)
     except ValueError as error:
         st.warning(f"Not started: {error}")
         return
@@ -60,7 +61,7 @@ def begin(entry: jobs.Entry) -> None:
 
 def ending(folder: Path) -> str:
     """How the last attempt ended, in a sentence; empty where there was none."""
-    notes = jobs.analysis_notes(folder)
+    notes = runs.analysis_notes(folder)
     return {
         "cancelled": "Cancelled before it was finished: nothing of an analysis is kept.",
         "interrupted": "The worker was killed before it was finished: nothing of an analysis is kept, and the run is as it was.",
@@ -73,9 +74,9 @@ def ending(folder: Path) -> str:
 def watch(folder: str) -> None:
     """Poll until the worker has ended; only this part of the page is drawn again."""
     path = Path(folder)
-    if not jobs.read_entry(path).analysing:
+    if not runs.read_entry(path).analysing:
         st.rerun()
-    notes = jobs.analysis_notes(path)
+    notes = runs.analysis_notes(path)
     done = (notes.get("index") or 0) / (notes.get("total") or 1)
     st.progress(min(max(done, 0.0), 1.0), text=f"Analysing this run: {notes.get('name', '')}")
     stopping = (path / "cancel").exists()
@@ -84,7 +85,7 @@ def watch(folder: str) -> None:
         key="cancel-analysis",
         icon=":material/stop:",
         disabled=stopping,
-        on_click=jobs.cancel,
+        on_click=runs.cancel,
         args=(path,),
         help="Stops after the current step. The run stays as it is.",
     )

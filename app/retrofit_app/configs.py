@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from retrofit_app import methods
 from retrofit_app.presets import Picks
+from retrofit_app.runs import methods
 
 #: What a scale multiplies; the suffixes are those of the library's presets.
 CNN_WIDTHS, MLP_WIDTH = (16, 32, 32), 256

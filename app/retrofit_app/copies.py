@@ -4,7 +4,7 @@ from typing import Any
 
 import streamlit as st
 
-from retrofit_app import jobs
+from retrofit_app import runs
 
 
 def show(config: Any, training: Any, what: str = "this new run") -> None:
@@ -27,14 +27,14 @@ def show(config: Any, training: Any, what: str = "this new run") -> None:
         cell.code(snippets.notebook_cell(config, training), language="python", wrap_lines=True)
 
 
-def of_run(entry: jobs.Entry) -> None:
+def of_run(entry: runs.Entry) -> None:
     """The texts of a recorded run."""
     from retrofit_core.runs import RunConfig
 
     show(RunConfig.from_json(entry.config), training_of(entry), "the shown run")
 
 
-def training_of(entry: jobs.Entry) -> Any:
+def training_of(entry: runs.Entry) -> Any:
     """The `TrainConfig` of a run's parents, where the app or `retrofit train` made them; else None."""
     from retrofit_core.training.parents import TrainConfig
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import streamlit as st
 
-from retrofit_app import accuracies, copies, fuse_options, fuse_plan, jobs, methods, own_files, presets, sources, state
+from retrofit_app import accuracies, copies, fuse_options, fuse_plan, own_files, presets, runs, sources, state
 from retrofit_app.figures import letter
 from retrofit_app.figures.split import split_strip, split_words
 from retrofit_app.fuse_fields import HELP, KEY, changed, number, select, to_address
 from retrofit_app.presets import PRESETS, Picks
+from retrofit_app.runs import methods
 
 MOST_WIDTHS = 4  # that stand in the form itself
 SCALED = ("cnn", "mlp", "vgg11", "vgg13", "vgg16")
@@ -284,13 +285,13 @@ def _part(name: str, label: str, options: list[str], picks: Picks, words: Callab
 
 def start(plan: fuse_plan.Plan) -> None:
     """The estimate or the refusal, and the button."""
-    same = jobs.same_work(plan.config, st.session_state.entries) if plan.config else None
-    busy = next((entry for entry in st.session_state.entries if not entry.shipped and entry.state in jobs.ACTIVE), None)
+    same = runs.same_work(plan.config, st.session_state.entries) if plan.config else None
+    busy = next((entry for entry in st.session_state.entries if not entry.shipped and entry.active), None)
     if plan.refusal:
         st.error(f"This cannot be started: {plan.refusal}")
     elif same:
         st.info(
-            f"These very settings have been run: there is nothing to compute again. {state.other_version(same)}"
+            f"These very settings have been run: there is nothing to compute again. {runs.other_version(same)}"
             if same.state == "done"
             else "This run is going on."
         )
@@ -321,19 +322,19 @@ def start(plan: fuse_plan.Plan) -> None:
 
 def begin(config: Any, training: Any = None) -> None:
     """Start, go on with, or open the run of a config."""
-    _open_started(lambda: jobs.start(config, training))
+    _open_started(lambda: runs.start(config, training))
 
 
 def go_on(folder: Path) -> None:
     """Go on with a run that ended early, from the files with which it began."""
-    _open_started(lambda: jobs.resume(folder))
+    _open_started(lambda: runs.resume(folder))
 
 
 def _open_started(start: Callable[[], Path]) -> None:
     """Open the run that was started, or say why none was."""
     try:
         folder = start()
-    except jobs.Busy as busy:
+    except runs.Busy as busy:
         st.warning(f"Not started: {busy}")
         st.button("Show that run", key="show-other", on_click=to_run, args=(busy.run,), help="It has to end first.")
         return

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from retrofit_app import fuse_form, fuse_progress, jobs, state
+from retrofit_app import fuse_form, fuse_progress, runs
 from retrofit_app.figures import percent
 
 SHOWN = 8
@@ -35,11 +35,11 @@ def history() -> None:
         _line(entry)
 
 
-def _line(entry: jobs.Entry) -> None:
+def _line(entry: runs.Entry) -> None:
     opened = entry.name == st.session_state.entry.name
     with st.container(horizontal=True, vertical_alignment="center"):
         result = percent(entry.accuracy) if entry.accuracy is not None else WORDS.get(entry.state, entry.state)
-        st.markdown(f"**{result}** · {state.details(entry)}" + (" · *open above*" if opened else ""), width=560)
+        st.markdown(f"**{result}** · {runs.details(entry)}" + (" · *open above*" if opened else ""), width=560)
         if not opened:
             st.button(
                 "Open",
@@ -48,11 +48,11 @@ def _line(entry: jobs.Entry) -> None:
                 args=(entry.name,),
                 help="Shows this run on every page.",
             )
-        if entry.state in ("cancelled", "failed", "interrupted") and st.button(
+        if entry.resumable and st.button(
             "Go on", key=f"resume-{entry.name}", icon=":material/resume:", help="Takes it up after what is finished."
         ):
             fuse_progress.resume(entry)
-        if entry.state not in jobs.ACTIVE and not entry.analysing:
+        if not entry.active and not entry.analysing:
             st.button(
                 "Delete",
                 key=f"delete-{entry.name}",
@@ -100,6 +100,6 @@ def _undo() -> None:
             key="undo",
             icon=":material/undo:",
             on_click=restore,
-            args=(jobs.runs_folder() / name,),
+            args=(runs.runs_folder() / name,),
             help="Brings the run back as it was.",
         )

@@ -6,9 +6,10 @@ from typing import Any
 
 import streamlit as st
 
-from retrofit_app import accuracies, configs, jobs, methods, sources
+from retrofit_app import accuracies, configs, runs, sources
 from retrofit_app.figures import letter, listing, percent
 from retrofit_app.presets import Picks
+from retrofit_app.runs import methods
 
 MEBI, GIBI = 2**20, 2**30
 
@@ -53,7 +54,7 @@ def plan(picks: Picks) -> Plan:
         missing = training is not None and len(_files(picks, training)) < training.parts
         return replace(so_far, refusal=estimate.refusal or "", words=_estimate_words(estimate, config, missing))
     except ValueError as error:
-        text = str(error).replace(f"{jobs.runs_folder()}/", "").replace(str(Path.home()), "~")
+        text = str(error).replace(f"{runs.runs_folder()}/", "").replace(str(Path.home()), "~")
         return replace(so_far, refusal=sources.form_words(text))
     except OSError as error:  # a path that no file system takes, or that may not be read
         return replace(so_far, refusal=f"a file or folder that is named above cannot be read ({error.strerror}).")
@@ -62,7 +63,7 @@ def plan(picks: Picks) -> Plan:
 def _counts(picks: Picks, training: Any) -> tuple[tuple[int, ...], ...]:
     """Training images of each class for each network; empty where that is unknown."""
     if picks.networks == "shipped":
-        return tuple(map(tuple, jobs.class_counts({"models": SHIPPED, "splits": "splits.json"}) or ()))
+        return tuple(map(tuple, runs.class_counts({"models": SHIPPED, "splits": "splits.json"}) or ()))
     if picks.networks == "own":
         return _counts_of_files(picks)
     return _counts_of_split(training.to_json(), picks, sources.changed(picks.data))
@@ -109,7 +110,7 @@ def _data_words(facts: sources.Facts) -> str:
 def _network_words(picks: Picks, training: Any) -> list[str]:
     """Accuracy and shape of networks that exist already."""
     if picks.networks == "shipped":
-        networks = jobs.read_entry(jobs.BUNDLED / jobs.bundle_facts()["first"], shipped=True).metrics["networks"]
+        networks = runs.read_entry(runs.BUNDLED / runs.bundle_facts()["first"], shipped=True).metrics["networks"]
         each = [f"{letter(index)} gets {percent(networks[f'parent {index}']['accuracy'])}" for index in range(2)]
         return [f"On the test images {listing(each)}. Both are cnn with 16, 32 and 32 channels."]
     if picks.networks == "own":
@@ -150,11 +151,11 @@ def _checkpoint_words(index: int, name: str, picks: Picks) -> str:
 
 def _estimate(config: Any, training: Any) -> Any:
     """Time, memory and disk that the run takes, corrected by earlier runs."""
-    folder = jobs.home(config.to_json())
+    folder = runs.home(config.to_json())
     stamps = tuple(path.stat().st_mtime if path.exists() else 0.0 for path in map(folder.joinpath, config.models))
     finished = tuple(entry.name for entry in st.session_state.entries if entry.state == "done")
     key = (config.key(), training and training.key(), stamps, finished)
-    return _estimated(key, config, training, jobs.past(st.session_state.entries), folder)
+    return _estimated(key, config, training, runs.past(st.session_state.entries), folder)
 
 
 @st.cache_data(max_entries=128, show_spinner="Checking whether this works…")

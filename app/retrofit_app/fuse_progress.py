@@ -6,18 +6,19 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from retrofit_app import fuse_form, jobs, progress, state
+from retrofit_app import fuse_form, runs, state
 from retrofit_app.figures import LETTERS, letter
 from retrofit_app.figures.split import split_strip, split_words
+from retrofit_app.runs import progress
 
 POLL = 0.6  # seconds
 
 
-def panel(entry: jobs.Entry) -> None:
+def panel(entry: runs.Entry) -> None:
     """Everything of such a run; the shipped example is one click away."""
-    going = entry.state in jobs.ACTIVE
+    going = entry.active
     st.title("Your fusion is going on" if going else "Your fusion stopped before its end", anchor=False)
-    st.markdown(state.details(entry))
+    st.markdown(runs.details(entry))
     if going:
         watch(str(entry.folder))
     else:
@@ -25,10 +26,10 @@ def panel(entry: jobs.Entry) -> None:
     who_gets_what(entry)
 
 
-def stopped(entry: jobs.Entry) -> None:
+def stopped(entry: runs.Entry) -> None:
     """Why, and what can be done."""
     show = st.warning if entry.state == "cancelled" else st.error
-    show(jobs.failure(entry))
+    show(runs.failure(entry))
     with st.container(horizontal=True):
         if st.button(
             "Go on with it",
@@ -46,20 +47,20 @@ def stopped(entry: jobs.Entry) -> None:
             help="The run stays in the list of your runs.",
         )
     level_table(entry.folder, progress.follow(entry.folder, progress.Progress()))
-    if entry.state != "cancelled" and (log := jobs.log_tail(entry.folder)):
+    if entry.state != "cancelled" and (log := runs.log_tail(entry.folder)):
         with st.expander("The worker's last lines"):
             st.caption("They can go into a report as they are: this machine's folders are left out.")
             st.code(log, language=None)
 
 
-def resume(entry: jobs.Entry) -> None:
+def resume(entry: runs.Entry) -> None:
     """Start the run of a record again; networks that were being trained are described in their folder."""
     fuse_form.go_on(entry.folder)
 
 
-def who_gets_what(entry: jobs.Entry) -> None:
+def who_gets_what(entry: runs.Entry) -> None:
     """The split's strip, once the splits file is there."""
-    counts = jobs.class_counts(entry.config)
+    counts = runs.class_counts(entry.config)
     if not counts:
         return
     st.markdown("**Who was trained on what**")
@@ -73,8 +74,8 @@ def who_gets_what(entry: jobs.Entry) -> None:
 @state.guarded
 def watch(folder: str) -> None:
     """Poll the record until the run ends; only this part of the page is drawn again."""
-    entry = jobs.read_entry(Path(folder))
-    if entry.state not in jobs.ACTIVE:
+    entry = runs.read_entry(Path(folder))
+    if not entry.active:
         st.session_state.pop(f"progress:{folder}", None)
         st.rerun()
     followed = st.session_state.setdefault(f"progress:{folder}", progress.Progress())
@@ -92,7 +93,7 @@ def watch(folder: str) -> None:
         disabled=stopping,
         help="Stops after the current step. What is finished is kept, and you can go on later.",
     ):
-        jobs.cancel(entry.folder)
+        runs.cancel(entry.folder)
         st.rerun(scope="fragment")
     st.caption("You can reload or close this page: the run goes on, and this address finds it again.")
     training_table(followed)

@@ -11,8 +11,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from retrofit_app import copies, figures, jobs, level_data, methods, show, state
+from retrofit_app import copies, figures, level_data, runs, show, state
 from retrofit_app.figures import Network, letter, listing, number, percent
+from retrofit_app.runs import methods
 
 HERE = Path(__file__).parent
 KNOWN_WELL = 0.8  # of the whole accuracy, below which a class counts as one where the network is weak
@@ -21,11 +22,11 @@ MOST_NAMED = 20  # classes up to which they are listed by name
 MOST_CARDS = 4  # parents whose cards fit beside each other
 
 
-def page(entry: jobs.Entry, entries: list[jobs.Entry]) -> None:
+def page(entry: runs.Entry, entries: list[runs.Entry]) -> None:
     """Everything of a finished run, from the finding down."""
     palette = state.palette()
     headline(entry, palette)
-    if sentence := state.other_version(entry):
+    if sentence := runs.other_version(entry):
         st.info(f"{sentence} To compare, delete it in *Your runs* and run it again.", icon=":material/history:")
     lost(entry, palette)
     accuracies(entry, entries, palette)
@@ -35,7 +36,7 @@ def page(entry: jobs.Entry, entries: list[jobs.Entry]) -> None:
 # --- the headline ---------------------------------------------------------------------------------
 
 
-def headline(entry: jobs.Entry, palette: figures.Palette) -> None:
+def headline(entry: runs.Entry, palette: figures.Palette) -> None:
     """Title, the finding in words with its numbers, and who knows which class."""
     networks, classes = entry.metrics.get("networks"), entry.metrics.get("classes")
     parents = len(entry.config["models"])
@@ -45,7 +46,7 @@ def headline(entry: jobs.Entry, palette: figures.Palette) -> None:
             f"{entry.config['method']}. Accuracies were not measured: run `retrofit fuse … --evaluate --record`."
         )
         return
-    counts = jobs.class_counts(entry.config)
+    counts = runs.class_counts(entry.config)
     tables = [networks[f"parent {index}"] for index in range(parents)]
     seen = (
         [[count > 0 for count in row] for row in counts]
@@ -88,7 +89,7 @@ def headline(entry: jobs.Entry, palette: figures.Palette) -> None:
 
 
 def _finding(
-    entry: jobs.Entry, networks: dict[str, Any], classes: list[str], seen: list[list[bool]], halves: bool
+    entry: runs.Entry, networks: dict[str, Any], classes: list[str], seen: list[list[bool]], halves: bool
 ) -> str:
     config, fused = entry.config, networks["fused"]
     source = (
@@ -125,7 +126,7 @@ def _finding(
 
 
 def _shortfall(
-    entry: jobs.Entry, networks: dict[str, Any], classes: list[str], counts: Sequence[Sequence[int]] | None
+    entry: runs.Entry, networks: dict[str, Any], classes: list[str], counts: Sequence[Sequence[int]] | None
 ) -> str:
     """A sentence if one network alone is better than the fused one, and what the samples lack; else empty."""
     alone = [networks[f"parent {index}"]["accuracy"] for index in range(len(entry.config["models"]))]
@@ -153,12 +154,12 @@ def _shortfall(
     return " ".join(words)
 
 
-def _of_first(entry: jobs.Entry) -> bool:
+def _of_first(entry: runs.Entry) -> bool:
     """Whether the samples are network A's own training images."""
     return bool(entry.config.get("splits")) and entry.config.get("fusion_from") != "iid"
 
 
-def _made(entry: jobs.Entry, accuracy: str, source: str, seconds: str) -> str:
+def _made(entry: runs.Entry, accuracy: str, source: str, seconds: str) -> str:
     """What the method did, and how good the result is."""
     config, method, n = entry.config, entry.config["method"], len(entry.config["models"])
     weighed = f", {config.get('importance')} importance" if methods.weighs(entry) else ""
@@ -185,7 +186,7 @@ def _classes(names: list[str], has: list[bool]) -> str:
     )
 
 
-def _provenance(entry: jobs.Entry, fused: dict[str, Any]) -> str:
+def _provenance(entry: runs.Entry, fused: dict[str, Any]) -> str:
     p, n = fused["accuracy"] / 100, fused["samples"]
     chance = 196 * math.sqrt(max(p * (1 - p), 1e-4) / n)
     words = [
@@ -193,7 +194,7 @@ def _provenance(entry: jobs.Entry, fused: dict[str, Any]) -> str:
         f"differences of less than about {chance * math.sqrt(2):.0f} points between two networks may be chance."
     ]
     if entry.shipped:
-        facts = jobs.bundle_facts()
+        facts = runs.bundle_facts()
         results = [table["fused"] for table in facts["tried"].values()]
         words.append(
             f"One split of scikit-learn's digits (seed {facts['seed']}); over the split seeds {', '.join(facts['tried'])} "
@@ -203,7 +204,7 @@ def _provenance(entry: jobs.Entry, fused: dict[str, Any]) -> str:
     return " ".join(words)
 
 
-def _size(entry: jobs.Entry) -> str:
+def _size(entry: runs.Entry) -> str:
     return "A's size" if not entry.config.get("target") else "another size than A's"
 
 
@@ -226,7 +227,7 @@ def _count(n: int) -> str:
 
 @st.fragment
 @state.guarded
-def lost(entry: jobs.Entry, palette: figures.Palette) -> None:
+def lost(entry: runs.Entry, palette: figures.Palette) -> None:
     """The strip over all levels, a way into the worst one, and its neurons under two scores."""
     st.header("Where is something lost?", anchor=False)
     try:
@@ -270,7 +271,7 @@ def lost(entry: jobs.Entry, palette: figures.Palette) -> None:
     neurons(entry, palette, worst)
 
 
-def without_levels(entry: jobs.Entry, palette: figures.Palette) -> None:
+def without_levels(entry: runs.Entry, palette: figures.Palette) -> None:
     """Why there is no strip; for a method that trains a network, its loss curve."""
     st.markdown(
         f"{entry.config['method']} does not put neurons together level by level, so there are no levels to look at."
@@ -291,7 +292,7 @@ def without_levels(entry: jobs.Entry, palette: figures.Palette) -> None:
         )
 
 
-def neurons(entry: jobs.Entry, palette: figures.Palette, worst: int) -> None:
+def neurons(entry: runs.Entry, palette: figures.Palette, worst: int) -> None:
     """The worst level's neurons as the run grouped them, and as another score groups them."""
     try:
         analysis = level_data.analysis(entry)
@@ -337,7 +338,7 @@ def worst_level(overview: level_data.Overview) -> int:
 
 @st.fragment
 @state.guarded
-def accuracies(entry: jobs.Entry, entries: list[jobs.Entry], palette: figures.Palette) -> None:
+def accuracies(entry: runs.Entry, entries: list[runs.Entry], palette: figures.Palette) -> None:
     """Parents, ensemble, average and fused networks, over all and class by class."""
     networks = entry.metrics.get("networks")
     if not networks:
@@ -390,7 +391,7 @@ def accuracies(entry: jobs.Entry, entries: list[jobs.Entry], palette: figures.Pa
     )
 
 
-def measured(entry: jobs.Entry, entries: list[jobs.Entry]) -> list[tuple[Network, dict[str, Any]]]:
+def measured(entry: runs.Entry, entries: list[runs.Entry]) -> list[tuple[Network, dict[str, Any]]]:
     """The rows of the accuracy figures: this run's networks, and the shipped fusions of the same parents."""
     networks = entry.metrics["networks"]
     rows = [
@@ -429,7 +430,7 @@ def measured(entry: jobs.Entry, entries: list[jobs.Entry]) -> list[tuple[Network
 # --- downloads ------------------------------------------------------------------------------------
 
 
-def downloads(entry: jobs.Entry) -> None:
+def downloads(entry: runs.Entry) -> None:
     """The fused network, the levels, the whole record, and the run as a command or Python."""
     st.header("Take it with you", anchor=False)
     name = f"{entry.name}-{entry.config['method'].lower()}"
@@ -471,7 +472,7 @@ def downloads(entry: jobs.Entry) -> None:
     copies.of_run(entry)
 
 
-def levels_csv(entry: jobs.Entry) -> bytes:
+def levels_csv(entry: runs.Entry) -> bytes:
     """The table of levels, as the page Levels has it, too."""
     return show.csv(level_data.report(level_data.overview(entry)), entry)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from retrofit_app import figures, jobs, state
+from retrofit_app import figures, runs, state
 from retrofit_app.figures import Neurons, Palette, Picture
 
 MEMBERS = 30  # of a cluster that are named one by one
@@ -33,7 +33,7 @@ class Overview:
         return len(self.accuracy) == len(self.table) + 1
 
 
-def overview(entry: jobs.Entry) -> Overview:
+def overview(entry: runs.Entry) -> Overview:
     """The record's table of levels and the accuracies.
 
     Raises:
@@ -61,7 +61,7 @@ def report(overview: Overview) -> pd.DataFrame:
     return overview.table.assign(**({"accuracy after %": overview.accuracy[1:]} if overview.measured else {}))
 
 
-def version(entry: jobs.Entry) -> tuple[str, float, str]:
+def version(entry: runs.Entry) -> tuple[str, float, str]:
     """The key of this run's caches; an analysis that is added later changes it, too."""
     return *entry.version, entry.status.get("checksums", {}).get("analysis.json", "")
 
@@ -73,7 +73,7 @@ def _analysis(folder: str, updated: float, sealed: str) -> Any:
     return Analysis.load(folder) if sealed else None
 
 
-def analysis(entry: jobs.Entry) -> Any:
+def analysis(entry: runs.Entry) -> Any:
     """The run's `Analysis`, or None. It is shared by all sessions: do not change it.
 
     Raises:
@@ -82,7 +82,7 @@ def analysis(entry: jobs.Entry) -> Any:
     return _analysis(*version(entry))
 
 
-def grouping(entry: jobs.Entry, level: int, score: str | None = None, seed: int = 0) -> Neurons:
+def grouping(entry: runs.Entry, level: int, score: str | None = None, seed: int = 0) -> Neurons:
     """The neurons of a level as a score groups them; without a score, as the run did."""
     return _grouping(*version(entry), level, score, seed, _entry=entry)
 
@@ -99,7 +99,7 @@ def _grouping(
     return figures.neurons(report, labels[min(seed, len(labels) - 1)], level_analysis.scores[score])
 
 
-def picture(entry: jobs.Entry, kind: str, palette: Palette, level: int = 0, **options: Any) -> Picture:
+def picture(entry: runs.Entry, kind: str, palette: Palette, level: int = 0, **options: Any) -> Picture:
     """A picture, drawn once for a run, level, score and theme. It is shared: do not change it.
 
     Args:
@@ -164,7 +164,7 @@ def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str
     )
 
 
-def neuron_table(entry: jobs.Entry, level: int, score: str | None = None, seed: int = 0) -> pd.DataFrame:
+def neuron_table(entry: runs.Entry, level: int, score: str | None = None, seed: int = 0) -> pd.DataFrame:
     """One row per neuron of the parents; the index is its number among all of them."""
     grouped, analysed = grouping(entry, level, score, seed), analysis(entry)
     table = {
@@ -190,7 +190,7 @@ def rows_of(grouped: Neurons, picked: list[tuple[int, int]]) -> list[int]:
     ]
 
 
-def prepare(entry: jobs.Entry) -> None:
+def prepare(entry: runs.Entry) -> None:
     """Compute the planes of all levels in the background, so that the first visit to each is as quick as the second."""
     _prepare(*version(entry), _entry=entry)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from retrofit_app import jobs, presets, show, state
+from retrofit_app import presets, runs, show, state
 
 HERE = Path(__file__).parent
 PAGES = [
@@ -25,7 +25,7 @@ def menu() -> None:
         st.page_link(other, icon=ICONS[other.title], query_params=state.parameters("run", "format"), width="stretch")
 
 
-def change_run(by_name: dict[str, jobs.Entry], before: jobs.Entry) -> None:
+def change_run(by_name: dict[str, runs.Entry], before: runs.Entry) -> None:
     """The picker's callback: one change of the address.
 
     Also called when a run has ended and its line has changed: then the browser sends the old line.
@@ -40,10 +40,10 @@ def change_run(by_name: dict[str, jobs.Entry], before: jobs.Entry) -> None:
 
 def pick_run() -> None:
     """The run that all pages show, from the URL or the picker; kept in the session as `entry` and `entries`."""
-    entries, problems = jobs.entries()
+    entries, problems = runs.entries()
     if not entries:
         raise ValueError("the shipped example is missing. Make it again: python -m retrofit_app.bundle")
-    named = jobs.bundle_facts().get("first")
+    named = runs.bundle_facts().get("first")
     first = next((entry.name for entry in entries if entry.shipped and entry.name == named), entries[0].name)
     by_name = {entry.name: entry for entry in entries}
     chosen = state.choice("run", list(by_name), first, "run")
@@ -53,13 +53,13 @@ def pick_run() -> None:
             "Run",
             list(by_name),
             key="run",
-            format_func=lambda name: state.label(by_name[name]),
+            format_func=lambda name: runs.label(by_name[name]),
             on_change=change_run,
             args=(by_name, by_name[chosen]),
             help="Finished and current runs: the shipped ones, then those of your runs folder (`retrofit app --runs "
             "FOLDER`, and what `retrofit fuse --record` writes there), newest first.",
         )
-        st.caption(state.details(by_name[chosen]))
+        st.caption(runs.details(by_name[chosen]))
         st.caption(
             f"{sum(entry.shipped for entry in entries)} shipped, {sum(not entry.shipped for entry in entries)} of your own."
         )

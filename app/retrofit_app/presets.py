@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import PurePath
 from typing import Any
 
-from retrofit_app import methods
+from retrofit_app.runs import methods
 
 NETWORKS = {"shipped": "shipped pair", "train": "train new ones", "own": "my own"}
 SPLITS = {

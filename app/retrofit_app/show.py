@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from retrofit_app import figures, jobs, state
+from retrofit_app import figures, runs, state
 from retrofit_app.address import option
 from retrofit_app.figures import CONFIG, LIGHT, Palette, Picture
 
@@ -25,7 +25,7 @@ def chart(
     draw: Callable[[Palette], Picture],
     palette: Palette,
     table: Callable[[], pd.DataFrame],
-    entry: jobs.Entry,
+    entry: runs.Entry,
     *,
     heading: str,
     below: str | None = None,
@@ -63,7 +63,7 @@ def chart(
 def data(
     key: str,
     table: Callable[[], pd.DataFrame],
-    entry: jobs.Entry,
+    entry: runs.Entry,
     draw: Callable[[Palette], Picture] | None = None,
     heading: str = "",
 ) -> None:
@@ -105,14 +105,14 @@ def data(
                 )
 
 
-def csv(table: pd.DataFrame, entry: jobs.Entry) -> bytes:
+def csv(table: pd.DataFrame, entry: runs.Entry) -> bytes:
     """A table with its origin in a last line, which begins with # (pandas: comment="#")."""
     text = io.StringIO()
     table.to_csv(text, index=False)
     return f"{text.getvalue()}# {origin(entry)}\n".encode()
 
 
-def html(picture: Picture, heading: str, entry: jobs.Entry) -> bytes:
+def html(picture: Picture, heading: str, entry: runs.Entry) -> bytes:
     """A picture as one HTML page with its words, its key and its origin; Plotly's script is inside."""
     unsigned = go.Figure(picture.figure).update_layout(title_text="")  # it stands below as text
     figure = unsigned.to_html(full_html=False, include_plotlyjs="inline", config=CAMERA)
@@ -125,7 +125,7 @@ def html(picture: Picture, heading: str, entry: jobs.Entry) -> bytes:
     ).encode()
 
 
-def signed(picture: Picture, palette: Palette, entry: jobs.Entry) -> Picture:
+def signed(picture: Picture, palette: Palette, entry: runs.Entry) -> Picture:
     """The picture with its origin at its foot, which the page hides and the camera saves; it is signed once."""
     if picture.figure.layout.title.text is None:
         figures.sign(picture.figure, [f"{source(entry)}.", LICENCE], palette)
@@ -148,14 +148,14 @@ def camera() -> None:
         )
 
 
-def origin(entry: jobs.Entry) -> str:
+def origin(entry: runs.Entry) -> str:
     """Run, date, the library's version, licence of the data."""
     return f"{source(entry)}. {LICENCE}"
 
 
-def source(entry: jobs.Entry) -> str:
+def source(entry: runs.Entry) -> str:
     """Run, date, and the library's version (this one's, where the record has none)."""
-    library = entry.status.get("version") or state.library()
+    library = entry.status.get("version") or runs.library()
     made = time.strftime("%Y-%m-%d", time.localtime(entry.status.get("started") or time.time()))
     return f"Run {entry.name} of {made}, retrofit-workbench {library}"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import streamlit as st
 
-from retrofit_app import jobs
+from retrofit_app import runs
 from retrofit_core import files
 
 UPLOADS = "uploads"
@@ -41,7 +41,7 @@ class Facts:
 def data_folders() -> list[Path]:
     """Where data sets are looked for: `data` beside the runs folder, and what RETROFIT_DATA names."""
     named = [Path(word) for word in os.environ.get(VARIABLE, "").split(os.pathsep) if word]
-    return [jobs.runs_folder().parent / "data", *named]
+    return [runs.runs_folder().parent / "data", *named]
 
 
 def data_sets() -> list[str]:
@@ -53,13 +53,13 @@ def data_sets() -> list[str]:
 def named(path: str | Path) -> str:
     """A path as a config names it: relative to the runs folder, where workers start, if it lies beside that."""
     path = Path(os.path.abspath(Path(path).expanduser()))
-    beside = jobs.runs_folder().parent
-    return os.path.relpath(path, jobs.runs_folder()) if path.is_relative_to(beside) else str(path)
+    beside = runs.runs_folder().parent
+    return os.path.relpath(path, runs.runs_folder()) if path.is_relative_to(beside) else str(path)
 
 
 def located(name: str) -> str:
     """The inverse of `named`, for this process; "digits" is no path."""
-    return name if name == "digits" else os.path.normpath(jobs.runs_folder() / Path(name).expanduser())
+    return name if name == "digits" else os.path.normpath(runs.runs_folder() / Path(name).expanduser())
 
 
 def changed(name: str) -> float:
@@ -117,7 +117,7 @@ def keep(content: bytes) -> str:
     """
     check(content)
     name = f"{UPLOADS}/{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
-    path = jobs.runs_folder() / name
+    path = runs.runs_folder() / name
     if not path.exists():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ def is_upload(name: str) -> bool:
 def forget(name: str) -> None:
     """Delete an upload; other names are left alone."""
     if is_upload(name):
-        (jobs.runs_folder() / name).unlink(missing_ok=True)
+        (runs.runs_folder() / name).unlink(missing_ok=True)
 
 
 def check(content: bytes) -> None:

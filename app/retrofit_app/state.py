@@ -1,23 +1,20 @@
 """What the pages share: the chosen run, state in the URL, cached records, the current palette."""
 
 import sys
-import time
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import streamlit as st
 
-from retrofit_app import jobs, methods
+from retrofit_app import runs
 from retrofit_app.address import Field, canonical, merged, option, settle
-from retrofit_app.figures import DARK, LIGHT, Palette, listing, percent
+from retrofit_app.figures import DARK, LIGHT, Palette, listing
 
 BUTTON = "go-"  # the keys of buttons that change parameters of a page with lists begin so
-STATES = {"created": "in progress", "running": "in progress"}
 
 
 def palette() -> Palette:
@@ -136,60 +133,6 @@ def _write(fields: Sequence[Field], address: Mapping[str, str]) -> None:
         seen[field.name] = [whole[field.name]] if field.name in whole else []
 
 
-def label(entry: jobs.Entry) -> str:
-    """A run's line in the picker: short, the rest is `details`."""
-    config = entry.config
-    result = percent(entry.accuracy) if entry.accuracy is not None else STATES.get(entry.state, entry.state)
-    # Of another run only its record knows without torch whether its method weighs neurons, and that not before its end.
-    weighed = f"{config.get('importance')}, " if "importance" in methods.decided(entry) else ""
-    kind = "shipped" if entry.shipped else f"{weighed}seed {config.get('seed')}"
-    return f"{config['method']} {result} · {kind}"
-
-
-def details(entry: jobs.Entry) -> str:
-    """What a run was, in a line."""
-    config = entry.config
-    weighed = f", {config.get('importance')} importance" if methods.weighs(entry) else ""
-    grouped = f", {config['grouping']} grouping" if config.get("grouping") else ""
-    words = [
-        f"{config['method']}{grouped}{weighed}",
-        *(f"{name} {value}" for name, value in (config.get("options") or {}).items()),
-        f"{config.get('samples')} samples" + (" of all networks" if config.get("fusion_from") == "iid" else ""),
-        f"seed {config.get('seed')}",
-        f"{_networks(entry)} on {Path(config.get('data', '')).name}",
-    ]
-    if entry.status.get("started"):
-        words.append(time.strftime("%d %b %Y", time.localtime(entry.status["started"])))
-    return " · ".join([*words, "shipped" if entry.shipped else entry.name])
-
-
-def library() -> str:
-    """The version that is installed, or "unknown"."""
-    try:
-        return version("retrofit-workbench")
-    except PackageNotFoundError:
-        return "unknown"
-
-
-def other_version(entry: jobs.Entry) -> str:
-    """A sentence if another version of the library made a run; empty if this one did, or none was recorded."""
-    made, installed = entry.status.get("version"), library()
-    if not made or made == installed:
-        return ""
-    return (
-        f"This run was made by version {made} of the library, and this is version {installed}: the same settings may give other "
-        "numbers now."
-    )
-
-
-def _networks(entry: jobs.Entry) -> str:
-    """How many were fused, and on which split they were trained where that was noted."""
-    n, training = len(entry.config["models"]), entry.training or {}
-    kind = {"dirichlet": "non-IID"}.get(training.get("split", ""), training.get("split"))
-    split = "twins" if training.get("twins") else f"{kind} split" if kind else ""
-    return f"{n} network{'' if n == 1 else 's'}" + (f" ({split})" if split else "")
-
-
 @st.cache_resource(max_entries=16, show_spinner="Reading the run's levels…")
 def _record(folder: str, updated: float) -> Any:
     from retrofit_core.runs import read_run
@@ -197,7 +140,7 @@ def _record(folder: str, updated: float) -> Any:
     return read_run(folder)
 
 
-def record(entry: jobs.Entry) -> Any:
+def record(entry: runs.Entry) -> Any:
     """The whole record (a `runs.Run`), checked and read once. It is shared by all sessions: do not change it.
 
     Raises:

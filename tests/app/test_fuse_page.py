@@ -14,15 +14,16 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
-from retrofit_app import accuracies, bundle, configs, figures, jobs, presets, show, sources, state
-from retrofit_core import load_model, runs, save_model
+from retrofit_app import accuracies, bundle, configs, figures, presets, runs, show, sources
+from retrofit_core import load_model, save_model
 from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
 from retrofit_core.methods import METHODS, RETROFITTING
+from retrofit_core.runs import create, execute, read_config
 
 pytestmark = pytest.mark.slow
 
-MAIN = str(jobs.BUNDLED.parent / "main.py")
+MAIN = str(runs.BUNDLED.parent / "main.py")
 
 
 def open_page(**address) -> AppTest:
@@ -54,8 +55,8 @@ def errors(page: AppTest) -> str:
 
 
 def test_the_run_that_is_shown_first_is_named_by_the_bundle(monkeypatch):
-    facts = {**jobs.bundle_facts(), "first": "hf-gradient"}
-    monkeypatch.setattr(jobs, "bundle_facts", lambda: facts)
+    facts = {**runs.bundle_facts(), "first": "hf-gradient"}
+    monkeypatch.setattr(runs, "bundle_facts", lambda: facts)
     page = open_page()
     assert page.session_state["entry"].name == page.session_state["first"] == "hf-gradient"
 
@@ -209,8 +210,8 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
         analyse=False,
         options={"epochs": 2} if method == "KD" else None,
     )
-    monkeypatch.chdir(jobs.BUNDLED)
-    result, metrics = runs.execute(config, runs_folder / "mine")
+    monkeypatch.chdir(runs.BUNDLED)
+    result, metrics = execute(config, runs_folder / "mine")
     page = open_page(run="mine")
     assert not page.error and not page.exception, errors(page)
     networks = metrics["networks"]
@@ -220,7 +221,7 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
     assert all("alone is better" in text and ("Samples from" in text) == (method != "Average") for text in warnings)
     assert figures.percent(networks["fused"]["accuracy"]) in words(page)
     assert "level by level, into" not in words(page)
-    assert ("importance" in state.details(jobs.read_entry(runs_folder / "mine"))) == (method == "OTFusion")
+    assert ("importance" in runs.details(runs.read_entry(runs_folder / "mine"))) == (method == "OTFusion")
     downloads = [download.label for download in page.get("download_button")]
     assert ("Levels" in downloads) == bool(result.levels) == (method in ("OTFusion", "ZipIt"))
     charts = len(page.get("plotly_chart"))
@@ -296,7 +297,7 @@ def test_what_cannot_work_is_refused_before_the_start(address, says):
     page = open_page(**address)
     message = next(error.value for error in page.error if error.value.startswith("This cannot be started"))
     assert all(part in message for part in says), message
-    assert button(page, "start").disabled and str(jobs.runs_folder()) not in message
+    assert button(page, "start").disabled and str(runs.runs_folder()) not in message
 
 
 def test_a_path_that_no_file_system_takes_is_refused(monkeypatch):
@@ -312,7 +313,7 @@ def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sl
     page = open_page(preset="sharded")
     button(page, "start").click().run()
     key = page.query_params["run"]
-    config = runs.read_config(runs_folder / key)
+    config = read_config(runs_folder / key)
     assert config.analyse and config.evaluate and config.models[0].endswith("/parent-0.safetensors")
     assert (runs_folder / key / "worker.json").exists()
     assert (runs_folder / config.models[0]).with_name("training.json").exists()
@@ -329,11 +330,11 @@ def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sl
 
 
 def test_settings_that_were_run_before_open_the_run(runs_folder, sleeper, monkeypatch):
-    known = jobs.read_entry(jobs.BUNDLED / "hf-linear", shipped=True)
+    known = runs.read_entry(runs.BUNDLED / "hf-linear", shipped=True)
     _, picks, _ = presets.read_address({"method": "HF-Linear"})
     same = dataclasses.replace(known, config=configs.fusion(picks, None, 64, 10).to_json())
-    entries = [jobs.read_entry(jobs.BUNDLED / "kf-linear", shipped=True), same]
-    monkeypatch.setattr(jobs, "entries", lambda folder=None: (entries, []))
+    entries = [runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True), same]
+    monkeypatch.setattr(runs, "entries", lambda folder=None: (entries, []))
     page = open_page(method="HF-Linear")
     assert button(page, "start").label == "Open that run"
     button(page, "start").click().run()
@@ -341,7 +342,7 @@ def test_settings_that_were_run_before_open_the_run(runs_folder, sleeper, monkey
 
 
 def test_own_checkpoints_are_described_before_anything_runs(shipped):
-    files = "|".join(str(jobs.BUNDLED / name) for name in bundle.PARENTS)
+    files = "|".join(str(runs.BUNDLED / name) for name in bundle.PARENTS)
     page = open_page(preset="own", files=files)
     assert not page.error, errors(page)
     text = words(page)
@@ -351,14 +352,14 @@ def test_own_checkpoints_are_described_before_anything_runs(shipped):
         accuracy = shipped.metrics["networks"][f"parent {index}"]["accuracy"]
         assert f"{figures.percent(accuracy)} of the test images" in text
     assert not button(page, "start").disabled
-    with_rows = open_page(preset="own", files=files, rows=str(jobs.BUNDLED / "splits.json"), importance="conductance")
+    with_rows = open_page(preset="own", files=files, rows=str(runs.BUNDLED / "splits.json"), importance="conductance")
     assert not with_rows.error and not button(with_rows, "start").disabled
 
 
 def test_networks_that_take_long_to_measure_are_measured_on_request(monkeypatch):
     monkeypatch.setattr(accuracies, "QUICK", -1.0)
     monkeypatch.setattr(accuracies, "_measured", lambda measured={}: measured)
-    page = open_page(preset="own", files=str(jobs.BUNDLED / bundle.PARENTS[1]))
+    page = open_page(preset="own", files=str(runs.BUNDLED / bundle.PARENTS[1]))
     assert "of held-out images" in words(page) and "of the test images" not in page.caption[-1].value
     button(page, "new-measure").click().run()
     assert "of the test images" in words(page) and "new-measure" not in keys(page) and not page.error
@@ -369,7 +370,7 @@ def test_a_run_that_measured_a_network_tells_its_accuracy(runs_folder, shipped, 
     monkeypatch.setattr(accuracies, "_measured", lambda measured={}: measured)
     for name in bundle.PARENTS:
         (runs_folder / "own").mkdir(parents=True, exist_ok=True)
-        shutil.copy(jobs.BUNDLED / name, runs_folder / "own" / name)
+        shutil.copy(runs.BUNDLED / name, runs_folder / "own" / name)
     files = [f"own/{name}" for name in bundle.PARENTS]
     shutil.copytree(shipped.folder, runs_folder / "mine")
     for changed in (False, True):
@@ -386,7 +387,7 @@ def test_a_run_that_measured_a_network_tells_its_accuracy(runs_folder, shipped, 
 
 def test_uploads_are_checked_and_kept_by_content(runs_folder):
     page = open_page(preset="own")
-    content = (jobs.BUNDLED / bundle.PARENTS[0]).read_bytes()
+    content = (runs.BUNDLED / bundle.PARENTS[0]).read_bytes()
     page.file_uploader[0].set_value(("../../evil.safetensors", content, "application/octet-stream")).run()
     assert page.query_params["files"].startswith("uploads/")
     stored = list(runs_folder.rglob("*.safetensors"))
@@ -407,7 +408,7 @@ def test_uploads_are_checked_and_kept_by_content(runs_folder):
 def test_an_upload_that_is_taken_back_leaves_the_fusion_and_the_disk(runs_folder):
     page = open_page(preset="own")
     files = [
-        (f"{index}.safetensors", (jobs.BUNDLED / name).read_bytes(), "application/octet-stream")
+        (f"{index}.safetensors", (runs.BUNDLED / name).read_bytes(), "application/octet-stream")
         for index, name in enumerate(bundle.PARENTS)
     ]
     page.file_uploader[0].set_value(files).run()
@@ -430,7 +431,7 @@ def test_runs_can_be_deleted_and_brought_back(runs_folder):
 def stopped(runs_folder, **status):
     config = bundle.config("KF-Linear", seed=8)
     folder = runs_folder / config.key()
-    runs.create(folder, config)
+    create(folder, config)
     (folder / "status.json").write_text(json.dumps({"schema": 1, "updated": time.time(), "pid": 2**22 - 1, **status}))
     return config.key()
 
@@ -479,7 +480,7 @@ def test_the_picker_survives_the_end_of_its_run(runs_folder, shipped, monkeypatc
 def test_a_damaged_record_is_named_in_its_place(runs_folder):
     config = bundle.config("KF-Linear", seed=9)
     folder = runs_folder / config.key()
-    runs.create(folder, config)
+    create(folder, config)
     (folder / "status.json").write_text(json.dumps({"schema": 1, "state": "done", "checksums": {}, "updated": 1.0}))
     (folder / "metrics.json").write_text("{}")
     page = open_page(run=config.key())
@@ -491,12 +492,12 @@ def test_a_run_of_another_version_is_flagged(runs_folder, shipped):
     folder = runs_folder / "mine"
     shutil.copytree(shipped.folder, folder)
     status = json.loads((folder / "status.json").read_text())
-    for version, flagged in (("0.0.1", True), (state.library(), False)):
+    for version, flagged in (("0.0.1", True), (runs.library(), False)):
         (folder / "status.json").write_text(json.dumps(status | {"version": version}))
         page = open_page(run="mine")
         messages = " ".join(info.value for info in page.info)
         assert ("made by version 0.0.1" in messages) == flagged and not page.error
-        assert f"retrofit-workbench {version}" in show.origin(jobs.read_entry(folder))
+        assert f"retrofit-workbench {version}" in show.origin(runs.read_entry(folder))
 
 
 def test_the_first_picture_is_painted_without_torch(runs_folder, shipped):
@@ -532,7 +533,7 @@ def test_a_broken_page_says_so_without_paths(monkeypatch):
     def broken(folder=None):
         raise RuntimeError("no luck")
 
-    monkeypatch.setattr(jobs, "entries", broken)
+    monkeypatch.setattr(runs, "entries", broken)
     page = open_page()
     assert "no luck" in page.error[0].value
     assert "no luck" in page.code[0].value and "/" not in page.code[0].value

@@ -5,15 +5,15 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 from streamlit.testing.v1 import AppTest
 
-from retrofit_app import figures, jobs, level_data, show, state
-from retrofit_app.jobs.children import CHILDREN
+from retrofit_app import figures, level_data, runs, show, state
+from retrofit_app.runs.children import CHILDREN
 from retrofit_core.runs.standing import worker_of
 
 from .analyses import SCORES, analysed, plain
 
 pytestmark = pytest.mark.slow
 
-MAIN = str(jobs.BUNDLED.parent / "main.py")
+MAIN = str(runs.BUNDLED.parent / "main.py")
 STEPS = ("activations", "importance", "grouping", "targets", "fit")
 
 
@@ -134,7 +134,7 @@ def test_a_level_without_a_plane_says_why(runs_folder):
 
 def test_a_gradient_fit_shows_its_curve(runs_folder):
     runs_folder.mkdir()
-    analysed(runs_folder, jobs.BUNDLED / "kf-gradient")
+    analysed(runs_folder, runs.BUNDLED / "kf-gradient")
     assert "epochs of gradient descent" in words(open_page(run="analysed", step="fit"))
 
 
@@ -152,7 +152,7 @@ def test_every_control_has_a_help_text(record):
 
 
 def test_the_table_names_neurons_by_network_and_carries_the_reports_numbers(record):
-    entry = jobs.read_entry(record)
+    entry = runs.read_entry(record)
     table = level_data.neuron_table(entry, 0, "conductance", 0)
     report = state.record(entry).levels[0]
     assert list(table["cluster"]) == report.labels.tolist()
@@ -165,7 +165,7 @@ def test_files_say_where_they_come_from(record):
 
     import pandas as pd
 
-    entry = jobs.read_entry(record)
+    entry = runs.read_entry(record)
     table = level_data.neuron_table(entry, 0, SCORES[0], 1)
     text = show.csv(table, entry).decode()
     assert "# Run analysed of " in text.splitlines()[-1] and "retrofit-workbench" in text
@@ -191,7 +191,7 @@ def test_two_groupings_stand_side_by_side_with_their_index(record):
         for text in (element.value for element in page.markdown)
         if text.startswith(("**Uniform**", "**Conductance**"))
     ]
-    labels = state.record(jobs.read_entry(record)).analysis.levels[0].labels
+    labels = state.record(runs.read_entry(record)).analysis.levels[0].labels
     index = adjusted_rand_score(labels["uniform"][0], labels["conductance"][0])
     assert len(headings) == 2 and f"ARI {figures.number(index, 2)}" in headings[1]
     seeds = open_page(run="analysed", level="features.0", pair="uniform-uniform")
@@ -201,7 +201,7 @@ def test_two_groupings_stand_side_by_side_with_their_index(record):
 def test_a_cluster_is_followed_to_the_other_scores(record):
     page = open_page(run="analysed", level="features.0", panel="cluster", cluster="1", score="conductance")
     assert clean(page)
-    labels = state.record(jobs.read_entry(record)).analysis.levels[0].labels
+    labels = state.record(runs.read_entry(record)).analysis.levels[0].labels
     members = (labels["conductance"][0] == 1).numpy()
     table = next(frame.value for frame in page.dataframe if "stayed" in frame.value).set_index("under")
     there = labels["uniform"][0].numpy()
@@ -213,7 +213,7 @@ def test_a_cluster_is_followed_to_the_other_scores(record):
 
 def test_the_loss_curves_axis_can_be_linear(runs_folder):
     runs_folder.mkdir()
-    analysed(runs_folder, jobs.BUNDLED / "kf-gradient")
+    analysed(runs_folder, runs.BUNDLED / "kf-gradient")
     page = open_page(run="analysed", step="fit")
     assert page.toggle(key="log").value is True
     page.toggle(key="log").set_value(False).run()
@@ -233,7 +233,7 @@ def test_a_missing_analysis_is_started_watched_and_cancelled(runs_folder, sleepe
     run_folder = plain(runs_folder)
     page = open_page(run="plain")
     page.button(key="analyse").click().run()
-    assert jobs.read_entry(run_folder).analysing and clean(page)
+    assert runs.read_entry(run_folder).analysing and clean(page)
     page = open_page(run="plain")  # another tab
     page.button(key="cancel-analysis").click().run()
     assert (run_folder / "cancel").exists() and page.button(key="cancel-analysis").disabled
@@ -246,7 +246,7 @@ def test_a_missing_analysis_is_started_watched_and_cancelled(runs_folder, sleepe
 
 def test_an_analysis_is_not_started_beside_a_run(runs_folder, config, sleeper):
     plain(runs_folder)
-    jobs.start(config)
+    runs.start(config)
     page = open_page(run="plain")
     page.button(key="analyse").click().run()
     assert any("still going on" in warning.value for warning in page.warning)

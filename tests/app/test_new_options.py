@@ -11,15 +11,15 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from retrofit_app import bundle, configs, jobs, presets
-from retrofit_core import runs
+from retrofit_app import bundle, configs, presets, runs
 from retrofit_core.grouping import GROUPINGS, Grouper, Grouping
 from retrofit_core.importance import IMPORTANCE, Importance
+from retrofit_core.runs import execute, read_config
 from retrofit_core.settings import Range, setting
 
 pytestmark = pytest.mark.slow
 
-MAIN = str(jobs.BUNDLED.parent / "main.py")
+MAIN = str(runs.BUNDLED.parent / "main.py")
 ADDRESS = {"grouping": "in_turn", "importance": "loudness", "options": "power=3.0|offset=2"}
 
 
@@ -101,11 +101,11 @@ def test_a_record_holds_them(registered, monkeypatch):
     config = configs.fusion(presets.read_address(ADDRESS)[1], None, 64, 10)
     assert (config.grouping, config.importance) == ("in_turn", "loudness")
     assert config.options == {"power": 3.0, "offset": 2}
-    monkeypatch.chdir(jobs.BUNDLED)
-    result, _ = runs.execute(config, registered / "mine")
+    monkeypatch.chdir(runs.BUNDLED)
+    result, _ = execute(config, registered / "mine")
     labels = result.levels[0].labels
     assert torch.equal(labels.sort().values, torch.arange(16).repeat_interleave(2))
-    assert runs.read_config(registered / "mine") == config
+    assert read_config(registered / "mine") == config
     decided = json.loads((registered / "mine" / "result.json").read_text())["config"]
     expected = {"grouping": "in_turn", "importance": "loudness", "power": 3.0, "centred": False, "offset": 2}
     assert {name: decided[name] for name in expected} == expected

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from retrofit_app import bundle, jobs, sources
+from retrofit_app import bundle, runs, sources
 
 
 def packed(header: bytes, data: bytes = b"") -> bytes:
@@ -32,7 +32,7 @@ def test_names_lead_back_to_the_same_place(runs_folder, tmp_path):
 
 
 def test_an_upload_is_kept_under_its_content_and_only_that_can_be_deleted(runs_folder):
-    content = (jobs.BUNDLED / bundle.PARENTS[0]).read_bytes()
+    content = (runs.BUNDLED / bundle.PARENTS[0]).read_bytes()
     name = sources.keep(content)
     assert sources.keep(content) == name and sources.is_upload(name)
     assert (runs_folder / name).read_bytes() == content

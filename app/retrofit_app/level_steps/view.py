@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from retrofit_app import jobs, level_data, show
+from retrofit_app import level_data, runs, show
 from retrofit_app.figures import Neurons, Palette, Picture, letter, title
 
 LARGE = 292  # px, the height of a picture in a lecture
@@ -16,7 +16,7 @@ LARGE = 292  # px, the height of a picture in a lecture
 class View:
     """What the steps draw from."""
 
-    entry: jobs.Entry
+    entry: runs.Entry
     palette: Palette
     index: int
     report: Any

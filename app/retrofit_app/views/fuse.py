@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from retrofit_app import fuse_form, fuse_history, fuse_progress, fuse_shown, jobs
+from retrofit_app import fuse_form, fuse_history, fuse_progress, fuse_shown
 
 
 def page() -> None:
@@ -12,7 +12,7 @@ def page() -> None:
         fuse_shown.page(entry, entries)
     else:
         fuse_progress.panel(entry)
-    if entry.state not in jobs.ACTIVE:
+    if not entry.active:
         fuse_form.form()
     fuse_history.history()
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from retrofit_app import analysing, copies, jobs, level_data, level_steps, show, state
+from retrofit_app import analysing, copies, level_data, level_steps, runs, show, state
 from retrofit_app.address import Field, option, picks_field
 from retrofit_app.figures import Palette, biggest_drop, fitted, percent
 from retrofit_app.level_data import Overview
@@ -48,7 +48,7 @@ def page() -> None:
 
 @st.fragment
 @state.guarded
-def body(entry: jobs.Entry, palette: Palette) -> None:
+def body(entry: runs.Entry, palette: Palette) -> None:
     """All but the sidebar: another level or step runs and sends only this."""
     overview = level_data.overview(entry)
     names = list(overview.table["level"])
@@ -93,10 +93,10 @@ def default_level(overview: Overview) -> int:
     return int(total.iloc[:body].to_numpy().argmax())
 
 
-def empty(entry: jobs.Entry) -> None:
+def empty(entry: runs.Entry) -> None:
     """A run without levels: not started, going on, stopped before its first level, or a method without levels."""
     method = entry.config.get("method", "")
-    if entry.state in jobs.ACTIVE:
+    if entry.active:
         why = "This run has not finished its first level yet. Its levels appear here one by one; reload the page in a moment."
     elif entry.state == "done":
         why = f"{method} does not work level by level, so there is nothing to step through."
@@ -109,7 +109,7 @@ def empty(entry: jobs.Entry) -> None:
 
 
 def strip(
-    entry: jobs.Entry, overview: Overview, palette: Palette, index: int, names: Sequence[str], lecture: bool = False
+    entry: runs.Entry, overview: Overview, palette: Palette, index: int, names: Sequence[str], lecture: bool = False
 ) -> None:
     """Errors and accuracy of all levels; a click on a level goes there."""
     heading = "" if lecture else f"**{level_data.picture(entry, 'strip', palette, index).caption}**"
@@ -250,7 +250,7 @@ def stepper(overview: Overview, names: Sequence[str], index: int, lecture: bool 
 # --- one level ------------------------------------------------------------------------------------
 
 
-def level(entry: jobs.Entry, palette: Palette, index: int, lecture: bool = False) -> None:
+def level(entry: runs.Entry, palette: Palette, index: int, lecture: bool = False) -> None:
     """The chosen step. Everything from here on needs the whole record, and torch to read it."""
     try:
         run, analysis = state.record(entry), level_data.analysis(entry)
@@ -310,7 +310,7 @@ def pick_fields(parents: int) -> list[Field]:
 # --- take away ------------------------------------------------------------------------------------
 
 
-def everything(entry: jobs.Entry, overview: Overview, palette: Palette, index: int) -> None:
+def everything(entry: runs.Entry, overview: Overview, palette: Palette, index: int) -> None:
     """Grouping against approximation over all levels, and downloads."""
     left, right = st.columns(2, gap="large")
     if not fitted(overview.table):

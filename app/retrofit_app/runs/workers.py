@@ -14,7 +14,8 @@ from retrofit_core import files
 from retrofit_core.runs.standing import ACTIVE, NOTES, WORKER, birth_of, worker_lives
 
 from .children import CHILDREN
-from .entry import Entry, entries, home, read_entry, runs_folder, same_work
+from .listing import entries, same_work
+from .records import Entry, home, read_entry, runs_folder
 
 _LOCK = threading.Lock()
 
@@ -47,7 +48,7 @@ def start(config: Any, training: Any = None, folder: Path | None = None) -> Path
         ValueError: config and training do not belong together, a checkpoint is missing, or the runs folder cannot be
             written to.
     """
-    from retrofit_core import runs
+    from retrofit_core.runs import create, record_folder
 
     folder = (folder or runs_folder()).absolute()
     wanted = config.to_json()
@@ -57,12 +58,12 @@ def start(config: Any, training: Any = None, folder: Path | None = None) -> Path
         if same := _existing(config, folder):
             return same
         base = home(wanted, folder)
-        record = runs.record_folder(folder, config, base)
+        record = record_folder(folder, config, base)
         with _writing():
             if training is not None:
                 _note_training(training, folder)
             _check_files(wanted, folder)
-            runs.create(record, config, base)
+            create(record, config, base)
             _launch(record, base)
         return record
 
@@ -75,10 +76,10 @@ def resume(folder: Path) -> Path:
         ValueError: the record cannot be read, its files have changed since, a checkpoint is missing, or the folder cannot be
             written to.
     """
-    from retrofit_core import runs
+    from retrofit_core.runs import create, read_config
 
     folder = folder.absolute()
-    config = runs.read_config(folder)
+    config = read_config(folder)
     wanted = config.to_json()
     with _LOCK:
         if same := _existing(config, folder.parent):
@@ -87,7 +88,7 @@ def resume(folder: Path) -> Path:
         base = home(wanted, folder.parent)
         with _writing():
             try:
-                runs.create(folder, config, base)
+                create(folder, config, base)
             except ValueError as error:
                 raise ValueError(str(error).replace(str(folder), f"run {folder.name}")) from error
             _launch(folder, base)

@@ -6,7 +6,7 @@ from pathlib import Path
 from retrofit_core.runs.standing import worker_of
 
 from .children import exit_code
-from .entry import Entry
+from .records import Entry
 
 
 def failure(entry: Entry) -> str:

@@ -9,14 +9,15 @@ those, so that it has the same key wherever the package is installed, else the r
 trains itself lie in parents-KEY (the key of their `TrainConfig`, which is in training.json); runs share them.
 """
 
-from retrofit_core.runs.standing import ACTIVE, NOTES, analysis_notes
+from retrofit_core.runs.standing import NOTES, analysis_notes
 
 from .endings import failure, log_tail
-from .entry import BUNDLED, Entry, bundle_facts, class_counts, entries, home, past, read_entry, runs_folder, same_work
+from .listing import entries, past, same_work
+from .records import BUNDLED, Entry, bundle_facts, class_counts, home, read_entry, runs_folder
+from .words import details, label, library, other_version
 from .workers import Busy, analyse, cancel, resume, start
 
 __all__ = [
-    "ACTIVE",
     "BUNDLED",
     "Busy",
     "Entry",
@@ -26,10 +27,14 @@ __all__ = [
     "bundle_facts",
     "cancel",
     "class_counts",
+    "details",
     "entries",
     "failure",
     "home",
+    "label",
+    "library",
     "log_tail",
+    "other_version",
     "past",
     "read_entry",
     "resume",

@@ -1,8 +1,7 @@
-"""Runs on disk as lists need them: their small JSON files, read without torch."""
+"""A run's record as lists and headlines need it: its small JSON files, read without torch."""
 
 import json
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,29 +54,6 @@ class Entry:
         return self.state in ("failed", "cancelled", "interrupted")
 
     @property
-    def phase(self) -> str:
-        """What goes on, or where it ended: starting, reading, training, fusion, measuring, analysis."""
-        return "starting" if self.state == "created" else self.status.get("stage", "fusion")
-
-    @property
-    def progress(self) -> float:
-        """How much of the phase is done, 0 to 1."""
-        if self.state == "done":
-            return 1.0
-        return 0.0 if self.phase == "starting" else _share(self.status, self.phase)
-
-    @property
-    def left(self) -> float | None:
-        """Seconds until the phase ends, at its pace so far; None as long as too little of it is done."""
-        if self.state != "running" or "stage_started" not in self.status:
-            return None
-        begun = _share(self.status["first"], self.phase) if "first" in self.status else 0.0
-        done, spent = self.progress - begun, self.status["updated"] - self.status["stage_started"]
-        if done < 0.01 or spent < 1:
-            return None
-        return max(0.0, spent / done * (1 - self.progress) - (time.time() - self.status["updated"]))
-
-    @property
     def accuracy(self) -> float | None:
         """Of the fused network, in per cent, where it was measured."""
         return self.metrics.get("networks", {}).get("fused", {}).get("accuracy")
@@ -86,23 +62,6 @@ class Entry:
     def version(self) -> tuple[str, float]:
         """Changes with the record: what caches go by."""
         return str(self.folder), float(self.status.get("updated", 0))
-
-
-def _share(status: dict[str, Any], phase: str) -> float:
-    """The part of a phase that is done, by its status."""
-
-    def ratio(part: str, whole: str, before: int = 0) -> float:
-        return (status.get(part, before) - before) / (status.get(whole) or 1)
-
-    if phase == "training":  # the epoch that is going on counts from 1
-        epoch = (status.get("epoch", 1) - 1 + ratio("step", "steps")) / (status.get("epochs") or 1)
-        done = (status.get("parent", 0) + epoch) / (status.get("parents") or 1)
-    elif phase == "fusion":
-        inside = ratio("epoch", "epochs") if "epochs" in status else ratio("step", "steps") / 2
-        done = (status.get("level", 0) + inside) / status["levels"] if status.get("levels") else inside
-    else:
-        done = ratio("step", "steps")
-    return min(max(done, 0.0), 1.0)
 
 
 def runs_folder() -> Path:
@@ -136,59 +95,6 @@ def bundle_facts() -> dict[str, Any]:
     """What bundle.json says of the shipped runs, see `bundle.build`; empty where it is missing."""
     path = BUNDLED / "bundle.json"
     return json.loads(path.read_text()) if path.exists() else {}
-
-
-def entries(folder: Path | None = None) -> tuple[list[Entry], list[str]]:
-    """Shipped runs in their own order, then those of the runs folder, newest first; a sentence for each left out."""
-    good, problems = [], []
-    folders = [(BUNDLED / name, True) for name in bundle_facts().get("runs", ())]
-    folders += [(path.parent, False) for path in (folder or runs_folder()).glob("*/config.json")]
-    for path, shipped in folders:
-        try:
-            good.append(read_entry(path, shipped))
-        except ValueError as error:
-            problems.append(str(error))
-    return sorted(good, key=lambda entry: (not entry.shipped, 0 if entry.shipped else -_age(entry))), problems
-
-
-def same_work(config: Any, entries: list[Entry], folder: Path | None = None) -> Entry | None:
-    """The run among these that is done or going on and does what a config would do with the files as they are now.
-
-    Args:
-        config: a `runs.RunConfig`; for file names see `home`.
-        folder: the runs folder.
-    """
-    from retrofit_core.runs import Identity, RunConfig, difference, identity
-    from retrofit_core.runs.identities import other_settings
-
-    wanted = None
-    for entry in entries:
-        if entry.inputs is None or entry.state not in ("done", *ACTIVE):
-            continue
-        try:
-            recorded = RunConfig.from_json(entry.config)
-        except ValueError:  # of another version
-            continue
-        if other_settings(recorded, config):
-            continue
-        # Only now, because it reads the files.
-        wanted = wanted or identity(config, home(config.to_json(), folder))
-        if not difference(Identity(recorded, entry.inputs, entry.method_version), wanted):
-            return entry
-    return None
-
-
-def past(entries: list[Entry]) -> list[dict[str, Any]]:
-    """What `estimate` learns from: finished runs of this machine, newest first, with the seconds of their stages."""
-    return [
-        {"config": entry.config, "training": entry.training, "stages": entry.status["stages"]}
-        for entry in entries
-        if entry.state == "done" and not entry.shipped and entry.status.get("stages")
-    ]
-
-
-def _age(entry: Entry) -> float:
-    return float(entry.status.get("started") or (entry.folder / "config.json").stat().st_mtime)
 
 
 def home(config: dict[str, Any], folder: Path | None = None) -> Path:

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from retrofit_app import bundle, jobs
-from retrofit_app.jobs.children import CHILDREN
-from retrofit_app.jobs.workers import _spawn, worker_command
-from retrofit_core import files, load_model, runs, save_model
+from retrofit_app import bundle, runs
+from retrofit_app.runs.children import CHILDREN
+from retrofit_app.runs.workers import _spawn, worker_command
+from retrofit_core import files, load_model, save_model
 from retrofit_core.data import load
 from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.runs import RunConfig, create, execute, identity, read_run
 from retrofit_core.runs.standing import worker_of
 from retrofit_core.training.parents import TrainConfig, read_training, train_parents, write_training
 
@@ -34,75 +35,75 @@ def ended(pid):
 
 
 def test_shipped_runs_come_first_and_are_whole(runs_folder):
-    known, problems = jobs.entries()
+    known, problems = runs.entries()
     assert not problems
     assert [entry.config["method"] for entry in known] == ["HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient"]
     assert all(entry.shipped and entry.state == "done" and entry.accuracy > 80 for entry in known)
     for entry in known:
-        run = runs.read_run(entry.folder)  # checksums
+        run = read_run(entry.folder)  # checksums
         assert len(run.levels) == 4
         assert not any(name.startswith("/") for name in run.config.models)
 
 
 def test_the_bundle_is_small():
-    files = [path for path in jobs.BUNDLED.rglob("*") if path.is_file()]
+    files = [path for path in runs.BUNDLED.rglob("*") if path.is_file()]
     assert max(path.stat().st_size for path in files) < 1_000_000
     assert sum(path.stat().st_size for path in files) < 1_500_000
 
 
 def test_class_counts_of_the_shipped_parents():
-    counts = jobs.class_counts(bundle.config("KF-Linear").to_json())
+    counts = runs.class_counts(bundle.config("KF-Linear").to_json())
     assert len(counts) == 2
     assert all((first == 0) != (second == 0) for first, second in zip(*counts, strict=True))  # sharded
 
 
 def test_a_shipped_config_opens_the_shipped_run(runs_folder):
-    assert jobs.start(bundle.config("KF-Linear")) == jobs.BUNDLED / "kf-linear"
+    assert runs.start(bundle.config("KF-Linear")) == runs.BUNDLED / "kf-linear"
     assert not runs_folder.exists()
 
 
 def test_the_same_work_starts_once(runs_folder, config, sleeper):
-    first = jobs.start(config)
+    first = runs.start(config)
     pid = worker_of(first)["pid"]
     assert first == runs_folder / config.key()
-    assert jobs.start(config) == first
+    assert runs.start(config) == first
     assert worker_of(first)["pid"] == pid
-    assert jobs.read_entry(first).state == "created"
+    assert runs.read_entry(first).state == "created"
 
 
 def test_another_server_does_not_start_it_twice(runs_folder, config, sleeper):
-    first = jobs.start(config)
+    first = runs.start(config)
     pid = worker_of(first)["pid"]
-    _spawn(first, jobs.BUNDLED)  # what a second server does that listed the runs a moment earlier
+    _spawn(first, runs.BUNDLED)  # what a second server does that listed the runs a moment earlier
     assert worker_of(first)["pid"] == pid
 
 
 def test_one_run_at_a_time(runs_folder, config, sleeper):
-    first = jobs.start(config)
-    with pytest.raises(jobs.Busy, match="still going on") as busy:
-        jobs.start(bundle.config("HF-Linear", importance="uniform", samples=50, seed=4))
+    first = runs.start(config)
+    with pytest.raises(runs.Busy, match="still going on") as busy:
+        runs.start(bundle.config("HF-Linear", importance="uniform", samples=50, seed=4))
     assert busy.value.run == first.name
 
 
 def test_a_killed_worker_is_reported_and_can_be_started_again(runs_folder, config, sleeper):
-    folder = jobs.start(config)
+    folder = runs.start(config)
     pid = worker_of(folder)["pid"]
     write_status(folder, state="running", pid=pid, level=2, levels=4)
-    assert jobs.read_entry(folder).state == "running"
+    assert runs.read_entry(folder).state == "running"
     ended(pid)
-    entry = jobs.read_entry(folder)
+    entry = runs.read_entry(folder)
     assert entry.state == "interrupted"
-    assert "killed by SIGKILL" in jobs.failure(entry) and "2 of 4 levels" in jobs.failure(entry)
-    assert jobs.start(config) == folder
+    assert "killed by SIGKILL" in runs.failure(entry) and "2 of 4 levels" in runs.failure(entry)
+    assert runs.start(config) == folder
     assert worker_of(folder)["pid"] != pid
-    assert jobs.read_entry(folder).state == "created"  # though status.json is that of the first attempt
+    assert runs.read_entry(folder).state == "created"  # though status.json is that of the first attempt
 
 
 def test_a_reused_pid_is_not_the_worker(runs_folder, config, sleeper):
-    folder = jobs.start(config)
+    folder = runs.start(config)
     worker = worker_of(folder)
     (folder / "worker.json").write_text(json.dumps({**worker, "birth": 1.0}))
-    assert jobs.read_entry(folder).state == "interrupted"
+    assert runs.read_entry(folder).state == "interrupted"
 
 
 @pytest.fixture
@@ -110,9 +111,9 @@ def pair(runs_folder):
     """Parents of the user's own in the runs folder, and a config of them."""
     (runs_folder / "own").mkdir(parents=True)
     for name in (*bundle.PARENTS, "splits.json"):
-        shutil.copy(jobs.BUNDLED / name, runs_folder / "own" / name)
+        shutil.copy(runs.BUNDLED / name, runs_folder / "own" / name)
     models = tuple(f"own/{name}" for name in bundle.PARENTS)
-    return runs.RunConfig(models=models, splits="own/splits.json", samples=60, device="cpu", evaluate=True)
+    return RunConfig(models=models, splits="own/splits.json", samples=60, device="cpu", evaluate=True)
 
 
 def train_again(path):
@@ -126,15 +127,15 @@ def train_again(path):
 def test_parents_that_were_trained_again_make_a_new_run(runs_folder, pair, sleeper, monkeypatch):
     """The finished one is of other networks: it is neither opened nor written over."""
     monkeypatch.chdir(runs_folder)
-    runs.execute(pair, pair.key())
-    known = jobs.entries()[0]
-    assert jobs.same_work(pair, known).name == pair.key() and jobs.start(pair) == runs_folder / pair.key()
+    execute(pair, pair.key())
+    known = runs.entries()[0]
+    assert runs.same_work(pair, known).name == pair.key() and runs.start(pair) == runs_folder / pair.key()
     before = (runs_folder / pair.key() / "status.json").read_bytes()
     train_again(runs_folder / "own" / bundle.PARENTS[0])
-    assert jobs.same_work(pair, known) is None
-    folder = jobs.start(pair)
-    assert folder == runs_folder / runs.identity(pair).key() != runs_folder / pair.key()
-    assert jobs.start(pair) == folder
+    assert runs.same_work(pair, known) is None
+    folder = runs.start(pair)
+    assert folder == runs_folder / identity(pair).key() != runs_folder / pair.key()
+    assert runs.start(pair) == folder
     assert (runs_folder / pair.key() / "status.json").read_bytes() == before
 
 
@@ -145,53 +146,53 @@ def test_a_stopped_run_does_not_go_on_with_parents_that_were_trained_again(runs_
 
     monkeypatch.chdir(runs_folder)
     with pytest.raises(Cancelled):
-        runs.execute(pair, "mine", Monitor(cancel))
+        execute(pair, "mine", Monitor(cancel))
     train_again(runs_folder / "own" / bundle.PARENTS[0])
     with pytest.raises(ValueError, match=r"run mine cannot be gone on with: the content of own/parent-0.* has changed"):
-        jobs.resume(runs_folder / "mine")
+        runs.resume(runs_folder / "mine")
     assert not worker_of(runs_folder / "mine")
 
 
 def test_copies_of_the_same_files_are_the_same_work(runs_folder, pair):
     """The shipped run is opened also where its files are named by another path."""
     config = dataclasses.replace(bundle.config("KF-Linear"), models=pair.models, splits=pair.splits)
-    assert jobs.start(config) == jobs.BUNDLED / "kf-linear"
+    assert runs.start(config) == runs.BUNDLED / "kf-linear"
 
 
 @pytest.mark.slow
 def test_a_run_tells_the_training_that_it_used(runs_folder, pair):
     """Not what lies beside the parents now, which a copied command would repeat."""
-    shutil.copy(jobs.BUNDLED / "training.json", runs_folder / "own")
+    shutil.copy(runs.BUNDLED / "training.json", runs_folder / "own")
     with contextlib.chdir(runs_folder):
-        runs.execute(pair, "mine")
+        execute(pair, "mine")
     write_training(TrainConfig(seed=7), runs_folder / "own")
-    assert jobs.read_entry(runs_folder / "mine").training == TrainConfig(seed=1, device="cpu").to_json()
+    assert runs.read_entry(runs_folder / "mine").training == TrainConfig(seed=1, device="cpu").to_json()
 
 
 def test_a_silent_run_of_the_command_line_is_running_while_its_process_lives(runs_folder, config):
-    runs.create(runs_folder / "x", config)
+    create(runs_folder / "x", config)
     write_status(runs_folder / "x", state="running", updated=1.0)
     for locked, state in ((True, "running"), (False, "interrupted")):
         with files.locked(runs_folder / "x") if locked else contextlib.nullcontext():
-            entry = jobs.read_entry(runs_folder / "x")
-            assert entry.state == state == runs.read_run(runs_folder / "x").state
+            entry = runs.read_entry(runs_folder / "x")
+            assert entry.state == state == read_run(runs_folder / "x").state
 
 
 def test_failures_are_sentences_without_paths(runs_folder, config):
     folder = runs_folder / "x"
-    runs.create(folder, config)
+    create(folder, config)
     write_status(folder, state="failed", error="no such file.", levels_done=0)
     (folder / "worker.log").write_text(f"{folder}/config.json is wrong\n")
-    entry = jobs.read_entry(folder)
-    assert jobs.failure(entry) == "Failed: no such file. No level was finished."
-    assert str(runs_folder) not in jobs.log_tail(folder)
+    entry = runs.read_entry(folder)
+    assert runs.failure(entry) == "Failed: no such file. No level was finished."
+    assert str(runs_folder) not in runs.log_tail(folder)
 
 
 def test_broken_records_are_left_out_and_named(runs_folder, config):
     (runs_folder / "bad").mkdir(parents=True)
     (runs_folder / "bad" / "config.json").write_text("{")
-    runs.create(runs_folder / "good", config)
-    known, problems = jobs.entries()
+    create(runs_folder / "good", config)
+    known, problems = runs.entries()
     assert "good" in [entry.name for entry in known] and "bad" not in [entry.name for entry in known]
     assert len(problems) == 1 and "bad" in problems[0]
 
@@ -200,31 +201,31 @@ def test_a_runs_folder_that_cannot_be_written_to_is_refused(tmp_path, monkeypatc
     (tmp_path / "file").touch()
     monkeypatch.setenv("RETROFIT_RUNS", str(tmp_path / "file" / "runs"))
     with pytest.raises(ValueError, match="cannot be written to"):
-        jobs.start(config)
+        runs.start(config)
 
 
 @pytest.mark.slow
 def test_a_real_worker_writes_the_record_of_a_direct_run(runs_folder, config, monkeypatch, tmp_path):
-    folder = jobs.start(config)
+    folder = runs.start(config)
     deadline = time.time() + 60
-    while jobs.read_entry(folder).state in jobs.ACTIVE and time.time() < deadline:
+    while runs.read_entry(folder).active and time.time() < deadline:
         time.sleep(0.2)
-    entry = jobs.read_entry(folder)
-    assert entry.state == "done", jobs.log_tail(folder)
-    monkeypatch.chdir(jobs.BUNDLED)
-    _, metrics = runs.execute(config, tmp_path / "direct")
+    entry = runs.read_entry(folder)
+    assert entry.state == "done", runs.log_tail(folder)
+    monkeypatch.chdir(runs.BUNDLED)
+    _, metrics = execute(config, tmp_path / "direct")
     assert entry.accuracy == pytest.approx(metrics["networks"]["fused"]["accuracy"], abs=0.6)
 
 
 @pytest.mark.slow
 def test_cancel_while_the_worker_loads_is_not_lost(runs_folder, config):
-    folder = jobs.start(config)
-    jobs.cancel(folder)
+    folder = runs.start(config)
+    runs.cancel(folder)
     deadline = time.time() + 60
-    while jobs.read_entry(folder).state in jobs.ACTIVE and time.time() < deadline:
+    while runs.read_entry(folder).active and time.time() < deadline:
         time.sleep(0.2)
-    entry = jobs.read_entry(folder)
-    assert entry.state == "cancelled" and "Cancelled" in jobs.failure(entry)
+    entry = runs.read_entry(folder)
+    assert entry.state == "cancelled" and "Cancelled" in runs.failure(entry)
     assert not (folder / "cancel").exists()
 
 
@@ -238,43 +239,43 @@ def training():
 
 @pytest.fixture
 def wanted(training):
-    return runs.RunConfig(models=training.files(), splits=training.splits(), samples=60, device="cpu", evaluate=True)
+    return RunConfig(models=training.files(), splits=training.splits(), samples=60, device="cpu", evaluate=True)
 
 
 def wait(folder, until):
     deadline = time.time() + 90
-    while not until(jobs.read_entry(folder)):
-        assert time.time() < deadline, jobs.log_tail(folder)
+    while not until(runs.read_entry(folder)):
+        assert time.time() < deadline, runs.log_tail(folder)
         time.sleep(0.05)
-    return jobs.read_entry(folder)
+    return runs.read_entry(folder)
 
 
 def test_a_start_with_training_notes_it_beside_the_parents(runs_folder, wanted, training, sleeper):
-    folder = jobs.start(wanted, training)
+    folder = runs.start(wanted, training)
     assert folder == runs_folder / wanted.key()
     assert read_training(runs_folder / training.folder) == training
-    assert jobs.read_entry(folder).training == training.to_json()
+    assert runs.read_entry(folder).training == training.to_json()
     pid = worker_of(folder)["pid"]
     assert Path(f"/proc/{pid}/cwd").resolve() == runs_folder  # where the config's file names hold
-    assert jobs.start(wanted, training) == folder and worker_of(folder)["pid"] == pid
-    with pytest.raises(jobs.Busy):
-        jobs.start(dataclasses.replace(wanted, seed=1), training)
-    known, problems = jobs.entries()
+    assert runs.start(wanted, training) == folder and worker_of(folder)["pid"] == pid
+    with pytest.raises(runs.Busy):
+        runs.start(dataclasses.replace(wanted, seed=1), training)
+    known, problems = runs.entries()
     assert [entry.name for entry in known if not entry.shipped] == [folder.name] and not problems
 
 
 def test_shipped_runs_know_how_their_parents_were_trained():
-    known, _ = jobs.entries()
+    known, _ = runs.entries()
     assert [entry.training for entry in known if entry.shipped] == [TrainConfig(seed=1, device="cpu").to_json()] * 4
 
 
 def test_runs_that_their_training_does_not_serve_are_refused(runs_folder, wanted, training, sleeper):
     with pytest.raises(ValueError, match="give the run these names"):
-        jobs.start(wanted, dataclasses.replace(training, seed=5))
+        runs.start(wanted, dataclasses.replace(training, seed=5))
     with pytest.raises(ValueError, match="trained with data digits and fused with data mnist"):
-        jobs.start(dataclasses.replace(wanted, data="mnist"), training)
+        runs.start(dataclasses.replace(wanted, data="mnist"), training)
     with pytest.raises(ValueError, match="there is no checkpoint parents-.*Train the networks again"):
-        jobs.start(wanted)
+        runs.start(wanted)
     assert not runs_folder.exists()
 
 
@@ -284,80 +285,31 @@ def test_a_damaged_note_stops_a_start_and_no_list(runs_folder, wanted, training,
     training_folder.mkdir(parents=True)
     (training_folder / "training.json").write_text(content)
     with pytest.raises(ValueError, match="Remove th.* folder"):
-        jobs.start(wanted, training)
-    runs.create(runs_folder / "x", wanted)
+        runs.start(wanted, training)
+    create(runs_folder / "x", wanted)
     (training_folder / "training.json").write_text("{")
-    assert jobs.read_entry(runs_folder / "x").training is None
+    assert runs.read_entry(runs_folder / "x").training is None
 
 
 @pytest.mark.slow
 def test_class_counts_of_trained_parents(runs_folder, wanted, training):
     train_parents(dataclasses.replace(training, epochs=1), runs_folder / training.folder)
-    counts = jobs.class_counts(wanted.to_json())
+    counts = runs.class_counts(wanted.to_json())
     assert sum(map(sum, counts)) == len(load("digits"))
     assert all((first == 0) != (second == 0) for first, second in zip(*counts, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("fields", "phase", "progress"),
-    [
-        ({"stage": "reading"}, "reading", 0.0),
-        ({"stage": "training"}, "training", 0.0),
-        (
-            {"stage": "training", "parent": 1, "parents": 2, "epoch": 6, "epochs": 10, "step": 5, "steps": 10},
-            "training",
-            0.775,
-        ),
-        (
-            {"stage": "training", "parent": 1, "parents": 2, "epoch": 10, "epochs": 10, "step": 9, "steps": 9},
-            "training",
-            1.0,
-        ),
-        ({"stage": "fusion", "parent": 0, "parents": 2, "step": 0, "steps": 4}, "fusion", 0.0),
-        ({"stage": "fusion", "level": 2, "levels": 4}, "fusion", 0.5),
-        ({"stage": "fusion", "level": 3, "levels": 4, "epoch": 50, "epochs": 100}, "fusion", 0.875),
-        ({"stage": "measuring", "step": 3, "steps": 6}, "measuring", 0.5),
-        ({"level": 1, "levels": 4}, "fusion", 0.25),  # a record of the command line of an earlier version
-    ],
-)
-def test_phase_and_progress_come_from_the_status(runs_folder, config, fields, phase, progress):
-    runs.create(runs_folder / "x", config)
-    write_status(runs_folder / "x", state="running", **fields)
-    with files.locked(runs_folder / "x"):
-        entry = jobs.read_entry(runs_folder / "x")
-        assert entry.active and (entry.phase, entry.progress) == (phase, pytest.approx(progress))
-
-
-def test_the_time_left_counts_from_where_a_resumed_training_began(runs_folder, config):
-    runs.create(runs_folder / "x", config)
-    stage = {"parent": 0, "parents": 1, "epochs": 100, "step": 10, "steps": 10}
-    with files.locked(runs_folder / "x"):
-        write_status(
-            runs_folder / "x",
-            state="running",
-            stage="training",
-            stage_started=time.time() - 20,
-            first={**stage, "epoch": 50},
-            **stage,
-            epoch=60,
-        )
-        left = jobs.read_entry(runs_folder / "x").left
-        assert left == pytest.approx(80, abs=2)  # ten epochs took 20 seconds, 40 are left
-        write_status(runs_folder / "x", state="running", stage="training", stage_started=time.time())
-        assert jobs.read_entry(runs_folder / "x").left is None
-
-
 def test_a_worker_killed_in_training_is_reported_and_resumed_from_its_record(runs_folder, wanted, training, sleeper):
-    folder = jobs.start(wanted, training)
+    folder = runs.start(wanted, training)
     pid = worker_of(folder)["pid"]
     write_status(folder, state="running", pid=pid, stage="training", parent=1, parents=2, epoch=7, epochs=15)
     ended(pid)
-    entry = jobs.read_entry(folder)
-    assert entry.state == "interrupted" and entry.resumable and entry.phase == "training"
-    assert "Network 2 of 2 was being trained, in epoch 7 of 15; finished epochs are kept." in jobs.failure(entry)
-    assert jobs.resume(folder) == folder
-    assert worker_of(folder)["pid"] != pid and jobs.read_entry(folder).phase == "starting"
-    assert jobs.resume(folder) == folder  # it is going on already
+    entry = runs.read_entry(folder)
+    assert entry.state == "interrupted" and entry.resumable
+    assert "Network 2 of 2 was being trained, in epoch 7 of 15; finished epochs are kept." in runs.failure(entry)
+    assert runs.resume(folder) == folder
+    assert worker_of(folder)["pid"] != pid and runs.read_entry(folder).state == "created"
+    assert runs.resume(folder) == folder  # it is going on already
 
 
 @pytest.mark.slow
@@ -365,16 +317,16 @@ def test_a_training_that_was_killed_goes_on_to_the_numbers_of_a_straight_one(
     runs_folder, wanted, training, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as in this process: the order of sums decides the last bits
-    folder = jobs.start(wanted, training)
+    folder = runs.start(wanted, training)
     state = runs_folder / training.folder / "unfinished" / "parent-1.safetensors"
-    wait(folder, lambda entry: entry.phase == "training" and state.exists())
+    wait(folder, lambda entry: entry.status.get("stage") == "training" and state.exists())
     ended(worker_of(folder)["pid"])
-    assert jobs.read_entry(folder).state == "interrupted"
-    jobs.resume(folder)
+    assert runs.read_entry(folder).state == "interrupted"
+    runs.resume(folder)
     entry = wait(folder, lambda entry: not entry.active)
-    assert entry.state == "done" and entry.progress == 1.0, jobs.log_tail(folder)
+    assert entry.state == "done", runs.log_tail(folder)
     assert set(entry.status["stages"]) == {"reading", "training", "fusion", "measuring"}
-    assert jobs.past(jobs.entries()[0]) == [
+    assert runs.past(runs.entries()[0]) == [
         {"config": wanted.to_json(), "training": training.to_json(), "stages": entry.status["stages"]}
     ]
     train_parents(training, tmp_path / "straight")
@@ -388,11 +340,11 @@ def test_a_training_that_was_killed_goes_on_to_the_numbers_of_a_straight_one(
 def test_cancel_in_training_keeps_the_finished_epochs(runs_folder, wanted, training):
     training = dataclasses.replace(training, epochs=2000)
     config = dataclasses.replace(wanted, models=training.files(), splits=training.splits())
-    folder = jobs.start(config, training)
+    folder = runs.start(config, training)
     wait(folder, lambda entry: entry.status.get("epoch", 0) > 2)
-    jobs.cancel(folder)
+    runs.cancel(folder)
     entry = wait(folder, lambda entry: not entry.active)
-    assert entry.state == "cancelled" and "finished epochs are kept" in jobs.failure(entry)
+    assert entry.state == "cancelled" and "finished epochs are kept" in runs.failure(entry)
     assert (runs_folder / training.folder / "unfinished" / "parent-0.safetensors").exists()
 
 
@@ -406,28 +358,28 @@ def finished(runs_folder):
 
 
 def test_an_analysis_starts_once_and_holds_up_other_work(finished, config, sleeper):
-    jobs.analyse(finished)
+    runs.analyse(finished)
     pid = worker_of(finished)["pid"]
-    jobs.analyse(finished)
-    entry = jobs.read_entry(finished)
+    runs.analyse(finished)
+    entry = runs.read_entry(finished)
     assert worker_of(finished)["pid"] == pid and entry.analysing and entry.state == "done"
-    assert jobs.analysis_notes(finished)["state"] == "running"
-    with pytest.raises(jobs.Busy, match="the analysis of run plain is still going on"):
-        jobs.start(config)
+    assert runs.analysis_notes(finished)["state"] == "running"
+    with pytest.raises(runs.Busy, match="the analysis of run plain is still going on"):
+        runs.start(config)
     ended(pid)
-    assert not jobs.read_entry(finished).analysing
-    jobs.start(config)
-    with pytest.raises(jobs.Busy, match="^run"):
-        jobs.analyse(finished)
+    assert not runs.read_entry(finished).analysing
+    runs.start(config)
+    with pytest.raises(runs.Busy, match="^run"):
+        runs.analyse(finished)
 
 
 def test_a_killed_analysis_is_reported_and_can_be_started_again(finished, sleeper):
-    jobs.analyse(finished)
-    (finished / jobs.NOTES).write_text(json.dumps({"state": "running", "name": "levels", "index": 1, "total": 4}))
+    runs.analyse(finished)
+    (finished / runs.NOTES).write_text(json.dumps({"state": "running", "name": "levels", "index": 1, "total": 4}))
     ended(worker_of(finished)["pid"])
-    assert jobs.analysis_notes(finished)["state"] == "interrupted" and jobs.read_entry(finished).state == "done"
-    jobs.analyse(finished)
-    assert jobs.analysis_notes(finished) == {"state": "running", "name": "starting the worker"}
+    assert runs.analysis_notes(finished)["state"] == "interrupted" and runs.read_entry(finished).state == "done"
+    runs.analyse(finished)
+    assert runs.analysis_notes(finished) == {"state": "running", "name": "starting the worker"}
 
 
 def test_the_worker_of_an_analysis_is_the_command_lines(finished):
@@ -439,16 +391,16 @@ def test_an_analysis_without_its_parents_is_refused(finished):
     content["config"]["models"] = ["parents-x/parent-0.safetensors"]
     (finished / "config.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match="no checkpoint parents-x"):
-        jobs.analyse(finished)
-    assert not jobs.read_entry(finished).analysing
+        runs.analyse(finished)
+    assert not runs.read_entry(finished).analysing
 
 
 @pytest.mark.slow
 def test_an_analysis_is_added_to_a_finished_run(finished):
-    jobs.analyse(finished)
+    runs.analyse(finished)
     deadline = time.time() + 120
-    while jobs.read_entry(finished).analysing and time.time() < deadline:
+    while runs.read_entry(finished).analysing and time.time() < deadline:
         time.sleep(0.2)
-    assert jobs.analysis_notes(finished) == {}, jobs.log_tail(finished)
-    run, shipped = runs.read_run(finished), runs.read_run(jobs.BUNDLED / "kf-linear")
+    assert runs.analysis_notes(finished) == {}, runs.log_tail(finished)
+    run, shipped = read_run(finished), read_run(runs.BUNDLED / "kf-linear")
     assert run.analysis.accuracy == pytest.approx(shipped.analysis.accuracy, abs=0.5)

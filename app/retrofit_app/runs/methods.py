@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from retrofit_app import jobs
+from .records import Entry
 
 
 def table() -> Mapping[str, Any]:
@@ -45,29 +45,29 @@ def takes(method: str) -> Any:
         return Takes()
 
 
-def weighs(entry: jobs.Entry) -> bool:
+def weighs(entry: Entry) -> bool:
     """Whether a run weighs neurons by importance."""
     made = decided(entry)
     return "importance" in made if made else takes(entry.config.get("method", "")).importance
 
 
-def goes_level_by_level(entry: jobs.Entry) -> bool:
+def goes_level_by_level(entry: Entry) -> bool:
     """Whether a run fits level after level to targets, so that it has errors of both kinds and an analysis."""
     made = decided(entry)
     return {"grouping", "fit"} <= made.keys() if made else takes(entry.config.get("method", "")).levels
 
 
-def keeps_parents(entry: jobs.Entry) -> bool:
+def keeps_parents(entry: Entry) -> bool:
     """Whether the result is all networks side by side."""
     return not goes_level_by_level(entry) and takes(entry.config.get("method", "")).keeps_parents
 
 
-def uses_samples(entry: jobs.Entry) -> bool:
+def uses_samples(entry: Entry) -> bool:
     """Whether the fusion samples decide anything."""
     return goes_level_by_level(entry) or takes(entry.config.get("method", "")).uses_data
 
 
-def decided(entry: jobs.Entry) -> Mapping[str, Any]:
+def decided(entry: Entry) -> Mapping[str, Any]:
     """The settings in the result of a finished run; {} for one that is not finished or is damaged."""
     return _decided(*entry.version) if entry.status.get("state") == "done" else {}
 
