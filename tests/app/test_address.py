@@ -2,7 +2,8 @@
 
 import pytest
 
-from retrofit_app.address import Field, merged, option, picks, picks_field, picks_text, settle
+from retrofit_app.address.neurons import picks, picks_field, picks_text
+from retrofit_app.address.rule import Field, merged, option, settle
 
 LEVEL = option("level", ["a", "b", "c"], "b", "level of this run")
 SCORE = option("score", ["uniform", "deeplift"], "uniform", "importance")

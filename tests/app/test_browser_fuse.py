@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from retrofit_app.presets import PRESETS
+from retrofit_app.pages.fuse.presets import PRESETS
 
 from .browsing import (
     LONG,

@@ -14,16 +14,20 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
-from retrofit_app import accuracies, bundle, configs, figures, presets, runs, show, sources
+from retrofit_app import bundle, figures, runs, widgets
+from retrofit_app.models import accuracies, sources
+from retrofit_app.pages.fuse import configs, presets
 from retrofit_core import load_model, save_model
 from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
 from retrofit_core.methods import METHODS, RETROFITTING
 from retrofit_core.runs import create, execute, read_config
 
+from .pages import to_page
+
 pytestmark = pytest.mark.slow
 
-MAIN = str(runs.BUNDLED.parent / "main.py")
+MAIN = str(runs.BUNDLED.parent / "shell" / "main.py")
 
 
 def open_page(**address) -> AppTest:
@@ -194,7 +198,7 @@ def test_samples_of_all_networks_are_asked_for_and_told():
 def test_parameters_that_a_page_does_not_have_are_named(page_name, address):
     page = open_page(**address)
     if page_name == "levels":
-        page = AppTest.from_file(MAIN, default_timeout=60).switch_page("views/levels.py")
+        page = to_page(AppTest.from_file(MAIN, default_timeout=60), "levels")
         for name, value in address.items():
             page.query_params[name] = value
         page.run()
@@ -228,7 +232,7 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
     assert charts == {"OTFusion": 4, "ZipIt": 4, "KD": 3}.get(method, 2)
     if not result.levels:
         assert "so there are no levels to look at" in words(page)
-    page.switch_page("views/levels.py").run()
+    to_page(page, "levels").run()
     assert not page.error and not page.exception
     if result.levels:
         assert "fits no level, so there is no analysis" in " ".join(info.value for info in page.info)
@@ -497,7 +501,7 @@ def test_a_run_of_another_version_is_flagged(runs_folder, shipped):
         page = open_page(run="mine")
         messages = " ".join(info.value for info in page.info)
         assert ("made by version 0.0.1" in messages) == flagged and not page.error
-        assert f"retrofit-workbench {version}" in show.origin(runs.read_entry(folder))
+        assert f"retrofit-workbench {version}" in widgets.origin(runs.read_entry(folder))
 
 
 def test_the_first_picture_is_painted_without_torch(runs_folder, shipped):

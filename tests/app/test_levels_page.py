@@ -5,15 +5,17 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 from streamlit.testing.v1 import AppTest
 
-from retrofit_app import figures, level_data, runs, show, state
+from retrofit_app import figures, runs, widgets
 from retrofit_app.runs.children import CHILDREN
+from retrofit_app.widgets import pictures, readings
 from retrofit_core.runs.standing import worker_of
 
 from .analyses import SCORES, analysed, plain
+from .pages import to_page
 
 pytestmark = pytest.mark.slow
 
-MAIN = str(runs.BUNDLED.parent / "main.py")
+MAIN = str(runs.BUNDLED.parent / "shell" / "main.py")
 STEPS = ("activations", "importance", "grouping", "targets", "fit")
 
 
@@ -21,7 +23,7 @@ def open_page(**address) -> AppTest:
     page = AppTest.from_file(MAIN, default_timeout=60)
     for name, value in address.items():
         page.query_params[name] = value
-    return page.switch_page("views/levels.py").run()
+    return to_page(page, "levels").run()
 
 
 def words(page: AppTest) -> str:
@@ -153,8 +155,8 @@ def test_every_control_has_a_help_text(record):
 
 def test_the_table_names_neurons_by_network_and_carries_the_reports_numbers(record):
     entry = runs.read_entry(record)
-    table = level_data.neuron_table(entry, 0, "conductance", 0)
-    report = state.record(entry).levels[0]
+    table = readings.neuron_table(entry, 0, "conductance", 0)
+    report = readings.record(entry).levels[0]
     assert list(table["cluster"]) == report.labels.tolist()
     assert table["neuron"].iloc[0] == "A0" and table["neuron"].iloc[report.widths[0]] == "B0"
     assert table["importance × mean"].mean() == pytest.approx(1)
@@ -166,13 +168,13 @@ def test_files_say_where_they_come_from(record):
     import pandas as pd
 
     entry = runs.read_entry(record)
-    table = level_data.neuron_table(entry, 0, SCORES[0], 1)
-    text = show.csv(table, entry).decode()
+    table = readings.neuron_table(entry, 0, SCORES[0], 1)
+    text = widgets.csv(table, entry).decode()
     assert "# Run analysed of " in text.splitlines()[-1] and "retrofit-workbench" in text
     back = pd.read_csv(io.StringIO(text), comment="#")
     assert list(back["neuron"]) == list(table["neuron"])
-    page = show.html(
-        level_data.picture(entry, "sizes", figures.LIGHT, 0, score=SCORES[0], seed=0), "<sizes>", entry
+    page = widgets.html(
+        pictures.picture(entry, "sizes", figures.LIGHT, 0, score=SCORES[0], seed=0), "<sizes>", entry
     ).decode()
     assert "&lt;sizes&gt;" in page and 'src="http' not in page and "Histogram of cluster sizes" in page
 
@@ -191,7 +193,7 @@ def test_two_groupings_stand_side_by_side_with_their_index(record):
         for text in (element.value for element in page.markdown)
         if text.startswith(("**Uniform**", "**Conductance**"))
     ]
-    labels = state.record(runs.read_entry(record)).analysis.levels[0].labels
+    labels = readings.record(runs.read_entry(record)).analysis.levels[0].labels
     index = adjusted_rand_score(labels["uniform"][0], labels["conductance"][0])
     assert len(headings) == 2 and f"ARI {figures.number(index, 2)}" in headings[1]
     seeds = open_page(run="analysed", level="features.0", pair="uniform-uniform")
@@ -201,7 +203,7 @@ def test_two_groupings_stand_side_by_side_with_their_index(record):
 def test_a_cluster_is_followed_to_the_other_scores(record):
     page = open_page(run="analysed", level="features.0", panel="cluster", cluster="1", score="conductance")
     assert clean(page)
-    labels = state.record(runs.read_entry(record)).analysis.levels[0].labels
+    labels = readings.record(runs.read_entry(record)).analysis.levels[0].labels
     members = (labels["conductance"][0] == 1).numpy()
     table = next(frame.value for frame in page.dataframe if "stayed" in frame.value).set_index("under")
     there = labels["uniform"][0].numpy()

@@ -11,7 +11,8 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from retrofit_app import bundle, configs, presets, runs
+from retrofit_app import bundle, runs
+from retrofit_app.pages.fuse import configs, presets
 from retrofit_core.grouping import GROUPINGS, Grouper, Grouping
 from retrofit_core.importance import IMPORTANCE, Importance
 from retrofit_core.runs import execute, read_config
@@ -19,7 +20,7 @@ from retrofit_core.settings import Range, setting
 
 pytestmark = pytest.mark.slow
 
-MAIN = str(runs.BUNDLED.parent / "main.py")
+MAIN = str(runs.BUNDLED.parent / "shell" / "main.py")
 ADDRESS = {"grouping": "in_turn", "importance": "loudness", "options": "power=3.0|offset=2"}
 
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrofit_app import bundle, configs, presets
-from retrofit_app.presets import PRESETS, Picks
+from retrofit_app import bundle
+from retrofit_app.pages.fuse import configs, presets
+from retrofit_app.pages.fuse.presets import PRESETS, Picks
 from retrofit_app.runs import methods
 from retrofit_core.architectures import build, fitted, parse
 from retrofit_core.grouping import GROUPINGS
