@@ -219,8 +219,8 @@ def test_another_method_is_started_from_the_form_and_shown(open_page, served_run
     settled(page)
     choose(page, "Method", method, f"{method} (to compare)", f"**method={method}*")
     if levels:
-        page.locator(f".st-key-new-options-{method} summary").click()
-        toggle = page.locator(f".st-key-new-option-{method}-repair")
+        page.locator(f".st-key-fuse-options-{method} summary").click()
+        toggle = page.locator(f".st-key-fuse-option-{method}-repair")
         act_until(
             page,
             "**options=repair*",

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from urllib.parse import parse_qsl
 
 import pytest
 import torch
@@ -16,14 +17,14 @@ from streamlit.testing.v1.element_tree import Selectbox
 
 from retrofit_app import bundle, figures, runs, widgets
 from retrofit_app.models import accuracies, sources
-from retrofit_app.pages.fuse import configs, presets
+from retrofit_app.pages.fuse import configs, parameters, presets
 from retrofit_core import load_model, save_model
 from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
 from retrofit_core.methods import METHODS, RETROFITTING
 from retrofit_core.runs import create, execute, read_config
 
-from .pages import to_page
+from .pages import form_of, to_page
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +63,7 @@ def test_the_run_that_is_shown_first_is_named_by_the_bundle(monkeypatch):
     facts = {**runs.bundle_facts(), "first": "hf-gradient"}
     monkeypatch.setattr(runs, "bundle_facts", lambda: facts)
     page = open_page()
-    assert page.session_state["entry"].name == page.session_state["first"] == "hf-gradient"
+    assert page.session_state["shown"].entry.name == page.session_state["shown"].first == "hf-gradient"
 
 
 def test_first_page_shows_the_shipped_fusion(shipped):
@@ -103,33 +104,33 @@ def test_nonsense_in_the_address_is_named():
 
 def test_form_offers_every_method_and_importance():
     page = open_page()
-    assert [option.partition(" (")[0] for option in page.selectbox(key="new-method").options] == list(METHODS)
-    assert set(page.selectbox(key="new-importance").options) == set(IMPORTANCE)
-    assert page.selectbox(key="new-grouping").options == ["as the method (kmeans)", *GROUPINGS]
-    page.selectbox(key="new-method").set_value("OTFusion").run()
-    assert "new-grouping" not in [control.key for control in page.selectbox]
+    assert [option.partition(" (")[0] for option in page.selectbox(key="fuse-method").options] == list(METHODS)
+    assert set(page.selectbox(key="fuse-importance").options) == set(IMPORTANCE)
+    assert page.selectbox(key="fuse-grouping").options == ["as the method (kmeans)", *GROUPINGS]
+    page.selectbox(key="fuse-method").set_value("OTFusion").run()
+    assert "fuse-grouping" not in [control.key for control in page.selectbox]
 
 
 def test_a_methods_options_are_asked_and_travel_in_the_address():
     page = open_page(method="OTFusion", importance="uniform")
-    assert page.selectbox(key="new-option-OTFusion-solver").options == ["exact", "sinkhorn"]
-    page.selectbox(key="new-option-OTFusion-solver").set_value("sinkhorn").run()
-    page.toggle(key="new-option-OTFusion-repair").set_value(True).run()
-    page.text_input(key="new-option-OTFusion-regularisation").set_value("0.1").run()
+    assert page.selectbox(key="fuse-option-OTFusion-solver").options == ["exact", "sinkhorn"]
+    page.selectbox(key="fuse-option-OTFusion-solver").set_value("sinkhorn").run()
+    page.toggle(key="fuse-option-OTFusion-repair").set_value(True).run()
+    page.text_input(key="fuse-option-OTFusion-regularisation").set_value("0.1").run()
     given = {"solver": "sinkhorn", "regularisation": 0.1, "repair": True}
     assert set(page.query_params["options"].split("|")) == {"solver=sinkhorn", "regularisation=0.1", "repair=true"}
-    _, picks, _ = presets.read_address(page.query_params)
+    _, picks, _ = form_of(page.query_params)
     assert configs.fusion(picks, None, 64, 10).options == given and not configs.fusion(picks, None, 64, 10).analyse
     assert not page.error and not button(page, "start").disabled
-    page.toggle(key="new-option-OTFusion-repair").set_value(False).run()
+    page.toggle(key="fuse-option-OTFusion-repair").set_value(False).run()
     assert "repair" not in page.query_params["options"]  # as by default
-    page.selectbox(key="new-method").set_value("KD").run()
+    page.selectbox(key="fuse-method").set_value("KD").run()
     assert "options" not in page.query_params  # another method begins with its own defaults
-    assert page.number_input(key="new-option-KD-temperature").value == 2.0
-    assert page.number_input(key="new-option-KD-patience").value is None
-    page.number_input(key="new-option-KD-epochs").set_value(7).run()
+    assert page.number_input(key="fuse-option-KD-temperature").value == 2.0
+    assert page.number_input(key="fuse-option-KD-patience").value is None
+    page.number_input(key="fuse-option-KD-epochs").set_value(7).run()
     assert page.query_params["options"] == "epochs=7"
-    assert "new-importance" not in [box.key for box in page.selectbox]  # KD weighs no neurons
+    assert "fuse-importance" not in [box.key for box in page.selectbox]  # KD weighs no neurons
 
 
 def test_every_method_can_be_chosen_and_says_what_it_does():
@@ -163,11 +164,11 @@ def test_the_method_that_needs_two_networks_names_those_that_take_more():
     )
 
 
-@pytest.mark.parametrize(("value", "kept"), [(5, 10), (10**7, presets.MOST_SAMPLES), (60, 60)])
+@pytest.mark.parametrize(("value", "kept"), [(5, 10), (10**7, parameters.MOST_SAMPLES), (60, 60)])
 def test_a_number_outside_its_limits_becomes_the_nearest_and_that_is_said(value, kept):
     page = open_page(preset="sharded")
-    page.number_input(key="new-samples").set_value(value).run()
-    assert page.query_params["samples"] == str(kept) and page.number_input(key="new-samples").value == kept
+    page.number_input(key="fuse-samples").set_value(value).run()
+    assert page.query_params["samples"] == str(kept) and page.number_input(key="fuse-samples").value == kept
     assert [str(kept if value == kept else f"{value:,} became {kept:,}") in toast.value for toast in page.toast] == [
         True
     ] * (value != kept)
@@ -175,16 +176,16 @@ def test_a_number_outside_its_limits_becomes_the_nearest_and_that_is_said(value,
 
 def test_an_option_out_of_range_is_left_as_it_was_with_the_reason():
     page = open_page(preset="sharded", method="KD")
-    page.number_input(key="new-option-KD-epochs").set_value(-3).run()
-    assert "options" not in page.query_params and page.number_input(key="new-option-KD-epochs").value > 0
+    page.number_input(key="fuse-option-KD-epochs").set_value(-3).run()
+    assert "options" not in page.query_params and page.number_input(key="fuse-option-KD-epochs").value > 0
     assert ["epochs" in toast.value and "from 0" in toast.value for toast in page.toast] == [True]
 
 
 def test_samples_of_all_networks_are_asked_for_and_told():
     page = open_page(preset="sharded")
-    page.selectbox(key="new-source").set_value("all").run()
+    page.selectbox(key="fuse-source").set_value("all").run()
     assert page.query_params["source"] == "all"
-    picks = presets.read_address({"preset": "sharded", "source": "all"})[1]
+    picks = form_of({"preset": "sharded", "source": "all"})[1]
     config = configs.fusion(picks, configs.training(picks, 64, 10), 64, 10)
     assert config.fusion_from == "iid" and "--fusion-from iid" in config.command()
     plain = dataclasses.replace(picks, source="first")
@@ -203,6 +204,30 @@ def test_parameters_that_a_page_does_not_have_are_named(page_name, address):
             page.query_params[name] = value
         page.run()
     assert all(f"{name}={value}" in errors(page) for name, value in address.items())
+
+
+def test_the_menu_leads_back_to_the_form_as_it_was_left():
+    page = open_page(preset="sharded", run="hf-linear")
+    page.selectbox(key="fuse-method").set_value("HF-Linear").run()
+    page.number_input(key="fuse-split_seed").set_value(3).run()
+    to_page(page, "levels")
+    page.query_params.clear()
+    page.query_params["run"] = "hf-linear"  # as the link to Levels has it
+    page.run()
+    assert "preset" not in page.query_params and not page.warning
+    links = {link.proto.label: dict(parse_qsl(link.proto.query_string)) for link in page.sidebar.get("page_link")}
+    assert links == {
+        "Fuse": {"run": "hf-linear", "preset": "sharded", "method": "HF-Linear", "split-seed": "3"},
+        "Levels": {"run": "hf-linear"},
+    }
+    to_page(page, "fuse")
+    for name, value in links["Fuse"].items():
+        page.query_params[name] = value
+    page.run()
+    assert (
+        page.selectbox(key="fuse-method").value == "HF-Linear" and page.number_input(key="fuse-split_seed").value == 3
+    )
+    assert page.title[0].value and not page.warning and not page.exception
 
 
 @pytest.mark.parametrize("method", ["OTFusion", "ZipIt", "RegMean", "KD", "Ensemble", "Average"])
@@ -271,12 +296,12 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
         return next(html.proto.body for html in page.get("html") if "retrofit-split" in html.proto.body)
 
     before = strip()
-    page.number_input(key="new-split_seed").set_value(3).run()
+    page.number_input(key="fuse-split_seed").set_value(3).run()
     assert page.query_params["split-seed"] == "3" and strip() != before
-    page.number_input(key="new-parents").set_value(5).run()
+    page.number_input(key="fuse-parents").set_value(5).run()
     assert page.query_params["parents"] == "5" and strip().count("class='name'") == 5
     assert page.query_params["preset"] == "sharded"
-    page.number_input(key="new-split_seed").set_value(0).run()
+    page.number_input(key="fuse-split_seed").set_value(0).run()
     assert "split-seed" not in page.query_params  # as in the preset
 
 
@@ -322,7 +347,7 @@ def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sl
     assert (runs_folder / key / "worker.json").exists()
     assert (runs_folder / config.models[0]).with_name("training.json").exists()
     # The same work by hand has the same key.
-    preset, picks, _ = presets.read_address({"preset": "sharded"})
+    preset, picks, _ = form_of({"preset": "sharded"})
     assert preset == "sharded" and configs.fusion(picks, configs.training(picks, 64, 10), 64, 10).key() == key
     again = open_page(run=key)  # a reload: a new session finds the run by its address
     assert again.title[0].value == "Your fusion is going on"
@@ -335,7 +360,7 @@ def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sl
 
 def test_settings_that_were_run_before_open_the_run(runs_folder, sleeper, monkeypatch):
     known = runs.read_entry(runs.BUNDLED / "hf-linear", shipped=True)
-    _, picks, _ = presets.read_address({"method": "HF-Linear"})
+    _, picks, _ = form_of({"method": "HF-Linear"})
     same = dataclasses.replace(known, config=configs.fusion(picks, None, 64, 10).to_json())
     entries = [runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True), same]
     monkeypatch.setattr(runs, "entries", lambda folder=None: (entries, []))
@@ -365,8 +390,8 @@ def test_networks_that_take_long_to_measure_are_measured_on_request(monkeypatch)
     monkeypatch.setattr(accuracies, "_measured", lambda measured={}: measured)
     page = open_page(preset="own", files=str(runs.BUNDLED / bundle.PARENTS[1]))
     assert "of held-out images" in words(page) and "of the test images" not in page.caption[-1].value
-    button(page, "new-measure").click().run()
-    assert "of the test images" in words(page) and "new-measure" not in keys(page) and not page.error
+    button(page, "fuse-measure").click().run()
+    assert "of the test images" in words(page) and "fuse-measure" not in keys(page) and not page.error
 
 
 def test_a_run_that_measured_a_network_tells_its_accuracy(runs_folder, shipped, monkeypatch):
@@ -405,7 +430,7 @@ def test_uploads_are_checked_and_kept_by_content(runs_folder):
     assert "net.safetensors is not taken: it is incomplete" in errors(page)
     assert "odd.safetensors is not taken: the architecture is not recognised" in errors(page)
     assert len(list(runs_folder.rglob("*.safetensors"))) == 1
-    button(page, "new-forget").click().run()
+    button(page, "fuse-forget").click().run()
     assert not list(runs_folder.rglob("*.safetensors")) and "files" not in page.query_params
 
 

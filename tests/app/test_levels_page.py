@@ -44,7 +44,7 @@ def test_the_worst_level_is_named_and_open(record):
     page = open_page(run="analysed")
     assert clean(page)
     assert "Level 2 (features.2) costs most: \N{MINUS SIGN}7.5 points" in words(page)
-    assert page.selectbox(key="level").value == "features.2"
+    assert page.selectbox(key="levels-level").value == "features.2"
     assert page.button(key="go-previous").disabled is False
 
 
@@ -59,18 +59,18 @@ def test_every_step_of_every_level_can_be_shown(record, step):
 
 def test_a_press_counts_from_where_the_last_one_went_whatever_the_list_of_levels_still_shows(record):
     page = open_page(run="analysed", level="features.2")
-    page.selectbox(key="level").set_value("features.0")  # a browser sends it so, if keys follow quickly
+    page.selectbox(key="levels-level").set_value("features.0")  # a browser sends it so, if keys follow quickly
     page.button(key="go-next").click().run()
-    assert page.selectbox(key="level").value == page.query_params["level"] == "features.5"
-    page.selectbox(key="level").set_value("features.0").run()  # and alone it is a choice
+    assert page.selectbox(key="levels-level").value == page.query_params["level"] == "features.5"
+    page.selectbox(key="levels-level").set_value("features.0").run()  # and alone it is a choice
     assert page.query_params["level"] == "features.0"
 
 
 def test_what_a_list_shows_while_a_button_is_pressed_is_no_choice(record):
     page = open_page(run="analysed", level="features.2")
-    page.selectbox(key="level").set_value("features.0")  # comes before the button's press, as a browser sends it
+    page.selectbox(key="levels-level").set_value("features.0")  # comes before the button's press, as a browser sends it
     page.button(key="go-lecture").click().run()
-    assert page.selectbox(key="level").value == page.query_params["level"] == "features.2"
+    assert page.selectbox(key="levels-level").value == page.query_params["level"] == "features.2"
     assert page.query_params["lecture"] == "1"
 
 
@@ -116,7 +116,7 @@ def test_home_and_end_and_the_switch_for_shortcuts(record):
     page.button(key="go-last").click().run()
     assert page.query_params["level"] == "classifier"
     page.button(key="go-first").click().run()
-    assert page.selectbox(key="level").value == "features.0"
+    assert page.selectbox(key="levels-level").value == "features.0"
     assert "key J" in page.button(key="go-next").help
     page.toggle(key="shortcuts").set_value(False).run()
     assert "key" not in page.button(key="go-next").help
@@ -125,7 +125,7 @@ def test_home_and_end_and_the_switch_for_shortcuts(record):
 def test_another_run_of_the_same_networks_keeps_the_level(record):
     page = open_page(run="analysed", level="features.5")
     page.selectbox(key="run").set_value("hf-linear").run()
-    assert clean(page) and page.selectbox(key="level").value == "features.5"
+    assert clean(page) and page.selectbox(key="levels-level").value == "features.5"
 
 
 def test_a_level_without_a_plane_says_why(runs_folder):
@@ -182,12 +182,12 @@ def test_files_say_where_they_come_from(record):
 @pytest.mark.parametrize("panel", ["scores", "sizes", "cluster", "neurons"])
 def test_every_closer_look_can_be_shown(record, panel):
     page = open_page(run="analysed", level="features.0", panel=panel)
-    assert clean(page) and page.segmented_control(key="panel").value == panel
+    assert clean(page) and page.segmented_control(key="levels-panel").value == panel
 
 
 def test_two_groupings_stand_side_by_side_with_their_index(record):
     page = open_page(run="analysed", level="features.0", pair="uniform-conductance")
-    assert clean(page) and page.selectbox(key="pair").value == "uniform-conductance"
+    assert clean(page) and page.selectbox(key="levels-pair").value == "uniform-conductance"
     headings = [
         text
         for text in (element.value for element in page.markdown)
@@ -256,15 +256,15 @@ def test_an_analysis_is_not_started_beside_a_run(runs_folder, config, sleeper):
 
 def test_a_level_can_be_named_by_its_number(record):
     page = open_page(run="analysed", level="3")
-    assert page.selectbox(key="level").value == "features.5" and not page.warning
+    assert page.selectbox(key="levels-level").value == "features.5" and not page.warning
     assert open_page(run="analysed", level="9").warning
 
 
 def test_the_frame_with_outliers_is_in_the_address(record):
     page = open_page(run="analysed", level="features.0")
-    page.toggle(key="whole").set_value(True).run()
+    page.toggle(key="levels-outliers").set_value(True).run()
     assert page.query_params["outliers"] == "1"
-    assert open_page(run="analysed", level="features.0", outliers="1").toggle(key="whole").value
+    assert open_page(run="analysed", level="features.0", outliers="1").toggle(key="levels-outliers").value
 
 
 def test_classes_are_said_to_be_joined_at_the_last_level_only(record):

@@ -1,12 +1,12 @@
-"""Picked neurons as an address writes them."""
+"""Picked neurons as an address writes them: A3.A5-9.B12."""
 
 from collections.abc import Sequence
 
-from .rule import Field
+from .rule import Parameter
 
 
-def picks_text(picked: Sequence[tuple[int, int]]) -> str:
-    """Neurons (parent, neuron) as the address writes them: A3.A5-9.B12."""
+def written(picked: Sequence[tuple[int, int]]) -> str:
+    """Neurons (parent, neuron) as a text."""
     words: list[str] = []
     run: list[int] = []
     for parent, neuron in [*sorted(set(picked)), (-1, -1)]:
@@ -19,23 +19,22 @@ def picks_text(picked: Sequence[tuple[int, int]]) -> str:
     return ".".join(words)
 
 
-def picks(text: str, parents: int) -> list[tuple[int, int]] | None:
-    """The inverse of `picks_text`; None for malformed text."""
+def read(text: str, parents: int) -> list[tuple[int, int]]:
+    """The inverse of `written`.
+
+    Raises:
+        ValueError: no such list.
+    """
     neurons: set[tuple[int, int]] = set()
     for word in filter(None, text.split(".")):
         parent, (first, dash, last) = ord(word[0]) - 65, word[1:].partition("-")
         numbers = [first, last] if dash else [first]
         if not 0 <= parent < parents or not all(n.isascii() and n.isdigit() and len(n) < 6 for n in numbers):
-            return None
+            raise ValueError("no such list of neurons (as in A3.A5-9.B12)")
         neurons.update((parent, neuron) for neuron in range(int(first), int(numbers[-1]) + 1))
     return sorted(neurons)
 
 
-def picks_field(parents: int) -> Field:
-    """The parameter `pick`."""
-
-    def canonical_picks(text: str) -> str | None:
-        neurons = picks(text, parents)
-        return picks_text(neurons) if neurons is not None else None
-
-    return Field("pick", "", canonical_picks, "list of neurons (as in A3.A5-9.B12)")
+def parameter(name: str, parents: int) -> Parameter:
+    """A parameter that names neurons of so many parents, in one way; its value is the text."""
+    return Parameter(name, "", lambda text: written(read(text, parents)), of_run=True)

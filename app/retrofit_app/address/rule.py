@@ -5,31 +5,38 @@ without us (a link, Back, an edit by hand), it wins over the widgets; where it d
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-#: Longer values are nonsense or not worth a link.
-LONGEST = 1500
+#: Characters; longer values are nonsense or not worth a link.
+LONGEST = 2000
 Query = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Field:
-    """One parameter of the address."""
+class Parameter:
+    """One parameter of a page."""
 
     name: str
-    default: str
-    read: Callable[[str], str | None]
-    """The value in its canonical form, or None where it has none"""
-    what: str
-    """What it names, for the line that says why it was ignored: "level of this run" """
+    """As the page's value calls it; in the address, - stands for _"""
+    default: Any
+    read: Callable[[str], Any]
+    """The value of a text; raises ValueError with what it has to be"""
+    write: Callable[[Any], str] = str
+    of_run: bool = False
+    """Another run may not have this value"""
+
+    @property
+    def word(self) -> str:
+        """Its name in the address."""
+        return self.name.replace("_", "-")
 
 
 @dataclass(frozen=True)
 class Settled:
     """What a page shows, what its address should say, and what was ignored."""
 
-    values: dict[str, str]
+    values: dict[str, Any]
     address: dict[str, str]
     """Without defaults: clean addresses stay clean"""
     ignored: list[str]
@@ -38,53 +45,93 @@ class Settled:
     """The widgets hold something that the address does not say yet"""
 
 
-def option(name: str, options: Sequence[str], default: str, what: str) -> Field:
-    """A parameter with a list of possible values."""
-    return Field(name, default, lambda text: text if text in options else None, what)
-
-
-def settle(fields: Sequence[Field], url: Query, seen: Query, widgets: Mapping[str, Any]) -> Settled:
-    """Whether the address or the widget decides, field by field.
+def option(name: str, options: Sequence[str], default: str, what: str, of_run: bool = False) -> Parameter:
+    """A parameter with a list of possible values.
 
     Args:
-        url: the address as it is; a name that stands there twice counts with its last value.
+        what: it names, for the line that says why it was ignored: "level of this run".
+    """
+
+    def read(text: str) -> str:
+        if text not in options:
+            raise ValueError(f"no such {what}")
+        return text
+
+    return Parameter(name, default, read, of_run=of_run)
+
+
+def flag(name: str, what: str) -> Parameter:
+    """A parameter that is on or off (as by default)."""
+
+    def read(text: str) -> bool:
+        if text not in ("", "1"):
+            raise ValueError(f"no such {what} (1)")
+        return bool(text)
+
+    return Parameter(name, False, read, lambda value: "1" if value else "")
+
+
+def declared(default: Any, read: Callable[[str], Any], write: Callable[[Any], str] = str) -> Any:
+    """A field of a page's frozen value that its address holds; see `parameters_of`."""
+    return field(default=default, metadata={"read": read, "write": write})
+
+
+def parameters_of(value: Any) -> list[Parameter]:
+    """The parameters that a dataclass declares, with an instance's values as defaults."""
+    return [Parameter(each.name, getattr(value, each.name), **each.metadata) for each in fields(value)]
+
+
+def settle(parameters: Sequence[Parameter], url: Query, seen: Query, widgets: Mapping[str, Any]) -> Settled:
+    """Whether the address or the widget decides, parameter by parameter.
+
+    Args:
+        url: the address as it is; a word that stands there twice counts with its last value.
         seen: the address as it was last read or written; empty on a new visit.
-        widgets: what was chosen in widgets since the page was last shown. (What they merely hold may be another run's
-            default.)
+        widgets: what was chosen in widgets since the page was last shown, by name. (What they merely hold may be another
+            run's default.)
     """
     values, ignored, moved = {}, [], False
-    for field in fields:
-        texts = list(url.get(field.name, ()))
-        asked = read(field, texts[-1]) if texts else None
-        if texts and asked is None:
+    for parameter in parameters:
+        word, texts = parameter.word, list(url.get(parameter.word, ()))
+        asked, why = understood(parameter, texts[-1]) if texts else (parameter.default, "")
+        if why:
             ignored.append(
-                f"Ignored {field.name}={texts[-1][:60]} in the address: no such {field.what}. "
-                f"Shown instead: {field.default or 'none'}."
+                f"Ignored {word}={texts[-1][:60]} in the address: {why}. "
+                f"Shown instead: {parameter.write(parameter.default) or 'none'}."
             )
         elif len(texts) > 1:
-            ignored.append(f"{field.name} stands {len(texts)} times in the address: the last one counts.")
-        held = widgets.get(field.name)
-        held = read(field, held) if isinstance(held, str) else None
-        same = texts == list(seen.get(field.name, ()))
-        if same and held is not None:
-            values[field.name] = held
-            moved |= held != (asked if asked is not None else field.default)
-        else:
-            values[field.name] = asked if asked is not None else field.default
-    return Settled(values, canonical(fields, values), ignored, moved)
+            ignored.append(f"{word} stands {len(texts)} times in the address: the last one counts.")
+        values[parameter.name] = asked
+        held = widgets.get(parameter.name)
+        if held is not None and texts == list(seen.get(word, ())):
+            text = held if isinstance(held, str) else parameter.write(held)
+            held, why = understood(parameter, text)
+            if not why:
+                values[parameter.name] = held
+                moved |= held != asked
+    return Settled(values, canonical(parameters, values), ignored, moved)
 
 
-def read(field: Field, text: str) -> str | None:
-    """A value in its canonical form, or None."""
-    return field.read(text) if len(text) <= LONGEST else None
+def understood(parameter: Parameter, text: str) -> tuple[Any, str]:
+    """A text's value and no reason, or the default and why the text has none."""
+    if len(text) > LONGEST:
+        return parameter.default, f"it is longer than {LONGEST} characters"
+    try:
+        return parameter.read(text), ""
+    except ValueError as error:
+        return parameter.default, str(error)
 
 
-def canonical(fields: Sequence[Field], values: Mapping[str, str]) -> dict[str, str]:
-    """The parameters that differ from their defaults, in the fields' order."""
-    return {field.name: values[field.name] for field in fields if values[field.name] != field.default}
+def canonical(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> dict[str, str]:
+    """The address of the values that differ from their defaults, in the parameters' order."""
+    return {
+        parameter.word: parameter.write(values[parameter.name])
+        for parameter in parameters
+        if values[parameter.name] != parameter.default
+    }
 
 
-def merged(url: Query, fields: Sequence[Field], address: Mapping[str, str]) -> dict[str, str]:
-    """The whole address after a change of these fields: one value a name, others keep theirs."""
-    names = {field.name for field in fields}
-    return {**{name: texts[-1] for name, texts in url.items() if texts and name not in names}, **address}
+def merged(url: Query, parameters: Sequence[Parameter], address: Mapping[str, str]) -> dict[str, str]:
+    """The whole address after a change of these parameters: one value a word, others keep theirs."""
+    words = {parameter.word for parameter in parameters}
+    return {**{word: texts[-1] for word, texts in url.items() if texts and word not in words}, **address}

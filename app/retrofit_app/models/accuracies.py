@@ -1,12 +1,13 @@
 """How good the networks of the form are: from a run that measured them, or measured here where that takes a moment."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import streamlit as st
 
 from retrofit_app.figures import percent
+from retrofit_app.runs import Entry
 from retrofit_core import files
 
 from . import checkpoints, sources
@@ -17,13 +18,14 @@ IMAGES = 1000
 QUICK = 1.0
 
 
-def words(picks: Any, name: str) -> str:
+def words(picks: Any, name: str, entries: Sequence[Entry]) -> str:
     """What share of the test images a network gets right; "" where that is unknown and slow to measure.
 
     Args:
         name: of its checkpoint, as configs have it.
+        entries: runs, which may have measured it.
     """
-    if recorded := _from_runs(picks, name):
+    if recorded := _from_runs(picks, name, entries):
         return recorded
     key = _key(picks, name)
     try:
@@ -61,7 +63,7 @@ def measure_all(picks: Any, names: Iterable[str]) -> None:
         measure(picks, name)
 
 
-def _from_runs(picks: Any, name: str) -> str:
+def _from_runs(picks: Any, name: str, entries: Sequence[Entry]) -> str:
     """The accuracy in the newest finished run of this network, on these images: of the same content, whatever their names."""
     try:
         content = files.digest(sources.located(name))
@@ -73,7 +75,7 @@ def _from_runs(picks: Any, name: str) -> str:
         "std": list(picks.std) or None,
         "size": picks.size or None,
     }
-    for entry in st.session_state.entries:
+    for entry in entries:
         config, inputs = entry.config, entry.inputs or {}
         digests = [inputs.get(model) for model in config["models"]]
         if entry.shipped or content not in digests or any(config.get(key) != facts[key] for key in facts):

@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import streamlit as st
@@ -52,6 +52,11 @@ def named(path: str | Path) -> str:
 def located(name: str) -> str:
     """The inverse of `named`, for this process; "digits" is no path."""
     return name if name == "digits" else os.path.normpath(runs.runs_folder() / Path(name).expanduser())
+
+
+def title(path: str) -> str:
+    """A data set or a file by its last name, without the folders it lies in."""
+    return PurePath(path).name or path
 
 
 def changed(name: str) -> float:

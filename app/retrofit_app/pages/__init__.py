@@ -14,9 +14,11 @@ class Listed:
     """Of its folder, and of the page in the address (but the first, which has none)"""
     title: str
     icon: str
+    kept: bool = False
+    """Whether its link in the menu carries what was chosen on it before"""
 
 
 PAGES = (
-    Listed("fuse", "Fuse", ":material/merge:"),
+    Listed("fuse", "Fuse", ":material/merge:", kept=True),
     Listed("levels", "Levels", ":material/stacks:"),
 )

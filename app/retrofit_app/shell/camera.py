@@ -2,22 +2,18 @@
 
 import streamlit as st
 
-from retrofit_app.address import session
-from retrofit_app.address.rule import option
+from retrofit_app.address.session import ALL
 from retrofit_app.widgets.downloads import FORMATS
 
 
 def camera() -> None:
     """In the sidebar: what the camera of every picture saves. (A picture's own buttons cannot ask.)"""
-    session.sync([option("format", list(FORMATS), "svg", "format of pictures")])
     with st.sidebar:
         st.segmented_control(
             "The camera saves",
             list(FORMATS),
-            key="format",
             format_func=FORMATS.__getitem__,
             required=True,
-            on_change=session.changed,
-            args=("format",),
             help="The camera at a picture's corner saves it as it is seen: SVG stays sharp at any size, PNG goes anywhere.",
+            **ALL.control("format"),
         )

@@ -10,7 +10,6 @@ from pathlib import Path
 import streamlit as st
 
 from retrofit_app.address import session
-from retrofit_app.pages.fuse import presets
 from retrofit_app.shell import camera, navigation, picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.style import stylesheet
@@ -30,12 +29,12 @@ def whole() -> None:
     """The picker and the chosen page."""
     spare_the_libraries("torch" in sys.modules)
     session.begin()
-    picker.pick_run()
+    shown = picker.pick_run()
     camera.camera()
-    st.set_page_config(page_title=f"{page.title} · {st.session_state.entry.name}")
+    st.set_page_config(page_title=f"{page.title} · {shown.entry.name}")
     above = st.container()
     page.run()
-    if sentence := session.unused(presets.NAMES if page.title == "Fuse" else ()):
+    if sentence := session.unused():
         above.warning(sentence)
 
 

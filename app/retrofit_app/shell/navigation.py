@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from retrofit_app.address import session
+from retrofit_app.address.session import ALL, Scope
 from retrofit_app.pages import PAGES
 
 
@@ -16,10 +16,13 @@ def chosen() -> Any:
 
 
 def menu() -> None:
-    """Links to the pages that carry the run. Streamlit's own menu would drop it from the address."""
+    """Links to the pages that carry the run, and what was chosen there before. Streamlit's own menu would drop both."""
     for listed in PAGES:
         st.page_link(
-            _page(listed.name), icon=listed.icon, query_params=session.parameters("run", "format"), width="stretch"
+            _page(listed.name),
+            icon=listed.icon,
+            query_params={**ALL.address(), **(Scope(listed.name).address() if listed.kept else {})},
+            width="stretch",
         )
 
 
@@ -30,7 +33,7 @@ def link(name: str, label: str, help: str, **parameters: str) -> None:
         _page(name),
         label=label,
         icon=listed.icon,
-        query_params={**session.parameters("run"), **parameters},
+        query_params={**ALL.address(), **parameters},
         help=help,
     )
 

@@ -1,38 +1,54 @@
 """The run that all pages show."""
 
+from dataclasses import dataclass
+
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.address import session
+from retrofit_app.address.rule import option
+from retrofit_app.address.session import ALL, change_run
+from retrofit_app.widgets.downloads import FORMATS
 
 from . import navigation
 
-#: Parameters that another run may not have: kept only where it fused the same networks.
-OF_A_RUN = ("level", "seed", "neuron", "pick", "mark")
+
+@dataclass(frozen=True)
+class Shared:
+    """The parameters of all pages."""
+
+    run: str
+    format: str
 
 
-def change_run(by_name: dict[str, runs.Entry], before: runs.Entry) -> None:
-    """The picker's callback: one change of the address.
+@dataclass(frozen=True)
+class Shown:
+    """What the picker has found."""
 
-    Also called when a run has ended and its line has changed: then the browser sends the old line.
-    """
-    chosen = by_name.get(st.session_state.run)
-    if chosen is None:
-        st.session_state.run = before.name
-        return
-    same = all(chosen.config.get(name) == before.config.get(name) for name in ("models", "target", "boundaries"))
-    session.change(run=chosen.name, **({} if same else session.defaults(OF_A_RUN)))
+    entry: runs.Entry
+    """The run that is shown"""
+    entries: list[runs.Entry]
+    """All of them"""
+    first: str
+    """The run that is shown where the address names none"""
 
 
-def pick_run() -> None:
-    """The run that all pages show, from the URL or the picker; kept in the session as `entry` and `entries`."""
+def shown() -> Shown:
+    """The run that is shown, among all of them."""
+    return st.session_state["shown"]
+
+
+def pick_run() -> Shown:
+    """The run that all pages show, from the address or the picker."""
     entries, problems = runs.entries()
     if not entries:
         raise ValueError("the shipped example is missing. Make it again: python -m retrofit_app.bundle")
     named = runs.bundle_facts().get("first")
     first = next((entry.name for entry in entries if entry.shipped and entry.name == named), entries[0].name)
     by_name = {entry.name: entry for entry in entries}
-    chosen = session.choice("run", list(by_name), first, "run")
+    chosen = ALL.read(
+        Shared,
+        [option("run", list(by_name), first, "run"), option("format", list(FORMATS), "svg", "format of pictures")],
+    ).run
     with st.sidebar:
         navigation.menu()
         st.selectbox(
@@ -40,7 +56,7 @@ def pick_run() -> None:
             list(by_name),
             key="run",
             format_func=lambda name: runs.label(by_name[name]),
-            on_change=change_run,
+            on_change=_changed,
             args=(by_name, by_name[chosen]),
             help="Finished and current runs: the shipped ones, then those of your runs folder (`retrofit app --runs "
             "FOLDER`, and what `retrofit fuse --record` writes there), newest first.",
@@ -51,15 +67,30 @@ def pick_run() -> None:
         )
         for problem in problems:
             st.caption(f":material/warning: {problem}")
-    st.session_state.update(entry=by_name[chosen], entries=entries, first=first)
+    st.session_state["shown"] = Shown(by_name[chosen], entries, first)
+    return shown()
+
+
+def _changed(by_name: dict[str, runs.Entry], before: runs.Entry) -> None:
+    """The picker's callback. It also comes when a run has ended and its line has changed: then the browser sends the old
+    line."""
+    chosen = by_name.get(st.session_state.run)
+    if chosen is None:
+        st.session_state.run = before.name
+        return
+    same = all(chosen.config.get(name) == before.config.get(name) for name in ("models", "target", "boundaries"))
+    change_run(chosen.name, same_networks=same)
 
 
 def to_run(name: str) -> None:
     """Put a run into the address; the run that is shown first is left out."""
-    if name == st.session_state.first:
-        st.query_params.pop("run", None)
-    else:
-        st.query_params["run"] = name
+    ALL.move(run=name)
+
+
+def leave_run(name: str) -> None:
+    """Show the first run if this one is shown."""
+    if shown().entry.name == name:
+        ALL.move(run=shown().first)
 
 
 def open_run(name: str) -> None:

@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import figures, runs
+from retrofit_app.address.session import ALL
 from retrofit_app.figures import LIGHT, Palette, Picture
 
 from .downloads import CAMERA, LICENCE, csv, html, source
@@ -41,7 +42,7 @@ def chart(
             data(key, table, entry, draw, heading.replace("*", "").strip())
     elif heading:
         st.markdown(heading)
-    saved = st.session_state.get("format") or "svg"
+    saved = ALL.current("format")
     config = {
         **CAMERA,
         "toImageButtonOptions": {"format": saved, "filename": stem, "scale": 3 if saved == "png" else 1},

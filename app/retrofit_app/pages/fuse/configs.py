@@ -7,7 +7,7 @@ from typing import Any
 
 from retrofit_app.runs import methods
 
-from .presets import Picks
+from .parameters import Picks
 
 #: What a scale multiplies; the suffixes are those of the library's presets.
 CNN_WIDTHS, MLP_WIDTH = (16, 32, 32), 256

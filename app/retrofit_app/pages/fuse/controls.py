@@ -1,15 +1,14 @@
-"""The controls of the form: their help, and how their values get into the address."""
+"""The controls of the form, and their help."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import streamlit as st
 
-from . import presets
-from .presets import Picks
+from retrofit_app.address import session
 
-KEY = "new-"
+from .presets import FORM
+
 HELP = {
     "preset": "Starting points. Everything below can be changed afterwards.",
     "networks": "Fuse the two networks that come with the workbench, train new ones first, or take your own.",
@@ -45,41 +44,21 @@ HELP = {
 }
 
 
-def to_address(preset: str, picks: Picks) -> None:
-    """Write the form's part of the address in one step, and leave the rest alone."""
-    others = {name: value for name, value in st.query_params.items() if name not in presets.NAMES}
-    st.query_params.from_dict({**others, **presets.write_address(preset, picks)})
-
-
-def changed(name: str, read: Callable[[Any], Any] = lambda value: value) -> Callable[[], None]:
-    """A callback that puts a control's new value into the address."""
-
-    def write() -> None:
-        preset, picks, _ = presets.read_address(st.query_params)
-        value = st.session_state[KEY + name]
-        if value is not None:
-            to_address(preset, replace(picks, **{name: read(value)}))
-
-    return write
-
-
-def select(name: str, label: str, options: Any, picks: Picks, **more: Any) -> None:
-    st.session_state[KEY + name] = getattr(picks, name)
+def select(name: str, label: str, options: Any, **more: Any) -> None:
+    """A list; a dict of options gives the words for each."""
     words = options if isinstance(options, dict) else {}
     st.selectbox(
         label,
         list(options),
-        key=KEY + name,
-        on_change=changed(name),
         help=HELP[name],
         format_func=lambda value: words.get(value, value),
+        **FORM.control(name),
         **more,
     )
 
 
-def number(name: str, label: str, least: Any, most: Any, step: Any, picks: Picks, **more: Any) -> None:
+def number(name: str, label: str, least: Any, most: Any, step: Any, **more: Any) -> None:
     """A number within limits. The browser does not get them: it would not send a number outside, and Start would use the old."""
-    st.session_state[KEY + name] = getattr(picks, name)
 
     def read(value: Any) -> Any:
         kept = min(max(value, least), most)
@@ -87,6 +66,24 @@ def number(name: str, label: str, least: Any, most: Any, step: Any, picks: Picks
             st.toast(f"{label} goes from {least:,} to {most:,}: {value:,} became {kept:,}.", icon=":material/info:")
         return kept
 
-    st.number_input(
-        label, None, None, step=step, key=KEY + name, on_change=changed(name, read), help=HELP[name], **more
-    )
+    st.number_input(label, None, None, step=step, help=HELP[name], **FORM.control(name, read), **more)
+
+
+def text(name: str, label: str, shown: str, read: Callable[[str], Any], kind: Callable[..., Any], **more: Any) -> None:
+    """A text that stands for a value of another kind; what cannot be read leaves the value as it was.
+
+    Args:
+        read: gives the value; raises ValueError where there is none.
+        kind: st.text_input or st.text_area.
+    """
+    key = FORM.key(f"{name}-text")
+    session.remember(key, shown)
+
+    def write() -> None:
+        try:
+            value = read(session.recall(key))
+        except ValueError:
+            return
+        FORM.change(**{name: value})
+
+    kind(label, key=key, on_change=write, **more)

@@ -6,6 +6,8 @@ from dataclasses import replace
 import streamlit as st
 
 from retrofit_app import runs, widgets
+from retrofit_app.address import session
+from retrofit_app.address.readers import numbers
 from retrofit_app.figures import letter
 from retrofit_app.figures.split import split_strip, split_words
 from retrofit_app.models import accuracies, sources
@@ -14,9 +16,10 @@ from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import copies
 
-from . import options, own_files, plan, presets, starting
-from .controls import HELP, KEY, changed, number, select, to_address
-from .presets import PRESETS, Picks
+from . import options, own_files, parameters, plan, presets, starting
+from .controls import HELP, number, select, text
+from .parameters import Picks
+from .presets import FORM, PRESETS
 
 MOST_WIDTHS = 4  # that stand in the form itself
 SCALED = ("cnn", "mlp", "vgg11", "vgg13", "vgg16")
@@ -27,14 +30,14 @@ SCALED = ("cnn", "mlp", "vgg11", "vgg13", "vgg16")
 def form() -> None:
     """Everything from the presets to Start. The address holds the picks; a change draws only this part again."""
     st.header("New fusion", anchor="new-fusion")
-    preset, picks, ignored = presets.read_address(st.query_params)
-    picks, more = options.settle(picks)
-    for sentence in [*ignored, *more]:
+    preset, picks = presets.read()
+    picks, ignored = options.settle(picks)
+    for sentence in ignored:
         st.warning(sentence)
     _pick_preset(preset)
     st.markdown("**Networks**")
     networks(picks)
-    planned = plan.plan(picks)
+    planned = plan.plan(picks, picker.shown().entries)
     preview(planned, picks)
     st.markdown("**Fusion**")
     fusion(picks)
@@ -44,11 +47,10 @@ def form() -> None:
 
 
 def _pick_preset(preset: str) -> None:
-    st.session_state[KEY + "preset"] = preset
     st.pills(
         "Start from",
         list(PRESETS),
-        key=KEY + "preset",
+        key=FORM.key("preset"),
         format_func=lambda name: PRESETS[name].title,
         on_change=_write_preset,
         help=HELP["preset"],
@@ -57,9 +59,11 @@ def _pick_preset(preset: str) -> None:
 
 
 def _write_preset() -> None:
-    chosen = st.session_state[KEY + "preset"]
-    if chosen:  # a click on the chosen one takes it back: nothing changes
-        to_address(chosen, PRESETS[chosen].picks)
+    chosen = session.recall(FORM.key("preset"))
+    if chosen:
+        FORM.start_from(preset=chosen)
+    else:  # a click on the chosen one takes it back: nothing changes
+        session.remember(FORM.key("preset"), FORM.current("preset"))
 
 
 # --- networks -------------------------------------------------------------------------------------
@@ -67,13 +71,11 @@ def _write_preset() -> None:
 
 def networks(picks: Picks) -> None:
     """Where the networks come from, and the controls that this needs."""
-    st.session_state[KEY + "networks"] = picks.networks
     st.segmented_control(
         "Networks",
-        list(presets.NETWORKS),
-        key=KEY + "networks",
-        on_change=changed("networks"),
-        format_func=presets.NETWORKS.__getitem__,
+        list(parameters.NETWORKS),
+        **FORM.control("networks"),
+        format_func=parameters.NETWORKS.__getitem__,
         help=HELP["networks"],
         label_visibility="collapsed",
     )
@@ -90,40 +92,38 @@ def trained(picks: Picks) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         data(picks)
         with st.container(width=150):
-            select("arch", "Architecture", presets.ARCHITECTURES, picks)
+            select("arch", "Architecture", parameters.ARCHITECTURES)
         with st.container(width=130):
-            number("parents", "Networks", 1, presets.MOST_PARENTS, 1, picks)
+            number("parents", "Networks", 1, parameters.MOST_PARENTS, 1)
         if picks.arch in SCALED:
             widths(picks)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         with st.container(width=330):
-            select("split", "Split", presets.SPLITS, picks)
+            select("split", "Split", parameters.SPLITS)
         if picks.split == "dirichlet":
             with st.container(width=130):
-                number("ratio", "Ratio", 0.01, 1.0, 0.05, picks, format="%.2f")
+                number("ratio", "Ratio", 0.01, 1.0, 0.05, format="%.2f")
         with st.container(width=130):
-            number("split_seed", "Training seed", 0, presets.MOST_SEED, 1, picks)
+            number("split_seed", "Training seed", 0, parameters.MOST_SEED, 1)
         with st.container(width=140):
-            select("recipe", "Recipe", presets.RECIPES, picks)
+            select("recipe", "Recipe", parameters.RECIPES)
         with st.container(width=130):
-            number("epochs", "Epochs", 0, presets.MOST_EPOCHS, 1, picks)
+            number("epochs", "Epochs", 0, parameters.MOST_EPOCHS, 1)
 
 
 def data(picks: Picks) -> None:
     """The data set; normalisation and size are asked only where the data set is not built in."""
     data_sets = sources.data_sets()
     options = data_sets if picks.data in data_sets else [*data_sets, picks.data]
-    st.session_state[KEY + "data"] = picks.data
     with st.container(width=220):
         st.selectbox(
             "Data set",
             options,
-            key=KEY + "data",
             help=HELP["data"],
             accept_new_options=True,
-            format_func=presets.title,
+            format_func=sources.title,
             placeholder="choose, or type a folder's path",
-            on_change=changed("data", lambda text: text if text in options else sources.named(text)),
+            **FORM.control("data", lambda text: text if text in options else sources.named(text)),
         )
     if picks.data != "digits":
         with st.popover(
@@ -131,19 +131,13 @@ def data(picks: Picks) -> None:
         ):
             _numbers("mean", "Mean", picks)
             _numbers("std", "Standard deviation", picks)
-            number("size", "Size", 0, presets.MOST_SIZE, 1, picks)
+            number("size", "Size", 0, parameters.MOST_SIZE, 1)
 
 
 def _numbers(name: str, label: str, picks: Picks) -> None:
-    st.session_state[KEY + name] = ",".join(f"{value:g}" for value in getattr(picks, name))
-
-    def read(text: str) -> tuple[float, ...]:
-        try:
-            return presets.READERS[name](text)
-        except ValueError:
-            return getattr(picks, name)
-
-    st.text_input(label, key=KEY + name, on_change=changed(name, read), help=HELP[name], placeholder="known")
+    shown = ",".join(f"{value:g}" for value in getattr(picks, name))
+    read = numbers(parameters.MOST_CHANNELS)
+    text(name, label, shown, read, st.text_input, help=HELP[name], placeholder="known")
 
 
 def widths(picks: Picks) -> None:
@@ -159,21 +153,21 @@ def widths(picks: Picks) -> None:
 
 
 def _width(index: int, picks: Picks) -> None:
-    key = f"{KEY}width-{index}"
-    st.session_state[key] = picks.scales()[index]
+    key = FORM.key(f"width-{index}")
+    session.remember(key, picks.scales()[index])
 
     def write() -> None:
-        preset, now, _ = presets.read_address(st.query_params)
-        scales = [*now.scales()[:index], st.session_state[key], *now.scales()[index + 1 :]]
-        to_address(preset, replace(now, widths=() if set(scales) == {"1"} else tuple(scales)))
+        now = presets.last()
+        scales = [*now.scales()[:index], session.recall(key), *now.scales()[index + 1 :]]
+        FORM.change(widths=() if set(scales) == {"1"} else tuple(scales))
 
     st.selectbox(
         f"Width of {letter(index)}",
-        list(presets.SCALES),
+        list(parameters.SCALES),
         key=key,
         on_change=write,
         help=HELP["widths"],
-        format_func=presets.SCALES.__getitem__,
+        format_func=parameters.SCALES.__getitem__,
     )
 
 
@@ -195,7 +189,7 @@ def measure(names: tuple[str, ...], picks: Picks) -> None:
     wait = sum(accuracies.seconds(picks, name) for name in names)
     st.button(
         f"Measure how good they are (about {plan.duration(wait)})",
-        key=KEY + "measure",
+        key=FORM.key("measure"),
         icon=":material/speed:",
         help=f"On {accuracies.IMAGES:,} of the test images, here and now. A run measures its networks, too.",
         on_click=accuracies.measure_all,
@@ -212,33 +206,31 @@ def fusion(picks: Picks) -> None:
     takes = chosen.takes
     with st.container(horizontal=True, vertical_alignment="bottom"):
         with st.container(width=240):
-            method(picks)
+            method()
         if takes.levels:
             with st.container(width=190):
                 grouping(picks)
         if takes.importance:
             with st.container(width=170):
-                importance(picks)
+                importance()
         with st.container(width=130):
-            number("samples", "Samples", 10, presets.MOST_SAMPLES, 50, picks)
+            number("samples", "Samples", 10, parameters.MOST_SAMPLES, 50)
         if picks.networks != "own" or picks.rows:
             with st.container(width=150):
-                select("source", "Samples from", presets.SOURCES, picks)
+                select("source", "Samples from", parameters.SOURCES)
         with st.container(width=120):
-            number("fusion_seed", "Seed", 0, presets.MOST_SEED, 1, picks)
+            number("fusion_seed", "Seed", 0, parameters.MOST_SEED, 1)
         if "preset" in chosen.keywords():
             with st.container(width=150):
-                select("settings", "Settings", presets.SETTINGS, picks)
+                select("settings", "Settings", parameters.SETTINGS)
         if picks.networks == "train" and picks.arch in SCALED and takes.target:
             with st.container(width=160):
-                select("fused", "Fused width", presets.FUSED, picks)
+                select("fused", "Fused width", parameters.FUSED)
         if picks.networks == "own" and takes.target:
             with st.container(width=220):
-                st.session_state[KEY + "target"] = picks.target
                 st.text_input(
                     "Fused architecture",
-                    key=KEY + "target",
-                    on_change=changed("target"),
+                    **FORM.control("target"),
                     help=HELP["target"],
                     placeholder="as network A",
                 )
@@ -246,18 +238,16 @@ def fusion(picks: Picks) -> None:
     options.ask(picks)
 
 
-def method(picks: Picks) -> None:
+def method() -> None:
     """The list of methods; a newly chosen one begins with its defaults."""
-    st.session_state[KEY + "method"] = picks.method
 
     def write() -> None:
-        preset, now, _ = presets.read_address(st.query_params)
-        to_address(preset, replace(now, method=st.session_state[KEY + "method"], grouping="", options=()))
+        FORM.change(method=session.recall(FORM.key("method")), grouping="", options=())
 
     st.selectbox(
         "Method",
         list(methods.table()),
-        key=KEY + "method",
+        key=FORM.key("method"),
         on_change=write,
         help=HELP["method"],
         format_func=lambda name: name if methods.takes(name).levels else f"{name} (to compare)",
@@ -267,30 +257,29 @@ def method(picks: Picks) -> None:
 def grouping(picks: Picks) -> None:
     """The grouping: the method's unless another one is chosen."""
     default = methods.table()[picks.method].fixed.get("grouping", "")
-    _part("grouping", "Grouping", ["", *methods.groupings()], picks, lambda name: name or f"as the method ({default})")
+    _part("grouping", "Grouping", ["", *methods.groupings()], lambda name: name or f"as the method ({default})")
 
 
-def importance(picks: Picks) -> None:
+def importance() -> None:
     """The score of the neurons."""
-    _part("importance", "Importance", list(methods.importances()), picks, str)
+    _part("importance", "Importance", list(methods.importances()), str)
 
 
-def _part(name: str, label: str, names: list[str], picks: Picks, words: Callable[[str], str]) -> None:
+def _part(name: str, label: str, names: list[str], words: Callable[[str], str]) -> None:
     """The list of a part that has options; a newly chosen part keeps the options that it shares with the old one."""
-    st.session_state[KEY + name] = getattr(picks, name)
 
     def write() -> None:
-        preset, now, _ = presets.read_address(st.query_params)
-        now, _ = options.settle(replace(now, **{name: st.session_state[KEY + name]}))
-        to_address(preset, now)
+        picks, _ = options.settle(replace(presets.last(), **{name: session.recall(FORM.key(name))}))
+        presets.choose(picks)
 
-    st.selectbox(label, names, key=KEY + name, on_change=write, help=HELP[name], format_func=words)
+    st.selectbox(label, names, key=FORM.key(name), on_change=write, help=HELP[name], format_func=words)
 
 
 def start(planned: plan.Plan) -> None:
     """The estimate or the refusal, and the button."""
-    same = runs.same_work(planned.config, st.session_state.entries) if planned.config else None
-    busy = next((entry for entry in st.session_state.entries if not entry.shipped and entry.active), None)
+    entries = picker.shown().entries
+    same = runs.same_work(planned.config, entries) if planned.config else None
+    busy = next((entry for entry in entries if not entry.shipped and entry.active), None)
     if planned.refusal:
         st.error(f"This cannot be started: {planned.refusal}")
     elif same:

@@ -6,12 +6,14 @@ from pathlib import Path
 import streamlit as st
 
 from retrofit_app import runs
+from retrofit_app.address import session
 from retrofit_app.figures import percent
 from retrofit_app.shell import picker
 
 from . import unfinished
 
 SHOWN = 8
+DELETED, ERROR = "deleted", "history-error"  # what the session remembers
 TRASH = ".deleted"
 WORDS = {
     "created": "in progress",
@@ -24,22 +26,22 @@ WORDS = {
 
 def history() -> None:
     """A line for each run of the user, newest first."""
-    runs = [entry for entry in st.session_state.entries if not entry.shipped]
+    own = [entry for entry in picker.shown().entries if not entry.shipped]
     st.header("Your runs", anchor=False)
     _undo()
-    if not runs:
+    if not own:
         st.caption(
             "No runs of your own yet: press Start above, or record one on the command line with "
             "`retrofit fuse … --record FOLDER`."
         )
         return
-    everything = len(runs) <= SHOWN or st.toggle(f"Show all {len(runs)} runs", key="all-runs", help="Newest first.")
-    for entry in runs if everything else runs[:SHOWN]:
+    everything = len(own) <= SHOWN or st.toggle(f"Show all {len(own)} runs", key="all-runs", help="Newest first.")
+    for entry in own if everything else own[:SHOWN]:
         _line(entry)
 
 
 def _line(entry: runs.Entry) -> None:
-    opened = entry.name == st.session_state.entry.name
+    opened = entry.name == picker.shown().entry.name
     with st.container(horizontal=True, vertical_alignment="center"):
         result = percent(entry.accuracy) if entry.accuracy is not None else WORDS.get(entry.state, entry.state)
         st.markdown(f"**{result}** · {runs.details(entry)}" + (" · *open above*" if opened else ""), width=560)
@@ -74,11 +76,10 @@ def delete(folder: Path) -> None:
         trash.mkdir()
         folder.rename(trash / folder.name)
     except OSError as error:
-        st.session_state["history-error"] = f"Run {folder.name} could not be deleted ({error.strerror})."
+        session.remember(ERROR, f"Run {folder.name} could not be deleted ({error.strerror}).")
         return
-    st.session_state["deleted"] = folder.name
-    if st.query_params.get("run") == folder.name:
-        del st.query_params["run"]
+    session.remember(DELETED, folder.name)
+    picker.leave_run(folder.name)
 
 
 def restore(folder: Path) -> None:
@@ -86,16 +87,16 @@ def restore(folder: Path) -> None:
     try:
         (folder.parent / TRASH / folder.name).rename(folder)
     except OSError as error:
-        st.session_state["history-error"] = f"Run {folder.name} could not be brought back ({error.strerror})."
-    st.session_state.pop("deleted", None)
+        session.remember(ERROR, f"Run {folder.name} could not be brought back ({error.strerror}).")
+    session.forget(DELETED)
 
 
 def _undo() -> None:
-    if error := st.session_state.pop("history-error", None):
+    if error := session.forget(ERROR):
         st.error(error)
-    if "deleted" not in st.session_state:
+    name = session.recall(DELETED)
+    if name is None:
         return
-    name = st.session_state["deleted"]
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"Run {name} was deleted.", width="content")
         st.button(

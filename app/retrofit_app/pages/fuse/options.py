@@ -7,9 +7,11 @@ from typing import Any
 
 import streamlit as st
 
+from retrofit_app.address import session
+
 from . import configs, presets
-from .controls import KEY, to_address
-from .presets import Picks
+from .parameters import Picks
+from .presets import FORM
 
 EMPTY = ("", "none", "null")  # how a user writes nothing
 
@@ -40,7 +42,7 @@ def ask(picks: Picks) -> None:
     if not settings:
         return
     given = read_options(list(picks.options))
-    with st.expander(f"Options of {picks.method}", icon=":material/tune:", key=f"{KEY}options-{picks.method}"):
+    with st.expander(f"Options of {picks.method}", icon=":material/tune:", key=FORM.key(f"options-{picks.method}")):
         with st.container(horizontal=True, vertical_alignment="bottom"):
             for name, setting in settings.items():
                 with st.container(width=200):
@@ -52,23 +54,23 @@ def ask(picks: Picks) -> None:
 
 def _control(method: str, setting: Any, value: Any) -> None:
     """Toggle, list, number or text, by the kinds of the setting."""
-    key = f"{KEY}option-{method}-{setting.name}"
+    key = FORM.key(f"option-{method}-{setting.name}")
     label, help = setting.name.replace("_", " ").capitalize(), setting.help
     help = f"{help[:1].upper()}{help[1:].rstrip('.')}. (`--option {setting.name}=…`)"
     on_change = _changed(setting, key)
     if setting.kinds == (bool,):
-        st.session_state[key] = value
+        session.remember(key, value)
         st.toggle(label, key=key, on_change=on_change, help=help)
     elif setting.words:
-        st.session_state[key] = value
+        session.remember(key, value)
         st.selectbox(label, list(setting.words), key=key, on_change=on_change, help=help)
     elif str in setting.kinds or tuple in setting.kinds:
-        st.session_state[key] = _text(value)
+        session.remember(key, _text(value))
         placeholder = _text(setting.default) or "none"
         st.text_input(label, key=key, on_change=on_change, help=help, placeholder=placeholder)
     else:
         whole = int in setting.kinds
-        st.session_state[key] = value if value is None or whole else float(value)
+        session.remember(key, value if value is None or whole else float(value))
         step = 1 if whole else 10.0 ** math.floor(math.log10(setting.default)) if setting.default else 0.1
         st.number_input(
             label,
@@ -110,14 +112,13 @@ def _changed(setting: Any, key: str) -> Callable[[], None]:
     def write() -> None:
         from retrofit_core.runs.options import read_options, written
 
-        preset, picks, _ = presets.read_address(st.query_params)
-        picks, _ = settle(picks)
-        changed = {**read_options(list(picks.options)), setting.name: _read(setting, st.session_state[key])}
+        picks, _ = settle(presets.last())
+        changed = {**read_options(list(picks.options)), setting.name: _read(setting, session.recall(key))}
         try:
             options = configs.checked_options(picks, changed)
         except ValueError as error:
             st.toast(f"Left as it was: {error}", icon=":material/info:")
             return
-        to_address(preset, replace(picks, options=tuple(written(options))))
+        FORM.change(options=tuple(written(options)))
 
     return write

@@ -12,7 +12,7 @@ from retrofit_app.models import accuracies, checkpoints, sources
 from retrofit_app.runs import methods
 
 from . import configs
-from .presets import Picks
+from .parameters import Picks
 
 MEBI, GIBI = 2**20, 2**30
 
@@ -36,8 +36,12 @@ class Plan:
     """Networks whose accuracy is unknown and slow to measure"""
 
 
-def plan(picks: Picks) -> Plan:
-    """What Start would do with these picks; an error that a user can cause becomes the refusal."""
+def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
+    """What Start would do with these picks; an error that a user can cause becomes the refusal.
+
+    Args:
+        entries: all runs: they tell times, and accuracies of networks.
+    """
     so_far = Plan()
     try:
         facts = sources.facts(picks if picks.networks != "shipped" else Picks())
@@ -48,12 +52,12 @@ def plan(picks: Picks) -> Plan:
             so_far,
             training=training,
             counts=counts,
-            notes=(_data_words(facts), *_network_words(picks, training)),
-            unmeasured=tuple(name for name in _files(picks, training) if not accuracies.words(picks, name)),
+            notes=(_data_words(facts), *_network_words(picks, training, entries)),
+            unmeasured=tuple(name for name in _files(picks, training) if not accuracies.words(picks, name, entries)),
         )
         config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
         so_far = replace(so_far, config=config)
-        estimate = _estimate(config, training)
+        estimate = _estimate(config, training, entries)
         missing = training is not None and len(_files(picks, training)) < training.parts
         return replace(so_far, refusal=estimate.refusal or "", words=_estimate_words(estimate, config, missing))
     except ValueError as error:
@@ -110,18 +114,18 @@ def _data_words(facts: sources.Facts) -> str:
     )
 
 
-def _network_words(picks: Picks, training: Any) -> list[str]:
+def _network_words(picks: Picks, training: Any, entries: list[runs.Entry]) -> list[str]:
     """Accuracy and shape of networks that exist already."""
     if picks.networks == "shipped":
         networks = runs.read_entry(runs.BUNDLED / runs.bundle_facts()["first"], shipped=True).metrics["networks"]
         each = [f"{letter(index)} gets {percent(networks[f'parent {index}']['accuracy'])}" for index in range(2)]
         return [f"On the test images {listing(each)}. Both are cnn with 16, 32 and 32 channels."]
     if picks.networks == "own":
-        return [_checkpoint_words(index, name, picks) for index, name in enumerate(picks.files)]
+        return [_checkpoint_words(index, name, picks, entries) for index, name in enumerate(picks.files)]
     ready = _files(picks, training)
     if len(ready) < training.parts:
         return []
-    measured = [(letter(index), accuracies.words(picks, name)) for index, name in enumerate(ready)]
+    measured = [(letter(index), accuracies.words(picks, name, entries)) for index, name in enumerate(ready)]
     each = [f"{network} gets {accuracy}" for network, accuracy in measured if accuracy]
     return [
         "These networks are trained already: only the fusion is left to do.",
@@ -137,7 +141,7 @@ def _files(picks: Picks, training: Any) -> tuple[str, ...]:
     return tuple(name for name in names if Path(sources.located(name)).is_file())
 
 
-def _checkpoint_words(index: int, name: str, picks: Picks) -> str:
+def _checkpoint_words(index: int, name: str, picks: Picks, entries: list[runs.Entry]) -> str:
     checkpoint = checkpoints.described(name)
     words = [
         f"{letter(index)}, {checkpoint.name}: {checkpoint.architecture} ({checkpoint.widths})",
@@ -145,20 +149,20 @@ def _checkpoint_words(index: int, name: str, picks: Picks) -> str:
     ]
     if checkpoint.counts:
         words.append(f"trained on {sum(count > 0 for count in checkpoint.counts)} of {len(checkpoint.counts)} classes")
-    if accuracy := accuracies.words(picks, name):
+    if accuracy := accuracies.words(picks, name, entries):
         words.append(accuracy)
     elif checkpoint.accuracy is not None:
         words.append(f"{percent(checkpoint.accuracy)} of held-out images")
     return " · ".join(words)
 
 
-def _estimate(config: Any, training: Any) -> Any:
+def _estimate(config: Any, training: Any, entries: list[runs.Entry]) -> Any:
     """Time, memory and disk that the run takes, corrected by earlier runs."""
     folder = runs.home(config.to_json())
     stamps = tuple(path.stat().st_mtime if path.exists() else 0.0 for path in map(folder.joinpath, config.models))
-    finished = tuple(entry.name for entry in st.session_state.entries if entry.state == "done")
+    finished = tuple(entry.name for entry in entries if entry.state == "done")
     key = (config.key(), training and training.key(), stamps, finished)
-    return _estimated(key, config, training, runs.past(st.session_state.entries), folder)
+    return _estimated(key, config, training, runs.past(entries), folder)
 
 
 @st.cache_data(max_entries=128, show_spinner="Checking whether this works…")

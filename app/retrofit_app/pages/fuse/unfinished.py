@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, widgets
+from retrofit_app.address import session
 from retrofit_app.figures import LETTERS, letter
 from retrofit_app.figures.split import split_strip, split_words
 from retrofit_app.runs import progress
@@ -47,7 +48,7 @@ def stopped(entry: runs.Entry) -> None:
             "Back to the shipped example",
             key="leave",
             on_click=picker.to_run,
-            args=(st.session_state.first,),
+            args=(picker.shown().first,),
             help="The run stays in the list of your runs.",
         )
     level_table(entry.folder, progress.follow(entry.folder, progress.Progress()))
@@ -80,9 +81,9 @@ def watch(folder: str) -> None:
     """Poll the record until the run ends; only this part of the page is drawn again."""
     entry = runs.read_entry(Path(folder))
     if not entry.active:
-        st.session_state.pop(f"progress:{folder}", None)
+        session.forget(f"progress:{folder}")
         st.rerun()
-    followed = st.session_state.setdefault(f"progress:{folder}", progress.Progress())
+    followed = session.first_time(f"progress:{folder}", progress.Progress())
     started = entry.status.get("started") if entry.state == "running" else None
     if started:
         progress.follow(entry.folder, followed, started)

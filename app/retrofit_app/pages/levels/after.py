@@ -11,6 +11,7 @@ from retrofit_app.address import session
 from retrofit_app.figures import percent
 from retrofit_app.widgets import readings
 
+from .parameters import LEVELS
 from .view import View
 
 
@@ -36,7 +37,7 @@ def targets(view: View) -> None:
 
 def detail(view: View) -> None:
     """One fused neuron: its members, and its output against its target."""
-    grouped, neuron = readings.grouping(view.entry, view.index), int(st.session_state.neuron)
+    grouped, neuron = readings.grouping(view.entry, view.index), int(view.look.neuron)
     ranked = np.argsort(-grouped.counts, kind="stable").tolist()
     rows_table = pd.DataFrame({"target": view.analysis.targets[:, neuron], "output": view.analysis.outputs[:, neuron]})
     heading = "**Does it reach its target?**"
@@ -46,9 +47,7 @@ def detail(view: View) -> None:
     st.selectbox(
         "One fused neuron in detail",
         [str(neuron) for neuron in ranked],
-        key="neuron",
-        on_change=session.changed,
-        args=("neuron",),
+        **LEVELS.control("neuron"),
         format_func=lambda neuron: (
             f"{neuron} · {grouped.counts[int(neuron)]} member{'' if grouped.counts[int(neuron)] == 1 else 's'}"
         ),
@@ -88,7 +87,7 @@ def fit(view: View) -> None:
                 "curve",
                 "**How did the fit go?**",
                 lambda: pd.DataFrame(report.curve),
-                log=bool(st.session_state.setdefault("log", True)),
+                log=bool(session.first_time("log", True)),
             )
             if not view.lecture:
                 st.toggle(

@@ -12,6 +12,7 @@ from retrofit_app.figures import Neurons, percent, title
 from retrofit_app.widgets import readings
 
 from . import panels
+from .parameters import LEVELS
 from .view import View
 
 PICKING = {"lasso": "lasso", "box": "box", "click": "points"}
@@ -36,7 +37,7 @@ def grouping(view: View) -> None:
     if len(set(report.labels.tolist())) == len(report.labels):
         widgets.why("Nothing is merged here: as many groups as neurons.")
     phone = "Mobi" in (st.context.headers.get("User-Agent") or "")
-    st.session_state.setdefault("picking", "click" if phone else "lasso")
+    session.first_time("picking", "click" if phone else "lasso")
     squares(view)
     st.html(figures.cluster_key(len(report.widths), sum(report.widths), view.palette))
     hidden = percent(max(0.0, 100 * (1 - float(report.explained[:2].sum()))))
@@ -56,15 +57,13 @@ def grouping(view: View) -> None:
 
 def controls(view: View) -> None:
     """Controls: which groupings are compared, how neurons are picked, whether outliers are in the frame."""
-    pairs = panels.pairs(view)
+    pairs = panels.pairs(view.analysis, view.scores)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         if pairs:
             st.selectbox(
                 "Side by side",
                 ["", *pairs],
-                key="pair",
-                on_change=session.changed,
-                args=("pair",),
+                **LEVELS.control("pair"),
                 width=220,
                 format_func=lambda pair: panels.pair_words(view, pair) if pair else "all scores",
                 help="All scores, or any two groupings in larger pictures. Two seeds of one score show what chance alone does.",
@@ -73,21 +72,17 @@ def controls(view: View) -> None:
             st.selectbox(
                 "Score",
                 view.scores,
-                key="score",
-                on_change=session.changed,
-                args=("score",),
+                **LEVELS.control("score"),
                 format_func=title,
                 width=140,
                 help="Whose grouping the tables and the histogram below follow. The pictures show all of them.",
             )
-        seeds = len(view.analysis.labels[st.session_state.score]) if view.analysis is not None else 1
+        seeds = len(view.analysis.labels[view.look.score]) if view.analysis is not None else 1
         if seeds > 1:
             st.selectbox(
                 "Seed",
                 [str(seed) for seed in range(seeds)],
-                key="seed",
-                on_change=session.changed,
-                args=("seed",),
+                **LEVELS.control("seed"),
                 width=120,
                 format_func=lambda seed: "the run's" if seed == "0" else f"other {seed}",
                 help="The same neurons grouped again with another start: what changes now is chance, not the score.",
@@ -101,11 +96,9 @@ def controls(view: View) -> None:
             help="Lasso or box: draw around neurons. Click: one at a time, and a finger scrolls the page as usual. The picked "
             "ones stay bright under every score and at every level; the table below lists them.",
         )
-        st.session_state.whole = bool(st.session_state.outliers)
         st.toggle(
             "Show outliers",
-            key="whole",
-            on_change=lambda: session.change(outliers="1" if st.session_state.whole else ""),
+            **LEVELS.control("outliers"),
             help="Widen the frame until every neuron is inside. Otherwise those outside stand open on its border.",
         )
 
@@ -134,22 +127,22 @@ def square(
     view: View, position: int, score: str, seed: int, grouped: Neurons, heading: str, words: str, height: int
 ) -> None:
     """One cluster picture that can be picked in."""
-    key = f"clusters-{score}" + (f"-{position}-{seed}" if st.session_state.get("pair") else "")
+    key = f"clusters-{score}" + (f"-{position}-{seed}" if view.look.pair else "")
     picked, marked = panels.picks_of(view, grouped, "pick"), panels.picks_of(view, grouped, "mark")
 
-    following = st.session_state.get("panel") == "cluster"
+    following = view.look.panel == "cluster"
 
     def pick() -> None:
-        points = st.session_state[key]["selection"]["points"]
+        points = session.points_in(key)
         rows = sorted({int(point["customdata"][0]) for point in points if "customdata" in point})
         if rows:
             # One neuron in the look at a cluster: its cluster is meant, too.
             with_cluster = (
                 {"cluster": str(int(view.grouping().labels[rows[0]]))} if len(rows) == 1 and following else {}
             )
-            session.change(pick=panels.text_of(grouped, rows), **with_cluster)
+            LEVELS.change(pick=panels.text_of(grouped, rows), **with_cluster)
 
-    mode = PICKING[st.session_state.picking or "click"]
+    mode = PICKING[session.recall("picking") or "click"]
     options: dict[str, Any] = {"score": score, "seed": seed} if view.analysis is not None else {}
     view.chart(
         key,
@@ -160,7 +153,7 @@ def square(
         picked=tuple(picked),
         marked=tuple(marked),
         height=height,
-        whole=bool(st.session_state.outliers),
+        whole=view.look.outliers,
         followed=tuple(panels.followed(view)),
         drag={"lasso": "lasso", "box": "select"}.get(mode),
         on_select=pick,
@@ -173,7 +166,7 @@ def agreement_of(view: View, first: tuple[str, int], second: tuple[str, int]) ->
     """The index between two groupings: of one seed's pair where those are shown, else the mean over seeds."""
     if view.analysis is None:
         return None
-    if st.session_state.get("pair"):
+    if view.look.pair:
         return index_of(view.grouping(*first).labels, view.grouping(*second).labels)
     names = {first[0], second[0]}
     return next((row["mean"] for row in view.analysis.agreement if {row["first"], row["second"]} == names), None)

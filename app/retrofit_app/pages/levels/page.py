@@ -1,39 +1,31 @@
 """Where along the levels is knowledge lost, and what happens inside one level?"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.address import session
-from retrofit_app.address.neurons import picks_field
-from retrofit_app.address.rule import Field, option
-from retrofit_app.figures import Palette, biggest_drop, fitted, percent
+from retrofit_app.figures import Palette, biggest_drop, fitted
+from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.style import stylesheet
 from retrofit_app.widgets import copies, pictures, readings
 from retrofit_app.widgets.readings import Overview
 
-from . import analysing
-from .panels import PANELS, pairs
-from .steps import STEPS
+from . import analysing, panels, parameters, stepper
+from .parameters import LEVELS, Where
+from .steps import DRAWN
 from .view import View
 
-MOVES = ("first", "previous", "next", "last")
-KEYS = {"first": "Home", "previous": "K", "next": "J", "last": "End"}
 STRIP = 204  # px, the height of the strip in a lecture, and 720 less all that is above the pictures is theirs
-ICONS = {
-    "first": ":material/first_page:",
-    "previous": ":material/chevron_left:",
-    "next": ":material/chevron_right:",
-    "last": ":material/last_page:",
-}
 
 
 def page() -> None:
     """The strip of all levels, the stepper, and one level's steps."""
-    entry, palette = st.session_state.entry, widgets.palette()
+    entry, palette = picker.shown().entry, widgets.palette()
     with st.container(key="heading"):
         st.title("Where is knowledge lost?", anchor=False)
     if not (entry.folder / "levels.parquet").exists():
@@ -43,7 +35,7 @@ def page() -> None:
     if overview.table.empty:
         empty(entry)
         return
-    shortcuts()
+    stepper.shortcuts()
     body(entry, palette)
 
 
@@ -53,36 +45,19 @@ def body(entry: runs.Entry, palette: Palette) -> None:
     """All but the sidebar: another level or step runs and sends only this."""
     overview = readings.overview(entry)
     names = list(overview.table["level"])
-    default = names[default_level(overview)]
-    session.sync(
-        [
-            level_field(names, default),
-            option("step", list(STEPS), "grouping", "step"),
-            option("lecture", ["", "1"], "", "lecture mode (1)"),
-        ]
-    )
-    index = names.index(st.session_state.level)
-    if st.session_state.lecture:
+    where = parameters.where(names, names[default_level(overview)])
+    index = names.index(where.level)
+    if where.lecture:
         st.html(stylesheet("lecture"))
-        stepper(overview, names, index, lecture=True)
+        stepper.stepper(overview, names, index, lecture=True)
         strip(entry, overview, palette, index, names, lecture=True)
-        level(entry, palette, index, lecture=True)
+        level(entry, palette, index, where)
         return
     strip(entry, overview, palette, index, names)
-    stepper(overview, names, index)
-    level(entry, palette, index)
+    stepper.stepper(overview, names, index)
+    level(entry, palette, index, where)
     st.divider()
     everything(entry, overview, palette, index)
-
-
-def level_field(names: Sequence[str], default: str) -> Field:
-    """A level by its name or its number."""
-
-    def read(text: str) -> str | None:
-        numbers = {str(number): name for number, name in enumerate(names, 1)}
-        return text if text in names else numbers.get(text)
-
-    return Field("level", default, read, "level of this run")
 
 
 def default_level(overview: Overview) -> int:
@@ -120,10 +95,10 @@ def strip(
         st.caption(f"Not finished: the first {len(names)} of {total} levels are ready and shown.")
 
     def go() -> None:
-        points = st.session_state.strip["selection"]["points"]
+        points = session.points_in("strip")
         if points:
             # Bars, line and the marks over them all stand at "3" or "3 · name".
-            session.change(level=names[int(str(points[0]["x"]).split()[0]) - 1])
+            LEVELS.change(level=names[int(str(points[0]["x"]).split()[0]) - 1])
 
     widgets.chart(
         "strip",
@@ -150,108 +125,10 @@ def overview_table(overview: Overview) -> Any:
     return shown
 
 
-def shortcuts() -> None:
-    """The switch for keys, and the way into a lecture, in the sidebar: a fragment cannot write there."""
-    st.session_state.setdefault("shortcuts", True)
-    with st.sidebar:
-        # In a lecture the sidebar is hidden, and this button's key still works: it leads out again.
-        st.button(
-            "Lecture mode",
-            key="go-lecture",
-            icon=":material/present_to_all:",
-            width="stretch",
-            on_click=toggle_lecture,
-            shortcut="L" if st.session_state.shortcuts else None,
-            help="For a projector: larger type, only the strip, the stepper and the pictures of one step. Key L leads in and "
-            "out. The address says so, too: such a link opens exactly there.",
-        )
-        st.toggle(
-            "Keyboard shortcuts",
-            key="shortcuts",
-            persist_state="session",
-            help="J and K: next and previous level. Home and End: first and last. Switch off if in your way.",
-        )
-
-
-def toggle_lecture() -> None:
-    """Into the lecture mode, or out of it."""
-    session.change(lecture="" if st.session_state.lecture else "1")
-
-
-def stepper(overview: Overview, names: Sequence[str], index: int, lecture: bool = False) -> None:
-    """Buttons, a list of levels, and what this level is."""
-
-    def target(to: str, start: int) -> int:
-        last = len(names) - 1
-        return {"first": 0, "previous": max(start - 1, 0), "next": min(start + 1, last), "last": last}[to]
-
-    def move(to: str) -> None:
-        # From the address, not from the list: the second of two quick presses starts where the first one went.
-        start = names.index(session.current("level")) if session.current("level") in names else 0
-        session.change(level=names[target(to, start)])
-
-    with st.container(
-        horizontal=True, vertical_alignment="center" if lecture else "bottom", gap="xsmall", key="stepper"
-    ):
-        for to in MOVES[1:3] if lecture else MOVES:
-            st.button(
-                to.capitalize(),
-                icon=ICONS[to],
-                key=f"go-{to}",
-                on_click=move,
-                args=(to,),
-                disabled=target(to, index) == index,
-                shortcut=KEYS[to] if st.session_state.shortcuts else None,
-                help=f"Go to the {to} level" + (f" (key {KEYS[to]})." if st.session_state.shortcuts else "."),
-            )
-        st.selectbox(
-            "Level",
-            names,
-            key="level",
-            on_change=session.changed,
-            args=("level",),
-            width=170 if not lecture else 210,
-            label_visibility="collapsed" if lecture else "visible",
-            format_func=lambda name: f"{names.index(name) + 1} of {len(names)} · {name}",
-            help="From the input up. Each level is one layer with the functions without weights before it.",
-        )
-        st.segmented_control(
-            "Step",
-            list(STEPS),
-            key="step",
-            on_change=session.changed,
-            args=("step",),
-            required=True,
-            format_func=lambda name: f"{list(STEPS).index(name) + 1} {name}",
-            label_visibility="collapsed" if lecture else "visible",
-            help="What happens inside a level, in order: neurons respond, get an importance, are grouped, each group gets a "
-            "target, and the fused neuron is fitted to it.",
-        )
-        if lecture:
-            keys = " · L" if st.session_state.shortcuts else ""
-            st.button(
-                f"Leave{keys}",
-                key="go-page",
-                icon=":material/close:",
-                on_click=toggle_lecture,
-                help="Back to the whole page.",
-            )
-    row = overview.table.iloc[index]
-    facts = [
-        f"{row['kind']}, {row['widths'].replace(' ', chr(160))} → **{row['fused']}** neurons",
-        f"grouping error {percent(100 * row['grouping share'])}",
-    ]
-    if row["form"] != "aligned":
-        facts.append(f"approximation error {percent(100 * row['approximation share'])}")
-    if overview.measured:
-        facts.append(f"accuracy {percent(overview.accuracy[index])} → {percent(overview.accuracy[index + 1])}")
-    st.markdown(f"Level {index + 1}, `{row['level']}`: " + " · ".join(facts))
-
-
 # --- one level ------------------------------------------------------------------------------------
 
 
-def level(entry: runs.Entry, palette: Palette, index: int, lecture: bool = False) -> None:
+def level(entry: runs.Entry, palette: Palette, index: int, where: Where) -> None:
     """The chosen step. Everything from here on needs the whole record, and torch to read it."""
     try:
         run, analysis = readings.record(entry), readings.analysis(entry)
@@ -259,55 +136,37 @@ def level(entry: runs.Entry, palette: Palette, index: int, lecture: bool = False
         st.error(f"This run's levels are not shown: {str(error).replace(str(entry.folder), entry.name)}")
         return
     readings.prepare(entry)
-    report, level_analysis = (
-        run.levels[index],
-        analysis.levels[index] if analysis is not None and index < len(analysis.levels) else None,
-    )
-    scores = list(level_analysis.labels) if level_analysis is not None else [run.config.importance]
-    seeds = (
-        [str(seed) for seed in range(max(len(rows) for rows in level_analysis.labels.values()))]
-        if level_analysis is not None
-        else ["0"]
-    )
-    fused = [str(neuron) for neuron in range(report.width)]
-    first = run.config.importance if run.config.importance in scores else scores[0]
-    densest = readings.grouping(entry, index).densest
+    report = run.levels[index]
+    analysed = analysis.levels[index] if analysis is not None and index < len(analysis.levels) else None
+    scores = list(analysed.labels) if analysed is not None else [run.config.importance]
+    seeds = max(len(rows) for rows in analysed.labels.values()) if analysed is not None else 1
     view = View(
         entry,
         palette,
         index,
         report,
-        level_analysis,
+        analysed,
         scores,
         analysis.missing if analysis is not None else {},
+        parameters.look(
+            scores,
+            run.config.importance if run.config.importance in scores else scores[0],
+            list(map(str, range(seeds))),
+            report.width,
+            readings.grouping(entry, index).densest or 0,
+            panels.pairs(analysed, scores),
+            len(report.widths),
+        ),
         last=entry.state == "done" and index == len(run.levels) - 1,
-        lecture=lecture,
+        lecture=where.lecture,
     )
-    session.sync(
-        [
-            option("score", scores, first, "importance score of this run"),
-            option("seed", seeds, "0", "seed of the grouping"),
-            option("neuron", fused, str(densest or 0), "fused neuron of this level"),
-            option("panel", list(PANELS), "scores", "closer look"),
-            option("pair", ["", *pairs(view)], "", "pair of scores"),
-            option("outliers", ["", "1"], "", "frame with outliers (1)"),
-            *pick_fields(len(report.widths)),
-        ]
-    )
-    clusters = [str(cluster) for cluster, count in enumerate(view.grouping().counts.tolist()) if count]
-    largest = view.grouping().densest
-    session.sync(
-        [option("cluster", clusters, clusters[0] if largest is None else str(largest), "cluster of this level")]
-    )
-    if level_analysis is None and not lecture:
+    grouped = view.grouping()
+    clusters = [str(cluster) for cluster, count in enumerate(grouped.counts.tolist()) if count]
+    largest = clusters[0] if grouped.densest is None else str(grouped.densest)
+    view = replace(view, cluster=int(parameters.followed(clusters, largest)))
+    if analysed is None and not where.lecture:
         analysing.panel(entry)
-    STEPS[st.session_state.step](view)
-
-
-def pick_fields(parents: int) -> list[Field]:
-    """Neurons that stay bright, and neurons with a ring."""
-    pick = picks_field(parents)
-    return [pick, Field("mark", "", pick.read, pick.what)]
+    DRAWN[where.step](view)
 
 
 # --- take away ------------------------------------------------------------------------------------

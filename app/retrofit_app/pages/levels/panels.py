@@ -7,20 +7,12 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import figures, widgets
-from retrofit_app.address import session
-from retrofit_app.address.neurons import picks, picks_text
+from retrofit_app.address import neurons, session
 from retrofit_app.figures import Neurons, title
 from retrofit_app.widgets import readings
 
+from .parameters import LEVELS, PANELS
 from .view import View
-
-#: One at a time: what is not shown is neither sent nor drawn when the level changes.
-PANELS = {
-    "scores": "Do the scores group differently?",
-    "sizes": "Cluster sizes",
-    "cluster": "Follow one cluster",
-    "neurons": "All neurons",
-}
 
 
 def panel(view: View) -> None:
@@ -28,20 +20,18 @@ def panel(view: View) -> None:
     st.segmented_control(
         "A closer look",
         list(PANELS),
-        key="panel",
-        on_change=session.changed,
-        args=("panel",),
+        **LEVELS.control("panel"),
         required=True,
         format_func=PANELS.__getitem__,
         help="How alike the groupings are, how large the groups, where the members of one "
         "cluster go under the other scores, or every neuron as a row.",
     )
-    if st.session_state.panel == "scores":
+    if view.look.panel == "scores":
         agreement(view)
-    elif st.session_state.panel == "sizes":
+    elif view.look.panel == "sizes":
         options = {} if view.analysis is None else dict(zip(("score", "seed"), view.chosen(), strict=True))
-        view.chart("sizes", f"**Cluster sizes**, {title(st.session_state.score)}", lambda: sizes_table(view), **options)
-    elif st.session_state.panel == "cluster":
+        view.chart("sizes", f"**Cluster sizes**, {title(view.look.score)}", lambda: sizes_table(view), **options)
+    elif view.look.panel == "cluster":
         one_cluster(view)
     else:
         st.markdown("**All neurons**, the most important first. Choose rows to ring them in the pictures.")
@@ -51,12 +41,12 @@ def panel(view: View) -> None:
 # --- two groupings --------------------------------------------------------------------------------
 
 
-def pairs(view: View) -> list[str]:
+def pairs(analysis: Any, names: list[str]) -> list[str]:
     """What can stand side by side: two scores, or two seeds of one where the grouping is random."""
-    if view.analysis is None:
+    if analysis is None:
         return []
-    scores = [f"{first}-{second}" for i, first in enumerate(view.scores) for second in view.scores[i + 1 :]]
-    random = [score for score in view.scores if _random(view.analysis.labels[score])]
+    scores = [f"{first}-{second}" for i, first in enumerate(names) for second in names[i + 1 :]]
+    random = [score for score in names if _random(analysis.labels[score])]
     return scores + [f"{score}-{score}" for score in random]
 
 
@@ -77,8 +67,8 @@ def _scores_of(view: View, pair: str) -> tuple[str, str] | None:
 
 def compared(view: View) -> list[tuple[str, int]]:
     """Score and seed of every picture that is shown."""
-    seed = int(st.session_state.seed)
-    scores = _scores_of(view, st.session_state.get("pair", ""))
+    seed = int(view.look.seed)
+    scores = _scores_of(view, view.look.pair)
     if scores is None:
         return [(score, seed) for score in view.scores]
     first, second = scores
@@ -90,13 +80,13 @@ def agreement(view: View) -> None:
     if view.analysis is None:
         widgets.why("The groupings of other scores are part of the analysis, which this run does not have.")
         return
-    combinations = pairs(view)
+    combinations = pairs(view.analysis, view.scores)
 
     def side_by_side() -> None:
-        points = st.session_state.agreement["selection"]["points"]
+        points = session.points_in("agreement")
         cells = [point["customdata"][0] for point in points if "customdata" in point]
         if cells and cells[0] in combinations:
-            session.change(pair=cells[0])
+            LEVELS.change(pair=cells[0])
 
     left, right = st.columns([3, 2], gap="large")
     with left:
@@ -128,9 +118,9 @@ def sizes_table(view: View) -> pd.DataFrame:
 
 def followed(view: View) -> list[int]:
     """The members of the followed cluster, which get spokes in every picture."""
-    if st.session_state.get("panel") != "cluster":
+    if view.look.panel != "cluster":
         return []
-    return np.flatnonzero(view.grouping().labels == int(st.session_state.cluster)).tolist()
+    return np.flatnonzero(view.grouping().labels == view.cluster).tolist()
 
 
 def one_cluster(view: View) -> None:
@@ -138,11 +128,9 @@ def one_cluster(view: View) -> None:
     grouped = view.grouping()
     ranked = np.argsort(-grouped.counts, kind="stable")
     st.selectbox(
-        f"A cluster of {title(st.session_state.score)}",
+        f"A cluster of {title(view.look.score)}",
         [str(cluster) for cluster in ranked.tolist() if grouped.counts[cluster]],
-        key="cluster",
-        on_change=session.changed,
-        args=("cluster",),
+        **LEVELS.control("cluster"),
         width=260,
         format_func=lambda cluster: (
             f"{cluster} · {grouped.counts[int(cluster)]} member" + ("" if grouped.counts[int(cluster)] == 1 else "s")
@@ -150,9 +138,7 @@ def one_cluster(view: View) -> None:
         help="The largest come first. A click on a neuron in a picture (Pick neurons by: click) chooses its cluster, too.",
     )
     rows = followed(view)
-    st.markdown(
-        f"{figures.members_words(grouped, int(st.session_state.cluster))} Lines join them in every picture above."
-    )
+    st.markdown(f"{figures.members_words(grouped, view.cluster)} Lines join them in every picture above.")
     if len(view.scores) < 2:
         widgets.why("There is no other score to follow it to.")
         return
@@ -182,7 +168,7 @@ def flow_table(view: View, rows: list[int]) -> pd.DataFrame:
     """Stayed, left, joined: one row for each other score."""
     lines = []
     for score in view.scores:
-        if score != st.session_state.score:
+        if score != view.look.score:
             other = view.grouping(score)
             destinations = figures.destinations(other, rows)
             most, stayed = destinations[0]
@@ -212,12 +198,12 @@ def members_table(view: View, rows: list[int]) -> pd.DataFrame:
 
 def picks_of(view: View, grouped: Neurons, name: str) -> list[int]:
     """The picked or marked neurons that this level has, as numbers among all of its neurons."""
-    return readings.rows_of(grouped, picks(st.session_state[name], len(view.report.widths)) or [])
+    return readings.rows_of(grouped, neurons.read(getattr(view.look, name), len(view.report.widths)))
 
 
 def text_of(grouped: Neurons, rows: list[int]) -> str:
     """Neurons as the address names them."""
-    return picks_text([(int(grouped.parents[row]), int(grouped.numbers[row])) for row in rows])
+    return neurons.written([(int(grouped.parents[row]), int(grouped.numbers[row])) for row in rows])
 
 
 def show_picked(view: View) -> None:
@@ -227,7 +213,7 @@ def show_picked(view: View) -> None:
     if not picked:
         st.caption(
             "None of the picked neurons exists at this level; they are kept for the others."
-            if st.session_state.pick
+            if view.look.pick
             else "Draw around some neurons in a picture: they stay bright everywhere, and a table here lists them."
         )
         return
@@ -242,7 +228,7 @@ def show_picked(view: View) -> None:
         st.button(
             "Clear pick",
             key="clear",
-            on_click=session.change,
+            on_click=LEVELS.change,
             kwargs={"pick": "", "mark": ""},
             icon=":material/close:",
             help="Show all neurons as bright again, and take the rings away.",
@@ -253,12 +239,12 @@ def show_picked(view: View) -> None:
 
 def neuron_rows(view: View, shown: pd.DataFrame, what: str) -> None:
     """Neurons as rows, with their file."""
-    key = f"neurons-{view.index}-{st.session_state.score}-{st.session_state.seed}-{what}"
+    key = f"neurons-{view.index}-{view.look.score}-{view.look.seed}-{what}"
     rows, grouped = shown.index.to_list(), view.grouping()
 
     def mark() -> None:
-        chosen = [rows[row] for row in st.session_state[key]["selection"]["rows"] if row < len(rows)]
-        session.change(mark=text_of(grouped, chosen))
+        chosen = [rows[row] for row in session.rows_in(key) if row < len(rows)]
+        LEVELS.change(mark=text_of(grouped, chosen))
 
     column = st.column_config.NumberColumn
     st.dataframe(
@@ -268,7 +254,7 @@ def neuron_rows(view: View, shown: pd.DataFrame, what: str) -> None:
         height=min(36 * len(shown) + 40, 220),
         on_select=mark,
         selection_mode="multi-row",
-        alt=f"Neurons of level {view.report.name} with cluster and importance under {title(st.session_state.score)}.",
+        alt=f"Neurons of level {view.report.name} with cluster and importance under {title(view.look.score)}.",
         column_config={
             "neuron": st.column_config.TextColumn(
                 "neuron", pinned=True, help="Network and number: A3 is neuron 3 of network A."
@@ -285,7 +271,7 @@ def neuron_rows(view: View, shown: pd.DataFrame, what: str) -> None:
         lambda: widgets.csv(shown, view.entry),
         on_click="ignore",
         icon=":material/download:",
-        file_name=f"{view.entry.name}-{view.report.name}-{st.session_state.score}-neurons.csv",
+        file_name=f"{view.entry.name}-{view.report.name}-{view.look.score}-neurons.csv",
         mime="text/csv",
         key=f"csv-{key}",
         help="Exactly the rows of this table.",

@@ -4,4 +4,4 @@ from .after import fit, targets
 from .before import activations, importance
 from .grouping import grouping
 
-STEPS = {"activations": activations, "importance": importance, "grouping": grouping, "targets": targets, "fit": fit}
+DRAWN = {"activations": activations, "importance": importance, "grouping": grouping, "targets": targets, "fit": fit}

@@ -10,6 +10,8 @@ from retrofit_app import runs, widgets
 from retrofit_app.figures import Neurons, Palette, Picture, letter, title
 from retrofit_app.widgets import pictures, readings
 
+from .parameters import Look
+
 LARGE = 292  # px, the height of a picture in a lecture
 
 
@@ -27,6 +29,9 @@ class View:
     scores: list[str]
     without: dict[str, str]
     """Scores that could not be computed, with the reason"""
+    look: Look
+    cluster: int = 0
+    """The cluster that is followed"""
     last: bool = False
     """The level whose neurons are the classes"""
     lecture: bool = False
@@ -74,7 +79,7 @@ class View:
         """A score and a seed; by default those of the controls. Without an analysis there is only the run's."""
         if self.analysis is None:
             return None, 0
-        return score or st.session_state.score, int(st.session_state.seed) if seed is None else seed
+        return score or self.look.score, int(self.look.seed) if seed is None else seed
 
     def missing(self) -> None:
         """Scores that could not be computed, with the reason."""
