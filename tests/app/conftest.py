@@ -38,7 +38,7 @@ def config() -> RunConfig:
 def sleeper(monkeypatch: pytest.MonkeyPatch):
     """Workers that do nothing for a minute; they are ended after the test."""
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
-    monkeypatch.setattr("retrofit_app.runs.workers.worker_command", lambda folder, work="fuse": command)
+    monkeypatch.setattr("retrofit_app.runs.workers.worker_command", lambda job: command)
     before = set(CHILDREN)
     yield
     for pid in set(CHILDREN) - before:

@@ -6,15 +6,18 @@ import json
 import os
 import shutil
 import signal
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
 
 from retrofit_app import bundle, runs
+from retrofit_app.runs import jobs, workers
 from retrofit_app.runs.children import CHILDREN
-from retrofit_app.runs.workers import _spawn, worker_command
+from retrofit_app.runs.workers import worker_command
 from retrofit_core import files, load_model, save_model
 from retrofit_core.data import load
 from retrofit_core.monitor import Cancelled, Monitor
@@ -71,11 +74,28 @@ def test_the_same_work_starts_once(runs_folder, config, sleeper):
     assert runs.read_entry(first).state == "created"
 
 
-def test_another_server_does_not_start_it_twice(runs_folder, config, sleeper):
-    first = runs.start(config)
-    pid = worker_of(first)["pid"]
-    _spawn(first, runs.BUNDLED)  # what a second server does that listed the runs a moment earlier
-    assert worker_of(first)["pid"] == pid
+def test_two_sessions_that_start_the_same_work_at_once_start_it_once(runs_folder, config, sleeper):
+    before, barrier = set(CHILDREN), threading.Barrier(2)
+
+    def start() -> Path:
+        barrier.wait()
+        return runs.start(config)
+
+    with ThreadPoolExecutor(2) as sessions:
+        first, second = [each.result() for each in [sessions.submit(start), sessions.submit(start)]]
+    assert first == second and len(set(CHILDREN) - before) == 1
+
+
+def test_another_server_does_not_start_it_twice(runs_folder, config, sleeper, monkeypatch):
+    """It waits while this one starts something, and looks again then."""
+    monkeypatch.setattr(workers, "PATIENCE", 0.1)
+    with (
+        files.locked(runs_folder, name=workers.STARTING),
+        pytest.raises(ValueError, match="the runs folder is being written"),
+    ):
+        runs.start(config)
+    assert not (runs_folder / config.key()).exists()
+    assert runs.start(config) == runs_folder / config.key()
 
 
 def test_one_run_at_a_time(runs_folder, config, sleeper):
@@ -382,8 +402,41 @@ def test_a_killed_analysis_is_reported_and_can_be_started_again(finished, sleepe
     assert runs.analysis_notes(finished) == {"state": "running", "name": "starting the worker"}
 
 
-def test_the_worker_of_an_analysis_is_the_command_lines(finished):
-    assert worker_command(finished, "analyse")[1:] == ["-m", "retrofit_core", "analyse", str(finished), "--json"]
+def test_workers_run_the_command_lines_own_code(finished, training, runs_folder):
+    config = bundle.config("KF-Linear").to_json()
+    for job, words in (
+        (jobs.fusion(config, finished), ["fuse", "--resume", str(finished)]),
+        (jobs.analysis(config, finished), ["analyse", str(finished)]),
+        (jobs.training(training, runs_folder), ["train", "--arch", training.arch[0], "--epochs", "15"]),
+    ):
+        command = worker_command(job)
+        assert (
+            command[1:3] == ["-m", "retrofit_core"] and command[3 : 3 + len(words)] == words and command[-1] == "--json"
+        )
+    assert [job.kind for job in (jobs.fusion(config, finished), jobs.analysis(config, finished))] == ["fuse", "analyse"]
+
+
+def test_any_kind_of_work_starts_once_and_holds_up_other_work(runs_folder, config, sleeper):
+    job = jobs.Job("landscape", runs_folder / "plane", ("landscape", "plane"), runs_folder)
+    runs.begin(job)
+    pid = worker_of(job.folder)["pid"]
+    runs.begin(job)
+    assert worker_of(job.folder)["pid"] == pid
+    with pytest.raises(runs.Busy, match=r"the work \(landscape\) in plane is still going on"):
+        runs.start(config)
+    ended(pid)
+    runs.start(config)
+    with pytest.raises(runs.Busy, match="^run"):
+        runs.begin(job)
+
+
+@pytest.mark.slow
+def test_a_worker_trains_parents_by_their_configuration(runs_folder, training):
+    training = dataclasses.replace(training, epochs=1)
+    job = jobs.training(training, runs_folder)
+    runs.begin(job)
+    CHILDREN[worker_of(job.folder)["pid"]].wait(300)
+    assert all((runs_folder / name).exists() for name in training.files()), runs.log_tail(job.folder)
 
 
 def test_an_analysis_without_its_parents_is_refused(finished):

@@ -28,7 +28,7 @@ LECTURE = 18 / TEXT  # how much larger lettering is on a projector
 
 def sign(figure: go.Figure, lines: Sequence[str], palette: Palette) -> None:
     """Note at a figure's foot where it comes from, in lines that fit below one 300 px wide; its size grows by them."""
-    layout = figure.layout
+    layout: Any = figure.layout  # Plotly makes its attributes at run time
     figure.update_layout(
         title={
             "text": "<br>".join(lines),

@@ -1,8 +1,8 @@
 """Runs on disk and the workers that write them: list, start, watch, cancel. No Streamlit, and no torch until a start.
 
 A run's folder is named after its config's key (`runs.record_folder`), so the same work has one folder. A worker is a process
-of its own (`python -m retrofit_core fuse --resume FOLDER`): it outlives page, tab and server. Beside the record it has
-worker.json (pid and birth, against reused pids) and worker.log. `runs.standing` says where a run stands.
+of its own, which does a job (`jobs`) by the command line's code and outlives page, tab and server. In the folder that it writes
+lie worker.json (pid and birth, against reused pids) and worker.log. `runs.standing` says where a run stands.
 
 File names in a config are relative to where its worker starts: the folder of the shipped parents for a config that names
 those, so that it has the same key wherever the package is installed, else the runs folder. There, parents that a run
@@ -15,7 +15,7 @@ from .endings import failure, log_tail
 from .listing import entries, past, same_work
 from .records import BUNDLED, Entry, bundle_facts, class_counts, home, read_entry, runs_folder
 from .words import details, label, library, other_version
-from .workers import Busy, analyse, cancel, resume, start
+from .workers import Busy, analyse, begin, cancel, resume, start
 
 __all__ = [
     "BUNDLED",
@@ -24,6 +24,7 @@ __all__ = [
     "NOTES",
     "analyse",
     "analysis_notes",
+    "begin",
     "bundle_facts",
     "cancel",
     "class_counts",

@@ -1,9 +1,8 @@
-"""Starting, resuming and cancelling the workers of runs."""
+"""Starting, resuming and cancelling workers: one at a time in a runs folder, whichever server starts it."""
 
 import json
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,27 +10,47 @@ from pathlib import Path
 from typing import Any
 
 from retrofit_core import files
-from retrofit_core.runs.standing import ACTIVE, NOTES, WORKER, birth_of, worker_lives
+from retrofit_core.runs.standing import NOTES, WORKER, birth_of, worker_lives, worker_of
 
+from . import jobs
 from .children import CHILDREN
+from .jobs import WORDS, Job
 from .listing import entries, same_work
-from .records import Entry, home, read_entry, runs_folder
+from .records import home, read_entry, runs_folder
 
-_LOCK = threading.Lock()
+#: Held in the runs folder while somebody looks whether a worker may start, and starts it.
+STARTING = ".starting"
+#: Seconds that a start waits for that of another session or server.
+PATIENCE = 60.0
 
 
 class Busy(ValueError):
-    """Another run or analysis is going on; this machine does one at a time."""
+    """Other work is going on; this machine does one at a time."""
 
-    def __init__(self, run: str, what: str = "run") -> None:
+    def __init__(self, run: str, kind: str = "fuse") -> None:
+        what = WORDS.get(kind, f"the work ({kind}) in")
         super().__init__(f"{what} {run} is still going on. Wait for it, or cancel it first.")
         self.run = run
 
 
-def worker_command(folder: Path, work: str = "fuse") -> list[str]:
+def worker_command(job: Job) -> list[str]:
     """What a worker runs: the command line's own code."""
-    words = ["analyse"] if work == "analyse" else ["fuse", "--resume"]
-    return [sys.executable, "-m", "retrofit_core", *words, str(folder), "--json"]
+    return [sys.executable, "-m", "retrofit_core", *job.words, "--json"]
+
+
+def begin(job: Job) -> None:
+    """Start any work, unless it is going on already.
+
+    Raises:
+        Busy: other work is going on.
+        ValueError: the folder cannot be written to, or another server is starting something.
+    """
+    with _alone(job.folder.parent):
+        if worker_lives(job.folder) and worker_of(job.folder).get("work") == job.kind:
+            return
+        _check_idle(job.folder.parent)
+        job.folder.mkdir(parents=True, exist_ok=True)
+        _launch(job)
 
 
 def start(config: Any, training: Any = None, folder: Path | None = None) -> Path:
@@ -54,18 +73,21 @@ def start(config: Any, training: Any = None, folder: Path | None = None) -> Path
     wanted = config.to_json()
     if training is not None:
         _check_pair(config, training)
-    with _LOCK:
+    else:
+        _check_files(wanted, folder)
+    if same := _existing(config, folder):  # nothing is written for it, not even a lock
+        return same
+    with _alone(folder):
         if same := _existing(config, folder):
             return same
         base = home(wanted, folder)
         record = record_folder(folder, config, base)
-        with _writing():
-            if training is not None:
-                _note_training(training, folder)
-            _check_files(wanted, folder)
-            create(record, config, base)
-            _launch(record, base)
-        return record
+        if training is not None:
+            _note_training(training, folder)
+        _check_files(wanted, folder)
+        create(record, config, base)
+        _launch(jobs.fusion(wanted, record))
+    return record
 
 
 def resume(folder: Path) -> Path:
@@ -81,17 +103,15 @@ def resume(folder: Path) -> Path:
     folder = folder.absolute()
     config = read_config(folder)
     wanted = config.to_json()
-    with _LOCK:
+    with _alone(folder.parent):
         if same := _existing(config, folder.parent):
             return same
         _check_files(wanted, folder.parent)
-        base = home(wanted, folder.parent)
-        with _writing():
-            try:
-                create(folder, config, base)
-            except ValueError as error:
-                raise ValueError(str(error).replace(str(folder), f"run {folder.name}")) from error
-            _launch(folder, base)
+        try:
+            create(folder, config, home(wanted, folder.parent))
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(folder), f"run {folder.name}")) from error
+        _launch(jobs.fusion(wanted, folder))
     return folder
 
 
@@ -104,14 +124,13 @@ def analyse(folder: Path) -> None:
     """
     folder = folder.absolute()
     entry = read_entry(folder)
-    with _LOCK:
+    with _alone(folder.parent):
         if entry.analysing:
             return
-        _check_idle(entries(folder.parent)[0])
+        _check_idle(folder.parent)
         _check_files(entry.config, folder.parent)
-        with _writing():
-            files.write(folder / NOTES, json.dumps({"state": "running", "name": "starting the worker"}))
-            _launch(folder, home(entry.config, folder.parent), "analyse")
+        files.write(folder / NOTES, json.dumps({"state": "running", "name": "starting the worker"}))
+        _launch(jobs.analysis(entry.config, folder))
 
 
 def _existing(config: Any, folder: Path) -> Path | None:
@@ -120,20 +139,25 @@ def _existing(config: Any, folder: Path) -> Path | None:
     Raises:
         Busy: none, and other work is going on.
     """
-    recorded, _ = entries(folder)
-    if same := same_work(config, recorded, folder):
+    if same := same_work(config, entries(folder)[0], folder):
         return same.folder
-    _check_idle(recorded)
+    _check_idle(folder)
     return None
 
 
-def _check_idle(runs: list[Entry]) -> None:
-    """One worker at a time."""
-    for entry in runs:
+def _check_idle(folder: Path) -> None:
+    """One worker at a time, and one run of the command line."""
+    recorded, _ = entries(folder)
+    for entry in recorded:
         if entry.analysing:
-            raise Busy(entry.name, "the analysis of run")
-        if not entry.shipped and entry.state in ACTIVE:
+            raise Busy(entry.name, "analyse")
+        if not entry.shipped and entry.active:
             raise Busy(entry.name)
+    # The worker of a record may outlive its end by a moment; other work has no record that says when it has ended.
+    known = {entry.folder for entry in recorded}
+    for note in folder.glob(f"*/{WORKER}"):
+        if note.parent not in known and worker_lives(note.parent):
+            raise Busy(note.parent.name, worker_of(note.parent).get("work", ""))
 
 
 def _check_pair(config: Any, training: Any) -> None:
@@ -176,49 +200,45 @@ def _check_files(config: dict[str, Any], folder: Path) -> None:
 
 
 @contextmanager
-def _writing() -> Iterator[None]:
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the right to start something in a runs folder, against other sessions and servers."""
     try:
-        yield
+        with files.locked(folder, "the runs folder", name=STARTING, patience=PATIENCE):
+            yield
     except OSError as error:
         raise ValueError(
             f"the runs folder cannot be written to ({error.strerror}). Name another one: retrofit app --runs FOLDER."
         ) from error
 
 
-def _launch(record: Path, base: Path, work: str = "fuse") -> None:
-    (record / "cancel").unlink(missing_ok=True)
-    _wait_for_exit(record)
-    _spawn(record, base, work)
-
-
-def _spawn(record: Path, base: Path, work: str = "fuse") -> None:
-    """Start the worker in the folder `base`, unless a server beside this one has just done so."""
-    note = record / WORKER
-    if note.exists() and not worker_lives(record):
-        note.unlink()
-    try:
-        file = note.open("x")  # exclusive: of two servers one gets it
-    except FileExistsError:
-        return
-    with file, (record / "worker.log").open("w") as log:
+def _launch(job: Job) -> None:
+    """Start the worker; the runs folder is held."""
+    (job.folder / "cancel").unlink(missing_ok=True)
+    _wait_for_exit(job.folder)
+    with (job.folder / WORKER).open("w") as note, (job.folder / "worker.log").open("w") as log:
         child = subprocess.Popen(
-            worker_command(record, work),
-            cwd=base,
+            worker_command(job),
+            cwd=job.base,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # survives the server, and Ctrl-C in its terminal
         )
         CHILDREN[child.pid] = child
-        json.dump({"pid": child.pid, "birth": birth_of(child.pid), "started": time.time(), "work": work}, file)
+        json.dump({"pid": child.pid, "birth": birth_of(child.pid), "started": time.time(), "work": job.kind}, note)
 
 
 def _wait_for_exit(record: Path) -> None:
-    """Wait, for five seconds at most, until the last worker of a record is gone: it outlives its last line a little."""
+    """Wait, for five seconds at most, until the last worker of a record is gone: it outlives its last line a little.
+
+    Raises:
+        Busy: it does not go.
+    """
     for _ in range(50):
         if not worker_lives(record):
             return
         time.sleep(0.1)
+    raise Busy(record.name, worker_of(record).get("work", ""))
 
 
 def cancel(folder: Path) -> None:

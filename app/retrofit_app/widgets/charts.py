@@ -100,6 +100,7 @@ def data(
 
 def signed(picture: Picture, palette: Palette, entry: runs.Entry) -> Picture:
     """The picture with its origin at its foot, which the page hides and the camera saves; it is signed once."""
-    if picture.figure.layout.title.text is None:
+    layout: Any = picture.figure.layout  # Plotly makes its attributes at run time
+    if layout.title.text is None:
         figures.sign(picture.figure, [f"{source(entry)}.", LICENCE], palette)
     return picture
