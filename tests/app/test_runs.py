@@ -22,7 +22,7 @@ from retrofit_core import files, load_model, save_model
 from retrofit_core.data import load
 from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.runs import RunConfig, create, execute, identity, read_run
-from retrofit_core.runs.standing import worker_of
+from retrofit_core.runs.standing import NOTES, analysis_notes, worker_of
 from retrofit_core.training.parents import TrainConfig, read_training, train_parents, write_training
 
 from .analyses import plain
@@ -383,7 +383,7 @@ def test_an_analysis_starts_once_and_holds_up_other_work(finished, config, sleep
     runs.analyse(finished)
     entry = runs.read_entry(finished)
     assert worker_of(finished)["pid"] == pid and entry.analysing and entry.state == "done"
-    assert runs.analysis_notes(finished)["state"] == "running"
+    assert analysis_notes(finished)["state"] == "running"
     with pytest.raises(runs.Busy, match="the analysis of run plain is still going on"):
         runs.start(config)
     ended(pid)
@@ -395,11 +395,11 @@ def test_an_analysis_starts_once_and_holds_up_other_work(finished, config, sleep
 
 def test_a_killed_analysis_is_reported_and_can_be_started_again(finished, sleeper):
     runs.analyse(finished)
-    (finished / runs.NOTES).write_text(json.dumps({"state": "running", "name": "levels", "index": 1, "total": 4}))
+    (finished / NOTES).write_text(json.dumps({"state": "running", "name": "levels", "index": 1, "total": 4}))
     ended(worker_of(finished)["pid"])
-    assert runs.analysis_notes(finished)["state"] == "interrupted" and runs.read_entry(finished).state == "done"
+    assert analysis_notes(finished)["state"] == "interrupted" and runs.read_entry(finished).state == "done"
     runs.analyse(finished)
-    assert runs.analysis_notes(finished) == {"state": "running", "name": "starting the worker"}
+    assert analysis_notes(finished) == {"state": "running", "name": "starting the worker"}
 
 
 def test_workers_run_the_command_lines_own_code(finished, training, runs_folder):
@@ -454,6 +454,6 @@ def test_an_analysis_is_added_to_a_finished_run(finished):
     deadline = time.time() + 120
     while runs.read_entry(finished).analysing and time.time() < deadline:
         time.sleep(0.2)
-    assert runs.analysis_notes(finished) == {}, runs.log_tail(finished)
+    assert analysis_notes(finished) == {}, runs.log_tail(finished)
     run, shipped = read_run(finished), read_run(runs.BUNDLED / "kf-linear")
     assert run.analysis.accuracy == pytest.approx(shipped.analysis.accuracy, abs=0.5)

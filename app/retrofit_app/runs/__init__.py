@@ -9,9 +9,7 @@ those, so that it has the same key wherever the package is installed, else the r
 trains itself lie in parents-KEY (the key of their `TrainConfig`, which is in training.json); runs share them.
 """
 
-from retrofit_core.runs.standing import NOTES, analysis_notes
-
-from .endings import failure, log_tail
+from .endings import analysis_ending, failure, log_tail
 from .listing import entries, past, same_work
 from .records import BUNDLED, Entry, bundle_facts, class_counts, home, read_entry, runs_folder
 from .words import details, label, library, other_version
@@ -21,9 +19,8 @@ __all__ = [
     "BUNDLED",
     "Busy",
     "Entry",
-    "NOTES",
     "analyse",
-    "analysis_notes",
+    "analysis_ending",
     "begin",
     "bundle_facts",
     "cancel",

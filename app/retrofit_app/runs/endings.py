@@ -3,7 +3,7 @@
 import signal
 from pathlib import Path
 
-from retrofit_core.runs.standing import worker_of
+from retrofit_core.runs.standing import analysis_notes, worker_of
 
 from .children import exit_code
 from .records import Entry
@@ -18,6 +18,16 @@ def failure(entry: Entry) -> str:
         how = f" by {signal.Signals(-code).name}" if code < 0 else ""
         return f"The worker was killed{how} before it finished. {_kept(entry)}"
     return f"Failed: {entry.status.get('error') or 'no reason was recorded.'} {_kept(entry)}"
+
+
+def analysis_ending(folder: Path) -> str:
+    """How the last attempt at an analysis ended, in a sentence; empty where there was none."""
+    notes = analysis_notes(folder)
+    return {
+        "cancelled": "Cancelled before it was finished: nothing of an analysis is kept.",
+        "interrupted": "The worker was killed before it was finished: nothing of an analysis is kept, and the run is as it was.",
+        "failed": f"Failed: {notes.get('error', '')}",
+    }.get(notes.get("state", ""), "")
 
 
 def _kept(entry: Entry) -> str:

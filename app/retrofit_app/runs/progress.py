@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from retrofit_core.runs.standing import analysis_notes
+
 PHASES = {
     "importance": "how much each neuron matters",
     "forward": "passing the samples through the networks",
@@ -198,3 +200,10 @@ def share(progress: Progress, trains: bool) -> float:
         "evaluate": 0.95,
         "analysis": 0.97,
     }[progress.stage]
+
+
+def of_analysis(folder: Path) -> tuple[float, str]:
+    """The share that is done of an analysis that is added later, and the line beside the bar."""
+    notes = analysis_notes(folder)
+    done = (notes.get("index") or 0) / (notes.get("total") or 1)
+    return min(max(done, 0.0), 1.0), f"Analysing this run: {notes.get('name', '')}"

@@ -3,6 +3,7 @@
 from .charts import chart, data
 from .downloads import csv, html, origin
 from .notes import why
+from .split import split
 from .theme import palette
 
-__all__ = ["chart", "csv", "data", "html", "origin", "palette", "why"]
+__all__ = ["chart", "csv", "data", "html", "origin", "palette", "split", "why"]

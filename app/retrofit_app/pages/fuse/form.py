@@ -9,7 +9,6 @@ from retrofit_app import runs, widgets
 from retrofit_app.address import session
 from retrofit_app.address.readers import numbers
 from retrofit_app.figures import letter
-from retrofit_app.figures.split import split_strip, split_words
 from retrofit_app.models import accuracies, sources
 from retrofit_app.runs import methods
 from retrofit_app.shell import picker
@@ -175,9 +174,7 @@ def preview(planned: plan.Plan, picks: Picks) -> None:
     """Who gets which classes, as the split function draws them from the seed, and a line about each network."""
     notes = planned.notes
     if planned.counts and planned.classes:
-        names = [f"network {letter(index)}" for index in range(len(planned.counts))]
-        st.html(split_strip(planned.counts, planned.classes, names, widgets.palette()))
-        notes = (split_words(planned.counts, planned.classes, names), *notes)
+        notes = (widgets.split(planned.counts, planned.classes), *notes)
     if notes:
         st.caption("  \n".join(notes))
     if planned.unmeasured and not planned.refusal:

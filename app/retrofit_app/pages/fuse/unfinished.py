@@ -9,7 +9,6 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.address import session
 from retrofit_app.figures import LETTERS, letter
-from retrofit_app.figures.split import split_strip, split_words
 from retrofit_app.runs import progress
 from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
@@ -70,9 +69,7 @@ def who_gets_what(entry: runs.Entry) -> None:
         return
     st.markdown("**Who was trained on what**")
     classes = entry.metrics.get("classes") or [str(index) for index in range(len(counts[0]))]
-    names = [f"network {letter(index)}" for index in range(len(counts))]
-    st.html(split_strip(counts, classes, names, widgets.palette()))
-    st.caption(split_words(counts, classes, names))
+    st.caption(widgets.split(counts, classes))
 
 
 @st.fragment(run_every=POLL)

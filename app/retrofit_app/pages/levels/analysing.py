@@ -5,7 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.runs import methods
+from retrofit_app.runs import methods, progress
 from retrofit_app.shell.errors import guarded
 
 POLL = 0.6  # seconds
@@ -31,7 +31,7 @@ def panel(entry: runs.Entry) -> None:
             "after each level, what neurons keep, targets and the loss around the weights are computed once, in about the time "
             "of the fusion, and kept in the record."
         )
-        if sentence := ending(entry.folder):
+        if sentence := runs.analysis_ending(entry.folder):
             (st.warning if sentence.startswith("Cancelled") else st.error)(sentence)
             if log := runs.log_tail(entry.folder):
                 with st.expander("The worker's last lines"):
@@ -60,16 +60,6 @@ def begin(entry: runs.Entry) -> None:
     st.rerun()
 
 
-def ending(folder: Path) -> str:
-    """How the last attempt ended, in a sentence; empty where there was none."""
-    notes = runs.analysis_notes(folder)
-    return {
-        "cancelled": "Cancelled before it was finished: nothing of an analysis is kept.",
-        "interrupted": "The worker was killed before it was finished: nothing of an analysis is kept, and the run is as it was.",
-        "failed": f"Failed: {notes.get('error', '')}",
-    }.get(notes.get("state", ""), "")
-
-
 @st.fragment(run_every=POLL)
 @guarded
 def watch(folder: str) -> None:
@@ -77,9 +67,8 @@ def watch(folder: str) -> None:
     path = Path(folder)
     if not runs.read_entry(path).analysing:
         st.rerun()
-    notes = runs.analysis_notes(path)
-    done = (notes.get("index") or 0) / (notes.get("total") or 1)
-    st.progress(min(max(done, 0.0), 1.0), text=f"Analysing this run: {notes.get('name', '')}")
+    done, sentence = progress.of_analysis(path)
+    st.progress(done, text=sentence)
     stopping = (path / "cancel").exists()
     st.button(
         "Cancelling…" if stopping else "Cancel",
