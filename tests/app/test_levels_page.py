@@ -257,6 +257,8 @@ def test_an_analysis_is_not_started_beside_a_run(runs_folder, config, sleeper):
 def test_a_level_can_be_named_by_its_number(record):
     page = open_page(run="analysed", level="3")
     assert page.selectbox(key="levels-level").value == "features.5" and not page.warning
+    page.button(key="go-next").click().run()  # from that level, not from the first one
+    assert page.query_params["level"] == "classifier"
     assert open_page(run="analysed", level="9").warning
 
 
