@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = {"retrofit_core": "retrofit_core", "app": "retrofit_app"}
+PACKAGES = {"retrofit_core": Path("."), "app": Path("app")}
+"""Top-level folder -> the folder whose content a wheel holds"""
 BUILD = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
 SHIPPED = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from retrofit_app import jobs
+from retrofit_app import runs
 from retrofit_core.cli import main
-assert all(module.__file__.startswith(sys.argv[1]) for module in (jobs, sys.modules["retrofit_core.cli"]))
-entries, problems = jobs.entries()
+assert all(module.__file__.startswith(sys.argv[1]) for module in (runs, sys.modules["retrofit_core.cli"]))
+entries, problems = runs.entries()
 print(len(entries), problems)
 """
 
@@ -48,9 +49,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_file_of_the_packages_is_in_the_wheel(wheel):
     """Every module, so that no package can be forgotten in pyproject.toml, and every other file that is tracked."""
     held = set(zipfile.ZipFile(wheel).namelist())
-    wanted = {
-        Path(FOLDERS[name.parts[0]], *name.parts[1:]).as_posix() for name in sources() if name.parts[0] in FOLDERS
-    }
+    wanted = {name.relative_to(PACKAGES[name.parts[0]]).as_posix() for name in sources() if name.parts[0] in PACKAGES}
     assert {"retrofit_app/bundled/bundle.json", "retrofit_app/static/favicon.png"} < wanted
     assert "retrofit_app/.streamlit/config.toml" in wanted
     assert sorted(wanted - held) == []

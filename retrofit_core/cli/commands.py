@@ -155,15 +155,15 @@ def app_command(
     runs: Annotated[Path, typer.Option(help="Folder with run records.")] = Path("runs"),
 ) -> None:
     """Open the workbench in the browser. It listens on this machine only and fetches nothing from elsewhere."""
-    script = _app_script()
+    folder = _app_folder()
     port = _free_port(port)
     flags = ["--server.address=127.0.0.1", f"--server.port={port}", "--server.headless=true"]
-    command = [sys.executable, "-m", "streamlit", "run", str(script), *flags]
+    command = [sys.executable, "-m", "streamlit", "run", str(folder / "shell" / "main.py"), *flags]
     address = f"http://127.0.0.1:{port}"
     out.print(f"The workbench is at [bold]{address}[/bold] (Ctrl-C stops it; if it is restarted, the tab reconnects).")
     environment = {**os.environ, "RETROFIT_RUNS": str(runs.absolute())}
     # Streamlit reads .streamlit/config.toml from the folder in which it starts.
-    with subprocess.Popen(command, cwd=script.parent, env=environment) as server:
+    with subprocess.Popen(command, cwd=folder, env=environment) as server:
         try:
             if browser and sys.stdout.isatty():
                 _open_when_ready(server, port, address)
@@ -173,16 +173,16 @@ def app_command(
             server.wait()
 
 
-def _app_script() -> Path:
+def _app_folder() -> Path:
     spec = importlib.util.find_spec("retrofit_app")
     folder = (
         Path(spec.submodule_search_locations[0])
         if spec and spec.submodule_search_locations
-        else Path(__file__).parents[2] / "app"
+        else Path(__file__).parents[2] / "app" / "retrofit_app"
     )
-    if not (folder / "main.py").exists():
+    if not (folder / "shell" / "main.py").exists():
         raise ValueError("the workbench is not installed. Install it with `pip install .` from the repository.")
-    return folder / "main.py"
+    return folder
 
 
 def _free_port(first: int) -> int:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from retrofit_app import jobs
 
+from retrofit_app import runs
 from retrofit_core.analysis import FILES, Analysis, LevelAnalysis
 from retrofit_core.runs import Run
 from retrofit_core.runs.record import checksums
@@ -69,7 +69,7 @@ def invented(run: Run, *, seeds: int = 3, plane: bool = True, without: str = "")
     return Analysis(levels, accuracy, 100, {}, 1.0)
 
 
-def analysed(folder: Path, source: Path = jobs.BUNDLED / "kf-linear", **options) -> Path:
+def analysed(folder: Path, source: Path = runs.BUNDLED / "kf-linear", **options) -> Path:
     """A copy of a record with an invented analysis, sealed like a real one."""
     from retrofit_core.runs import read_run
 
@@ -82,7 +82,7 @@ def analysed(folder: Path, source: Path = jobs.BUNDLED / "kf-linear", **options)
     return run_folder
 
 
-def plain(folder: Path, source: Path = jobs.BUNDLED / "kf-linear") -> Path:
+def plain(folder: Path, source: Path = runs.BUNDLED / "kf-linear") -> Path:
     """A copy of a record without its analysis."""
     run_folder = folder / "plain"
     shutil.copytree(source, run_folder)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from retrofit_app import jobs
+from retrofit_app import runs
 
 PATIENCE = 120_000  # ms; a shared machine may be slow
 #: A fusion of the shipped pair that takes long enough to be watched.
@@ -98,7 +98,7 @@ def words_of_figures(page: Any) -> list[str]:
 
 def end_workers(folder: Path) -> None:
     """End what a test left at work: workers outlive page and server."""
-    for entry in jobs.entries(folder)[0]:
+    for entry in runs.entries(folder)[0]:
         if not entry.shipped and entry.active:
             os.kill(worker(entry.folder), signal.SIGKILL)
 

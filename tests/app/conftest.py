@@ -8,9 +8,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from retrofit_app import bundle, jobs
-from retrofit_app.jobs.children import CHILDREN
 
+from retrofit_app import bundle, runs
+from retrofit_app.runs.children import CHILDREN
 from retrofit_core.runs import Run, RunConfig, read_run
 
 from .browsing import PATIENCE, end_workers
@@ -33,7 +33,7 @@ def runs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def shipped() -> Run:
-    return read_run(jobs.BUNDLED / "kf-linear")
+    return read_run(runs.BUNDLED / "kf-linear")
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def config() -> RunConfig:
 def sleeper(monkeypatch: pytest.MonkeyPatch):
     """Workers that do nothing for a minute; they are ended after the test."""
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
-    monkeypatch.setattr("retrofit_app.jobs.workers.worker_command", lambda folder, work="fuse": command)
+    monkeypatch.setattr("retrofit_app.runs.workers.worker_command", lambda job: command)
     before = set(CHILDREN)
     yield
     for pid in set(CHILDREN) - before:

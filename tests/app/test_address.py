@@ -1,7 +1,9 @@
 """Address, what was seen of it, and widgets: who wins."""
 
 import pytest
-from retrofit_app.address import Field, merged, option, picks, picks_field, picks_text, settle
+
+from retrofit_app.address import neurons
+from retrofit_app.address.rule import Parameter, merged, option, settle
 
 LEVEL = option("level", ["a", "b", "c"], "b", "level of this run")
 SCORE = option("score", ["uniform", "deeplift"], "uniform", "importance")
@@ -61,19 +63,21 @@ def test_hostile_values_fall_back(text):
     [([], ""), ([(0, 3)], "A3"), ([(0, 5), (0, 6), (0, 7), (1, 8)], "A5-7.B8"), ([(1, 0), (0, 511)], "A511.B0")],
 )
 def test_picks_go_there_and_back(picked, text):
-    assert picks_text(picked) == text
-    assert picks(text, parents=2) == sorted(picked)
+    assert neurons.written(picked) == text
+    assert neurons.read(text, parents=2) == sorted(picked)
 
 
 def test_picks_are_written_in_one_way():
-    assert picks_field(2).read("B8.A7.A5-6.A5") == "A5-7.B8"
+    assert neurons.parameter("pick", 2).read("B8.A7.A5-6.A5") == "A5-7.B8"
 
 
 @pytest.mark.parametrize("text", ["C1", "A", "A-1", "A1-", "A1-2-3", "3", "A²", "A" + "9" * 9, "a1", "A1..;drop"])
 def test_nonsense_is_no_pick(text):
-    assert picks_field(2).read(text) is None
+    with pytest.raises(ValueError, match="no such list of neurons"):
+        neurons.parameter("pick", 2).read(text)
 
 
 def test_a_reader_may_be_any_function():
-    number = Field("n", "1", lambda text: text if text.isdigit() else None, "number")
-    assert settle([number], {"n": ["7"]}, {}, {}).values == {"n": "7"}
+    number = Parameter("n_first", 1, int)
+    assert settle([number], {"n-first": ["7"]}, {}, {}).values == {"n_first": 7}
+    assert settle([number], {"n-first": ["x"]}, {}, {}).values == {"n_first": 1}

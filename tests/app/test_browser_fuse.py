@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from retrofit_app.presets import PRESETS
+
+from retrofit_app.pages.fuse.presets import PRESETS
 
 from .browsing import (
     LONG,
@@ -127,6 +128,23 @@ def test_a_fresh_window_shows_the_form_of_a_link(open_page):
     assert page.evaluate(counts) == again.evaluate(counts)
 
 
+def test_the_form_is_as_it_was_left_when_one_comes_back_to_it(open_page):
+    page = open_page("/?preset=sharded&split-seed=3")
+    settled(page)
+    choose(page, "Method", "HF-Linear", "HF-Linear", "**method=HF-Linear*")
+    page.get_by_role("link", name="Levels", exact=True).click()
+    page.wait_for_url("**/levels*")
+    page.get_by_role("heading", name="Where is knowledge lost?").wait_for()
+    at_rest(page)
+    assert "preset" not in page.url
+    page.get_by_role("link", name="Fuse", exact=True).click()
+    page.wait_for_url("**method=HF-Linear*")
+    settled(page)
+    assert "preset=sharded" in page.url and "split-seed=3" in page.url
+    page.get_by_text(PRESETS["sharded"].sentence).wait_for()
+    assert page.get_by_role("spinbutton", name="Training seed").input_value() == "3"
+
+
 def test_nonsense_in_the_address_is_named_and_the_page_stands(open_page):
     page = open_page("/?run=gone&preset=nope&parents=many")
     settled(page)
@@ -218,8 +236,8 @@ def test_another_method_is_started_from_the_form_and_shown(open_page, served_run
     settled(page)
     choose(page, "Method", method, f"{method} (to compare)", f"**method={method}*")
     if levels:
-        page.locator(f".st-key-new-options-{method} summary").click()
-        toggle = page.locator(f".st-key-new-option-{method}-repair")
+        page.locator(f".st-key-fuse-options-{method} summary").click()
+        toggle = page.locator(f".st-key-fuse-option-{method}-repair")
         act_until(
             page,
             "**options=repair*",

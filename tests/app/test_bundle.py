@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from retrofit_app import bundle, jobs
 
+from retrofit_app import bundle, runs
 from retrofit_core import load_model
 from retrofit_core.runs import read_run
 
@@ -13,15 +13,15 @@ from retrofit_core.runs import read_run
 def test_the_command_reproduces_the_shipped_example(tmp_path, monkeypatch):
     monkeypatch.setattr(bundle, "SEEDS", (bundle.SEED,))
     facts = bundle.build(tmp_path)
-    committed = json.loads((jobs.BUNDLED / "bundle.json").read_text())
+    committed = json.loads((runs.BUNDLED / "bundle.json").read_text())
     assert facts["runs"] == committed["runs"]
     for name in ("splits.json", "training.json"):
-        assert (tmp_path / name).read_text() == (jobs.BUNDLED / name).read_text()
+        assert (tmp_path / name).read_text() == (runs.BUNDLED / name).read_text()
     for name in bundle.PARENTS:
-        new, old = load_model(tmp_path / name)[1], load_model(jobs.BUNDLED / name)[1]
+        new, old = load_model(tmp_path / name)[1], load_model(runs.BUNDLED / name)[1]
         assert new["class_counts"] == old["class_counts"]
     for name in committed["runs"]:
-        new, old = read_run(tmp_path / name), read_run(jobs.BUNDLED / name)
+        new, old = read_run(tmp_path / name), read_run(runs.BUNDLED / name)
         assert new.config == old.config
         # Another processor rounds otherwise and twenty epochs amplify that: a few test images may flip.
         for network, measured in old.metrics["networks"].items():
@@ -38,8 +38,8 @@ def test_the_command_reproduces_the_shipped_example(tmp_path, monkeypatch):
 
 
 def test_the_shipped_runs_are_analysed_on_all_test_images():
-    for name in json.loads((jobs.BUNDLED / "bundle.json").read_text())["runs"]:
-        run = read_run(jobs.BUNDLED / name)
+    for name in json.loads((runs.BUNDLED / "bundle.json").read_text())["runs"]:
+        run = read_run(runs.BUNDLED / name)
         assert run.analysis is not None and run.analysis.missing == {}
         ensemble, *_, fused = run.analysis.accuracy
         assert ensemble == run.metrics["networks"]["ensemble"]["accuracy"]

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from retrofit_app import figures, jobs
+
+from retrofit_app import figures, runs
 from retrofit_app.figures import DARK, LIGHT, Network
 from retrofit_app.figures.levels import AXES, RADIUS, number_box, number_positions
 from retrofit_app.figures.palette import shade
-
 from retrofit_core.importance import IMPORTANCE, Importance
 from retrofit_core.results import LevelReport, frame
 
@@ -386,7 +386,7 @@ def test_errors_scatter_and_activity(shipped):
     assert "1 of 3 neurons hardly respond" in picture.caption and "1 of them not at all" in picture.caption
 
 
-@pytest.mark.parametrize("folder", sorted(jobs.BUNDLED.glob("*/levels.parquet")), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("folder", sorted(runs.BUNDLED.glob("*/levels.parquet")), ids=lambda path: path.parent.name)
 def test_every_shipped_level_has_its_number_in_the_errors_scatter(folder):
     picture = figures.errors_scatter(pd.read_parquet(folder).fillna(0.0), LIGHT)
     assert all(picture.figure.data[1].text) and "no room" not in picture.caption

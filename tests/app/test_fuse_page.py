@@ -6,23 +6,29 @@ import shutil
 import subprocess
 import sys
 import time
+from urllib.parse import parse_qsl
 
 import pytest
 import torch
-from retrofit_app import accuracies, bundle, configs, figures, jobs, presets, show, sources, state
 from safetensors.torch import save
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
-from retrofit_core import load_model, runs, save_model
+from retrofit_app import bundle, figures, runs, widgets
+from retrofit_app.models import accuracies, sources
+from retrofit_app.pages.fuse import configs, parameters, presets
+from retrofit_core import load_model, save_model
 from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
 from retrofit_core.methods import METHODS, RETROFITTING
+from retrofit_core.runs import create, execute, read_config
+
+from .pages import form_of, to_page
 
 pytestmark = pytest.mark.slow
 
-MAIN = str(jobs.BUNDLED.parent / "main.py")
+MAIN = str(runs.BUNDLED.parent / "shell" / "main.py")
 
 
 def open_page(**address) -> AppTest:
@@ -54,10 +60,10 @@ def errors(page: AppTest) -> str:
 
 
 def test_the_run_that_is_shown_first_is_named_by_the_bundle(monkeypatch):
-    facts = {**jobs.bundle_facts(), "first": "hf-gradient"}
-    monkeypatch.setattr(jobs, "bundle_facts", lambda: facts)
+    facts = {**runs.bundle_facts(), "first": "hf-gradient"}
+    monkeypatch.setattr(runs, "bundle_facts", lambda: facts)
     page = open_page()
-    assert page.session_state["entry"].name == page.session_state["first"] == "hf-gradient"
+    assert page.session_state["shown"].entry.name == page.session_state["shown"].first == "hf-gradient"
 
 
 def test_first_page_shows_the_shipped_fusion(shipped):
@@ -98,33 +104,33 @@ def test_nonsense_in_the_address_is_named():
 
 def test_form_offers_every_method_and_importance():
     page = open_page()
-    assert [option.partition(" (")[0] for option in page.selectbox(key="new-method").options] == list(METHODS)
-    assert set(page.selectbox(key="new-importance").options) == set(IMPORTANCE)
-    assert page.selectbox(key="new-grouping").options == ["as the method (kmeans)", *GROUPINGS]
-    page.selectbox(key="new-method").set_value("OTFusion").run()
-    assert "new-grouping" not in [control.key for control in page.selectbox]
+    assert [option.partition(" (")[0] for option in page.selectbox(key="fuse-method").options] == list(METHODS)
+    assert set(page.selectbox(key="fuse-importance").options) == set(IMPORTANCE)
+    assert page.selectbox(key="fuse-grouping").options == ["as the method (kmeans)", *GROUPINGS]
+    page.selectbox(key="fuse-method").set_value("OTFusion").run()
+    assert "fuse-grouping" not in [control.key for control in page.selectbox]
 
 
 def test_a_methods_options_are_asked_and_travel_in_the_address():
     page = open_page(method="OTFusion", importance="uniform")
-    assert page.selectbox(key="new-option-OTFusion-solver").options == ["exact", "sinkhorn"]
-    page.selectbox(key="new-option-OTFusion-solver").set_value("sinkhorn").run()
-    page.toggle(key="new-option-OTFusion-repair").set_value(True).run()
-    page.text_input(key="new-option-OTFusion-regularisation").set_value("0.1").run()
+    assert page.selectbox(key="fuse-option-OTFusion-solver").options == ["exact", "sinkhorn"]
+    page.selectbox(key="fuse-option-OTFusion-solver").set_value("sinkhorn").run()
+    page.toggle(key="fuse-option-OTFusion-repair").set_value(True).run()
+    page.text_input(key="fuse-option-OTFusion-regularisation").set_value("0.1").run()
     given = {"solver": "sinkhorn", "regularisation": 0.1, "repair": True}
     assert set(page.query_params["options"].split("|")) == {"solver=sinkhorn", "regularisation=0.1", "repair=true"}
-    _, picks, _ = presets.read_address(page.query_params)
+    _, picks, _ = form_of(page.query_params)
     assert configs.fusion(picks, None, 64, 10).options == given and not configs.fusion(picks, None, 64, 10).analyse
     assert not page.error and not button(page, "start").disabled
-    page.toggle(key="new-option-OTFusion-repair").set_value(False).run()
+    page.toggle(key="fuse-option-OTFusion-repair").set_value(False).run()
     assert "repair" not in page.query_params["options"]  # as by default
-    page.selectbox(key="new-method").set_value("KD").run()
+    page.selectbox(key="fuse-method").set_value("KD").run()
     assert "options" not in page.query_params  # another method begins with its own defaults
-    assert page.number_input(key="new-option-KD-temperature").value == 2.0
-    assert page.number_input(key="new-option-KD-patience").value is None
-    page.number_input(key="new-option-KD-epochs").set_value(7).run()
+    assert page.number_input(key="fuse-option-KD-temperature").value == 2.0
+    assert page.number_input(key="fuse-option-KD-patience").value is None
+    page.number_input(key="fuse-option-KD-epochs").set_value(7).run()
     assert page.query_params["options"] == "epochs=7"
-    assert "new-importance" not in [box.key for box in page.selectbox]  # KD weighs no neurons
+    assert "fuse-importance" not in [box.key for box in page.selectbox]  # KD weighs no neurons
 
 
 def test_every_method_can_be_chosen_and_says_what_it_does():
@@ -158,11 +164,11 @@ def test_the_method_that_needs_two_networks_names_those_that_take_more():
     )
 
 
-@pytest.mark.parametrize(("value", "kept"), [(5, 10), (10**7, presets.MOST_SAMPLES), (60, 60)])
+@pytest.mark.parametrize(("value", "kept"), [(5, 10), (10**7, parameters.MOST_SAMPLES), (60, 60)])
 def test_a_number_outside_its_limits_becomes_the_nearest_and_that_is_said(value, kept):
     page = open_page(preset="sharded")
-    page.number_input(key="new-samples").set_value(value).run()
-    assert page.query_params["samples"] == str(kept) and page.number_input(key="new-samples").value == kept
+    page.number_input(key="fuse-samples").set_value(value).run()
+    assert page.query_params["samples"] == str(kept) and page.number_input(key="fuse-samples").value == kept
     assert [str(kept if value == kept else f"{value:,} became {kept:,}") in toast.value for toast in page.toast] == [
         True
     ] * (value != kept)
@@ -170,16 +176,16 @@ def test_a_number_outside_its_limits_becomes_the_nearest_and_that_is_said(value,
 
 def test_an_option_out_of_range_is_left_as_it_was_with_the_reason():
     page = open_page(preset="sharded", method="KD")
-    page.number_input(key="new-option-KD-epochs").set_value(-3).run()
-    assert "options" not in page.query_params and page.number_input(key="new-option-KD-epochs").value > 0
+    page.number_input(key="fuse-option-KD-epochs").set_value(-3).run()
+    assert "options" not in page.query_params and page.number_input(key="fuse-option-KD-epochs").value > 0
     assert ["epochs" in toast.value and "from 0" in toast.value for toast in page.toast] == [True]
 
 
 def test_samples_of_all_networks_are_asked_for_and_told():
     page = open_page(preset="sharded")
-    page.selectbox(key="new-source").set_value("all").run()
+    page.selectbox(key="fuse-source").set_value("all").run()
     assert page.query_params["source"] == "all"
-    picks = presets.read_address({"preset": "sharded", "source": "all"})[1]
+    picks = form_of({"preset": "sharded", "source": "all"})[1]
     config = configs.fusion(picks, configs.training(picks, 64, 10), 64, 10)
     assert config.fusion_from == "iid" and "--fusion-from iid" in config.command()
     plain = dataclasses.replace(picks, source="first")
@@ -193,11 +199,35 @@ def test_samples_of_all_networks_are_asked_for_and_told():
 def test_parameters_that_a_page_does_not_have_are_named(page_name, address):
     page = open_page(**address)
     if page_name == "levels":
-        page = AppTest.from_file(MAIN, default_timeout=60).switch_page("views/levels.py")
+        page = to_page(AppTest.from_file(MAIN, default_timeout=60), "levels")
         for name, value in address.items():
             page.query_params[name] = value
         page.run()
     assert all(f"{name}={value}" in errors(page) for name, value in address.items())
+
+
+def test_the_menu_leads_back_to_the_form_as_it_was_left():
+    page = open_page(preset="sharded", run="hf-linear")
+    page.selectbox(key="fuse-method").set_value("HF-Linear").run()
+    page.number_input(key="fuse-split_seed").set_value(3).run()
+    to_page(page, "levels")
+    page.query_params.clear()
+    page.query_params["run"] = "hf-linear"  # as the link to Levels has it
+    page.run()
+    assert "preset" not in page.query_params and not page.warning
+    links = {link.proto.label: dict(parse_qsl(link.proto.query_string)) for link in page.sidebar.get("page_link")}
+    assert links == {
+        "Fuse": {"run": "hf-linear", "preset": "sharded", "method": "HF-Linear", "split-seed": "3"},
+        "Levels": {"run": "hf-linear"},
+    }
+    to_page(page, "fuse")
+    for name, value in links["Fuse"].items():
+        page.query_params[name] = value
+    page.run()
+    assert (
+        page.selectbox(key="fuse-method").value == "HF-Linear" and page.number_input(key="fuse-split_seed").value == 3
+    )
+    assert page.title[0].value and not page.warning and not page.exception
 
 
 @pytest.mark.parametrize("method", ["OTFusion", "ZipIt", "RegMean", "KD", "Ensemble", "Average"])
@@ -209,8 +239,8 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
         analyse=False,
         options={"epochs": 2} if method == "KD" else None,
     )
-    monkeypatch.chdir(jobs.BUNDLED)
-    result, metrics = runs.execute(config, runs_folder / "mine")
+    monkeypatch.chdir(runs.BUNDLED)
+    result, metrics = execute(config, runs_folder / "mine")
     page = open_page(run="mine")
     assert not page.error and not page.exception, errors(page)
     networks = metrics["networks"]
@@ -220,14 +250,14 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
     assert all("alone is better" in text and ("Samples from" in text) == (method != "Average") for text in warnings)
     assert figures.percent(networks["fused"]["accuracy"]) in words(page)
     assert "level by level, into" not in words(page)
-    assert ("importance" in state.details(jobs.read_entry(runs_folder / "mine"))) == (method == "OTFusion")
+    assert ("importance" in runs.details(runs.read_entry(runs_folder / "mine"))) == (method == "OTFusion")
     downloads = [download.label for download in page.get("download_button")]
     assert ("Levels" in downloads) == bool(result.levels) == (method in ("OTFusion", "ZipIt"))
     charts = len(page.get("plotly_chart"))
     assert charts == {"OTFusion": 4, "ZipIt": 4, "KD": 3}.get(method, 2)
     if not result.levels:
         assert "so there are no levels to look at" in words(page)
-    page.switch_page("views/levels.py").run()
+    to_page(page, "levels").run()
     assert not page.error and not page.exception
     if result.levels:
         assert "fits no level, so there is no analysis" in " ".join(info.value for info in page.info)
@@ -266,12 +296,12 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
         return next(html.proto.body for html in page.get("html") if "retrofit-split" in html.proto.body)
 
     before = strip()
-    page.number_input(key="new-split_seed").set_value(3).run()
+    page.number_input(key="fuse-split_seed").set_value(3).run()
     assert page.query_params["split-seed"] == "3" and strip() != before
-    page.number_input(key="new-parents").set_value(5).run()
+    page.number_input(key="fuse-parents").set_value(5).run()
     assert page.query_params["parents"] == "5" and strip().count("class='name'") == 5
     assert page.query_params["preset"] == "sharded"
-    page.number_input(key="new-split_seed").set_value(0).run()
+    page.number_input(key="fuse-split_seed").set_value(0).run()
     assert "split-seed" not in page.query_params  # as in the preset
 
 
@@ -296,7 +326,7 @@ def test_what_cannot_work_is_refused_before_the_start(address, says):
     page = open_page(**address)
     message = next(error.value for error in page.error if error.value.startswith("This cannot be started"))
     assert all(part in message for part in says), message
-    assert button(page, "start").disabled and str(jobs.runs_folder()) not in message
+    assert button(page, "start").disabled and str(runs.runs_folder()) not in message
 
 
 def test_a_path_that_no_file_system_takes_is_refused(monkeypatch):
@@ -312,12 +342,12 @@ def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sl
     page = open_page(preset="sharded")
     button(page, "start").click().run()
     key = page.query_params["run"]
-    config = runs.read_config(runs_folder / key)
+    config = read_config(runs_folder / key)
     assert config.analyse and config.evaluate and config.models[0].endswith("/parent-0.safetensors")
     assert (runs_folder / key / "worker.json").exists()
     assert (runs_folder / config.models[0]).with_name("training.json").exists()
     # The same work by hand has the same key.
-    preset, picks, _ = presets.read_address({"preset": "sharded"})
+    preset, picks, _ = form_of({"preset": "sharded"})
     assert preset == "sharded" and configs.fusion(picks, configs.training(picks, 64, 10), 64, 10).key() == key
     again = open_page(run=key)  # a reload: a new session finds the run by its address
     assert again.title[0].value == "Your fusion is going on"
@@ -329,11 +359,11 @@ def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sl
 
 
 def test_settings_that_were_run_before_open_the_run(runs_folder, sleeper, monkeypatch):
-    known = jobs.read_entry(jobs.BUNDLED / "hf-linear", shipped=True)
-    _, picks, _ = presets.read_address({"method": "HF-Linear"})
+    known = runs.read_entry(runs.BUNDLED / "hf-linear", shipped=True)
+    _, picks, _ = form_of({"method": "HF-Linear"})
     same = dataclasses.replace(known, config=configs.fusion(picks, None, 64, 10).to_json())
-    entries = [jobs.read_entry(jobs.BUNDLED / "kf-linear", shipped=True), same]
-    monkeypatch.setattr(jobs, "entries", lambda folder=None: (entries, []))
+    entries = [runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True), same]
+    monkeypatch.setattr(runs, "entries", lambda folder=None: (entries, []))
     page = open_page(method="HF-Linear")
     assert button(page, "start").label == "Open that run"
     button(page, "start").click().run()
@@ -341,7 +371,7 @@ def test_settings_that_were_run_before_open_the_run(runs_folder, sleeper, monkey
 
 
 def test_own_checkpoints_are_described_before_anything_runs(shipped):
-    files = "|".join(str(jobs.BUNDLED / name) for name in bundle.PARENTS)
+    files = "|".join(str(runs.BUNDLED / name) for name in bundle.PARENTS)
     page = open_page(preset="own", files=files)
     assert not page.error, errors(page)
     text = words(page)
@@ -351,17 +381,17 @@ def test_own_checkpoints_are_described_before_anything_runs(shipped):
         accuracy = shipped.metrics["networks"][f"parent {index}"]["accuracy"]
         assert f"{figures.percent(accuracy)} of the test images" in text
     assert not button(page, "start").disabled
-    with_rows = open_page(preset="own", files=files, rows=str(jobs.BUNDLED / "splits.json"), importance="conductance")
+    with_rows = open_page(preset="own", files=files, rows=str(runs.BUNDLED / "splits.json"), importance="conductance")
     assert not with_rows.error and not button(with_rows, "start").disabled
 
 
 def test_networks_that_take_long_to_measure_are_measured_on_request(monkeypatch):
     monkeypatch.setattr(accuracies, "QUICK", -1.0)
     monkeypatch.setattr(accuracies, "_measured", lambda measured={}: measured)
-    page = open_page(preset="own", files=str(jobs.BUNDLED / bundle.PARENTS[1]))
+    page = open_page(preset="own", files=str(runs.BUNDLED / bundle.PARENTS[1]))
     assert "of held-out images" in words(page) and "of the test images" not in page.caption[-1].value
-    button(page, "new-measure").click().run()
-    assert "of the test images" in words(page) and "new-measure" not in keys(page) and not page.error
+    button(page, "fuse-measure").click().run()
+    assert "of the test images" in words(page) and "fuse-measure" not in keys(page) and not page.error
 
 
 def test_a_run_that_measured_a_network_tells_its_accuracy(runs_folder, shipped, monkeypatch):
@@ -369,7 +399,7 @@ def test_a_run_that_measured_a_network_tells_its_accuracy(runs_folder, shipped, 
     monkeypatch.setattr(accuracies, "_measured", lambda measured={}: measured)
     for name in bundle.PARENTS:
         (runs_folder / "own").mkdir(parents=True, exist_ok=True)
-        shutil.copy(jobs.BUNDLED / name, runs_folder / "own" / name)
+        shutil.copy(runs.BUNDLED / name, runs_folder / "own" / name)
     files = [f"own/{name}" for name in bundle.PARENTS]
     shutil.copytree(shipped.folder, runs_folder / "mine")
     for changed in (False, True):
@@ -386,7 +416,7 @@ def test_a_run_that_measured_a_network_tells_its_accuracy(runs_folder, shipped, 
 
 def test_uploads_are_checked_and_kept_by_content(runs_folder):
     page = open_page(preset="own")
-    content = (jobs.BUNDLED / bundle.PARENTS[0]).read_bytes()
+    content = (runs.BUNDLED / bundle.PARENTS[0]).read_bytes()
     page.file_uploader[0].set_value(("../../evil.safetensors", content, "application/octet-stream")).run()
     assert page.query_params["files"].startswith("uploads/")
     stored = list(runs_folder.rglob("*.safetensors"))
@@ -400,14 +430,14 @@ def test_uploads_are_checked_and_kept_by_content(runs_folder):
     assert "net.safetensors is not taken: it is incomplete" in errors(page)
     assert "odd.safetensors is not taken: the architecture is not recognised" in errors(page)
     assert len(list(runs_folder.rglob("*.safetensors"))) == 1
-    button(page, "new-forget").click().run()
+    button(page, "fuse-forget").click().run()
     assert not list(runs_folder.rglob("*.safetensors")) and "files" not in page.query_params
 
 
 def test_an_upload_that_is_taken_back_leaves_the_fusion_and_the_disk(runs_folder):
     page = open_page(preset="own")
     files = [
-        (f"{index}.safetensors", (jobs.BUNDLED / name).read_bytes(), "application/octet-stream")
+        (f"{index}.safetensors", (runs.BUNDLED / name).read_bytes(), "application/octet-stream")
         for index, name in enumerate(bundle.PARENTS)
     ]
     page.file_uploader[0].set_value(files).run()
@@ -430,7 +460,7 @@ def test_runs_can_be_deleted_and_brought_back(runs_folder):
 def stopped(runs_folder, **status):
     config = bundle.config("KF-Linear", seed=8)
     folder = runs_folder / config.key()
-    runs.create(folder, config)
+    create(folder, config)
     (folder / "status.json").write_text(json.dumps({"schema": 1, "updated": time.time(), "pid": 2**22 - 1, **status}))
     return config.key()
 
@@ -479,7 +509,7 @@ def test_the_picker_survives_the_end_of_its_run(runs_folder, shipped, monkeypatc
 def test_a_damaged_record_is_named_in_its_place(runs_folder):
     config = bundle.config("KF-Linear", seed=9)
     folder = runs_folder / config.key()
-    runs.create(folder, config)
+    create(folder, config)
     (folder / "status.json").write_text(json.dumps({"schema": 1, "state": "done", "checksums": {}, "updated": 1.0}))
     (folder / "metrics.json").write_text("{}")
     page = open_page(run=config.key())
@@ -491,12 +521,12 @@ def test_a_run_of_another_version_is_flagged(runs_folder, shipped):
     folder = runs_folder / "mine"
     shutil.copytree(shipped.folder, folder)
     status = json.loads((folder / "status.json").read_text())
-    for version, flagged in (("0.0.1", True), (state.library(), False)):
+    for version, flagged in (("0.0.1", True), (runs.library(), False)):
         (folder / "status.json").write_text(json.dumps(status | {"version": version}))
         page = open_page(run="mine")
         messages = " ".join(info.value for info in page.info)
         assert ("made by version 0.0.1" in messages) == flagged and not page.error
-        assert f"retrofit-workbench {version}" in show.origin(jobs.read_entry(folder))
+        assert f"retrofit-workbench {version}" in widgets.origin(runs.read_entry(folder))
 
 
 def test_the_first_picture_is_painted_without_torch(runs_folder, shipped):
@@ -532,7 +562,7 @@ def test_a_broken_page_says_so_without_paths(monkeypatch):
     def broken(folder=None):
         raise RuntimeError("no luck")
 
-    monkeypatch.setattr(jobs, "entries", broken)
+    monkeypatch.setattr(runs, "entries", broken)
     page = open_page()
     assert "no luck" in page.error[0].value
     assert "no luck" in page.code[0].value and "/" not in page.code[0].value

@@ -2,18 +2,20 @@
 
 import numpy as np
 import pytest
-from retrofit_app import figures, jobs, level_data, show, state
-from retrofit_app.jobs.children import CHILDREN
 from sklearn.metrics import adjusted_rand_score
 from streamlit.testing.v1 import AppTest
 
+from retrofit_app import figures, runs, widgets
+from retrofit_app.runs.children import CHILDREN
+from retrofit_app.widgets import pictures, readings
 from retrofit_core.runs.standing import worker_of
 
 from .analyses import SCORES, analysed, plain
+from .pages import to_page
 
 pytestmark = pytest.mark.slow
 
-MAIN = str(jobs.BUNDLED.parent / "main.py")
+MAIN = str(runs.BUNDLED.parent / "shell" / "main.py")
 STEPS = ("activations", "importance", "grouping", "targets", "fit")
 
 
@@ -21,7 +23,7 @@ def open_page(**address) -> AppTest:
     page = AppTest.from_file(MAIN, default_timeout=60)
     for name, value in address.items():
         page.query_params[name] = value
-    return page.switch_page("views/levels.py").run()
+    return to_page(page, "levels").run()
 
 
 def words(page: AppTest) -> str:
@@ -42,7 +44,7 @@ def test_the_worst_level_is_named_and_open(record):
     page = open_page(run="analysed")
     assert clean(page)
     assert "Level 2 (features.2) costs most: \N{MINUS SIGN}7.5 points" in words(page)
-    assert page.selectbox(key="level").value == "features.2"
+    assert page.selectbox(key="levels-level").value == "features.2"
     assert page.button(key="go-previous").disabled is False
 
 
@@ -57,18 +59,18 @@ def test_every_step_of_every_level_can_be_shown(record, step):
 
 def test_a_press_counts_from_where_the_last_one_went_whatever_the_list_of_levels_still_shows(record):
     page = open_page(run="analysed", level="features.2")
-    page.selectbox(key="level").set_value("features.0")  # a browser sends it so, if keys follow quickly
+    page.selectbox(key="levels-level").set_value("features.0")  # a browser sends it so, if keys follow quickly
     page.button(key="go-next").click().run()
-    assert page.selectbox(key="level").value == page.query_params["level"] == "features.5"
-    page.selectbox(key="level").set_value("features.0").run()  # and alone it is a choice
+    assert page.selectbox(key="levels-level").value == page.query_params["level"] == "features.5"
+    page.selectbox(key="levels-level").set_value("features.0").run()  # and alone it is a choice
     assert page.query_params["level"] == "features.0"
 
 
 def test_what_a_list_shows_while_a_button_is_pressed_is_no_choice(record):
     page = open_page(run="analysed", level="features.2")
-    page.selectbox(key="level").set_value("features.0")  # comes before the button's press, as a browser sends it
+    page.selectbox(key="levels-level").set_value("features.0")  # comes before the button's press, as a browser sends it
     page.button(key="go-lecture").click().run()
-    assert page.selectbox(key="level").value == page.query_params["level"] == "features.2"
+    assert page.selectbox(key="levels-level").value == page.query_params["level"] == "features.2"
     assert page.query_params["lecture"] == "1"
 
 
@@ -114,7 +116,7 @@ def test_home_and_end_and_the_switch_for_shortcuts(record):
     page.button(key="go-last").click().run()
     assert page.query_params["level"] == "classifier"
     page.button(key="go-first").click().run()
-    assert page.selectbox(key="level").value == "features.0"
+    assert page.selectbox(key="levels-level").value == "features.0"
     assert "key J" in page.button(key="go-next").help
     page.toggle(key="shortcuts").set_value(False).run()
     assert "key" not in page.button(key="go-next").help
@@ -123,7 +125,7 @@ def test_home_and_end_and_the_switch_for_shortcuts(record):
 def test_another_run_of_the_same_networks_keeps_the_level(record):
     page = open_page(run="analysed", level="features.5")
     page.selectbox(key="run").set_value("hf-linear").run()
-    assert clean(page) and page.selectbox(key="level").value == "features.5"
+    assert clean(page) and page.selectbox(key="levels-level").value == "features.5"
 
 
 def test_a_level_without_a_plane_says_why(runs_folder):
@@ -134,7 +136,7 @@ def test_a_level_without_a_plane_says_why(runs_folder):
 
 def test_a_gradient_fit_shows_its_curve(runs_folder):
     runs_folder.mkdir()
-    analysed(runs_folder, jobs.BUNDLED / "kf-gradient")
+    analysed(runs_folder, runs.BUNDLED / "kf-gradient")
     assert "epochs of gradient descent" in words(open_page(run="analysed", step="fit"))
 
 
@@ -152,9 +154,9 @@ def test_every_control_has_a_help_text(record):
 
 
 def test_the_table_names_neurons_by_network_and_carries_the_reports_numbers(record):
-    entry = jobs.read_entry(record)
-    table = level_data.neuron_table(entry, 0, "conductance", 0)
-    report = state.record(entry).levels[0]
+    entry = runs.read_entry(record)
+    table = readings.neuron_table(entry, 0, "conductance", 0)
+    report = readings.record(entry).levels[0]
     assert list(table["cluster"]) == report.labels.tolist()
     assert table["neuron"].iloc[0] == "A0" and table["neuron"].iloc[report.widths[0]] == "B0"
     assert table["importance × mean"].mean() == pytest.approx(1)
@@ -165,14 +167,14 @@ def test_files_say_where_they_come_from(record):
 
     import pandas as pd
 
-    entry = jobs.read_entry(record)
-    table = level_data.neuron_table(entry, 0, SCORES[0], 1)
-    text = show.csv(table, entry).decode()
+    entry = runs.read_entry(record)
+    table = readings.neuron_table(entry, 0, SCORES[0], 1)
+    text = widgets.csv(table, entry).decode()
     assert "# Run analysed of " in text.splitlines()[-1] and "retrofit-workbench" in text
     back = pd.read_csv(io.StringIO(text), comment="#")
     assert list(back["neuron"]) == list(table["neuron"])
-    page = show.html(
-        level_data.picture(entry, "sizes", figures.LIGHT, 0, score=SCORES[0], seed=0), "<sizes>", entry
+    page = widgets.html(
+        pictures.picture(entry, "sizes", figures.LIGHT, 0, score=SCORES[0], seed=0), "<sizes>", entry
     ).decode()
     assert "&lt;sizes&gt;" in page and 'src="http' not in page and "Histogram of cluster sizes" in page
 
@@ -180,18 +182,18 @@ def test_files_say_where_they_come_from(record):
 @pytest.mark.parametrize("panel", ["scores", "sizes", "cluster", "neurons"])
 def test_every_closer_look_can_be_shown(record, panel):
     page = open_page(run="analysed", level="features.0", panel=panel)
-    assert clean(page) and page.segmented_control(key="panel").value == panel
+    assert clean(page) and page.segmented_control(key="levels-panel").value == panel
 
 
 def test_two_groupings_stand_side_by_side_with_their_index(record):
     page = open_page(run="analysed", level="features.0", pair="uniform-conductance")
-    assert clean(page) and page.selectbox(key="pair").value == "uniform-conductance"
+    assert clean(page) and page.selectbox(key="levels-pair").value == "uniform-conductance"
     headings = [
         text
         for text in (element.value for element in page.markdown)
         if text.startswith(("**Uniform**", "**Conductance**"))
     ]
-    labels = state.record(jobs.read_entry(record)).analysis.levels[0].labels
+    labels = readings.record(runs.read_entry(record)).analysis.levels[0].labels
     index = adjusted_rand_score(labels["uniform"][0], labels["conductance"][0])
     assert len(headings) == 2 and f"ARI {figures.number(index, 2)}" in headings[1]
     seeds = open_page(run="analysed", level="features.0", pair="uniform-uniform")
@@ -201,7 +203,7 @@ def test_two_groupings_stand_side_by_side_with_their_index(record):
 def test_a_cluster_is_followed_to_the_other_scores(record):
     page = open_page(run="analysed", level="features.0", panel="cluster", cluster="1", score="conductance")
     assert clean(page)
-    labels = state.record(jobs.read_entry(record)).analysis.levels[0].labels
+    labels = readings.record(runs.read_entry(record)).analysis.levels[0].labels
     members = (labels["conductance"][0] == 1).numpy()
     table = next(frame.value for frame in page.dataframe if "stayed" in frame.value).set_index("under")
     there = labels["uniform"][0].numpy()
@@ -213,7 +215,7 @@ def test_a_cluster_is_followed_to_the_other_scores(record):
 
 def test_the_loss_curves_axis_can_be_linear(runs_folder):
     runs_folder.mkdir()
-    analysed(runs_folder, jobs.BUNDLED / "kf-gradient")
+    analysed(runs_folder, runs.BUNDLED / "kf-gradient")
     page = open_page(run="analysed", step="fit")
     assert page.toggle(key="log").value is True
     page.toggle(key="log").set_value(False).run()
@@ -233,7 +235,7 @@ def test_a_missing_analysis_is_started_watched_and_cancelled(runs_folder, sleepe
     run_folder = plain(runs_folder)
     page = open_page(run="plain")
     page.button(key="analyse").click().run()
-    assert jobs.read_entry(run_folder).analysing and clean(page)
+    assert runs.read_entry(run_folder).analysing and clean(page)
     page = open_page(run="plain")  # another tab
     page.button(key="cancel-analysis").click().run()
     assert (run_folder / "cancel").exists() and page.button(key="cancel-analysis").disabled
@@ -246,7 +248,7 @@ def test_a_missing_analysis_is_started_watched_and_cancelled(runs_folder, sleepe
 
 def test_an_analysis_is_not_started_beside_a_run(runs_folder, config, sleeper):
     plain(runs_folder)
-    jobs.start(config)
+    runs.start(config)
     page = open_page(run="plain")
     page.button(key="analyse").click().run()
     assert any("still going on" in warning.value for warning in page.warning)
@@ -254,15 +256,17 @@ def test_an_analysis_is_not_started_beside_a_run(runs_folder, config, sleeper):
 
 def test_a_level_can_be_named_by_its_number(record):
     page = open_page(run="analysed", level="3")
-    assert page.selectbox(key="level").value == "features.5" and not page.warning
+    assert page.selectbox(key="levels-level").value == "features.5" and not page.warning
+    page.button(key="go-next").click().run()  # from that level, not from the first one
+    assert page.query_params["level"] == "classifier"
     assert open_page(run="analysed", level="9").warning
 
 
 def test_the_frame_with_outliers_is_in_the_address(record):
     page = open_page(run="analysed", level="features.0")
-    page.toggle(key="whole").set_value(True).run()
+    page.toggle(key="levels-outliers").set_value(True).run()
     assert page.query_params["outliers"] == "1"
-    assert open_page(run="analysed", level="features.0", outliers="1").toggle(key="whole").value
+    assert open_page(run="analysed", level="features.0", outliers="1").toggle(key="levels-outliers").value
 
 
 def test_classes_are_said_to_be_joined_at_the_last_level_only(record):

@@ -9,17 +9,20 @@ from typing import ClassVar
 
 import pytest
 import torch
-from retrofit_app import bundle, configs, jobs, presets
 from streamlit.testing.v1 import AppTest
 
-from retrofit_core import runs
+from retrofit_app import bundle, runs
+from retrofit_app.pages.fuse import configs
 from retrofit_core.grouping import GROUPINGS, Grouper, Grouping
 from retrofit_core.importance import IMPORTANCE, Importance
+from retrofit_core.runs import execute, read_config
 from retrofit_core.settings import Range, setting
+
+from .pages import form_of
 
 pytestmark = pytest.mark.slow
 
-MAIN = str(jobs.BUNDLED.parent / "main.py")
+MAIN = str(runs.BUNDLED.parent / "shell" / "main.py")
 ADDRESS = {"grouping": "in_turn", "importance": "loudness", "options": "power=3.0|offset=2"}
 
 
@@ -70,21 +73,21 @@ def open_page(**address: str) -> AppTest:
 
 def test_the_form_offers_them_with_their_options(registered):
     page = open_page()
-    assert "loudness" in page.selectbox(key="new-importance").options
-    assert "in_turn" in page.selectbox(key="new-grouping").options
-    page.number_input(key="new-option-KF-Linear-steps").set_value(20).run()
-    page.number_input(key="new-option-KF-Linear-restarts").set_value(3).run()
+    assert "loudness" in page.selectbox(key="fuse-importance").options
+    assert "in_turn" in page.selectbox(key="fuse-grouping").options
+    page.number_input(key="fuse-option-KF-Linear-steps").set_value(20).run()
+    page.number_input(key="fuse-option-KF-Linear-restarts").set_value(3).run()
     assert set(page.query_params["options"].split("|")) == {"steps=20", "restarts=3"}
-    page.selectbox(key="new-importance").set_value("loudness").run()
+    page.selectbox(key="fuse-importance").set_value("loudness").run()
     assert page.query_params["importance"] == "loudness" and page.query_params["options"] == "restarts=3"
-    page.selectbox(key="new-grouping").set_value("in_turn").run()
+    page.selectbox(key="fuse-grouping").set_value("in_turn").run()
     assert "options" not in page.query_params and not page.warning  # options of parts that were left go without a word
-    page.number_input(key="new-option-KF-Linear-power").set_value(3.0).run()
-    page.toggle(key="new-option-KF-Linear-centred").set_value(True).run()
-    page.toggle(key="new-option-KF-Linear-centred").set_value(False).run()
-    page.number_input(key="new-option-KF-Linear-offset").set_value(2).run()
+    page.number_input(key="fuse-option-KF-Linear-power").set_value(3.0).run()
+    page.toggle(key="fuse-option-KF-Linear-centred").set_value(True).run()
+    page.toggle(key="fuse-option-KF-Linear-centred").set_value(False).run()
+    page.number_input(key="fuse-option-KF-Linear-offset").set_value(2).run()
     assert {name: page.query_params[name] for name in ADDRESS} == ADDRESS
-    page.number_input(key="new-option-KF-Linear-offset").set_value(99).run()
+    page.number_input(key="fuse-option-KF-Linear-offset").set_value(99).run()
     assert page.query_params["options"] == ADDRESS["options"]
     assert ["offset" in toast.value and "to 9" in toast.value for toast in page.toast] == [True]
 
@@ -92,27 +95,27 @@ def test_the_form_offers_them_with_their_options(registered):
 def test_the_address_brings_them_back(registered):
     page = open_page(**ADDRESS)
     assert not page.error and not page.warning and not page.exception
-    assert page.selectbox(key="new-grouping").value == "in_turn"
-    assert page.number_input(key="new-option-KF-Linear-power").value == 3.0
-    assert page.number_input(key="new-option-KF-Linear-offset").value == 2
+    assert page.selectbox(key="fuse-grouping").value == "in_turn"
+    assert page.number_input(key="fuse-option-KF-Linear-power").value == 3.0
+    assert page.number_input(key="fuse-option-KF-Linear-offset").value == 2
 
 
 def test_a_record_holds_them(registered, monkeypatch):
-    config = configs.fusion(presets.read_address(ADDRESS)[1], None, 64, 10)
+    config = configs.fusion(form_of(ADDRESS)[1], None, 64, 10)
     assert (config.grouping, config.importance) == ("in_turn", "loudness")
     assert config.options == {"power": 3.0, "offset": 2}
-    monkeypatch.chdir(jobs.BUNDLED)
-    result, _ = runs.execute(config, registered / "mine")
+    monkeypatch.chdir(runs.BUNDLED)
+    result, _ = execute(config, registered / "mine")
     labels = result.levels[0].labels
     assert torch.equal(labels.sort().values, torch.arange(16).repeat_interleave(2))
-    assert runs.read_config(registered / "mine") == config
+    assert read_config(registered / "mine") == config
     decided = json.loads((registered / "mine" / "result.json").read_text())["config"]
     expected = {"grouping": "in_turn", "importance": "loudness", "power": 3.0, "centred": False, "offset": 2}
     assert {name: decided[name] for name in expected} == expected
     page = open_page(run="mine")
     assert not page.error and not page.exception
     assert "in_turn grouping, loudness importance" in page.sidebar.caption[0].value
-    other = configs.fusion(presets.read_address({**ADDRESS, "options": "power=2.0"})[1], None, 64, 10)
+    other = configs.fusion(form_of({**ADDRESS, "options": "power=2.0"})[1], None, 64, 10)
     assert other.key() != config.key() != bundle.config("KF-Linear").key()
 
 

@@ -1,25 +1,30 @@
 """The form's picks: in the address and back, and as configs."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from retrofit_app import bundle, configs, methods, presets
-from retrofit_app.presets import PRESETS, Picks
 
+from retrofit_app import bundle
+from retrofit_app.pages.fuse import configs, parameters, presets
+from retrofit_app.pages.fuse.parameters import Picks
+from retrofit_app.pages.fuse.presets import PRESETS
+from retrofit_app.runs import methods
 from retrofit_core.architectures import build, fitted, parse
 from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
 from retrofit_core.methods import METHODS
 from retrofit_core.training.recipes import RECIPES
 
+from .pages import address_of, form_of
+
 VALUES = {
-    "networks": st.sampled_from(list(presets.NETWORKS)),
-    "arch": st.sampled_from(presets.ARCHITECTURES),
+    "networks": st.sampled_from(list(parameters.NETWORKS)),
+    "arch": st.sampled_from(parameters.ARCHITECTURES),
     "parents": st.integers(1, 12),
-    "widths": st.lists(st.sampled_from(list(presets.SCALES)), max_size=4).map(tuple),
-    "split": st.sampled_from(list(presets.SPLITS)),
+    "widths": st.lists(st.sampled_from(list(parameters.SCALES)), max_size=4).map(tuple),
+    "split": st.sampled_from(list(parameters.SPLITS)),
     "ratio": st.integers(1, 100).map(lambda n: n / 100),
     "samples": st.integers(10, 9999),
     "method": st.sampled_from(list(METHODS)),
@@ -35,38 +40,34 @@ VALUES = {
 
 @given(st.sampled_from(list(PRESETS)), st.builds(Picks, **VALUES))
 def test_the_address_brings_every_pick_back(preset, picks):
-    address = presets.write_address(preset, picks)
-    empty_list = {name for name in ("widths", "mean", "files", "options") if not getattr(picks, name)}
-    preset_again, again, ignored = presets.read_address(address)
-    assert preset_again == preset
-    differing = {field.name for field in fields(Picks) if getattr(again, field.name) != getattr(picks, field.name)}
-    assert differing <= empty_list and not [sentence for sentence in ignored if not differing]
-    assert set(address) <= set(presets.NAMES)
+    address = address_of(preset, picks)
+    assert form_of(address) == (preset, picks, [])
+    assert set(address) <= set(presets.words())
 
 
 @pytest.mark.slow
-@given(st.dictionaries(st.sampled_from(presets.NAMES), st.text(max_size=30)))
+@given(st.dictionaries(st.sampled_from(presets.words()), st.text(max_size=30)))
 def test_no_address_breaks_the_form(address):
-    preset, picks, ignored = presets.read_address(address)
-    assert preset in PRESETS and 1 <= picks.parents <= presets.MOST_PARENTS and len(ignored) <= len(address)
+    preset, picks, ignored = form_of(address)
+    assert preset in PRESETS and 1 <= picks.parents <= parameters.MOST_PARENTS and len(ignored) <= len(address)
 
 
 def test_presets_write_nothing_but_their_name():
     for name, preset in PRESETS.items():
-        assert presets.write_address(name, preset.picks) == ({} if name == presets.FIRST else {"preset": name})
+        assert address_of(name, preset.picks) == ({} if name == presets.FIRST else {"preset": name})
 
 
 def test_tables_say_what_the_library_knows():
     for preset in PRESETS.values():
         assert preset.picks.method in METHODS and preset.picks.importance in IMPORTANCE
-    assert set(presets.RECIPES) < set(RECIPES)
+    assert set(parameters.RECIPES) < set(RECIPES)
     assert list(configs.CNN_WIDTHS) == build({"architecture": "cnn"}, seed=0).spec["widths"]
     assert fitted(parse("mlp"), (1, 8, 8), 10)["sizes"][1] == configs.MLP_WIDTH
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ["cnn", "mlp", "vgg11"])
-@pytest.mark.parametrize("scale", presets.SCALES)
+@pytest.mark.parametrize("scale", parameters.SCALES)
 def test_scaled_architectures_can_be_built(arch, scale):
     spec = fitted(parse(configs.architecture(arch, scale, 64, 10)), (1, 8, 8), 10)
     normal = fitted(parse(arch), (1, 8, 8), 10)

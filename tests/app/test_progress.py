@@ -3,7 +3,9 @@
 import json
 
 import pytest
-from retrofit_app import jobs, progress
+
+from retrofit_app import runs
+from retrofit_app.runs import progress
 
 
 def write(folder, *events, start=1000.0):
@@ -82,6 +84,6 @@ def test_long_steps_before_the_first_level_are_counted(tmp_path):
 
 
 def test_levels_that_are_finished_come_with_their_errors():
-    rows = progress.finished_levels(jobs.BUNDLED / "kf-linear")
+    rows = progress.finished_levels(runs.BUNDLED / "kf-linear")
     assert len(rows) == 4 and all(0 <= row["grouping"] < 100 for row in rows)
     assert rows[0]["neurons"] == "16 + 16 → 16"

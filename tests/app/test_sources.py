@@ -4,7 +4,9 @@ import json
 import struct
 
 import pytest
-from retrofit_app import bundle, jobs, sources
+
+from retrofit_app import bundle, runs
+from retrofit_app.models import sources, uploads
 
 
 def packed(header: bytes, data: bytes = b"") -> bytes:
@@ -31,15 +33,15 @@ def test_names_lead_back_to_the_same_place(runs_folder, tmp_path):
 
 
 def test_an_upload_is_kept_under_its_content_and_only_that_can_be_deleted(runs_folder):
-    content = (jobs.BUNDLED / bundle.PARENTS[0]).read_bytes()
-    name = sources.keep(content)
-    assert sources.keep(content) == name and sources.is_upload(name)
+    content = (runs.BUNDLED / bundle.PARENTS[0]).read_bytes()
+    name = uploads.keep(content)
+    assert uploads.keep(content) == name and uploads.is_upload(name)
     assert (runs_folder / name).read_bytes() == content
     (runs_folder / "victim.safetensors").touch()
     for other in ("victim.safetensors", "uploads/../victim.safetensors", "uploads/x.safetensors"):
-        sources.forget(other)
+        uploads.forget(other)
     assert (runs_folder / "victim.safetensors").exists()
-    sources.forget(name)
+    uploads.forget(name)
     assert not (runs_folder / name).exists()
 
 
@@ -60,12 +62,12 @@ def test_an_upload_is_kept_under_its_content_and_only_that_can_be_deleted(runs_f
 )
 def test_uploads_that_are_no_checkpoints_are_refused(runs_folder, content, says):
     with pytest.raises(ValueError, match=says):
-        sources.keep(content)
+        uploads.keep(content)
     assert not runs_folder.exists()
 
 
 def test_a_whole_upload_passes_and_a_huge_one_does_not(monkeypatch):
-    sources.check(packed(GOOD, b"1234"))
-    monkeypatch.setattr(sources, "LARGEST_UPLOAD", 10)
+    uploads.check(packed(GOOD, b"1234"))
+    monkeypatch.setattr(uploads, "LARGEST_UPLOAD", 10)
     with pytest.raises(ValueError, match="limit"):
-        sources.check(packed(GOOD, b"1234"))
+        uploads.check(packed(GOOD, b"1234"))

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from retrofit_app.figures import DARK, LIGHT
 from retrofit_app.figures.split import split_strip, split_words
 

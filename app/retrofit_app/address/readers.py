@@ -1,0 +1,82 @@
+"""Readers of parameters: each takes a text and gives a value, or raises ValueError with what it has to be."""
+
+import math
+from collections.abc import Callable, Collection
+from typing import Any
+
+Reader = Callable[[str], Any]
+
+
+def one_of(names: Collection[str]) -> Reader:
+    """One of some words."""
+    return one_of_table(lambda: names)
+
+
+def one_of_table(table: Callable[[], Collection[str]]) -> Reader:
+    """One of the names in a table that is looked at when a name is read."""
+
+    def read(text: str) -> str:
+        names = table()
+        if text not in names:
+            raise ValueError(f"it is one of {', '.join(names)}")
+        return text
+
+    return read
+
+
+def whole(least: int, most: int) -> Reader:
+    """A whole number within limits."""
+
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not least <= int(text[:12]) <= most:
+            raise ValueError(f"it is a whole number from {least} to {most}")
+        return int(text)
+
+    return read
+
+
+def decimal(least: float, most: float, digits: int) -> Reader:
+    """A number within limits, rounded."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:
+            raise ValueError(f"it is a number from {least:g} to {most:g}")
+        return round(value, digits)
+
+    return read
+
+
+def numbers(most: int) -> Reader:
+    """Up to so many numbers between commas; none for an empty text."""
+
+    def read(text: str) -> tuple[float, ...]:
+        try:
+            values = tuple(float(word) for word in text.split(",") if word.strip())
+        except ValueError:
+            values = (math.nan,)
+        if not all(map(math.isfinite, values)) or len(values) > most:
+            raise ValueError("it is a list of numbers such as 0.49,0.48,0.45")
+        return values
+
+    return read
+
+
+def path(text: str) -> str:
+    """A text that a file system could take."""
+    if "\0" in text:
+        raise ValueError("it is the path of a file or folder")
+    return text
+
+
+def texts(text: str) -> tuple[str, ...]:
+    """Texts between bars."""
+    return tuple(filter(None, path(text).split("|")))
+
+
+def joined(sign: str) -> Callable[[tuple[Any, ...]], str]:
+    """The inverse of the readers of lists."""
+    return lambda values: sign.join(map(str, values))

@@ -1,0 +1,137 @@
+"""Parameters of a page: one pure rule for the address, its last reading, and the widgets.
+
+The address is the truth: it is written once for each change, by the callback of the widget that was used. Where it moved
+without us (a link, Back, an edit by hand), it wins over the widgets; where it did not, the widgets win.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+#: Characters; longer values are nonsense or not worth a link.
+LONGEST = 2000
+Query = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a page."""
+
+    name: str
+    """As the page's value calls it; in the address, - stands for _"""
+    default: Any
+    read: Callable[[str], Any]
+    """The value of a text; raises ValueError with what it has to be"""
+    write: Callable[[Any], str] = str
+    of_run: bool = False
+    """Another run may not have this value"""
+
+    @property
+    def word(self) -> str:
+        """Its name in the address."""
+        return self.name.replace("_", "-")
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What a page shows, what its address should say, and what was ignored."""
+
+    values: dict[str, Any]
+    address: dict[str, str]
+    """Without defaults: clean addresses stay clean"""
+    ignored: list[str]
+    """A sentence for each value that was not understood"""
+    moved: bool
+    """The widgets hold something that the address does not say yet"""
+
+
+def option(name: str, options: Sequence[str], default: str, what: str, of_run: bool = False) -> Parameter:
+    """A parameter with a list of possible values.
+
+    Args:
+        what: it names, for the line that says why it was ignored: "level of this run".
+    """
+
+    def read(text: str) -> str:
+        if text not in options:
+            raise ValueError(f"no such {what}")
+        return text
+
+    return Parameter(name, default, read, of_run=of_run)
+
+
+def flag(name: str, what: str) -> Parameter:
+    """A parameter that is on or off (as by default)."""
+
+    def read(text: str) -> bool:
+        if text not in ("", "1"):
+            raise ValueError(f"no such {what} (1)")
+        return bool(text)
+
+    return Parameter(name, False, read, lambda value: "1" if value else "")
+
+
+def declared(default: Any, read: Callable[[str], Any], write: Callable[[Any], str] = str) -> Any:
+    """A field of a page's frozen value that its address holds; see `parameters_of`."""
+    return field(default=default, metadata={"read": read, "write": write})
+
+
+def parameters_of(value: Any) -> list[Parameter]:
+    """The parameters that a dataclass declares, with an instance's values as defaults."""
+    return [Parameter(each.name, getattr(value, each.name), **each.metadata) for each in fields(value)]
+
+
+def settle(parameters: Sequence[Parameter], url: Query, seen: Query, widgets: Mapping[str, Any]) -> Settled:
+    """Whether the address or the widget decides, parameter by parameter.
+
+    Args:
+        url: the address as it is; a word that stands there twice counts with its last value.
+        seen: the address as it was last read or written; empty on a new visit.
+        widgets: what was chosen in widgets since the page was last shown, by name. (What they merely hold may be another
+            run's default.)
+    """
+    values, ignored, moved = {}, [], False
+    for parameter in parameters:
+        word, texts = parameter.word, list(url.get(parameter.word, ()))
+        asked, why = understood(parameter, texts[-1]) if texts else (parameter.default, "")
+        if why:
+            ignored.append(
+                f"Ignored {word}={texts[-1][:60]} in the address: {why}. "
+                f"Shown instead: {parameter.write(parameter.default) or 'none'}."
+            )
+        elif len(texts) > 1:
+            ignored.append(f"{word} stands {len(texts)} times in the address: the last one counts.")
+        values[parameter.name] = asked
+        held = widgets.get(parameter.name)
+        if held is not None and texts == list(seen.get(word, ())):
+            text = held if isinstance(held, str) else parameter.write(held)
+            held, why = understood(parameter, text)
+            if not why:
+                values[parameter.name] = held
+                moved |= held != asked
+    return Settled(values, canonical(parameters, values), ignored, moved)
+
+
+def understood(parameter: Parameter, text: str) -> tuple[Any, str]:
+    """A text's value and no reason, or the default and why the text has none."""
+    if len(text) > LONGEST:
+        return parameter.default, f"it is longer than {LONGEST} characters"
+    try:
+        return parameter.read(text), ""
+    except ValueError as error:
+        return parameter.default, str(error)
+
+
+def canonical(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> dict[str, str]:
+    """The address of the values that differ from their defaults, in the parameters' order."""
+    return {
+        parameter.word: parameter.write(values[parameter.name])
+        for parameter in parameters
+        if values[parameter.name] != parameter.default
+    }
+
+
+def merged(url: Query, parameters: Sequence[Parameter], address: Mapping[str, str]) -> dict[str, str]:
+    """The whole address after a change of these parameters: one value a word, others keep theirs."""
+    words = {parameter.word for parameter in parameters}
+    return {**{word: texts[-1] for word, texts in url.items() if texts and word not in words}, **address}

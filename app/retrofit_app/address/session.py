@@ -1,0 +1,232 @@
+"""The session's side of the address: what was last read from it or written to it, and the widgets that hold its values.
+
+Everything that outlasts a run of a page goes through here (or through the shell): pages do not touch `st.session_state`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from retrofit_app.figures import listing
+
+from .rule import Parameter, canonical, merged, settle, understood
+
+BUTTON = "go-"  # the keys of buttons that change parameters of a page with lists begin so
+Value = TypeVar("Value")
+
+
+@dataclass
+class Memory:
+    """What the session knows of one scope."""
+
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    """By name, as they were last read"""
+    values: dict[str, Any] = field(default_factory=dict)
+    """As they were last read or written"""
+    seen: dict[str, list[str]] = field(default_factory=dict)
+    """The address's texts, likewise, by word"""
+    used: set[str] = field(default_factory=set)
+    """Words that the page has used since it began"""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The parameters of one page, apart from those of every other page; those of "" belong to all pages."""
+
+    page: str
+
+    def key(self, name: str) -> str:
+        """Of the widget that holds a parameter."""
+        return f"{self.page}-{name}" if self.page else name
+
+    def read(self, kind: Callable[..., Value], parameters: Sequence[Parameter]) -> Value:
+        """A frozen value of the parameters; their widgets are set to it. Call it before the widgets.
+
+        A value in the address that cannot be shown is named in a warning, and stays in the address until the next change:
+        rewriting it now would add an entry to the history, and Back would lead nowhere.
+
+        Raises:
+            ValueError: one of them has the name of a parameter that belongs to all pages.
+        """
+        memory, url = self._memory(), _url()
+        words = {parameter.word for parameter in parameters}
+        if self.page and (taken := words & ALL._memory().seen.keys()):
+            raise ValueError(
+                f"{listing(sorted(taken))} is a parameter of all pages: give that of {self.page} another name."
+            )
+        memory.parameters |= {parameter.name: parameter for parameter in parameters}
+        memory.used |= words
+        held = {parameter.name: st.session_state.get(self.key(parameter.name)) for parameter in parameters}
+        chosen = {name: value for name, value in held.items() if value != memory.values.get(name)}
+        settled = settle(parameters, url, memory.seen, chosen)
+        for sentence in settled.ignored:
+            st.warning(sentence)
+        memory.seen |= {parameter.word: url.get(parameter.word, []) for parameter in parameters}
+        self._show(settled.values)
+        if settled.moved:
+            _write({self: (parameters, settled.address)})
+        return kind(**settled.values)
+
+    def declare(self, words: Sequence[str]) -> None:
+        """Say that the page has these parameters, though it does not show them now."""
+        self._memory().used |= set(words)
+
+    def last(self, kind: Callable[..., Value], names: Sequence[str]) -> Value:
+        """The value of some parameters as it was last read or written, whatever their widgets say; for callbacks."""
+        values = self._memory().values
+        return kind(**{name: values[name] for name in names})
+
+    def current(self, name: str) -> Any:
+        """The value of one parameter as it was last written or read in the address, whatever its widget says."""
+        memory = self._memory()
+        parameter = memory.parameters[name]
+        texts = memory.seen.get(parameter.word)
+        return understood(parameter, texts[-1])[0] if texts else parameter.default
+
+    def change(self, **values: Any) -> None:
+        """Set parameters and their widgets: one entry in the history. For callbacks, which run before the page."""
+        self._show(values)
+        _write({self: self._address(values)})
+
+    def start_from(self, **values: Any) -> None:
+        """Set these parameters, and leave every other one of the page to its default. For callbacks."""
+        memory = self._memory()
+        for name in memory.parameters:
+            st.session_state.pop(self.key(name), None)
+        self._show(values)
+        _write({self: (list(memory.parameters.values()), self._address(values)[1])})
+
+    def changed(self, name: str, read: Callable[[Any], Any] = lambda value: value) -> None:
+        """A widget's callback: write its new value. A control that was emptied keeps its old value.
+
+        So does a control that arrives with a press of a key or button: the browser sends all controls with every press, and
+        the second of two quick presses brings what a list showed before the first.
+        """
+        value = st.session_state[self.key(name)]
+        pressed = any(on for key, on in st.session_state.items() if str(key).startswith(BUTTON))
+        if value is None or pressed:
+            st.session_state[self.key(name)] = self.current(name)
+        else:
+            self.change(**{name: read(value)})
+
+    def control(self, name: str, read: Callable[[Any], Any] = lambda value: value) -> dict[str, Any]:
+        """What makes a widget the control of a parameter: its key and its callback.
+
+        Args:
+            read: makes the parameter's value of the widget's.
+        """
+        return {"key": self.key(name), "on_change": self.changed, "args": (name, read)}
+
+    def move(self, **values: Any) -> None:
+        """Write parameters into the address alone, which then wins over the widgets. For the middle of a page, whose
+        widgets are drawn already; the page has to run again."""
+        _write({self: self._address(values)}, seen=False)
+
+    def address(self) -> dict[str, str]:
+        """What was chosen on the page, as a link to it carries it."""
+        memory = self._memory()
+        return canonical(list(memory.parameters.values()), memory.values)
+
+    def _memory(self) -> Memory:
+        return _memories().setdefault(self.page, Memory())
+
+    def _show(self, values: dict[str, Any]) -> None:
+        self._memory().values.update(values)
+        st.session_state.update({self.key(name): value for name, value in values.items()})
+
+    def _address(self, values: dict[str, Any]) -> tuple[list[Parameter], dict[str, str]]:
+        parameters = [self._memory().parameters[name] for name in values]
+        return parameters, canonical(parameters, values)
+
+
+#: What all pages share: the run, and the format of saved pictures.
+ALL = Scope("")
+
+
+def begin() -> None:
+    """Forget which parameters were used; for the start of a whole page."""
+    for memory in _memories().values():
+        memory.used.clear()
+
+
+def unused() -> str:
+    """A sentence about parameters in the address that the page has not used, for its end."""
+    used = set().union(*(memory.used for memory in _memories().values()))
+    strange = [f"{word}={texts[-1][:60]}" for word, texts in _url().items() if texts and word not in used]
+    if not strange:
+        return ""
+    return f"Ignored {listing(strange)} in the address: this page has nothing of that name."
+
+
+def change_run(name: str, same_networks: bool) -> None:
+    """Show another run: one change of the address, which loses what the other run may not have. For callbacks."""
+    ALL._show({"run": name})
+    changes = {ALL: ALL._address({"run": name})}
+    for page, memory in _memories().items():
+        if page and memory.used and not same_networks:
+            changes[Scope(page)] = [each for each in memory.parameters.values() if each.of_run], {}
+    _write(changes)
+
+
+def link() -> str:
+    """This page's address with everything that was chosen, for copying."""
+    parameters = {word: texts[-1] for word, texts in _url().items() if texts}
+    return (st.context.url or "") + (f"?{urlencode(parameters)}" if parameters else "")
+
+
+# --- besides the address --------------------------------------------------------------------------
+
+
+def recall(key: str, default: Any = None) -> Any:
+    """What a widget holds, or what was remembered under a name."""
+    return st.session_state.get(key, default)
+
+
+def remember(key: str, value: Any) -> Any:
+    """Keep something for this session; under a widget's key, its value from now on."""
+    st.session_state[key] = value
+    return value
+
+
+def first_time(key: str, value: Any) -> Any:
+    """What is remembered, or else this from now on: for a control that is drawn after it is needed."""
+    return st.session_state.setdefault(key, value)
+
+
+def forget(key: str) -> Any:
+    """What was remembered, for the last time; None where there is nothing."""
+    return st.session_state.pop(key, None)
+
+
+def points_in(key: str) -> list[dict[str, Any]]:
+    """The marks of a chart that were clicked or drawn around; for its callback."""
+    return st.session_state[key]["selection"]["points"]
+
+
+def rows_in(key: str) -> list[int]:
+    """The rows of a table that are ticked; for its callback."""
+    return st.session_state[key]["selection"]["rows"]
+
+
+def _memories() -> dict[str, Memory]:
+    return st.session_state.setdefault("_address", {})
+
+
+def _url() -> dict[str, list[str]]:
+    return {word: st.query_params.get_all(word) for word in st.query_params}
+
+
+def _write(changes: Mapping[Scope, tuple[Sequence[Parameter], dict[str, str]]], seen: bool = True) -> None:
+    """Several parameters in one message, which makes one entry in the history."""
+    url = _url()
+    whole = {word: texts[-1] for word, texts in url.items()}
+    for parameters, address in changes.values():
+        whole = merged({word: [text] for word, text in whole.items()}, parameters, address)
+    if whole != {word: texts[-1] for word, texts in url.items()}:
+        st.query_params.from_dict(whole)
+    for scope, (parameters, _) in changes.items():
+        if seen:
+            scope._memory().seen |= {each.word: [whole[each.word]] if each.word in whole else [] for each in parameters}

@@ -1,0 +1,148 @@
+"""A figure with its words, and what every figure shares: numbers as text, layout, axes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import plotly.graph_objects as go
+
+from .palette import FONT, TEXT, Palette
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with its words."""
+
+    figure: go.Figure
+    alt: str
+    caption: str = ""
+    key: str = ""
+    """A legend as HTML, for where the figure stands alone"""
+
+
+SIGNATURE = 28  # px: two lines below the axes
+LECTURE = 18 / TEXT  # how much larger lettering is on a projector
+
+
+def sign(figure: go.Figure, lines: Sequence[str], palette: Palette) -> None:
+    """Note at a figure's foot where it comes from, in lines that fit below one 300 px wide; its size grows by them."""
+    layout: Any = figure.layout  # Plotly makes its attributes at run time
+    figure.update_layout(
+        title={
+            "text": "<br>".join(lines),
+            "font": {"size": 10, "color": palette.muted},
+            "automargin": False,
+            "x": 0,
+            "xref": "container",
+            "xanchor": "left",
+            "y": 0,
+            "yref": "container",
+            "yanchor": "bottom",
+            "pad": {"l": 4, "b": 17},
+        },  # Plotly puts the first line there, and the second below
+        height=layout.height + SIGNATURE,
+        margin_b=layout.margin.b + SIGNATURE,
+    )
+
+
+def enlarged(picture: Picture, height: int) -> Picture:
+    """The same picture for a projector: lettering and the room for it grow, in a figure of a given height."""
+    whole = picture.figure.to_plotly_json()
+    _grow(whole)
+    margins = {side: round(room * LECTURE) for side, room in whole["layout"].get("margin", {}).items()}
+    whole["layout"].update(height=height, margin=margins)
+    return replace(picture, figure=go.Figure(whole, _validate=False))
+
+
+def _grow(part: Any) -> None:
+    """All lettering in a part of a figure."""
+    if isinstance(part, dict):
+        for name, inner in part.items():
+            if name.endswith("font") and isinstance(inner, dict) and isinstance(inner.get("size"), int | float):
+                inner["size"] = round(inner["size"] * LECTURE, 1)
+            elif name != "template":
+                _grow(inner)
+    elif isinstance(part, list | tuple) and part and isinstance(part[0], dict):
+        for inner in part:
+            _grow(inner)
+
+
+def number(value: float, digits: int = 1) -> str:
+    """A number with a true minus sign."""
+    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def percent(value: float) -> str:
+    """A number of per cent whose sign does not slip to the next line."""
+    return f"{number(value)}\N{NO-BREAK SPACE}%"
+
+
+def letter(parent: int) -> str:
+    """What the workbench calls a parent: A, B, ... (after Z it begins again)."""
+    return LETTERS[parent % len(LETTERS)]
+
+
+def listing(words: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else list(words))
+
+
+def layout(palette: Palette, height: int) -> dict[str, Any]:
+    # A figure's data never change under the same revision. Said so, a browser draws it once: Streamlit hands every new
+    # figure to Plotly twice, and Plotly takes other lists for other data. (Arrays of numpy it takes for such anyway.)
+    return {
+        "template": "none",
+        "height": height,
+        "paper_bgcolor": palette.paper,
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": FONT, "size": TEXT, "color": palette.ink},
+        "dragmode": False,
+        "datarevision": 1,
+        "hovermode": "closest",
+        "hoverlabel": {
+            "bgcolor": palette.paper,
+            "font": {"color": palette.ink, "size": TEXT},
+            "bordercolor": palette.muted,
+        },
+    }
+
+
+def rows(palette: Palette) -> dict[str, Any]:
+    """The vertical axis of a figure with one row per network."""
+    return {
+        "autorange": "reversed",
+        "showgrid": False,
+        "zeroline": False,
+        "ticks": "",
+        "ticklabelstandoff": 4,
+        "fixedrange": True,
+        "tickfont": {"size": TEXT, "color": palette.ink},
+    }
+
+
+def room(names: Sequence[str]) -> int:
+    """Pixels for row names; Plotly's own estimate cuts the longest one off."""
+    return 14 + round(7.2 * max(len(name.replace("<b>", "").replace("</b>", "")) for name in names))
+
+
+def axis(palette: Palette) -> dict[str, Any]:
+    return {
+        "gridcolor": palette.line,
+        "zerolinecolor": palette.line,
+        "linecolor": palette.line,
+        "fixedrange": True,
+        "tickfont": {"size": TEXT, "color": palette.muted},
+    }
+
+
+def titled(text: str) -> dict[str, Any]:
+    """An axis title in the size of all lettering."""
+    return {"text": text, "standoff": 6, "font": {"size": TEXT}}
+
+
+def unchecked(traces: Sequence[dict[str, Any]]) -> go.Figure:
+    """A figure from plain traces, without Plotly's check of every entry of every list: a fiftieth of the time for a
+    thousand marks with a colour and a shape each."""
+    return go.Figure({"data": list(traces)}, _validate=False)

@@ -1,0 +1,1 @@
+"""What can be fused: data sets, checkpoints, uploads, and how good networks are."""

@@ -1,0 +1,101 @@
+"""How good the networks of the form are: from a run that measured them, or measured here where that takes a moment."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app.figures import percent
+from retrofit_app.runs import Entry
+from retrofit_core import files
+
+from . import checkpoints, sources
+
+#: Test images on which a network is measured, at most: half a percentage point is five of them.
+IMAGES = 1000
+#: Seconds up to which a network is measured without being asked.
+QUICK = 1.0
+
+
+def words(picks: Any, name: str, entries: Sequence[Entry]) -> str:
+    """What share of the test images a network gets right; "" where that is unknown and slow to measure.
+
+    Args:
+        name: of its checkpoint, as configs have it.
+        entries: runs, which may have measured it.
+    """
+    if recorded := _from_runs(picks, name, entries):
+        return recorded
+    key = _key(picks, name)
+    try:
+        if key not in _measured() and seconds(picks, name) <= QUICK:
+            measure(picks, name)
+    except ValueError:  # it does not take these images: the refusal says why
+        return ""
+    return _measured().get(key, "")
+
+
+def seconds(picks: Any, name: str) -> float:
+    """What measuring a network would take."""
+    from retrofit_core.estimate import forward_seconds
+
+    spec = checkpoints.model(name).spec
+    return forward_seconds(json.dumps(spec)) * min(len(sources.images(picks, "test")), IMAGES)
+
+
+def measure(picks: Any, name: str) -> None:
+    """Measure a network and keep its accuracy, in words, for all sessions."""
+    import torch
+
+    from retrofit_core.evaluation import evaluate
+
+    test = sources.images(picks, "test")
+    rows = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:IMAGES]
+    accuracy = evaluate(checkpoints.model(name), test, rows=rows)["accuracy"]
+    whose = "the test images" if len(rows) == len(test) else f"{len(rows):,} test images"
+    _measured()[_key(picks, name)] = f"{percent(accuracy)} of {whose}"
+
+
+def measure_all(picks: Any, names: Iterable[str]) -> None:
+    """`measure`, for a button."""
+    for name in names:
+        measure(picks, name)
+
+
+def _from_runs(picks: Any, name: str, entries: Sequence[Entry]) -> str:
+    """The accuracy in the newest finished run of this network, on these images: of the same content, whatever their names."""
+    try:
+        content = files.digest(sources.located(name))
+    except OSError:
+        return ""
+    facts = {
+        "data": picks.data,
+        "mean": list(picks.mean) or None,
+        "std": list(picks.std) or None,
+        "size": picks.size or None,
+    }
+    for entry in entries:
+        config, inputs = entry.config, entry.inputs or {}
+        digests = [inputs.get(model) for model in config["models"]]
+        if entry.shipped or content not in digests or any(config.get(key) != facts[key] for key in facts):
+            continue
+        network = entry.metrics.get("networks", {}).get(f"parent {digests.index(content)}")
+        if network and inputs.get(f"{picks.data} test") == _digest_of_data(picks.data):
+            return f"{percent(network['accuracy'])} of the test images"
+    return ""
+
+
+def _digest_of_data(name: str) -> str:
+    from retrofit_core.data import digest
+
+    return digest(sources.located(name), "test")
+
+
+@st.cache_resource
+def _measured() -> dict[tuple, str]:
+    return {}
+
+
+def _key(picks: Any, name: str) -> tuple:
+    return *checkpoints.stamped(name), picks.data, picks.mean, picks.std, picks.size, sources.changed(picks.data)

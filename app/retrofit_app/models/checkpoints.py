@@ -1,0 +1,88 @@
+"""The networks that can be fused: facts of checkpoints, read once."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from retrofit_core import files
+
+from .sources import located
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What the form shows of one of the networks to be fused."""
+
+    name: str
+    architecture: str
+    widths: str
+    parameters: int
+    counts: tuple[int, ...]
+    """Training images per class, where the file says so"""
+    accuracy: float | None
+    """On held-out images, where the file says so"""
+
+
+def described(name: str) -> Checkpoint:
+    """Facts of a checkpoint.
+
+    Raises:
+        ValueError: it is missing or damaged, or its architecture is unknown.
+    """
+    return _described(*stamped(name))
+
+
+def model(name: str) -> Any:
+    """The network of a checkpoint (shared by all sessions: do not change it).
+
+    Raises:
+        ValueError: as `described`.
+    """
+    return _read(*stamped(name))[0]
+
+
+def stamped(name: str) -> tuple[str, str]:
+    """A checkpoint's path and the digest of its content: the key of caches."""
+    path = located(name)
+    try:
+        return path, files.digest(path)
+    except OSError:
+        return path, ""
+
+
+@st.cache_resource(max_entries=8, show_spinner="Reading the checkpoint…")
+def _read(path: str, content: str) -> tuple[Any, dict[str, Any]]:
+    from retrofit_core.checkpoints import load_model
+
+    return load_model(path)
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _described(path: str, content: str) -> Checkpoint:
+    model, metadata = _read(path, content)
+    spec = metadata["architecture"]
+    counts = metadata.get("class_counts")
+    return Checkpoint(
+        Path(path).name,
+        spec["architecture"],
+        _widths(spec),
+        sum(value.numel() for value in model.parameters()),
+        tuple(counts) if isinstance(counts, list) and all(isinstance(count, int) for count in counts) else (),
+        accuracy if isinstance(accuracy := metadata.get("validation_accuracy"), float) else None,
+    )
+
+
+def _widths(spec: dict[str, Any]) -> str:
+    """The numbers of a spec that say how wide a network is."""
+    widths = next((spec[name] for name in ("widths", "sizes", "plan", "layers", "hidden") if name in spec), None)
+    return ", ".join(str(entry) for entry in widths if entry != "M") if isinstance(widths, list) else str(widths or "")
+
+
+def form_words(text: str) -> str:
+    """An error of the library in words for the form, which has no command line's options."""
+    problem, advice, _ = text.partition(": name it with --arch")
+    return (
+        f"{problem}. On the command line `--arch` can name it; this form takes what it recognises." if advice else text
+    )

@@ -1,0 +1,101 @@
+"""Data sets on this machine, and how configs name files."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app import runs
+
+#: Folders with data sets, besides `data` beside the runs folder; separated as in PATH.
+VARIABLE = "RETROFIT_DATA"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the form shows of a data set."""
+
+    name: str
+    classes: tuple[str, ...]
+    shape: tuple[int, int, int]
+    train: int
+    test: int
+
+    @property
+    def inputs(self) -> int:
+        """Values in an image."""
+        channels, height, width = self.shape
+        return channels * height * width
+
+
+def data_folders() -> list[Path]:
+    """Where data sets are looked for: `data` beside the runs folder, and what RETROFIT_DATA names."""
+    named = [Path(word) for word in os.environ.get(VARIABLE, "").split(os.pathsep) if word]
+    return [runs.runs_folder().parent / "data", *named]
+
+
+def data_sets() -> list[str]:
+    """ "digits", and every folder in the data folders, written as configs name them."""
+    paths = [path for folder in data_folders() if folder.is_dir() for path in sorted(folder.iterdir())]
+    return ["digits", *[named(path) for path in paths if path.is_dir() and not path.name.startswith(".")]]
+
+
+def named(path: str | Path) -> str:
+    """A path as a config names it: relative to the runs folder, where workers start, if it lies beside that."""
+    path = Path(os.path.abspath(Path(path).expanduser()))
+    beside = runs.runs_folder().parent
+    return os.path.relpath(path, runs.runs_folder()) if path.is_relative_to(beside) else str(path)
+
+
+def located(name: str) -> str:
+    """The inverse of `named`, for this process; "digits" is no path."""
+    return name if name == "digits" else os.path.normpath(runs.runs_folder() / Path(name).expanduser())
+
+
+def title(path: str) -> str:
+    """A data set or a file by its last name, without the folders it lies in."""
+    return PurePath(path).name or path
+
+
+def changed(name: str) -> float:
+    """When a data set's folder or an entry of it last changed: the key of caches.
+
+    A folder of a million images is not walked for every click.
+    """
+    if name == "digits":
+        return 0.0
+    folder = located(name)
+    try:
+        return max(os.stat(folder).st_mtime, *(entry.stat().st_mtime for entry in os.scandir(folder)))
+    except (OSError, TypeError):  # TypeError: nothing is in it
+        return 0.0
+
+
+@st.cache_resource(max_entries=8, show_spinner="Looking at the data set…")
+def _loaded(name: str, mean: tuple[float, ...], std: tuple[float, ...], size: int, changed: float) -> tuple[Any, Any]:
+    from retrofit_core.data import load
+
+    options = (mean or None, std or None, size or None)
+    return load(located(name), "train", *options), load(located(name), "test", *options)
+
+
+def images(picks: Any, split: str = "train") -> Any:
+    """A split ("train" or "test") of the picks' data set (shared by all sessions: do not change it).
+
+    Raises:
+        ValueError: it is not there, or something in it is missing or damaged.
+    """
+    both = _loaded(picks.data, picks.mean, picks.std, picks.size, changed(picks.data))
+    return both[split == "test"]
+
+
+def facts(picks: Any) -> Facts:
+    """Numbers of a data set.
+
+    Raises:
+        ValueError: as `images`.
+    """
+    train, test = _loaded(picks.data, picks.mean, picks.std, picks.size, changed(picks.data))
+    return Facts(train.name, tuple(train.classes), tuple(train.shape), len(train), len(test))

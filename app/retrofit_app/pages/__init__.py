@@ -1,0 +1,24 @@
+"""The pages, a folder each. A new one is a folder whose `page.py` has a function `page`, and a line here.
+
+Pages import the shared rooms and never each other: a link to another page asks the shell, by name.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A page as the menu needs it."""
+
+    name: str
+    """Of its folder, and of the page in the address (but the first, which has none)"""
+    title: str
+    icon: str
+    kept: bool = False
+    """Whether its link in the menu carries what was chosen on it before"""
+
+
+PAGES = (
+    Listed("fuse", "Fuse", ":material/merge:", kept=True),
+    Listed("levels", "Levels", ":material/stacks:"),
+)

@@ -1,0 +1,1 @@
+"""Which network comes out when trained ones are fused?"""

@@ -1,0 +1,157 @@
+"""The configs that the picks of the form make. No Streamlit, and no torch before they are made."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from retrofit_app.runs import methods
+
+from .parameters import Picks
+
+#: What a scale multiplies; the suffixes are those of the library's presets.
+CNN_WIDTHS, MLP_WIDTH = (16, 32, 32), 256
+SUFFIXES = {"0.5": "-half", "1": "", "2": "-double"}
+
+
+def architecture(arch: str, scale: str, inputs: int, classes: int) -> str:
+    """What `retrofit train --arch` takes for an architecture at a scale of its widths.
+
+    Args:
+        inputs: values in an image.
+    Raises:
+        ValueError: this architecture comes in one width only.
+    """
+    if scale == "1":
+        return arch
+    if arch == "cnn":
+        return json.dumps({"architecture": "cnn", "widths": [round(float(scale) * width) for width in CNN_WIDTHS]})
+    if arch == "mlp":
+        return json.dumps({"architecture": "mlp", "sizes": [inputs, round(float(scale) * MLP_WIDTH), classes]})
+    if arch.startswith("vgg"):
+        return arch + SUFFIXES[scale]
+    raise ValueError(f"{arch} comes in normal width only. Take cnn, mlp or a vgg for other widths.")
+
+
+def training(picks: Picks, inputs: int, classes: int) -> Any:
+    """The `TrainConfig` of the parents, or None where none are trained.
+
+    Raises:
+        ValueError: these picks cannot be trained.
+    """
+    if picks.networks != "train":
+        return None
+    from retrofit_core.training.parents import TrainConfig
+
+    twins = picks.split == "twins"
+    if twins and picks.parents < 2:
+        raise ValueError("twins are at least two networks: set the number of networks to 2 or more.")
+    drawn: dict[str, Any] = {"ratio": picks.ratio} if picks.split == "dirichlet" else {}
+    archs = [architecture(picks.arch, scale, inputs, classes) for scale in picks.scales()]
+    if twins and len(set(archs)) > 1:
+        raise ValueError("twins have the same widths: set all networks to one width.")
+    return TrainConfig(
+        data=picks.data,
+        arch=tuple(archs[:1] if len(set(archs)) == 1 else archs),
+        parts=picks.parents,
+        twins=twins,
+        split="full" if twins else picks.split,
+        recipe=picks.recipe,
+        epochs=picks.epochs or None,
+        seed=picks.split_seed,
+        **_pixels(picks),
+        **drawn,
+    )
+
+
+def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
+    """The `RunConfig` of the fusion, with everything that the pictures need.
+
+    Args:
+        parents: what `training` returned.
+    Raises:
+        ValueError: these picks contradict each other or name nothing to fuse.
+    """
+    from retrofit_core.runs import RunConfig
+    from retrofit_core.runs.options import read_options
+
+    method = methods.table()[picks.method]
+    takes = method.takes
+    chosen = {
+        "method": picks.method,
+        "grouping": picks.grouping_used,
+        "importance": picks.importance_used or RunConfig.importance,
+        "samples": picks.samples,
+        "seed": picks.fusion_seed,
+        "preset": picks.settings if "preset" in method.keywords() else RunConfig.preset,
+        "evaluate": True,
+        "analyse": takes.levels,
+        "options": checked_options(picks, read_options(list(picks.options))),
+        "fusion_from": "iid" if picks.source == "all" else None,
+    }
+    if picks.networks == "shipped":
+        from retrofit_app import bundle
+
+        config = bundle.config(picks.method)
+        return replace(config, **chosen)
+    if picks.networks == "own":
+        return _fusion_of_files(picks, chosen)
+    reshaped = takes.target and picks.fused != "first"
+    target = architecture(picks.arch, picks.fused, inputs, classes) if reshaped else None
+    folder = f"parents-{parents.key()}"
+    models = tuple(f"{folder}/parent-{index}.safetensors" for index in range(picks.parents))
+    return RunConfig(
+        models=models, data=picks.data, splits=f"{folder}/splits.json", target=target, **_pixels(picks), **chosen
+    )
+
+
+def options(picks: Picks) -> Mapping[str, Any]:
+    """The options of the picked method, grouping and score that are no fields of a config: name -> `Setting`."""
+    from retrofit_core.runs.options import options_of
+
+    return options_of(picks.method, _config_fields(), **_parts(picks))
+
+
+def checked_options(picks: Picks, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Options as a config holds them: those that differ from their defaults, None for none.
+
+    Raises:
+        ValueError: a name that is no option of what is picked, or a value that it does not take.
+    """
+    from retrofit_core.runs.options import checked
+
+    return checked(picks.method, given, _config_fields(), **_parts(picks))
+
+
+def _config_fields() -> list[str]:
+    from retrofit_core.runs import RunConfig
+
+    return [field.name for field in fields(RunConfig)]
+
+
+def _parts(picks: Picks) -> dict[str, str | None]:
+    return {"grouping": picks.grouping_used, "importance": picks.importance_used}
+
+
+def _pixels(picks: Picks) -> dict[str, Any]:
+    """Normalisation and size of the images, where they were picked."""
+    return {"mean": picks.mean or None, "std": picks.std or None, "size": picks.size or None}
+
+
+def _fusion_of_files(picks: Picks, chosen: dict[str, Any]) -> Any:
+    from retrofit_core.runs import RunConfig
+
+    if not picks.files:
+        raise ValueError("name or upload at least one checkpoint: two or more to fuse, one to compress.")
+    # Without a splits file nobody knows whose images are whose.
+    rows = {"splits": picks.rows} if picks.rows else {"fusion_from": "iid"}
+    score = picks.importance_used
+    if not picks.rows and score is not None and methods.importances()[score].needs_data:
+        rows["importance_data"] = "fusion"
+    return RunConfig(
+        models=picks.files,
+        data=picks.data,
+        target=picks.target or None if methods.takes(picks.method).target else None,
+        **_pixels(picks),
+        **{**chosen, **rows},
+    )

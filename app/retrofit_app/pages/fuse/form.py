@@ -1,0 +1,310 @@
+"""The form of a new fusion: presets, networks, a preview of who gets what, the fusion, and Start."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import streamlit as st
+
+from retrofit_app import runs, widgets
+from retrofit_app.address import session
+from retrofit_app.address.readers import numbers
+from retrofit_app.figures import letter
+from retrofit_app.models import accuracies, sources
+from retrofit_app.runs import methods
+from retrofit_app.shell import picker
+from retrofit_app.shell.errors import guarded
+from retrofit_app.widgets import copies
+
+from . import options, own_files, parameters, plan, presets, starting
+from .controls import HELP, number, select, text
+from .parameters import Picks
+from .presets import FORM, PRESETS
+
+MOST_WIDTHS = 4  # that stand in the form itself
+SCALED = ("cnn", "mlp", "vgg11", "vgg13", "vgg16")
+
+
+@st.fragment
+@guarded
+def form() -> None:
+    """Everything from the presets to Start. The address holds the picks; a change draws only this part again."""
+    st.header("New fusion", anchor="new-fusion")
+    preset, picks = presets.read()
+    picks, ignored = options.settle(picks)
+    for sentence in ignored:
+        st.warning(sentence)
+    _pick_preset(preset)
+    st.markdown("**Networks**")
+    networks(picks)
+    planned = plan.plan(picks, picker.shown().entries)
+    preview(planned, picks)
+    st.markdown("**Fusion**")
+    fusion(picks)
+    start(planned)
+    if planned.config is not None:
+        copies.show(planned.config, planned.training)
+
+
+def _pick_preset(preset: str) -> None:
+    st.pills(
+        "Start from",
+        list(PRESETS),
+        key=FORM.key("preset"),
+        format_func=lambda name: PRESETS[name].title,
+        on_change=_write_preset,
+        help=HELP["preset"],
+    )
+    st.caption(PRESETS[preset].sentence)
+
+
+def _write_preset() -> None:
+    chosen = session.recall(FORM.key("preset"))
+    if chosen:
+        FORM.start_from(preset=chosen)
+    else:  # a click on the chosen one takes it back: nothing changes
+        session.remember(FORM.key("preset"), FORM.current("preset"))
+
+
+# --- networks -------------------------------------------------------------------------------------
+
+
+def networks(picks: Picks) -> None:
+    """Where the networks come from, and the controls that this needs."""
+    st.segmented_control(
+        "Networks",
+        list(parameters.NETWORKS),
+        **FORM.control("networks"),
+        format_func=parameters.NETWORKS.__getitem__,
+        help=HELP["networks"],
+        label_visibility="collapsed",
+    )
+    if picks.networks == "own":
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            data(picks)
+        own_files.ask(picks)
+    if picks.networks == "train":
+        trained(picks)
+
+
+def trained(picks: Picks) -> None:
+    """Data set, architecture, widths, split and training."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        data(picks)
+        with st.container(width=150):
+            select("arch", "Architecture", parameters.ARCHITECTURES)
+        with st.container(width=130):
+            number("parents", "Networks", 1, parameters.MOST_PARENTS, 1)
+        if picks.arch in SCALED:
+            widths(picks)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        with st.container(width=330):
+            select("split", "Split", parameters.SPLITS)
+        if picks.split == "dirichlet":
+            with st.container(width=130):
+                number("ratio", "Ratio", 0.01, 1.0, 0.05, format="%.2f")
+        with st.container(width=130):
+            number("split_seed", "Training seed", 0, parameters.MOST_SEED, 1)
+        with st.container(width=140):
+            select("recipe", "Recipe", parameters.RECIPES)
+        with st.container(width=130):
+            number("epochs", "Epochs", 0, parameters.MOST_EPOCHS, 1)
+
+
+def data(picks: Picks) -> None:
+    """The data set; normalisation and size are asked only where the data set is not built in."""
+    data_sets = sources.data_sets()
+    options = data_sets if picks.data in data_sets else [*data_sets, picks.data]
+    with st.container(width=220):
+        st.selectbox(
+            "Data set",
+            options,
+            help=HELP["data"],
+            accept_new_options=True,
+            format_func=sources.title,
+            placeholder="choose, or type a folder's path",
+            **FORM.control("data", lambda text: text if text in options else sources.named(text)),
+        )
+    if picks.data != "digits":
+        with st.popover(
+            "Pixels", help="Normalisation and size of the images, where the data set is not known by name."
+        ):
+            _numbers("mean", "Mean", picks)
+            _numbers("std", "Standard deviation", picks)
+            number("size", "Size", 0, parameters.MOST_SIZE, 1)
+
+
+def _numbers(name: str, label: str, picks: Picks) -> None:
+    shown = ",".join(f"{value:g}" for value in getattr(picks, name))
+    read = numbers(parameters.MOST_CHANNELS)
+    text(name, label, shown, read, st.text_input, help=HELP[name], placeholder="known")
+
+
+def widths(picks: Picks) -> None:
+    """A width for each network; many of them stand behind a button."""
+    if picks.parents > MOST_WIDTHS:
+        with st.popover("Widths", help="A width for each of the networks."):
+            for index in range(picks.parents):
+                _width(index, picks)
+        return
+    for index in range(picks.parents):
+        with st.container(width=120):
+            _width(index, picks)
+
+
+def _width(index: int, picks: Picks) -> None:
+    key = FORM.key(f"width-{index}")
+    session.remember(key, picks.scales()[index])
+
+    def write() -> None:
+        now = presets.last()
+        scales = [*now.scales()[:index], session.recall(key), *now.scales()[index + 1 :]]
+        FORM.change(widths=() if set(scales) == {"1"} else tuple(scales))
+
+    st.selectbox(
+        f"Width of {letter(index)}",
+        list(parameters.SCALES),
+        key=key,
+        on_change=write,
+        help=HELP["widths"],
+        format_func=parameters.SCALES.__getitem__,
+    )
+
+
+def preview(planned: plan.Plan, picks: Picks) -> None:
+    """Who gets which classes, as the split function draws them from the seed, and a line about each network."""
+    notes = planned.notes
+    if planned.counts and planned.classes:
+        notes = (widgets.split(planned.counts, planned.classes), *notes)
+    if notes:
+        st.caption("  \n".join(notes))
+    if planned.unmeasured and not planned.refusal:
+        measure(planned.unmeasured, picks)
+
+
+def measure(names: tuple[str, ...], picks: Picks) -> None:
+    """A button that measures networks of unknown accuracy."""
+    wait = sum(accuracies.seconds(picks, name) for name in names)
+    st.button(
+        f"Measure how good they are (about {plan.duration(wait)})",
+        key=FORM.key("measure"),
+        icon=":material/speed:",
+        help=f"On {accuracies.IMAGES:,} of the test images, here and now. A run measures its networks, too.",
+        on_click=accuracies.measure_all,
+        args=(picks, names),
+    )
+
+
+# --- the fusion -----------------------------------------------------------------------------------
+
+
+def fusion(picks: Picks) -> None:
+    """Method, grouping, importance, samples, seed, and the options of the first three."""
+    chosen = methods.table()[picks.method]
+    takes = chosen.takes
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        with st.container(width=240):
+            method()
+        if takes.levels:
+            with st.container(width=190):
+                grouping(picks)
+        if takes.importance:
+            with st.container(width=170):
+                importance()
+        with st.container(width=130):
+            number("samples", "Samples", 10, parameters.MOST_SAMPLES, 50)
+        if picks.networks != "own" or picks.rows:
+            with st.container(width=150):
+                select("source", "Samples from", parameters.SOURCES)
+        with st.container(width=120):
+            number("fusion_seed", "Seed", 0, parameters.MOST_SEED, 1)
+        if "preset" in chosen.keywords():
+            with st.container(width=150):
+                select("settings", "Settings", parameters.SETTINGS)
+        if picks.networks == "train" and picks.arch in SCALED and takes.target:
+            with st.container(width=160):
+                select("fused", "Fused width", parameters.FUSED)
+        if picks.networks == "own" and takes.target:
+            with st.container(width=220):
+                st.text_input(
+                    "Fused architecture",
+                    **FORM.control("target"),
+                    help=HELP["target"],
+                    placeholder="as network A",
+                )
+    st.caption(chosen.sentence)
+    options.ask(picks)
+
+
+def method() -> None:
+    """The list of methods; a newly chosen one begins with its defaults."""
+
+    def write() -> None:
+        FORM.change(method=session.recall(FORM.key("method")), grouping="", options=())
+
+    st.selectbox(
+        "Method",
+        list(methods.table()),
+        key=FORM.key("method"),
+        on_change=write,
+        help=HELP["method"],
+        format_func=lambda name: name if methods.takes(name).levels else f"{name} (to compare)",
+    )
+
+
+def grouping(picks: Picks) -> None:
+    """The grouping: the method's unless another one is chosen."""
+    default = methods.table()[picks.method].fixed.get("grouping", "")
+    _part("grouping", "Grouping", ["", *methods.groupings()], lambda name: name or f"as the method ({default})")
+
+
+def importance() -> None:
+    """The score of the neurons."""
+    _part("importance", "Importance", list(methods.importances()), str)
+
+
+def _part(name: str, label: str, names: list[str], words: Callable[[str], str]) -> None:
+    """The list of a part that has options; a newly chosen part keeps the options that it shares with the old one."""
+
+    def write() -> None:
+        picks, _ = options.settle(replace(presets.last(), **{name: session.recall(FORM.key(name))}))
+        presets.choose(picks)
+
+    st.selectbox(label, names, key=FORM.key(name), on_change=write, help=HELP[name], format_func=words)
+
+
+def start(planned: plan.Plan) -> None:
+    """The estimate or the refusal, and the button."""
+    entries = picker.shown().entries
+    same = runs.same_work(planned.config, entries) if planned.config else None
+    busy = next((entry for entry in entries if not entry.shipped and entry.active), None)
+    if planned.refusal:
+        st.error(f"This cannot be started: {planned.refusal}")
+    elif same:
+        st.info(
+            f"These very settings have been run: there is nothing to compute again. {runs.other_version(same)}"
+            if same.state == "done"
+            else "This run is going on."
+        )
+    elif busy:
+        st.info(f"Run {busy.name} is still going on, and one at a time is done. Wait for it, or cancel it.")
+    else:
+        st.markdown(planned.words)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        pressed = st.button(
+            "Open that run" if same else "Start",
+            key="start",
+            type="primary",
+            icon=":material/folder_open:" if same else ":material/play_arrow:",
+            disabled=bool(planned.refusal) or (busy is not None and same is None),
+            help="Runs in a process of its own: you can reload or close the page, and come back to the same address.",
+        )
+        if (
+            busy
+            and not same
+            and st.button(
+                "Show the run that is going on", key="show-busy", help="Its progress, and the button that cancels it."
+            )
+        ):
+            picker.open_run(busy.name)
+    if pressed:
+        starting.begin(planned.config, planned.training)

@@ -1,0 +1,124 @@
+"""The options of the chosen method, grouping and score: a control for each, drawn from its setting."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app.address import session
+
+from . import configs, presets
+from .parameters import Picks
+from .presets import FORM
+
+EMPTY = ("", "none", "null")  # how a user writes nothing
+
+
+def settle(picks: Picks) -> tuple[Picks, list[str]]:
+    """The picks without options that do not apply, and a sentence for each that was left out."""
+    if not picks.options:
+        return picks, []
+    from retrofit_core.runs.options import read_options, written
+
+    kept: dict[str, Any] = {}
+    ignored = []
+    for word in picks.options:
+        try:
+            option = read_options([word])
+            configs.checked_options(picks, option)
+            kept |= option
+        except ValueError as error:
+            ignored.append(f"Ignored options={word[:60]} in the address: {error} Shown instead: its default.")
+    return replace(picks, options=tuple(written(configs.checked_options(picks, kept)))), ignored
+
+
+def ask(picks: Picks) -> None:
+    """The options, folded away; a line below names those that were changed."""
+    from retrofit_core.runs.options import read_options
+
+    settings = configs.options(picks)
+    if not settings:
+        return
+    given = read_options(list(picks.options))
+    with st.expander(f"Options of {picks.method}", icon=":material/tune:", key=FORM.key(f"options-{picks.method}")):
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            for name, setting in settings.items():
+                with st.container(width=200):
+                    _control(picks.method, setting, given.get(name, setting.default))
+        st.caption("Nothing has to be changed: these are the defaults.")
+    if given:
+        st.caption(f"Changed: {', '.join(picks.options)}")
+
+
+def _control(method: str, setting: Any, value: Any) -> None:
+    """Toggle, list, number or text, by the kinds of the setting."""
+    key = FORM.key(f"option-{method}-{setting.name}")
+    label, help = setting.name.replace("_", " ").capitalize(), setting.help
+    help = f"{help[:1].upper()}{help[1:].rstrip('.')}. (`--option {setting.name}=…`)"
+    on_change = _changed(setting, key)
+    if setting.kinds == (bool,):
+        session.remember(key, value)
+        st.toggle(label, key=key, on_change=on_change, help=help)
+    elif setting.words:
+        session.remember(key, value)
+        st.selectbox(label, list(setting.words), key=key, on_change=on_change, help=help)
+    elif str in setting.kinds or tuple in setting.kinds:
+        session.remember(key, _text(value))
+        placeholder = _text(setting.default) or "none"
+        st.text_input(label, key=key, on_change=on_change, help=help, placeholder=placeholder)
+    else:
+        whole = int in setting.kinds
+        session.remember(key, value if value is None or whole else float(value))
+        step = 1 if whole else 10.0 ** math.floor(math.log10(setting.default)) if setting.default else 0.1
+        st.number_input(
+            label,
+            None,
+            None,
+            None if type(None) in setting.kinds else "min",
+            step=step,
+            key=key,
+            on_change=on_change,
+            help=help,
+            format=None if whole else "%g",
+            placeholder="none",
+        )
+
+
+def _text(value: Any) -> str:
+    """A value in a text control."""
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return "" if value is None else str(value)
+
+
+def _read(setting: Any, value: Any) -> Any:
+    """A control's value as the setting takes it: text becomes a list of names, a number, or stays a word."""
+    from retrofit_core.runs.options import read_options
+
+    if not isinstance(value, str) or setting.words:
+        return value
+    text = value.strip()
+    if tuple in setting.kinds:
+        return tuple(word for part in text.split(",") if (word := part.strip()))
+    read = None if text in EMPTY else read_options([f"value={text}"])["value"]
+    return float(read) if type(read) is int and int not in setting.kinds else read
+
+
+def _changed(setting: Any, key: str) -> Callable[[], None]:
+    """A callback that puts an option's new value into the address, or says why it is not valid."""
+
+    def write() -> None:
+        from retrofit_core.runs.options import read_options, written
+
+        picks, _ = settle(presets.last())
+        changed = {**read_options(list(picks.options)), setting.name: _read(setting, session.recall(key))}
+        try:
+            options = configs.checked_options(picks, changed)
+        except ValueError as error:
+            st.toast(f"Left as it was: {error}", icon=":material/info:")
+            return
+        FORM.change(options=tuple(written(options)))
+
+    return write

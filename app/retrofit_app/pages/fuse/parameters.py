@@ -1,0 +1,100 @@
+"""What the form of a new fusion asks: its parameters, each declared once.
+
+No Streamlit; torch only where the address or a pick names a method, a score or a grouping, which the library knows.
+"""
+
+from dataclasses import dataclass
+
+from retrofit_app.address.readers import decimal, joined, numbers, one_of, one_of_table, path, texts, whole
+from retrofit_app.address.rule import declared
+from retrofit_app.runs import methods
+
+NETWORKS = {"shipped": "shipped pair", "train": "train new ones", "own": "my own"}
+SPLITS = {
+    "sharded": "sharded: no class in two parts",
+    "dirichlet": "non-IID: unequal shares of every class",
+    "full": "full: everyone sees everything",
+    "twins": "permuted twins: one network, its neurons shuffled",
+}
+ARCHITECTURES = ("cnn", "mlp", "vgg11", "vgg13", "vgg16", "resnet18", "resnet34", "vit-small", "vit")
+SCALES = {"0.5": "half", "1": "normal", "2": "double"}
+FUSED = {"first": "as network A", **SCALES}
+RECIPES = {"small": "small", "cifar": "cifar", "paper": "the paper's", "imagenet": "imagenet"}
+SETTINGS = {"default": "ours", "paper": "the paper's"}
+SOURCES = {"first": "network A", "all": "all networks"}
+MOST_PARENTS, MOST_SAMPLES, MOST_EPOCHS, MOST_SEED, MOST_SIZE, MOST_CHANNELS = 12, 100_000, 1000, 9999, 1024, 64
+
+
+def _scales(text: str) -> tuple[str, ...]:
+    scales = tuple(filter(None, text.split(",")))
+    if len(scales) > MOST_PARENTS or set(scales) - set(SCALES):
+        raise ValueError(f"it is a list of {', '.join(SCALES)}, one for each network")
+    return scales
+
+
+def _grouping(text: str) -> str:
+    return one_of_table(methods.groupings)(text) if text else ""
+
+
+def _options(text: str) -> tuple[str, ...]:
+    """Options by their form only; `options.settle` asks whether the method takes them."""
+    words = texts(text)
+    if not all("=" in word.strip("=") for word in words):
+        raise ValueError("it is a list of NAME=VALUE, separated by |")
+    return words
+
+
+@dataclass(frozen=True)
+class Picks:
+    """Everything the form asks. Fields that a choice of networks does not use keep their values and decide nothing."""
+
+    networks: str = declared("train", one_of(NETWORKS))
+    data: str = declared("digits", path)
+    mean: tuple[float, ...] = declared((), numbers(MOST_CHANNELS), joined(","))
+    """Normalisation of a data set that is not known by name, one number or one a channel"""
+    std: tuple[float, ...] = declared((), numbers(MOST_CHANNELS), joined(","))
+    size: int = declared(0, whole(0, MOST_SIZE))
+    """Images are resized to this many pixels a side; 0 keeps their size"""
+    arch: str = declared("cnn", one_of(ARCHITECTURES))
+    parents: int = declared(2, whole(1, MOST_PARENTS))
+    widths: tuple[str, ...] = declared((), _scales, joined(","))
+    """A scale for each parent; () for normal ones"""
+    fused: str = declared("first", one_of(FUSED))
+    split: str = declared("sharded", one_of(SPLITS))
+    ratio: float = declared(0.2, decimal(0.01, 1, digits=2))
+    recipe: str = declared("small", one_of(RECIPES))
+    epochs: int = declared(0, whole(0, MOST_EPOCHS))
+    """0 for the recipe's number"""
+    split_seed: int = declared(0, whole(0, MOST_SEED))
+    method: str = declared("KF-Linear", one_of_table(methods.table))
+    grouping: str = declared("", _grouping)
+    """Instead of the method's; "" for the method's"""
+    importance: str = declared("conductance", one_of_table(methods.importances))
+    samples: int = declared(400, whole(10, MOST_SAMPLES))
+    source: str = declared("first", one_of(SOURCES))
+    """Whose training images the samples are"""
+    fusion_seed: int = declared(0, whole(0, MOST_SEED))
+    settings: str = declared("default", one_of(SETTINGS))
+    options: tuple[str, ...] = declared((), _options, joined("|"))
+    """NAME=VALUE: options of method, grouping and score that differ from their defaults"""
+    files: tuple[str, ...] = declared((), texts, joined("|"))
+    rows: str = declared("", path)
+    """Splits file of the user's checkpoints"""
+    target: str = declared("", path)
+    """Fused architecture for the user's checkpoints: a preset of the library or a JSON spec"""
+
+    @property
+    def importance_used(self) -> str | None:
+        """The importance, for methods that weigh neurons; the others have none."""
+        return self.importance if methods.takes(self.method).importance else None
+
+    @property
+    def grouping_used(self) -> str | None:
+        """The grouping, where it replaces that of a method that goes level by level; else None."""
+        method = methods.table()[self.method]
+        fixed = method.fixed.get("grouping")
+        return self.grouping if method.takes.levels and self.grouping not in ("", fixed) else None
+
+    def scales(self) -> tuple[str, ...]:
+        """One scale for each parent, normal where none was picked."""
+        return (*self.widths[: self.parents], *["1"] * (self.parents - len(self.widths)))

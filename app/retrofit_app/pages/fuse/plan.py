@@ -1,0 +1,202 @@
+"""From the picks of the form to what would be run: configs, who gets what, an estimate, or the reason why not."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app import runs
+from retrofit_app.figures import letter, listing, percent
+from retrofit_app.models import accuracies, checkpoints, sources
+from retrofit_app.runs import methods
+
+from . import configs
+from .parameters import Picks
+
+MEBI, GIBI = 2**20, 2**30
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What Start would do."""
+
+    config: Any = None
+    """A `RunConfig`, or None where the picks make none"""
+    training: Any = None
+    """A `TrainConfig`, or None where nothing is trained"""
+    refusal: str = ""
+    words: str = ""
+    """Time and memory, in a sentence"""
+    counts: tuple[tuple[int, ...], ...] = ()
+    classes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """A line about each network"""
+    unmeasured: tuple[str, ...] = ()
+    """Networks whose accuracy is unknown and slow to measure"""
+
+
+def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
+    """What Start would do with these picks; an error that a user can cause becomes the refusal.
+
+    Args:
+        entries: all runs: they tell times, and accuracies of networks.
+    """
+    so_far = Plan()
+    try:
+        facts = sources.facts(picks if picks.networks != "shipped" else Picks())
+        so_far = replace(so_far, classes=facts.classes)
+        training = configs.training(picks, facts.inputs, len(facts.classes))
+        counts = _counts(picks, training)
+        so_far = replace(
+            so_far,
+            training=training,
+            counts=counts,
+            notes=(_data_words(facts), *_network_words(picks, training, entries)),
+            unmeasured=tuple(name for name in _files(picks, training) if not accuracies.words(picks, name, entries)),
+        )
+        config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
+        so_far = replace(so_far, config=config)
+        estimate = _estimate(config, training, entries)
+        missing = training is not None and len(_files(picks, training)) < training.parts
+        return replace(so_far, refusal=estimate.refusal or "", words=_estimate_words(estimate, config, missing))
+    except ValueError as error:
+        text = str(error).replace(f"{runs.runs_folder()}/", "").replace(str(Path.home()), "~")
+        return replace(so_far, refusal=checkpoints.form_words(text))
+    except OSError as error:  # a path that no file system takes, or that may not be read
+        return replace(so_far, refusal=f"a file or folder that is named above cannot be read ({error.strerror}).")
+
+
+def _counts(picks: Picks, training: Any) -> tuple[tuple[int, ...], ...]:
+    """Training images of each class for each network; empty where that is unknown."""
+    if picks.networks == "shipped":
+        return tuple(map(tuple, runs.class_counts({"models": SHIPPED, "splits": "splits.json"}) or ()))
+    if picks.networks == "own":
+        return _counts_of_files(picks)
+    return _counts_of_split(training.to_json(), picks, sources.changed(picks.data))
+
+
+SHIPPED = ("parent-0.safetensors", "parent-1.safetensors")
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _counts_of_split(training: dict[str, Any], _picks: Picks, changed: float) -> tuple[tuple[int, ...], ...]:
+    import torch
+
+    from retrofit_core.training.parents import TrainConfig
+    from retrofit_core.training.parents import plan as plan_training
+
+    images = sources.images(_picks)
+    rows = plan_training(TrainConfig.from_json(training), images).rows
+    classes = len(images.classes)
+    return tuple(tuple(torch.bincount(images.labels[part], minlength=classes).tolist()) for part in rows)
+
+
+def _counts_of_files(picks: Picks) -> tuple[tuple[int, ...], ...]:
+    if not picks.rows:
+        counts = [checkpoints.described(name).counts for name in picks.files]
+        return tuple(counts) if counts and all(counts) else ()
+    import torch
+
+    from retrofit_core.data.splits import read_splits
+
+    images = sources.images(picks)
+    rows = read_splits(sources.located(picks.rows), [Path(name).name for name in picks.files], len(images))
+    return tuple(tuple(torch.bincount(images.labels[part], minlength=len(images.classes)).tolist()) for part in rows)
+
+
+def _data_words(facts: sources.Facts) -> str:
+    channels, height, width = facts.shape
+    colour = "grey" if channels == 1 else "colour" if channels == 3 else f"{channels} channels"
+    return (
+        f"{facts.name}: {facts.train} training and {facts.test} test images of {height} × {width} pixels, {colour}, "
+        f"{len(facts.classes)} classes."
+    )
+
+
+def _network_words(picks: Picks, training: Any, entries: list[runs.Entry]) -> list[str]:
+    """Accuracy and shape of networks that exist already."""
+    if picks.networks == "shipped":
+        networks = runs.read_entry(runs.BUNDLED / runs.bundle_facts()["first"], shipped=True).metrics["networks"]
+        each = [f"{letter(index)} gets {percent(networks[f'parent {index}']['accuracy'])}" for index in range(2)]
+        return [f"On the test images {listing(each)}. Both are cnn with 16, 32 and 32 channels."]
+    if picks.networks == "own":
+        return [_checkpoint_words(index, name, picks, entries) for index, name in enumerate(picks.files)]
+    ready = _files(picks, training)
+    if len(ready) < training.parts:
+        return []
+    measured = [(letter(index), accuracies.words(picks, name, entries)) for index, name in enumerate(ready)]
+    each = [f"{network} gets {accuracy}" for network, accuracy in measured if accuracy]
+    return [
+        "These networks are trained already: only the fusion is left to do.",
+        *([f"{listing(each)}."] if each else []),
+    ]
+
+
+def _files(picks: Picks, training: Any) -> tuple[str, ...]:
+    """Checkpoints of the form's networks that exist, as configs name them; none for the shipped ones."""
+    if picks.networks == "shipped":
+        return ()
+    names = picks.files if training is None else training.files()
+    return tuple(name for name in names if Path(sources.located(name)).is_file())
+
+
+def _checkpoint_words(index: int, name: str, picks: Picks, entries: list[runs.Entry]) -> str:
+    checkpoint = checkpoints.described(name)
+    words = [
+        f"{letter(index)}, {checkpoint.name}: {checkpoint.architecture} ({checkpoint.widths})",
+        f"{checkpoint.parameters:,} parameters",
+    ]
+    if checkpoint.counts:
+        words.append(f"trained on {sum(count > 0 for count in checkpoint.counts)} of {len(checkpoint.counts)} classes")
+    if accuracy := accuracies.words(picks, name, entries):
+        words.append(accuracy)
+    elif checkpoint.accuracy is not None:
+        words.append(f"{percent(checkpoint.accuracy)} of held-out images")
+    return " · ".join(words)
+
+
+def _estimate(config: Any, training: Any, entries: list[runs.Entry]) -> Any:
+    """Time, memory and disk that the run takes, corrected by earlier runs."""
+    folder = runs.home(config.to_json())
+    stamps = tuple(path.stat().st_mtime if path.exists() else 0.0 for path in map(folder.joinpath, config.models))
+    finished = tuple(entry.name for entry in entries if entry.state == "done")
+    key = (config.key(), training and training.key(), stamps, finished)
+    return _estimated(key, config, training, runs.past(entries), folder)
+
+
+@st.cache_data(max_entries=128, show_spinner="Checking whether this works…")
+def _estimated(key: tuple, _config: Any, _training: Any, _past: list[dict[str, Any]], _folder: Path) -> Any:
+    from retrofit_core.estimate import estimate
+
+    return estimate(_config, _training, _past, _folder)
+
+
+def _estimate_words(estimate: Any, config: Any, trains: bool) -> str:
+    least, most = estimate.seconds
+    fuses = f"fusing {estimate.levels} levels" if methods.takes(config.method).levels else config.method
+    what = f"Training and {fuses}" if trains else f"{fuses[0].upper()}{fuses[1:]}"
+    words = (
+        f"{what} takes about **{duration(least)} to {duration(most)}** and {size(estimate.memory)} of memory, and leaves "
+        f"about {size(estimate.disk)} on disk."
+    )
+    if not estimate.whole:
+        words += (
+            f" How long {config.method} itself takes comes on top, and is not known before its first run on this machine; "
+            "for small networks it is seconds."
+        )
+    return words
+
+
+def size(count: int) -> str:
+    """A number of bytes as people say it."""
+    if count >= GIBI:
+        return f"{count / GIBI:.1f} GiB"
+    return f"{count / MEBI:.0f} MiB" if count >= 10 * MEBI else f"{count / MEBI:.1f} MiB"
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

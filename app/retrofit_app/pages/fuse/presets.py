@@ -1,0 +1,105 @@
+"""Starting points of the form, and how the form is read from the address: what differs from one of them."""
+
+from dataclasses import dataclass, fields
+
+from retrofit_app.address.rule import Parameter, option, parameters_of
+from retrofit_app.address.session import Scope
+
+from .parameters import Picks
+
+FORM = Scope("fuse")
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A starting point of the form."""
+
+    title: str
+    sentence: str
+    picks: Picks
+
+
+PRESETS: dict[str, Preset] = {
+    "shipped": Preset(
+        "The shipped pair",
+        "Two trained networks that come with the workbench, each blind to half of the digits. Nothing is trained: the "
+        "fusion takes seconds.",
+        Picks(networks="shipped", split_seed=1),
+    ),
+    "sharded": Preset(
+        "Sharded digits",
+        "Train two small networks, each on five digits that the other never sees; then fuse them into one that knows "
+        "all ten.",
+        Picks(),
+    ),
+    "four": Preset(
+        "Non-IID, four ways",
+        "Four networks get very unequal shares of every digit. Pairing neurons one to one stops at two networks; "
+        "clustering them does not.",
+        Picks(parents=4, split="dirichlet", samples=200),
+    ),
+    "twins": Preset(
+        "Permuted twins",
+        "One network, and the same network with its neurons in another order. Plain averaging ruins them; fusion must "
+        "find the order and lose nothing.",
+        Picks(split="twins", method="HF-Linear", importance="uniform"),
+    ),
+    "widths": Preset(
+        "Different widths",
+        "A network of normal width and one of half the width. They cannot be averaged at all; clustering fuses them "
+        "into the first one's shape.",
+        Picks(split="dirichlet", widths=("1", "0.5")),
+    ),
+    "compress": Preset(
+        "Compress one network",
+        "One network of double width, fused with nobody: its neurons are clustered into a network of normal width.",
+        Picks(parents=1, split="full", widths=("2",), fused="1"),
+    ),
+    "own": Preset(
+        "Bring your own",
+        "Your checkpoints, from a folder of this machine or uploaded, and the data set they were trained on.",
+        Picks(networks="own", importance="uniform"),
+    ),
+}
+
+
+FIRST = "shipped"
+NAMES = tuple(field.name for field in fields(Picks))
+
+
+@dataclass(frozen=True)
+class Start:
+    """The chosen preset."""
+
+    preset: str
+
+
+def preset_parameter() -> Parameter:
+    """The preset; its values are the defaults of all others."""
+    return option("preset", list(PRESETS), FIRST, "preset")
+
+
+def parameters(preset: str) -> list[Parameter]:
+    """Everything else that the form asks, with a preset's values as defaults."""
+    return parameters_of(PRESETS[preset].picks)
+
+
+def read() -> tuple[str, Picks]:
+    """The preset and the picks, from the address or the controls."""
+    preset = FORM.read(Start, [preset_parameter()]).preset
+    return preset, FORM.read(Picks, parameters(preset))
+
+
+def last() -> Picks:
+    """The picks as they were last read or written; for callbacks."""
+    return FORM.last(Picks, NAMES)
+
+
+def words() -> list[str]:
+    """What the form's parameters are called in the address."""
+    return [parameter.word for parameter in (preset_parameter(), *parameters(FIRST))]
+
+
+def choose(picks: Picks) -> None:
+    """Make these the picks; for callbacks."""
+    FORM.change(**{name: getattr(picks, name) for name in NAMES})

@@ -1,0 +1,167 @@
+"""A run that is not finished: its progress while it goes on, or why it ended early and what can be done."""
+
+import time
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+from retrofit_app import runs, widgets
+from retrofit_app.address import session
+from retrofit_app.figures import LETTERS, letter
+from retrofit_app.runs import progress
+from retrofit_app.shell import picker
+from retrofit_app.shell.errors import guarded
+
+from . import starting
+
+POLL = 0.6  # seconds
+
+
+def panel(entry: runs.Entry) -> None:
+    """Everything of such a run; the shipped example is one click away."""
+    going = entry.active
+    st.title("Your fusion is going on" if going else "Your fusion stopped before its end", anchor=False)
+    st.markdown(runs.details(entry))
+    if going:
+        watch(str(entry.folder))
+    else:
+        stopped(entry)
+    who_gets_what(entry)
+
+
+def stopped(entry: runs.Entry) -> None:
+    """Why, and what can be done."""
+    show = st.warning if entry.state == "cancelled" else st.error
+    show(runs.failure(entry))
+    with st.container(horizontal=True):
+        if st.button(
+            "Go on with it",
+            icon=":material/resume:",
+            type="primary",
+            key="resume",
+            help="Takes up the run after its last finished level or training epoch.",
+        ):
+            resume(entry)
+        st.button(
+            "Back to the shipped example",
+            key="leave",
+            on_click=picker.to_run,
+            args=(picker.shown().first,),
+            help="The run stays in the list of your runs.",
+        )
+    level_table(entry.folder, progress.follow(entry.folder, progress.Progress()))
+    if entry.state != "cancelled" and (log := runs.log_tail(entry.folder)):
+        with st.expander("The worker's last lines"):
+            st.caption("They can go into a report as they are: this machine's folders are left out.")
+            st.code(log, language=None)
+
+
+def resume(entry: runs.Entry) -> None:
+    """Start the run of a record again; networks that were being trained are described in their folder."""
+    starting.go_on(entry.folder)
+
+
+def who_gets_what(entry: runs.Entry) -> None:
+    """The split's strip, once the splits file is there."""
+    counts = runs.class_counts(entry.config)
+    if not counts:
+        return
+    st.markdown("**Who was trained on what**")
+    classes = entry.metrics.get("classes") or [str(index) for index in range(len(counts[0]))]
+    st.caption(widgets.split(counts, classes))
+
+
+@st.fragment(run_every=POLL)
+@guarded
+def watch(folder: str) -> None:
+    """Poll the record until the run ends; only this part of the page is drawn again."""
+    entry = runs.read_entry(Path(folder))
+    if not entry.active:
+        session.forget(f"progress:{folder}")
+        st.rerun()
+    followed = session.first_time(f"progress:{folder}", progress.Progress())
+    started = entry.status.get("started") if entry.state == "running" else None
+    if started:
+        progress.follow(entry.folder, followed, started)
+    now = time.time()
+    shown = followed if started else progress.Progress()
+    st.progress(progress.share(shown, bool(followed.parents)), text=progress.sentence(shown, LETTERS, now, started))
+    stopping = (entry.folder / "cancel").exists()
+    if st.button(
+        "Cancelling…" if stopping else "Cancel",
+        key="cancel",
+        icon=":material/stop:",
+        disabled=stopping,
+        help="Stops after the current step. What is finished is kept, and you can go on later.",
+    ):
+        runs.cancel(entry.folder)
+        st.rerun(scope="fragment")
+    st.caption("You can reload or close this page: the run goes on, and this address finds it again.")
+    training_table(followed)
+    level_table(entry.folder, followed)
+
+
+def training_table(followed: progress.Progress) -> None:
+    """A line of losses for each network that is being trained."""
+    if not followed.training:
+        return
+    rows = [
+        {"network": letter(parent), "epochs": len(curve), "loss": f"{curve[-1]:.4f}" if curve else "…", "course": curve}
+        for parent, curve in sorted(followed.training.items())
+    ]
+    st.markdown("**Training**")
+    st.dataframe(
+        pd.DataFrame(rows),
+        hide_index=True,
+        key="live-training",
+        alt="Epochs and training loss of each network.",
+        column_config={
+            "network": st.column_config.TextColumn("network", width=80),
+            "epochs": st.column_config.NumberColumn("epochs", width=80, help="Epochs that are done."),
+            "loss": st.column_config.TextColumn(
+                "loss", width=90, alignment="right", help="Of the last epoch, on the training images."
+            ),
+            "course": st.column_config.LineChartColumn("loss over the epochs", y_min=0),
+        },
+    )
+
+
+def level_table(folder: Path, followed: progress.Progress) -> None:
+    """The levels so far: errors of finished ones, losses of the one at work."""
+    rows = progress.finished_levels(folder)
+    for index in sorted(followed.names):
+        if index >= len(rows):
+            rows.append({"level": followed.names[index]})
+    if not rows:
+        return
+    for index, row in enumerate(rows):  # as text: an empty number would read None
+        for name, digits in (("grouping", 2), ("approximation", 2), ("seconds", 1)):
+            row[name] = f"{row[name]:.{digits}f}" if name in row else "…"
+        row.setdefault("neurons", "…")
+        row["level"] = f"{index + 1} · {row['level']}"
+        row["course"] = followed.curves.get(index, [])
+    table = pd.DataFrame(rows, columns=["level", "neurons", "grouping", "approximation", "course", "seconds"])
+    if not any(row["course"] for row in rows):
+        table = table.drop(columns="course")
+    st.markdown("**Levels**")
+    st.dataframe(
+        table,
+        hide_index=True,
+        key="live-levels",
+        alt="Levels with their errors as they are finished.",
+        column_config={
+            "level": st.column_config.TextColumn("level", pinned=True),
+            "neurons": st.column_config.TextColumn("neurons", help="Of each network → of the fused level."),
+            "grouping": st.column_config.TextColumn(
+                "grouping %",
+                alignment="right",
+                help="Grouping error, in per cent of the neurons' importance-weighted energy.",
+            ),
+            "approximation": st.column_config.TextColumn(
+                "approx. %", alignment="right", help="Approximation error, likewise."
+            ),
+            "course": st.column_config.LineChartColumn("loss over the epochs", y_min=0),
+            "seconds": st.column_config.TextColumn("seconds", alignment="right"),
+        },
+    )

@@ -1,0 +1,1 @@
+"""Where along the levels is knowledge lost, and what happens inside one level?"""

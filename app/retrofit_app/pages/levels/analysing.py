@@ -1,0 +1,82 @@
+"""A finished run without an analysis: what is missing, and a worker that adds it."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from retrofit_app import runs, widgets
+from retrofit_app.runs import methods, progress
+from retrofit_app.shell.errors import guarded
+
+POLL = 0.6  # seconds
+
+
+def panel(entry: runs.Entry) -> None:
+    """Start the analysis, watch it, or say how it ended."""
+    if not methods.goes_level_by_level(entry):
+        widgets.why(
+            f"{entry.config['method']} aligns neurons and fits no level, so there is no analysis of it: other scores' "
+            "groupings, accuracies after each level and targets belong to HF and KF methods."
+        )
+        return
+    with st.container(border=True):
+        if entry.analysing:
+            watch(str(entry.folder))
+            return
+        reason = str(entry.status.get("analysis") or "").rstrip(".")
+        st.markdown(
+            "**This run has no analysis**"
+            + (f" ({reason})" if reason else "")
+            + ". Other scores' groupings, the accuracy "
+            "after each level, what neurons keep, targets and the loss around the weights are computed once, in about the time "
+            "of the fusion, and kept in the record."
+        )
+        if sentence := runs.analysis_ending(entry.folder):
+            (st.warning if sentence.startswith("Cancelled") else st.error)(sentence)
+            if log := runs.log_tail(entry.folder):
+                with st.expander("The worker's last lines"):
+                    st.code(log, language=None)
+        if entry.shipped or entry.state != "done":
+            return
+        if st.button(
+            "Analyse this run",
+            key="analyse",
+            type="primary",
+            icon=":material/query_stats:",
+            help="Runs in a process of its own: you can reload or close the page.",
+        ):
+            begin(entry)
+        st.caption("Or on the command line, in the runs folder:")
+        st.code(f"retrofit analyse {entry.folder.name}", language="bash")
+
+
+def begin(entry: runs.Entry) -> None:
+    """Start the worker, or say why not."""
+    try:
+        runs.analyse(entry.folder)
+    except ValueError as error:
+        st.warning(f"Not started: {error}")
+        return
+    st.rerun()
+
+
+@st.fragment(run_every=POLL)
+@guarded
+def watch(folder: str) -> None:
+    """Poll until the worker has ended; only this part of the page is drawn again."""
+    path = Path(folder)
+    if not runs.read_entry(path).analysing:
+        st.rerun()
+    done, sentence = progress.of_analysis(path)
+    st.progress(done, text=sentence)
+    stopping = (path / "cancel").exists()
+    st.button(
+        "Cancelling…" if stopping else "Cancel",
+        key="cancel-analysis",
+        icon=":material/stop:",
+        disabled=stopping,
+        on_click=runs.cancel,
+        args=(path,),
+        help="Stops after the current step. The run stays as it is.",
+    )
+    st.caption("You can reload or close this page: the analysis goes on, and this address finds it again.")

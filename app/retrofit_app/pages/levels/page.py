@@ -1,0 +1,204 @@
+"""Where along the levels is knowledge lost, and what happens inside one level?"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app import runs, widgets
+from retrofit_app.address import session
+from retrofit_app.figures import Palette, biggest_drop, fitted
+from retrofit_app.shell import picker
+from retrofit_app.shell.errors import guarded
+from retrofit_app.shell.style import stylesheet
+from retrofit_app.widgets import copies, pictures, readings
+from retrofit_app.widgets.readings import Overview
+
+from . import analysing, panels, parameters, stepper
+from .parameters import LEVELS, Where
+from .steps import DRAWN
+from .view import View
+
+STRIP = 204  # px, the height of the strip in a lecture, and 720 less all that is above the pictures is theirs
+
+
+def page() -> None:
+    """The strip of all levels, the stepper, and one level's steps."""
+    entry, palette = picker.shown().entry, widgets.palette()
+    with st.container(key="heading"):
+        st.title("Where is knowledge lost?", anchor=False)
+    if not (entry.folder / "levels.parquet").exists():
+        empty(entry)
+        return
+    overview = readings.overview(entry)  # without torch: the strip is on the page before it is loaded
+    if overview.table.empty:
+        empty(entry)
+        return
+    stepper.shortcuts()
+    body(entry, palette)
+
+
+@st.fragment
+@guarded
+def body(entry: runs.Entry, palette: Palette) -> None:
+    """All but the sidebar: another level or step runs and sends only this."""
+    overview = readings.overview(entry)
+    names = list(overview.table["level"])
+    where = parameters.where(names, names[default_level(overview)])
+    index = names.index(where.level)
+    if where.lecture:
+        st.html(stylesheet("lecture"))
+        stepper.stepper(overview, names, index, lecture=True)
+        strip(entry, overview, palette, index, names, lecture=True)
+        level(entry, palette, index, where)
+        return
+    strip(entry, overview, palette, index, names)
+    stepper.stepper(overview, names, index)
+    level(entry, palette, index, where)
+    st.divider()
+    everything(entry, overview, palette, index)
+
+
+def default_level(overview: Overview) -> int:
+    """Where most accuracy is lost, or else the largest error; the head only if nothing else is left."""
+    body = max(len(overview.table) - 1, 1)
+    if overview.measured:
+        return biggest_drop(overview.accuracy[: body + 1])[0]
+    total = overview.table["grouping share"] + overview.table["approximation share"]
+    return int(total.iloc[:body].to_numpy().argmax())
+
+
+def empty(entry: runs.Entry) -> None:
+    """A run without levels: not started, going on, stopped before its first level, or a method without levels."""
+    method = entry.config.get("method", "")
+    if entry.active:
+        why = "This run has not finished its first level yet. Its levels appear here one by one; reload the page in a moment."
+    elif entry.state == "done":
+        why = f"{method} does not work level by level, so there is nothing to step through."
+    else:
+        why = "This run ended before its first level was finished. Fuse offers to go on with it."
+    widgets.why([why, "Choose another run on the left to see its levels."])
+
+
+# --- all levels -----------------------------------------------------------------------------------
+
+
+def strip(
+    entry: runs.Entry, overview: Overview, palette: Palette, index: int, names: Sequence[str], lecture: bool = False
+) -> None:
+    """Errors and accuracy of all levels; a click on a level goes there."""
+    heading = "" if lecture else f"**{pictures.picture(entry, 'strip', palette, index).caption}**"
+    large = {"large": STRIP} if lecture else {}
+    if entry.state != "done":
+        total = entry.status.get("levels") or "?"
+        st.caption(f"Not finished: the first {len(names)} of {total} levels are ready and shown.")
+
+    def go() -> None:
+        points = session.points_in("strip")
+        if points:
+            # Bars, line and the marks over them all stand at "3" or "3 · name".
+            LEVELS.change(level=names[int(str(points[0]["x"]).split()[0]) - 1])
+
+    widgets.chart(
+        "strip",
+        lambda colours: pictures.picture(entry, "strip", colours, index, **large),
+        palette,
+        lambda: overview_table(overview),
+        entry,
+        heading=heading,
+        below="",
+        bare=lecture,
+        on_select=go,
+        selection_mode="points",
+    )
+
+
+def overview_table(overview: Overview) -> Any:
+    """The strip's numbers."""
+    shown = overview.table[["level", "widths", "fused", "kind", "form"]].copy()
+    shown.insert(0, "number", range(1, len(shown) + 1))
+    shown["grouping %"] = (100 * overview.table["grouping share"]).round(3)
+    shown["approximation %"] = (100 * overview.table["approximation share"]).round(3)
+    if overview.measured:
+        shown["accuracy after %"] = [round(value, 2) for value in overview.accuracy[1:]]
+    return shown
+
+
+# --- one level ------------------------------------------------------------------------------------
+
+
+def level(entry: runs.Entry, palette: Palette, index: int, where: Where) -> None:
+    """The chosen step. Everything from here on needs the whole record, and torch to read it."""
+    try:
+        run, analysis = readings.record(entry), readings.analysis(entry)
+    except ValueError as error:
+        st.error(f"This run's levels are not shown: {str(error).replace(str(entry.folder), entry.name)}")
+        return
+    readings.prepare(entry)
+    report = run.levels[index]
+    analysed = analysis.levels[index] if analysis is not None and index < len(analysis.levels) else None
+    scores = list(analysed.labels) if analysed is not None else [run.config.importance]
+    seeds = max(len(rows) for rows in analysed.labels.values()) if analysed is not None else 1
+    view = View(
+        entry,
+        palette,
+        index,
+        report,
+        analysed,
+        scores,
+        analysis.missing if analysis is not None else {},
+        parameters.look(
+            scores,
+            run.config.importance if run.config.importance in scores else scores[0],
+            list(map(str, range(seeds))),
+            report.width,
+            readings.grouping(entry, index).densest or 0,
+            panels.pairs(analysed, scores),
+            len(report.widths),
+        ),
+        last=entry.state == "done" and index == len(run.levels) - 1,
+        lecture=where.lecture,
+    )
+    grouped = view.grouping()
+    clusters = [str(cluster) for cluster, count in enumerate(grouped.counts.tolist()) if count]
+    largest = clusters[0] if grouped.densest is None else str(grouped.densest)
+    view = replace(view, cluster=int(parameters.followed(clusters, largest)))
+    if analysed is None and not where.lecture:
+        analysing.panel(entry)
+    DRAWN[where.step](view)
+
+
+# --- take away ------------------------------------------------------------------------------------
+
+
+def everything(entry: runs.Entry, overview: Overview, palette: Palette, index: int) -> None:
+    """Grouping against approximation over all levels, and downloads."""
+    left, right = st.columns(2, gap="large")
+    if not fitted(overview.table):
+        right = st.container()  # one kind of error alone: the strip shows it
+    else:
+        with left:
+            widgets.chart(
+                "errors",
+                lambda colours: pictures.picture(entry, "errors", colours, index),
+                palette,
+                lambda: overview_table(overview),
+                entry,
+                heading="**All levels: which of the two errors?**",
+            )
+    with right:
+        st.markdown("**Take it with you**")
+        st.markdown("A link to exactly this view:")
+        st.code(session.link(), language=None, wrap_lines=True)
+        st.download_button(
+            "Report of all levels (CSV)",
+            lambda: widgets.csv(readings.report(overview), entry),
+            f"{entry.name}-levels.csv",
+            "text/csv",
+            on_click="ignore",
+            icon=":material/download:",
+            help="Widths, errors (and their shares of the importance-weighted energy), ridge, form of fit, accuracy after it, "
+            "and seconds of every level.",
+        )
+        copies.of_run(entry)

@@ -1,0 +1,278 @@
+"""Below the cluster pictures: the picked neurons, and one closer look: scores, sizes, one cluster, all neurons."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from retrofit_app import figures, widgets
+from retrofit_app.address import neurons, session
+from retrofit_app.figures import Neurons, title
+from retrofit_app.widgets import readings
+
+from .parameters import LEVELS, PANELS
+from .view import View
+
+
+def panel(view: View) -> None:
+    """The chosen closer look."""
+    st.segmented_control(
+        "A closer look",
+        list(PANELS),
+        **LEVELS.control("panel"),
+        required=True,
+        format_func=PANELS.__getitem__,
+        help="How alike the groupings are, how large the groups, where the members of one "
+        "cluster go under the other scores, or every neuron as a row.",
+    )
+    if view.look.panel == "scores":
+        agreement(view)
+    elif view.look.panel == "sizes":
+        options = {} if view.analysis is None else dict(zip(("score", "seed"), view.chosen(), strict=True))
+        view.chart("sizes", f"**Cluster sizes**, {title(view.look.score)}", lambda: sizes_table(view), **options)
+    elif view.look.panel == "cluster":
+        one_cluster(view)
+    else:
+        st.markdown("**All neurons**, the most important first. Choose rows to ring them in the pictures.")
+        neuron_rows(view, view.neurons().sort_values("importance × mean", ascending=False), "all")
+
+
+# --- two groupings --------------------------------------------------------------------------------
+
+
+def pairs(analysis: Any, names: list[str]) -> list[str]:
+    """What can stand side by side: two scores, or two seeds of one where the grouping is random."""
+    if analysis is None:
+        return []
+    scores = [f"{first}-{second}" for i, first in enumerate(names) for second in names[i + 1 :]]
+    random = [score for score in names if _random(analysis.labels[score])]
+    return scores + [f"{score}-{score}" for score in random]
+
+
+def _random(labels: Any) -> bool:
+    return len(labels) > 1 and bool((labels[0] != labels[1]).any())
+
+
+def pair_words(view: View, pair: str) -> str:
+    """A pair in the list."""
+    first, second = _scores_of(view, pair) or ("", "")
+    return f"{title(first)}: two seeds" if first == second else f"{title(first)} and {title(second)}"
+
+
+def _scores_of(view: View, pair: str) -> tuple[str, str] | None:
+    """The two scores of a pair; the name of a score may have a dash in it."""
+    return next(((a, b) for a in view.scores for b in view.scores if f"{a}-{b}" == pair), None)
+
+
+def compared(view: View) -> list[tuple[str, int]]:
+    """Score and seed of every picture that is shown."""
+    seed = int(view.look.seed)
+    scores = _scores_of(view, view.look.pair)
+    if scores is None:
+        return [(score, seed) for score in view.scores]
+    first, second = scores
+    return [(first, 0), (first, seed or 1)] if first == second else [(first, seed), (second, seed)]
+
+
+def agreement(view: View) -> None:
+    """How alike the scores' groupings are, beside how alike seeds are."""
+    if view.analysis is None:
+        widgets.why("The groupings of other scores are part of the analysis, which this run does not have.")
+        return
+    combinations = pairs(view.analysis, view.scores)
+
+    def side_by_side() -> None:
+        points = session.points_in("agreement")
+        cells = [point["customdata"][0] for point in points if "customdata" in point]
+        if cells and cells[0] in combinations:
+            LEVELS.change(pair=cells[0])
+
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        view.chart(
+            "agreement",
+            "**Do the scores group differently?**",
+            lambda: pd.DataFrame(view.analysis.agreement),
+            on_select=side_by_side,
+            selection_mode="points",
+        )
+    with right:
+        st.markdown(
+            "**How to read it.** The adjusted Rand index (ARI) says how alike two groupings are: 1 the same groups, 0 no more "
+            "alike than by chance; below 0 (down to −0.5) is less than chance. On the diagonal one score is grouped again "
+            "from other seeds: mean, and least to most. That is the noise floor: two scores only differ where their index lies "
+            "below it. A click on a cell shows its two groupings side by side."
+        )
+    view.missing()
+
+
+def sizes_table(view: View) -> pd.DataFrame:
+    """How many clusters have how many members."""
+    sizes, clusters = np.unique(view.grouping().counts, return_counts=True)
+    return pd.DataFrame({"members": sizes, "clusters": clusters})
+
+
+# --- one cluster ----------------------------------------------------------------------------------
+
+
+def followed(view: View) -> list[int]:
+    """The members of the followed cluster, which get spokes in every picture."""
+    if view.look.panel != "cluster":
+        return []
+    return np.flatnonzero(view.grouping().labels == view.cluster).tolist()
+
+
+def one_cluster(view: View) -> None:
+    """Where the members of one cluster are under the other scores."""
+    grouped = view.grouping()
+    ranked = np.argsort(-grouped.counts, kind="stable")
+    st.selectbox(
+        f"A cluster of {title(view.look.score)}",
+        [str(cluster) for cluster in ranked.tolist() if grouped.counts[cluster]],
+        **LEVELS.control("cluster"),
+        width=260,
+        format_func=lambda cluster: (
+            f"{cluster} · {grouped.counts[int(cluster)]} member" + ("" if grouped.counts[int(cluster)] == 1 else "s")
+        ),
+        help="The largest come first. A click on a neuron in a picture (Pick neurons by: click) chooses its cluster, too.",
+    )
+    rows = followed(view)
+    st.markdown(f"{figures.members_words(grouped, view.cluster)} Lines join them in every picture above.")
+    if len(view.scores) < 2:
+        widgets.why("There is no other score to follow it to.")
+        return
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
+        st.markdown("**Where they are under the other scores**", width="stretch")
+        widgets.data("members", lambda: members_table(view, rows), view.entry)
+    st.dataframe(
+        flow_table(view, rows),
+        hide_index=True,
+        alt="Where the members of the cluster are under the other scores.",
+        column_config={
+            "under": st.column_config.TextColumn("under", help="The score that groups the same neurons."),
+            "most go to": st.column_config.NumberColumn(
+                "most go to", help="The cluster that holds most of them there."
+            ),
+            "stayed": st.column_config.NumberColumn("stayed", help="Members that are together in that cluster."),
+            "left": st.column_config.NumberColumn("left", help="Members that are elsewhere."),
+            "joined": st.column_config.NumberColumn("joined", help="Other neurons in that cluster."),
+            "spread over": st.column_config.NumberColumn(
+                "spread over", help="Clusters among which the members are there."
+            ),
+        },
+    )
+
+
+def flow_table(view: View, rows: list[int]) -> pd.DataFrame:
+    """Stayed, left, joined: one row for each other score."""
+    lines = []
+    for score in view.scores:
+        if score != view.look.score:
+            other = view.grouping(score)
+            destinations = figures.destinations(other, rows)
+            most, stayed = destinations[0]
+            lines.append(
+                {
+                    "under": title(score),
+                    "most go to": most,
+                    "stayed": stayed,
+                    "left": len(rows) - stayed,
+                    "joined": int(other.counts[most]) - stayed,
+                    "spread over": len(destinations),
+                }
+            )
+    return pd.DataFrame(lines)
+
+
+def members_table(view: View, rows: list[int]) -> pd.DataFrame:
+    """The members of a cluster, with their cluster under every score."""
+    table = view.neurons()[["neuron", "network", "importance × mean"]].iloc[rows].copy()
+    for score in view.scores:
+        table[f"cluster, {title(score)}"] = view.grouping(score).labels[rows]
+    return table
+
+
+# --- neurons --------------------------------------------------------------------------------------
+
+
+def picks_of(view: View, grouped: Neurons, name: str) -> list[int]:
+    """The picked or marked neurons that this level has, as numbers among all of its neurons."""
+    return readings.rows_of(grouped, neurons.read(getattr(view.look, name), len(view.report.widths)))
+
+
+def text_of(grouped: Neurons, rows: list[int]) -> str:
+    """Neurons as the address names them."""
+    return neurons.written([(int(grouped.parents[row]), int(grouped.numbers[row])) for row in rows])
+
+
+def show_picked(view: View) -> None:
+    """The picked neurons as a table; a row that is chosen gets a ring in the pictures."""
+    grouped = view.grouping()
+    picked = picks_of(view, grouped, "pick")
+    if not picked:
+        st.caption(
+            "None of the picked neurons exists at this level; they are kept for the others."
+            if view.look.pick
+            else "Draw around some neurons in a picture: they stay bright everywhere, and a table here lists them."
+        )
+        return
+    parents = [
+        f"{int((grouped.parents[picked] == parent).sum())} of {name}" for parent, name in enumerate(view.parents)
+    ]
+    mean = float(grouped.weights[picked].mean())
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(
+            f"**{len(picked)} neurons picked**: {', '.join(parents)}; mean importance {figures.number(mean, 2)} × mean"
+        )
+        st.button(
+            "Clear pick",
+            key="clear",
+            on_click=LEVELS.change,
+            kwargs={"pick": "", "mark": ""},
+            icon=":material/close:",
+            help="Show all neurons as bright again, and take the rings away.",
+        )
+    view.note("At another level the same numbers stay picked; those are other neurons.")
+    neuron_rows(view, view.neurons().iloc[picked], f"picked-{len(picked)}")
+
+
+def neuron_rows(view: View, shown: pd.DataFrame, what: str) -> None:
+    """Neurons as rows, with their file."""
+    key = f"neurons-{view.index}-{view.look.score}-{view.look.seed}-{what}"
+    rows, grouped = shown.index.to_list(), view.grouping()
+
+    def mark() -> None:
+        chosen = [rows[row] for row in session.rows_in(key) if row < len(rows)]
+        LEVELS.change(mark=text_of(grouped, chosen))
+
+    column = st.column_config.NumberColumn
+    st.dataframe(
+        shown,
+        key=key,
+        hide_index=True,
+        height=min(36 * len(shown) + 40, 220),
+        on_select=mark,
+        selection_mode="multi-row",
+        alt=f"Neurons of level {view.report.name} with cluster and importance under {title(view.look.score)}.",
+        column_config={
+            "neuron": st.column_config.TextColumn(
+                "neuron", pinned=True, help="Network and number: A3 is neuron 3 of network A."
+            ),
+            "importance × mean": column(format="%.2f", help="Importance in multiples of the level's mean."),
+            "distance": column(format="%.3g", help="To the cluster's centroid, in the plane of the picture."),
+            "kept R²": column(
+                format="%.2f", help="Share of the neuron's variance that its fused neuron explains, in this run."
+            ),
+        },
+    )
+    st.download_button(
+        "CSV of these rows",
+        lambda: widgets.csv(shown, view.entry),
+        on_click="ignore",
+        icon=":material/download:",
+        file_name=f"{view.entry.name}-{view.report.name}-{view.look.score}-neurons.csv",
+        mime="text/csv",
+        key=f"csv-{key}",
+        help="Exactly the rows of this table.",
+    )

@@ -1,0 +1,88 @@
+"""What a step draws from, and how it asks for a picture."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from retrofit_app import runs, widgets
+from retrofit_app.figures import Neurons, Palette, Picture, letter, title
+from retrofit_app.widgets import pictures, readings
+
+from .parameters import Look
+
+LARGE = 292  # px, the height of a picture in a lecture
+
+
+@dataclass(frozen=True)
+class View:
+    """What the steps draw from."""
+
+    entry: runs.Entry
+    palette: Palette
+    index: int
+    report: Any
+    """`LevelReport`"""
+    analysis: Any
+    """`LevelAnalysis`, or None"""
+    scores: list[str]
+    without: dict[str, str]
+    """Scores that could not be computed, with the reason"""
+    look: Look
+    cluster: int = 0
+    """The cluster that is followed"""
+    last: bool = False
+    """The level whose neurons are the classes"""
+    lecture: bool = False
+    """On a projector: only the pictures of the step"""
+
+    def say(self, text: str) -> None:
+        """What a step is about; left out in a lecture, where somebody says it."""
+        if not self.lecture:
+            st.markdown(text)
+
+    def note(self, text: str, **options: Any) -> None:
+        """Small print; left out in a lecture."""
+        if not self.lecture:
+            st.caption(text, **options)
+
+    @property
+    def parents(self) -> list[str]:
+        """Names of the parents."""
+        return [f"network {letter(parent)}" for parent in range(len(self.report.widths))]
+
+    def chart(
+        self, key: str, heading: str, table: Any, *, kind: str | None = None, below: str | None = None, **options: Any
+    ) -> None:
+        """One of level_data's pictures."""
+        selection = {name: options.pop(name) for name in ("on_select", "selection_mode") if name in options}
+        if self.lecture:
+            options["large"] = LARGE
+
+        def draw(colours: Palette) -> Picture:
+            return pictures.picture(self.entry, kind or key, colours, self.index, **options)
+
+        widgets.chart(
+            key, draw, self.palette, table, self.entry, heading=heading, below=below, bare=self.lecture, **selection
+        )
+
+    def grouping(self, score: str | None = None, seed: int | None = None) -> Neurons:
+        """The neurons as a score groups them; by default the chosen one."""
+        return readings.grouping(self.entry, self.index, *self.chosen(score, seed))
+
+    def neurons(self, score: str | None = None, seed: int | None = None) -> pd.DataFrame:
+        """One row per neuron, as a score groups them; by default the chosen one."""
+        return readings.neuron_table(self.entry, self.index, *self.chosen(score, seed))
+
+    def chosen(self, score: str | None = None, seed: int | None = None) -> tuple[str | None, int]:
+        """A score and a seed; by default those of the controls. Without an analysis there is only the run's."""
+        if self.analysis is None:
+            return None, 0
+        return score or self.look.score, int(self.look.seed) if seed is None else seed
+
+    def missing(self) -> None:
+        """Scores that could not be computed, with the reason."""
+        for score, reason in self.without.items():
+            if score != "accuracy":
+                self.note(f"{title(score)} is missing: {reason}")

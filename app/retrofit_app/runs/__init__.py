@@ -1,0 +1,42 @@
+"""Runs on disk and the workers that write them: list, start, watch, cancel. No Streamlit, and no torch until a start.
+
+A run's folder is named after its config's key (`runs.record_folder`), so the same work has one folder. A worker is a process
+of its own, which does a job (`jobs`) by the command line's code and outlives page, tab and server. In the folder that it writes
+lie worker.json (pid and birth, against reused pids) and worker.log. `runs.standing` says where a run stands.
+
+File names in a config are relative to where its worker starts: the folder of the shipped parents for a config that names
+those, so that it has the same key wherever the package is installed, else the runs folder. There, parents that a run
+trains itself lie in parents-KEY (the key of their `TrainConfig`, which is in training.json); runs share them.
+"""
+
+from .endings import analysis_ending, failure, log_tail
+from .listing import entries, past, same_work
+from .records import BUNDLED, Entry, bundle_facts, class_counts, home, read_entry, runs_folder
+from .words import details, label, library, other_version
+from .workers import Busy, analyse, begin, cancel, resume, start
+
+__all__ = [
+    "BUNDLED",
+    "Busy",
+    "Entry",
+    "analyse",
+    "analysis_ending",
+    "begin",
+    "bundle_facts",
+    "cancel",
+    "class_counts",
+    "details",
+    "entries",
+    "failure",
+    "home",
+    "label",
+    "library",
+    "log_tail",
+    "other_version",
+    "past",
+    "read_entry",
+    "resume",
+    "runs_folder",
+    "same_work",
+    "start",
+]

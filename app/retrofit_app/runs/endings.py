@@ -1,0 +1,52 @@
+"""How a run or its analysis ended, in words."""
+
+import signal
+from pathlib import Path
+
+from retrofit_core.runs.standing import analysis_notes, worker_of
+
+from .children import exit_code
+from .records import Entry
+
+
+def failure(entry: Entry) -> str:
+    """Why a run ended early, in a sentence, without this machine's paths."""
+    if entry.state == "cancelled":
+        return f"Cancelled. {_kept(entry)}"
+    if entry.state == "interrupted":
+        code = exit_code(worker_of(entry.folder).get("pid", -1)) or 0
+        how = f" by {signal.Signals(-code).name}" if code < 0 else ""
+        return f"The worker was killed{how} before it finished. {_kept(entry)}"
+    return f"Failed: {entry.status.get('error') or 'no reason was recorded.'} {_kept(entry)}"
+
+
+def analysis_ending(folder: Path) -> str:
+    """How the last attempt at an analysis ended, in a sentence; empty where there was none."""
+    notes = analysis_notes(folder)
+    return {
+        "cancelled": "Cancelled before it was finished: nothing of an analysis is kept.",
+        "interrupted": "The worker was killed before it was finished: nothing of an analysis is kept, and the run is as it was.",
+        "failed": f"Failed: {notes.get('error', '')}",
+    }.get(notes.get("state", ""), "")
+
+
+def _kept(entry: Entry) -> str:
+    status = entry.status
+    if status.get("stage") == "training" and "epochs" in status:
+        return (
+            f"Network {status.get('parent', 0) + 1} of {status.get('parents', 1)} was being trained, in epoch "
+            f"{status['epoch']} of {status['epochs']}; finished epochs are kept."
+        )
+    done = status.get("levels_done", status.get("level", 0))
+    total = status.get("levels")
+    return f"{done} of {total} levels were finished and are kept." if total else "No level was finished."
+
+
+def log_tail(folder: Path, lines: int = 12) -> str:
+    """The end of the worker's output, with home and runs folder shortened."""
+    try:
+        text = (folder / "worker.log").read_text(errors="replace")
+    except OSError:
+        return ""
+    tail = "\n".join(text.splitlines()[-lines:])
+    return tail.replace(str(folder.parent), "RUNS").replace(str(Path.home()), "~")

@@ -1,0 +1,81 @@
+"""Facts about methods: from the library's table, and from a finished record without torch.
+
+The library's tables need torch, which takes seconds to load, so they are read inside of functions. What a page shows before
+its first picture asks the record of a finished run instead.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from .records import Entry
+
+
+def table() -> Mapping[str, Any]:
+    """The library's methods by name, in its order; each has `sentence`, `takes`, `fixed` and `parts`."""
+    from retrofit_core.methods import METHODS
+
+    return METHODS
+
+
+def importances() -> Mapping[str, Any]:
+    """The library's importance scores by name."""
+    from retrofit_core.importance import IMPORTANCE
+
+    return IMPORTANCE
+
+
+def groupings() -> Mapping[str, Any]:
+    """The library's groupings by name."""
+    from retrofit_core.grouping import GROUPINGS
+
+    return GROUPINGS
+
+
+def takes(method: str) -> Any:
+    """What a method can be given (a `Takes`); nothing for one that this version does not know."""
+    from retrofit_core.registry import known_name
+    from retrofit_core.task import Takes
+
+    try:
+        return table()[known_name(table(), method, "method")].takes
+    except ValueError:
+        return Takes()
+
+
+def weighs(entry: Entry) -> bool:
+    """Whether a run weighs neurons by importance."""
+    made = decided(entry)
+    return "importance" in made if made else takes(entry.config.get("method", "")).importance
+
+
+def goes_level_by_level(entry: Entry) -> bool:
+    """Whether a run fits level after level to targets, so that it has errors of both kinds and an analysis."""
+    made = decided(entry)
+    return {"grouping", "fit"} <= made.keys() if made else takes(entry.config.get("method", "")).levels
+
+
+def keeps_parents(entry: Entry) -> bool:
+    """Whether the result is all networks side by side."""
+    return not goes_level_by_level(entry) and takes(entry.config.get("method", "")).keeps_parents
+
+
+def uses_samples(entry: Entry) -> bool:
+    """Whether the fusion samples decide anything."""
+    return goes_level_by_level(entry) or takes(entry.config.get("method", "")).uses_data
+
+
+def decided(entry: Entry) -> Mapping[str, Any]:
+    """The settings in the result of a finished run; {} for one that is not finished or is damaged."""
+    return _decided(*entry.version) if entry.status.get("state") == "done" else {}
+
+
+@lru_cache(maxsize=512)
+def _decided(folder: str, updated: float) -> Mapping[str, Any]:
+    try:
+        config = json.loads((Path(folder) / "result.json").read_text())["config"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return config if isinstance(config, dict) else {}

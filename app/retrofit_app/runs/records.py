@@ -1,0 +1,125 @@
+"""A run's record as lists and headlines need it: its small JSON files, read without torch."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from retrofit_core.runs.standing import ACTIVE, state_of, worker_lives, worker_of
+
+BUNDLED = Path(__file__).parents[1] / "bundled"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run as the lists and the headline need it: its small JSON files, without the levels.
+
+    `runs.read_run` reads the whole record and checks it; that takes torch and, for many runs, too long.
+    """
+
+    folder: Path
+    config: dict[str, Any]
+    status: dict[str, Any]
+    metrics: dict[str, Any]
+    shipped: bool
+    training: dict[str, Any] | None = None
+    """The TrainConfig of its parents as JSON, where they were trained by the workbench or the command line"""
+    inputs: dict[str, str | None] | None = None
+    """Digest of each file, see `runs.Identity`; None for a record of an earlier version"""
+    method_version: int = 1
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def state(self) -> str:
+        """created, running, done, failed, cancelled or interrupted, see `runs.state_of`."""
+        return self.status["state"] if self.shipped else state_of(self.folder, self.status)
+
+    @property
+    def active(self) -> bool:
+        """Whether a worker is at it."""
+        return self.state in ACTIVE
+
+    @property
+    def analysing(self) -> bool:
+        """Whether a worker adds the analysis to this finished run."""
+        return not self.shipped and worker_of(self.folder).get("work") == "analyse" and worker_lives(self.folder)
+
+    @property
+    def resumable(self) -> bool:
+        """Whether it ended early, so that `resume` goes on with it."""
+        return self.state in ("failed", "cancelled", "interrupted")
+
+    @property
+    def accuracy(self) -> float | None:
+        """Of the fused network, in per cent, where it was measured."""
+        return self.metrics.get("networks", {}).get("fused", {}).get("accuracy")
+
+    @property
+    def version(self) -> tuple[str, float]:
+        """Changes with the record: what caches go by."""
+        return str(self.folder), float(self.status.get("updated", 0))
+
+
+def runs_folder() -> Path:
+    """Where runs go: RETROFIT_RUNS, or ./runs."""
+    return Path(os.environ.get("RETROFIT_RUNS") or "runs").absolute()
+
+
+def read_entry(folder: Path, shipped: bool = False) -> Entry:
+    """The small files of a record.
+
+    Raises:
+        ValueError: one of them is missing or broken.
+    """
+    try:
+        content = json.loads((folder / "config.json").read_text())
+        config = dict(content["config"])
+        path = folder / "status.json"
+        status = json.loads(path.read_text()) if path.exists() else {"state": "created"}
+        done = status["state"] == "done"
+        metrics = json.loads((folder / "metrics.json").read_text()) if done else {}
+        training = content["training"] if "training" in content else _training(config, folder.parent)
+        inputs, version = content.get("inputs"), content.get("method_version", 1)
+        return Entry(folder, config, status, metrics, shipped, training, inputs, version)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"run {folder.name} cannot be read and is left out ({type(error).__name__}: {error})."
+        ) from error
+
+
+def bundle_facts() -> dict[str, Any]:
+    """What bundle.json says of the shipped runs, see `bundle.build`; empty where it is missing."""
+    path = BUNDLED / "bundle.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def home(config: dict[str, Any], folder: Path | None = None) -> Path:
+    """The folder from which the file names in a config are read, and in which its worker starts."""
+    names = [Path(name) for name in config["models"]]
+    shipped = all(len(name.parts) == 1 and (BUNDLED / name).exists() for name in names)
+    return BUNDLED if shipped else (folder or runs_folder())
+
+
+def _training(config: dict[str, Any], folder: Path) -> dict[str, Any] | None:
+    """What training.json beside the parents says; nothing where there is none that can be read."""
+    try:
+        path = (home(config, folder) / config["models"][0]).parent / "training.json"
+        return dict(json.loads(path.read_text())["training"])
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return None
+
+
+def class_counts(config: dict[str, Any], folder: Path | None = None) -> list[list[int]] | None:
+    """Training images per class of each parent, where the run's splits file is at hand."""
+    if not config.get("splits"):
+        return None
+    try:
+        parts = json.loads((home(config, folder) / config["splits"]).read_text())["parts"]
+        named = {part.get("model"): part["class_counts"] for part in parts}
+        return [named[Path(model).name] for model in config["models"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,66 @@
+"""A run in words: its line in the picker, what it was, and whether this version made it."""
+
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from retrofit_app.figures import percent
+
+from .methods import decided, weighs
+from .records import Entry
+
+STATES = {"created": "in progress", "running": "in progress"}
+
+
+def label(entry: Entry) -> str:
+    """A run's line in the picker: short, the rest is `details`."""
+    config = entry.config
+    result = percent(entry.accuracy) if entry.accuracy is not None else STATES.get(entry.state, entry.state)
+    # Of another run only its record knows without torch whether its method weighs neurons, and that not before its end.
+    weighed = f"{config.get('importance')}, " if "importance" in decided(entry) else ""
+    kind = "shipped" if entry.shipped else f"{weighed}seed {config.get('seed')}"
+    return f"{config['method']} {result} · {kind}"
+
+
+def details(entry: Entry) -> str:
+    """What a run was, in a line."""
+    config = entry.config
+    weighed = f", {config.get('importance')} importance" if weighs(entry) else ""
+    grouped = f", {config['grouping']} grouping" if config.get("grouping") else ""
+    words = [
+        f"{config['method']}{grouped}{weighed}",
+        *(f"{name} {value}" for name, value in (config.get("options") or {}).items()),
+        f"{config.get('samples')} samples" + (" of all networks" if config.get("fusion_from") == "iid" else ""),
+        f"seed {config.get('seed')}",
+        f"{_networks(entry)} on {Path(config.get('data', '')).name}",
+    ]
+    if entry.status.get("started"):
+        words.append(time.strftime("%d %b %Y", time.localtime(entry.status["started"])))
+    return " · ".join([*words, "shipped" if entry.shipped else entry.name])
+
+
+def library() -> str:
+    """The version that is installed, or "unknown"."""
+    try:
+        return version("retrofit-workbench")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def other_version(entry: Entry) -> str:
+    """A sentence if another version of the library made a run; empty if this one did, or none was recorded."""
+    made, installed = entry.status.get("version"), library()
+    if not made or made == installed:
+        return ""
+    return (
+        f"This run was made by version {made} of the library, and this is version {installed}: the same settings may give other "
+        "numbers now."
+    )
+
+
+def _networks(entry: Entry) -> str:
+    """How many were fused, and on which split they were trained where that was noted."""
+    n, training = len(entry.config["models"]), entry.training or {}
+    kind = {"dirichlet": "non-IID"}.get(training.get("split", ""), training.get("split"))
+    split = "twins" if training.get("twins") else f"{kind} split" if kind else ""
+    return f"{n} network{'' if n == 1 else 's'}" + (f" ({split})" if split else "")

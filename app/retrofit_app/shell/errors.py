@@ -1,0 +1,40 @@
+"""What is shown where a page or a part of it breaks."""
+
+import sys
+import traceback
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+
+def guarded(body: Callable[..., None]) -> Callable[..., None]:
+    """Wrap a page or a fragment (which also runs without its page): an error is shown where the part would stand.
+
+    Streamlit's own signals to stop or to run again are no `Exception`s and pass through.
+    """
+
+    @wraps(body)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            body(*arguments, **options)
+        except Exception as error:  # the last resort
+            panel(error)
+
+    return run
+
+
+def panel(error: Exception) -> None:
+    """What went wrong, for the user to read and to pass on, without this machine's folders."""
+    traceback.print_exc(file=sys.stderr)
+    text = str(error) or type(error).__name__
+    st.error(f"This part of the page could not be shown. {text.replace(str(Path.home()), '~')}")
+    st.markdown("Choose another run on the left, or reload the page. The lines below can go into a report as they are.")
+    frames = [
+        f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    lines = [f"run: {st.query_params.get('run', 'default')}", f"{type(error).__name__}: {text}", *frames[-8:]]
+    st.code("\n".join(lines).replace(str(Path.home()), "~"), language=None)

@@ -1,0 +1,44 @@
+"""The workbench's entry: the chosen page, and what stands around every one of them.
+
+It lies here, and not beside `pages`, because Streamlit takes a folder of that name beside its script for pages of its own.
+"""
+
+import gc
+import sys
+from pathlib import Path
+
+import streamlit as st
+
+from retrofit_app.address import session
+from retrofit_app.shell import camera, navigation, picker
+from retrofit_app.shell.errors import guarded
+from retrofit_app.shell.style import stylesheet
+
+ICON = Path(__file__).parents[1] / "static" / "favicon.png"
+
+
+@st.cache_resource
+def spare_the_libraries(with_torch: bool) -> None:
+    """Streamlit collects garbage after every run of a page or a fragment; looking through torch takes 0.15 s each time."""
+    gc.collect()
+    gc.freeze()
+
+
+@guarded
+def whole() -> None:
+    """The picker and the chosen page."""
+    spare_the_libraries("torch" in sys.modules)
+    session.begin()
+    shown = picker.pick_run()
+    camera.camera()
+    st.set_page_config(page_title=f"{page.title} · {shown.entry.name}")
+    above = st.container()
+    page.run()
+    if sentence := session.unused():
+        above.warning(sentence)
+
+
+page = navigation.chosen()
+st.set_page_config(page_title=page.title, page_icon=str(ICON), layout="wide")
+st.html(stylesheet())
+whole()

@@ -1,0 +1,49 @@
+"""Which page is shown, and links to the others that carry the run."""
+
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app.address.session import ALL, Scope
+from retrofit_app.pages import PAGES
+
+
+def chosen() -> Any:
+    """The page that the address names, to be run once; its module is not loaded before."""
+    return st.navigation([_page(listed.name) for listed in PAGES], position="hidden")
+
+
+def menu() -> None:
+    """Links to the pages that carry the run, and what was chosen there before. Streamlit's own menu would drop both."""
+    for listed in PAGES:
+        st.page_link(
+            _page(listed.name),
+            icon=listed.icon,
+            query_params={**ALL.address(), **(Scope(listed.name).address() if listed.kept else {})},
+            width="stretch",
+        )
+
+
+def link(name: str, label: str, help: str, **parameters: str) -> None:
+    """A link from one page to another, with the run and parameters of that page."""
+    listed = next(listed for listed in PAGES if listed.name == name)
+    st.page_link(
+        _page(name),
+        label=label,
+        icon=listed.icon,
+        query_params={**ALL.address(), **parameters},
+        help=help,
+    )
+
+
+def _page(name: str) -> Any:
+    # A new object each time: that which is run is marked as such, and sessions would disturb each other. The icons stand
+    # beside the links only: as icons of the pages themselves the browser would fetch them from another host.
+    listed = next(listed for listed in PAGES if listed.name == name)
+    return st.Page(partial(_run, name), title=listed.title, url_path=name, default=listed is PAGES[0])
+
+
+def _run(name: str) -> None:
+    import_module(f"retrofit_app.pages.{name}.page").page()

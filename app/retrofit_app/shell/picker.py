@@ -1,0 +1,99 @@
+"""The run that all pages show."""
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from retrofit_app import runs
+from retrofit_app.address.rule import option
+from retrofit_app.address.session import ALL, change_run
+from retrofit_app.widgets.downloads import FORMATS
+
+from . import navigation
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The parameters of all pages."""
+
+    run: str
+    format: str
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the picker has found."""
+
+    entry: runs.Entry
+    """The run that is shown"""
+    entries: list[runs.Entry]
+    """All of them"""
+    first: str
+    """The run that is shown where the address names none"""
+
+
+def shown() -> Shown:
+    """The run that is shown, among all of them."""
+    return st.session_state["shown"]
+
+
+def pick_run() -> Shown:
+    """The run that all pages show, from the address or the picker."""
+    entries, problems = runs.entries()
+    if not entries:
+        raise ValueError("the shipped example is missing. Make it again: python -m retrofit_app.bundle")
+    named = runs.bundle_facts().get("first")
+    first = next((entry.name for entry in entries if entry.shipped and entry.name == named), entries[0].name)
+    by_name = {entry.name: entry for entry in entries}
+    chosen = ALL.read(
+        Shared,
+        [option("run", list(by_name), first, "run"), option("format", list(FORMATS), "svg", "format of pictures")],
+    ).run
+    with st.sidebar:
+        navigation.menu()
+        st.selectbox(
+            "Run",
+            list(by_name),
+            key="run",
+            format_func=lambda name: runs.label(by_name[name]),
+            on_change=_changed,
+            args=(by_name, by_name[chosen]),
+            help="Finished and current runs: the shipped ones, then those of your runs folder (`retrofit app --runs "
+            "FOLDER`, and what `retrofit fuse --record` writes there), newest first.",
+        )
+        st.caption(runs.details(by_name[chosen]))
+        st.caption(
+            f"{sum(entry.shipped for entry in entries)} shipped, {sum(not entry.shipped for entry in entries)} of your own."
+        )
+        for problem in problems:
+            st.caption(f":material/warning: {problem}")
+    st.session_state["shown"] = Shown(by_name[chosen], entries, first)
+    return shown()
+
+
+def _changed(by_name: dict[str, runs.Entry], before: runs.Entry) -> None:
+    """The picker's callback. It also comes when a run has ended and its line has changed: then the browser sends the old
+    line."""
+    chosen = by_name.get(st.session_state.run)
+    if chosen is None:
+        st.session_state.run = before.name
+        return
+    same = all(chosen.config.get(name) == before.config.get(name) for name in ("models", "target", "boundaries"))
+    change_run(chosen.name, same_networks=same)
+
+
+def to_run(name: str) -> None:
+    """Put a run into the address; the run that is shown first is left out."""
+    ALL.move(run=name)
+
+
+def leave_run(name: str) -> None:
+    """Show the first run if this one is shown."""
+    if shown().entry.name == name:
+        ALL.move(run=shown().first)
+
+
+def open_run(name: str) -> None:
+    """Put a run into the address and draw the whole page again."""
+    to_run(name)
+    st.rerun()

@@ -1,0 +1,44 @@
+"""A run as a command, as Python and as a notebook cell, for all pages."""
+
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app import runs
+
+
+def show(config: Any, training: Any, what: str = "this new run") -> None:
+    """The three texts, made from the run's configs when the box is opened."""
+    box = st.expander(
+        f"Copy {what} as command, Python or notebook cell",
+        icon=":material/content_copy:",
+        key=f"copy {what}",
+        on_change="rerun",
+    )
+    if not box.open:
+        return
+    from retrofit_core import snippets
+
+    with box:
+        st.caption("Each of them gives every number of this run. Start them in the runs folder, where the files lie.")
+        command, python, cell = st.tabs(["Command", "Python", "Notebook cell"])
+        command.code(snippets.command(config, training), language="bash", wrap_lines=True)
+        python.code(snippets.python(config, training), language="python", wrap_lines=True)
+        cell.code(snippets.notebook_cell(config, training), language="python", wrap_lines=True)
+
+
+def of_run(entry: runs.Entry) -> None:
+    """The texts of a recorded run."""
+    from retrofit_core.runs import RunConfig
+
+    show(RunConfig.from_json(entry.config), training_of(entry), "the shown run")
+
+
+def training_of(entry: runs.Entry) -> Any:
+    """The `TrainConfig` of a run's parents, where the app or `retrofit train` made them; else None."""
+    from retrofit_core.training.parents import TrainConfig
+
+    try:
+        return TrainConfig.from_json(entry.training) if entry.training else None
+    except ValueError:
+        return None

@@ -1,0 +1,49 @@
+"""Files to take away, each of which says where it comes from."""
+
+import io
+import time
+from html import escape
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from retrofit_app import runs
+from retrofit_app.figures import CONFIG, Picture
+
+LICENCE = "The data set's own licence holds for what is derived from it."
+#: One button, the camera, which saves the picture in the format that is chosen in the sidebar.
+CAMERA: dict[str, Any] = {**CONFIG, "displayModeBar": "hover", "modeBarButtons": [["toImage"]]}
+FORMATS = {"svg": "SVG", "png": "PNG"}
+
+
+def csv(table: pd.DataFrame, entry: runs.Entry) -> bytes:
+    """A table with its origin in a last line, which begins with # (pandas: comment="#")."""
+    text = io.StringIO()
+    table.to_csv(text, index=False)
+    return f"{text.getvalue()}# {origin(entry)}\n".encode()
+
+
+def html(picture: Picture, heading: str, entry: runs.Entry) -> bytes:
+    """A picture as one HTML page with its words, its key and its origin; Plotly's script is inside."""
+    unsigned = go.Figure(picture.figure).update_layout(title_text="")  # it stands below as text
+    figure = unsigned.to_html(full_html=False, include_plotlyjs="inline", config=CAMERA)
+    return (
+        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(heading)}</title>"
+        f"<body style='font-family:Arial,sans-serif;max-width:900px;margin:24px auto'><h1 style='font-size:20px'>"
+        f"{escape(heading)}</h1><div role='img' "
+        f"aria-label='{escape(picture.alt, quote=True)}'>{figure}</div>{picture.key}<p>{escape(picture.alt)}</p>"
+        f"<p style='color:#595955;font-size:14px'>{escape(origin(entry))}</p></body></html>"
+    ).encode()
+
+
+def origin(entry: runs.Entry) -> str:
+    """Run, date, the library's version, licence of the data."""
+    return f"{source(entry)}. {LICENCE}"
+
+
+def source(entry: runs.Entry) -> str:
+    """Run, date, and the library's version (this one's, where the record has none)."""
+    library = entry.status.get("version") or runs.library()
+    made = time.strftime("%Y-%m-%d", time.localtime(entry.status.get("started") or time.time()))
+    return f"Run {entry.name} of {made}, retrofit-workbench {library}"

@@ -1,0 +1,75 @@
+"""Pictures of a run's levels, drawn once for a run, level, score and theme."""
+
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app import figures, runs
+from retrofit_app.figures import Palette, Picture
+
+from .readings import analysis, grouping, overview, record, version
+
+
+def picture(entry: runs.Entry, kind: str, palette: Palette, level: int = 0, **options: Any) -> Picture:
+    """A picture, drawn once for a run, level, score and theme. It is shared: do not change it.
+
+    Args:
+        options: what this kind of picture takes; for all of them `large`, the height of one for a projector.
+    """
+    return _picture(*version(entry), kind, level, palette is figures.DARK, tuple(sorted(options.items())), _entry=entry)
+
+
+@st.cache_resource(max_entries=512, show_spinner=False)
+def _picture(
+    folder: str,
+    updated: float,
+    sealed: str,
+    kind: str,
+    level: int,
+    dark: bool,
+    options: tuple[Any, ...],
+    *,
+    _entry: Any,
+) -> Picture:
+    palette, chosen = figures.DARK if dark else figures.LIGHT, dict(options)
+    large = chosen.pop("large", 0)
+    drawn = _drawn(_entry, kind, level, palette, chosen)
+    return figures.enlarged(drawn, large) if large else drawn
+
+
+def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str, Any]) -> Picture:
+    if kind == "strip":
+        levels = overview(entry)
+        return figures.knowledge_strip(levels.table, levels.accuracy, palette, level)
+    if kind == "errors":
+        return figures.errors_scatter(overview(entry).table, palette)
+    if kind == "agreement":
+        return figures.agreement_matrix(analysis(entry).levels[level].agreement, palette)
+    report = record(entry).levels[level]
+    if kind == "curve":
+        return figures.loss_curve(report.curve, palette, **chosen)
+    if kind == "residual":
+        return figures.residual_bars(report, palette)
+    if kind == "activity":
+        return figures.activity_histogram(report.gram.diagonal().double().numpy(), report.parents.numpy(), palette)
+    if kind == "activations":
+        return figures.activations(grouping(entry, level), palette, height=400)
+    if kind in ("clusters", "sizes", "scores"):
+        grouped = grouping(entry, level, chosen.pop("score", None), chosen.pop("seed", 0))
+        if kind == "clusters":
+            return figures.clusters(grouped, palette, **chosen)
+        if kind == "sizes":
+            return figures.cluster_sizes(grouped, palette)
+        return figures.score_histogram(grouped, chosen["name"], palette)
+    level_analysis = analysis(entry).levels[level]
+    if kind == "kept":
+        return figures.kept_histogram(level_analysis.kept.double().numpy(), report.parents.numpy(), palette)
+    if kind == "plane":
+        return figures.loss_plane(level_analysis.plane, palette, report.form)
+    neuron = chosen["neuron"]
+    return figures.fit_scatter(
+        level_analysis.targets[:, neuron].double().numpy(),
+        level_analysis.outputs[:, neuron].double().numpy(),
+        f"Fused neuron {neuron}",
+        palette,
+    )

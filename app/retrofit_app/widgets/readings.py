@@ -1,0 +1,154 @@
+"""What pages read from a record, cached until it changes."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from retrofit_app import figures, runs
+from retrofit_app.figures import Neurons
+
+MEMBERS = 30  # of a cluster that are named one by one
+
+
+@st.cache_resource(max_entries=16, show_spinner="Reading the run's levels…")
+def _record(folder: str, updated: float) -> Any:
+    from retrofit_core.runs import read_run
+
+    return read_run(folder)
+
+
+def record(entry: runs.Entry) -> Any:
+    """The whole record (a `runs.Run`), checked and read once. It is shared by all sessions: do not change it.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    return _record(*entry.version)
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All levels at a glance, read without torch."""
+
+    table: pd.DataFrame
+    """As `results.frame` makes it"""
+    accuracy: list[float]
+    """Ensemble, then after each level; empty where it was not measured"""
+    samples: int
+    analysed: bool
+    missing: dict[str, str]
+
+    @property
+    def measured(self) -> bool:
+        """Whether the accuracy after each level is known."""
+        return len(self.accuracy) == len(self.table) + 1
+
+
+def overview(entry: runs.Entry) -> Overview:
+    """The record's table of levels and the accuracies.
+
+    Raises:
+        ValueError: a file is missing or broken.
+    """
+    return _overview(*version(entry))
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _overview(folder: str, updated: float, sealed: str) -> Overview:
+    path = Path(folder)
+    try:
+        table = pd.read_parquet(path / "levels.parquet").drop(columns="report", errors="ignore")
+        facts = json.loads((path / "analysis.json").read_text()) if sealed else {}
+    except Exception as error:  # pyarrow, zip and json each have their own
+        raise ValueError(f"the levels of run {path.name} cannot be read ({type(error).__name__}).") from error
+    # Methods that only align have no targets to miss.
+    errors = ["approximation error", "approximation share"]
+    table[errors] = table[errors].astype(float).fillna(0.0)
+    return Overview(table, facts.get("accuracy", []), facts.get("samples", 0), bool(sealed), facts.get("missing", {}))
+
+
+def report(overview: Overview) -> pd.DataFrame:
+    """The table of levels for download, with the accuracy after each where it was measured."""
+    return overview.table.assign(**({"accuracy after %": overview.accuracy[1:]} if overview.measured else {}))
+
+
+def version(entry: runs.Entry) -> tuple[str, float, str]:
+    """The key of this run's caches; an analysis that is added later changes it, too."""
+    return *entry.version, entry.status.get("checksums", {}).get("analysis.json", "")
+
+
+@st.cache_resource(max_entries=8, show_spinner="Reading the analysis…")
+def _analysis(folder: str, updated: float, sealed: str) -> Any:
+    from retrofit_core.analysis import Analysis
+
+    return Analysis.load(folder) if sealed else None
+
+
+def analysis(entry: runs.Entry) -> Any:
+    """The run's `Analysis`, or None. It is shared by all sessions: do not change it.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    return _analysis(*version(entry))
+
+
+def grouping(entry: runs.Entry, level: int, score: str | None = None, seed: int = 0) -> Neurons:
+    """The neurons of a level as a score groups them; without a score, as the run did."""
+    return _grouping(*version(entry), level, score, seed, _entry=entry)
+
+
+@st.cache_resource(max_entries=256, show_spinner=False)
+def _grouping(
+    folder: str, updated: float, sealed: str, level: int, score: str | None, seed: int, *, _entry: Any
+) -> Neurons:
+    report, analysed = record(_entry).levels[level], analysis(_entry)
+    if score is None or analysed is None:
+        return figures.neurons(report)
+    level_analysis = analysed.levels[level]
+    labels = level_analysis.labels[score]
+    return figures.neurons(report, labels[min(seed, len(labels) - 1)], level_analysis.scores[score])
+
+
+def neuron_table(entry: runs.Entry, level: int, score: str | None = None, seed: int = 0) -> pd.DataFrame:
+    """One row per neuron of the parents; the index is its number among all of them."""
+    grouped, analysed = grouping(entry, level, score, seed), analysis(entry)
+    table = {
+        "neuron": grouped.names,
+        "network": [figures.letter(parent) for parent in grouped.parents],
+        "cluster": grouped.labels,
+        "members": grouped.counts[grouped.labels],
+        "importance × mean": grouped.weights,
+        "distance": grouped.distances,
+    }
+    if analysed is not None:
+        table["kept R²"] = analysed.levels[level].kept.double().numpy()
+    return pd.DataFrame(table)
+
+
+def rows_of(grouped: Neurons, picked: list[tuple[int, int]]) -> list[int]:
+    """Numbers among all neurons of a level; those that a narrower level does not have are left out."""
+    first = np.cumsum([0, *grouped.widths])
+    return [
+        int(first[parent]) + neuron
+        for parent, neuron in picked
+        if parent < len(grouped.widths) and neuron < grouped.widths[parent]
+    ]
+
+
+def prepare(entry: runs.Entry) -> None:
+    """Compute the planes of all levels in the background, so that the first visit to each is as quick as the second."""
+    _prepare(*version(entry), _entry=entry)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _prepare(folder: str, updated: float, sealed: str, *, _entry: Any) -> None:
+    import threading
+
+    levels = record(_entry).levels
+    threading.Thread(target=lambda: [level.coordinates for level in levels], daemon=True).start()

@@ -1,0 +1,32 @@
+"""Pages without a browser, and the form's part of an address."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
+
+from retrofit_app.address.rule import canonical, settle
+from retrofit_app.pages.fuse import presets
+from retrofit_app.pages.fuse.parameters import Picks
+
+
+def to_page(app: AppTest, name: str) -> AppTest:
+    """Go to another page of the app; `run` shows it. (AppTest.switch_page knows pages that are files only.)"""
+    app._page_hash = calc_hash(name)
+    return app
+
+
+def form_of(address: Mapping[str, Any]) -> tuple[str, Picks, list[str]]:
+    """The preset and the picks that an address names, and what was ignored."""
+    url = {word: [text] for word, text in address.items()}
+    first = settle([presets.preset_parameter()], url, {}, {})
+    preset = first.values["preset"]
+    rest = settle(presets.parameters(preset), url, {}, {})
+    return preset, Picks(**rest.values), first.ignored + rest.ignored
+
+
+def address_of(preset: str, picks: Picks) -> dict[str, str]:
+    """The inverse of `form_of`."""
+    values = {name: getattr(picks, name) for name in presets.NAMES}
+    return canonical([presets.preset_parameter()], {"preset": preset}) | canonical(presets.parameters(preset), values)

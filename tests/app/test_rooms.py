@@ -1,0 +1,142 @@
+"""What the rooms of the workbench may import, read from their files."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from retrofit_app import runs
+from retrofit_app.address.session import Scope
+from retrofit_app.pages import PAGES
+
+APP = runs.BUNDLED.parent
+FILES = sorted(APP.rglob("*.py"))
+#: Room -> the rooms that it may import; docs/architecture.md has the same table.
+ROOMS = {
+    "figures": set(),
+    "runs": {"figures"},
+    "address": {"figures"},
+    "models": {"figures", "runs"},
+    "widgets": {"figures", "runs", "address"},
+    "shell": {"runs", "address", "widgets", "pages"},
+    "pages": {"figures", "runs", "address", "models", "widgets", "shell", "bundle"},
+    "bundle": set(),
+}
+WITHOUT_STREAMLIT = ("figures", "runs", "address/rule.py", "address/readers.py", "address/neurons.py")
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(APP))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(APP).parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path, tree: ast.AST | None = None) -> Iterator[tuple[str, ...]]:
+    """The parts of every imported name, relative ones resolved: ("retrofit_app", "runs", "methods")."""
+    for node in ast.walk(tree or ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (tuple(alias.name.split(".")) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ["retrofit_app", *path.relative_to(APP).parts[:-1]]
+            module = (node.module or "").split(".") if node.module else []
+            parts = base[: len(base) - node.level + 1] + module if node.level else module
+            yield from ((*parts, alias.name) for alias in node.names)
+
+
+def at_module_level(tree: ast.Module) -> ast.Module:
+    """A file without its functions."""
+
+    class Drop(ast.NodeTransformer):
+        def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+            return None
+
+    return Drop().visit(tree)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_rooms_import_what_they_may(path):
+    room, parts = room_of(path), path.relative_to(APP).parts
+    for imported in imports_of(path):
+        if imported[0] != "retrofit_app" or imported[1] == room != "pages":
+            continue
+        if imported[1] == "pages" and room == "pages":
+            assert len(parts) > 2 and imported[2] == parts[1], f"{name_of(path)} imports the page {imported[2]}"
+        else:
+            assert imported[1] in ROOMS[room], f"{name_of(path)} imports {imported[1]}"
+            assert imported[1] != "pages" or imported[2] == "PAGES", f"{name_of(path)} knows a page's inside"
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if name_of(path).startswith(WITHOUT_STREAMLIT)], ids=name_of)
+def test_what_needs_no_page_imports_no_streamlit(path):
+    assert "streamlit" not in {imported[0] for imported in imports_of(path)}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_torch_is_imported_in_functions_only(path):
+    if path.name != "bundle.py":  # a program of its own
+        imported = {parts[0] for parts in imports_of(path, at_module_level(ast.parse(path.read_text())))}
+        assert not imported & {"torch", "torchvision"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_the_session_is_touched_by_the_address_and_the_shell_only(path):
+    used = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+    if room_of(path) not in ("address", "shell"):
+        assert not used & {"session_state", "query_params"}
+
+
+def test_every_page_is_a_folder_and_a_line():
+    folders = {path.parent.name for path in (APP / "pages").glob("*/page.py")}
+    assert folders == {listed.name for listed in PAGES}
+    for listed in PAGES:
+        tree = ast.parse((APP / "pages" / listed.name / "page.py").read_text())
+        assert "page" in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+
+
+def test_the_architecture_page_has_the_same_table():
+    page = (APP.parents[1] / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \|([^|]*)\|$", page, re.MULTILINE)
+    assert {room: set(re.findall(r"`(\w+)`", names)) for room, names in rows if room in ROOMS} == ROOMS
+
+
+def test_parameters_of_two_pages_have_keys_of_their_own():
+    assert len({Scope(page).key("level") for page in ("", "levels", "landscape")}) == 3
+
+
+def test_a_page_cannot_take_the_name_of_a_parameter_of_all_pages():
+    from streamlit.testing.v1 import AppTest
+
+    def clash():
+        from retrofit_app.address.rule import option
+        from retrofit_app.address.session import ALL, Scope
+
+        ALL.read(dict, [option("run", ["a"], "a", "run")])
+        Scope("levels").read(dict, [option("run", ["a"], "a", "run")])
+
+    assert "run is a parameter of all pages" in AppTest.from_function(clash).run().exception[0].message
+
+
+def test_the_same_word_on_two_pages_is_two_parameters():
+    from streamlit.testing.v1 import AppTest
+
+    def two():
+        import streamlit as st
+
+        from retrofit_app.address.rule import option
+        from retrofit_app.address.session import Scope
+
+        shown = [
+            Scope(page).read(dict, [option("step", ["x", "y", "z"], first, "step")])["step"]
+            for page, first in (("one", "x"), ("two", "y"))
+        ]
+        st.text(" ".join(shown))
+        st.selectbox("Step", ["x", "y", "z"], **Scope("one").control("step"))
+
+    app = AppTest.from_function(two).run()
+    assert app.text[0].value == "x y"
+    app.selectbox(key="one-step").set_value("z").run()
+    assert app.query_params["step"] == "z" and app.text[0].value == "z z"  # one address: the page that it is of decides

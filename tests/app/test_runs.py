@@ -1,0 +1,459 @@
+"""Workers: one for the same work, found again, cancelled, reported when dead."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+
+from retrofit_app import bundle, runs
+from retrofit_app.runs import jobs, workers
+from retrofit_app.runs.children import CHILDREN
+from retrofit_app.runs.workers import worker_command
+from retrofit_core import files, load_model, save_model
+from retrofit_core.data import load
+from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.runs import RunConfig, create, execute, identity, read_run
+from retrofit_core.runs.standing import NOTES, analysis_notes, worker_of
+from retrofit_core.training.parents import TrainConfig, read_training, train_parents, write_training
+
+from .analyses import plain
+
+
+def write_status(folder, **fields):
+    (folder / "status.json").write_text(json.dumps({"schema": 1, "updated": time.time(), **fields}))
+
+
+def ended(pid):
+    os.kill(pid, signal.SIGKILL)
+    CHILDREN[pid].wait(10)
+
+
+def test_shipped_runs_come_first_and_are_whole(runs_folder):
+    known, problems = runs.entries()
+    assert not problems
+    assert [entry.config["method"] for entry in known] == ["HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient"]
+    assert all(entry.shipped and entry.state == "done" and entry.accuracy > 80 for entry in known)
+    for entry in known:
+        run = read_run(entry.folder)  # checksums
+        assert len(run.levels) == 4
+        assert not any(name.startswith("/") for name in run.config.models)
+
+
+def test_the_bundle_is_small():
+    files = [path for path in runs.BUNDLED.rglob("*") if path.is_file()]
+    assert max(path.stat().st_size for path in files) < 1_000_000
+    assert sum(path.stat().st_size for path in files) < 1_500_000
+
+
+def test_class_counts_of_the_shipped_parents():
+    counts = runs.class_counts(bundle.config("KF-Linear").to_json())
+    assert len(counts) == 2
+    assert all((first == 0) != (second == 0) for first, second in zip(*counts, strict=True))  # sharded
+
+
+def test_a_shipped_config_opens_the_shipped_run(runs_folder):
+    assert runs.start(bundle.config("KF-Linear")) == runs.BUNDLED / "kf-linear"
+    assert not runs_folder.exists()
+
+
+def test_the_same_work_starts_once(runs_folder, config, sleeper):
+    first = runs.start(config)
+    pid = worker_of(first)["pid"]
+    assert first == runs_folder / config.key()
+    assert runs.start(config) == first
+    assert worker_of(first)["pid"] == pid
+    assert runs.read_entry(first).state == "created"
+
+
+def test_two_sessions_that_start_the_same_work_at_once_start_it_once(runs_folder, config, sleeper):
+    before, barrier = set(CHILDREN), threading.Barrier(2)
+
+    def start() -> Path:
+        barrier.wait()
+        return runs.start(config)
+
+    with ThreadPoolExecutor(2) as sessions:
+        first, second = [each.result() for each in [sessions.submit(start), sessions.submit(start)]]
+    assert first == second and len(set(CHILDREN) - before) == 1
+
+
+def test_another_server_does_not_start_it_twice(runs_folder, config, sleeper, monkeypatch):
+    """It waits while this one starts something, and looks again then."""
+    monkeypatch.setattr(workers, "PATIENCE", 0.1)
+    with (
+        files.locked(runs_folder, name=workers.STARTING),
+        pytest.raises(ValueError, match="the runs folder is being written"),
+    ):
+        runs.start(config)
+    assert not (runs_folder / config.key()).exists()
+    assert runs.start(config) == runs_folder / config.key()
+
+
+def test_one_run_at_a_time(runs_folder, config, sleeper):
+    first = runs.start(config)
+    with pytest.raises(runs.Busy, match="still going on") as busy:
+        runs.start(bundle.config("HF-Linear", importance="uniform", samples=50, seed=4))
+    assert busy.value.run == first.name
+
+
+def test_a_killed_worker_is_reported_and_can_be_started_again(runs_folder, config, sleeper):
+    folder = runs.start(config)
+    pid = worker_of(folder)["pid"]
+    write_status(folder, state="running", pid=pid, level=2, levels=4)
+    assert runs.read_entry(folder).state == "running"
+    ended(pid)
+    entry = runs.read_entry(folder)
+    assert entry.state == "interrupted"
+    assert "killed by SIGKILL" in runs.failure(entry) and "2 of 4 levels" in runs.failure(entry)
+    assert runs.start(config) == folder
+    assert worker_of(folder)["pid"] != pid
+    assert runs.read_entry(folder).state == "created"  # though status.json is that of the first attempt
+
+
+def test_a_reused_pid_is_not_the_worker(runs_folder, config, sleeper):
+    folder = runs.start(config)
+    worker = worker_of(folder)
+    (folder / "worker.json").write_text(json.dumps({**worker, "birth": 1.0}))
+    assert runs.read_entry(folder).state == "interrupted"
+
+
+@pytest.fixture
+def pair(runs_folder):
+    """Parents of the user's own in the runs folder, and a config of them."""
+    (runs_folder / "own").mkdir(parents=True)
+    for name in (*bundle.PARENTS, "splits.json"):
+        shutil.copy(runs.BUNDLED / name, runs_folder / "own" / name)
+    models = tuple(f"own/{name}" for name in bundle.PARENTS)
+    return RunConfig(models=models, splits="own/splits.json", samples=60, device="cpu", evaluate=True)
+
+
+def train_again(path):
+    """Another network in the same file."""
+    model, metadata = load_model(path)
+    next(model.parameters()).data += 1.0
+    save_model(model, path, **metadata)
+
+
+@pytest.mark.slow
+def test_parents_that_were_trained_again_make_a_new_run(runs_folder, pair, sleeper, monkeypatch):
+    """The finished one is of other networks: it is neither opened nor written over."""
+    monkeypatch.chdir(runs_folder)
+    execute(pair, pair.key())
+    known = runs.entries()[0]
+    assert runs.same_work(pair, known).name == pair.key() and runs.start(pair) == runs_folder / pair.key()
+    before = (runs_folder / pair.key() / "status.json").read_bytes()
+    train_again(runs_folder / "own" / bundle.PARENTS[0])
+    assert runs.same_work(pair, known) is None
+    folder = runs.start(pair)
+    assert folder == runs_folder / identity(pair).key() != runs_folder / pair.key()
+    assert runs.start(pair) == folder
+    assert (runs_folder / pair.key() / "status.json").read_bytes() == before
+
+
+def test_a_stopped_run_does_not_go_on_with_parents_that_were_trained_again(runs_folder, pair, sleeper, monkeypatch):
+    def cancel(event):
+        if event["kind"] == "level" and event["index"] == 1:
+            raise Cancelled
+
+    monkeypatch.chdir(runs_folder)
+    with pytest.raises(Cancelled):
+        execute(pair, "mine", Monitor(cancel))
+    train_again(runs_folder / "own" / bundle.PARENTS[0])
+    with pytest.raises(ValueError, match=r"run mine cannot be gone on with: the content of own/parent-0.* has changed"):
+        runs.resume(runs_folder / "mine")
+    assert not worker_of(runs_folder / "mine")
+
+
+def test_copies_of_the_same_files_are_the_same_work(runs_folder, pair):
+    """The shipped run is opened also where its files are named by another path."""
+    config = dataclasses.replace(bundle.config("KF-Linear"), models=pair.models, splits=pair.splits)
+    assert runs.start(config) == runs.BUNDLED / "kf-linear"
+
+
+@pytest.mark.slow
+def test_a_run_tells_the_training_that_it_used(runs_folder, pair):
+    """Not what lies beside the parents now, which a copied command would repeat."""
+    shutil.copy(runs.BUNDLED / "training.json", runs_folder / "own")
+    with contextlib.chdir(runs_folder):
+        execute(pair, "mine")
+    write_training(TrainConfig(seed=7), runs_folder / "own")
+    assert runs.read_entry(runs_folder / "mine").training == TrainConfig(seed=1, device="cpu").to_json()
+
+
+def test_a_silent_run_of_the_command_line_is_running_while_its_process_lives(runs_folder, config):
+    create(runs_folder / "x", config)
+    write_status(runs_folder / "x", state="running", updated=1.0)
+    for locked, state in ((True, "running"), (False, "interrupted")):
+        with files.locked(runs_folder / "x") if locked else contextlib.nullcontext():
+            entry = runs.read_entry(runs_folder / "x")
+            assert entry.state == state == read_run(runs_folder / "x").state
+
+
+def test_failures_are_sentences_without_paths(runs_folder, config):
+    folder = runs_folder / "x"
+    create(folder, config)
+    write_status(folder, state="failed", error="no such file.", levels_done=0)
+    (folder / "worker.log").write_text(f"{folder}/config.json is wrong\n")
+    entry = runs.read_entry(folder)
+    assert runs.failure(entry) == "Failed: no such file. No level was finished."
+    assert str(runs_folder) not in runs.log_tail(folder)
+
+
+def test_broken_records_are_left_out_and_named(runs_folder, config):
+    (runs_folder / "bad").mkdir(parents=True)
+    (runs_folder / "bad" / "config.json").write_text("{")
+    create(runs_folder / "good", config)
+    known, problems = runs.entries()
+    assert "good" in [entry.name for entry in known] and "bad" not in [entry.name for entry in known]
+    assert len(problems) == 1 and "bad" in problems[0]
+
+
+def test_a_runs_folder_that_cannot_be_written_to_is_refused(tmp_path, monkeypatch, config, sleeper):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RETROFIT_RUNS", str(tmp_path / "file" / "runs"))
+    with pytest.raises(ValueError, match="cannot be written to"):
+        runs.start(config)
+
+
+@pytest.mark.slow
+def test_a_real_worker_writes_the_record_of_a_direct_run(runs_folder, config, monkeypatch, tmp_path):
+    folder = runs.start(config)
+    deadline = time.time() + 60
+    while runs.read_entry(folder).active and time.time() < deadline:
+        time.sleep(0.2)
+    entry = runs.read_entry(folder)
+    assert entry.state == "done", runs.log_tail(folder)
+    monkeypatch.chdir(runs.BUNDLED)
+    _, metrics = execute(config, tmp_path / "direct")
+    assert entry.accuracy == pytest.approx(metrics["networks"]["fused"]["accuracy"], abs=0.6)
+
+
+@pytest.mark.slow
+def test_cancel_while_the_worker_loads_is_not_lost(runs_folder, config):
+    folder = runs.start(config)
+    runs.cancel(folder)
+    deadline = time.time() + 60
+    while runs.read_entry(folder).active and time.time() < deadline:
+        time.sleep(0.2)
+    entry = runs.read_entry(folder)
+    assert entry.state == "cancelled" and "Cancelled" in runs.failure(entry)
+    assert not (folder / "cancel").exists()
+
+
+# --- parents that the worker trains -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def training():
+    return TrainConfig(arch=('{"architecture": "cnn", "widths": [4, 6, 6]}',), epochs=15, device="cpu")
+
+
+@pytest.fixture
+def wanted(training):
+    return RunConfig(models=training.files(), splits=training.splits(), samples=60, device="cpu", evaluate=True)
+
+
+def wait(folder, until):
+    deadline = time.time() + 90
+    while not until(runs.read_entry(folder)):
+        assert time.time() < deadline, runs.log_tail(folder)
+        time.sleep(0.05)
+    return runs.read_entry(folder)
+
+
+def test_a_start_with_training_notes_it_beside_the_parents(runs_folder, wanted, training, sleeper):
+    folder = runs.start(wanted, training)
+    assert folder == runs_folder / wanted.key()
+    assert read_training(runs_folder / training.folder) == training
+    assert runs.read_entry(folder).training == training.to_json()
+    pid = worker_of(folder)["pid"]
+    assert Path(f"/proc/{pid}/cwd").resolve() == runs_folder  # where the config's file names hold
+    assert runs.start(wanted, training) == folder and worker_of(folder)["pid"] == pid
+    with pytest.raises(runs.Busy):
+        runs.start(dataclasses.replace(wanted, seed=1), training)
+    known, problems = runs.entries()
+    assert [entry.name for entry in known if not entry.shipped] == [folder.name] and not problems
+
+
+def test_shipped_runs_know_how_their_parents_were_trained():
+    known, _ = runs.entries()
+    assert [entry.training for entry in known if entry.shipped] == [TrainConfig(seed=1, device="cpu").to_json()] * 4
+
+
+def test_runs_that_their_training_does_not_serve_are_refused(runs_folder, wanted, training, sleeper):
+    with pytest.raises(ValueError, match="give the run these names"):
+        runs.start(wanted, dataclasses.replace(training, seed=5))
+    with pytest.raises(ValueError, match="trained with data digits and fused with data mnist"):
+        runs.start(dataclasses.replace(wanted, data="mnist"), training)
+    with pytest.raises(ValueError, match="there is no checkpoint parents-.*Train the networks again"):
+        runs.start(wanted)
+    assert not runs_folder.exists()
+
+
+@pytest.mark.parametrize("content", ["{", '{"schema": 1, "training": {"seed": 8}}'])
+def test_a_damaged_note_stops_a_start_and_no_list(runs_folder, wanted, training, sleeper, content):
+    training_folder = runs_folder / training.folder
+    training_folder.mkdir(parents=True)
+    (training_folder / "training.json").write_text(content)
+    with pytest.raises(ValueError, match="Remove th.* folder"):
+        runs.start(wanted, training)
+    create(runs_folder / "x", wanted)
+    (training_folder / "training.json").write_text("{")
+    assert runs.read_entry(runs_folder / "x").training is None
+
+
+@pytest.mark.slow
+def test_class_counts_of_trained_parents(runs_folder, wanted, training):
+    train_parents(dataclasses.replace(training, epochs=1), runs_folder / training.folder)
+    counts = runs.class_counts(wanted.to_json())
+    assert sum(map(sum, counts)) == len(load("digits"))
+    assert all((first == 0) != (second == 0) for first, second in zip(*counts, strict=True))
+
+
+def test_a_worker_killed_in_training_is_reported_and_resumed_from_its_record(runs_folder, wanted, training, sleeper):
+    folder = runs.start(wanted, training)
+    pid = worker_of(folder)["pid"]
+    write_status(folder, state="running", pid=pid, stage="training", parent=1, parents=2, epoch=7, epochs=15)
+    ended(pid)
+    entry = runs.read_entry(folder)
+    assert entry.state == "interrupted" and entry.resumable
+    assert "Network 2 of 2 was being trained, in epoch 7 of 15; finished epochs are kept." in runs.failure(entry)
+    assert runs.resume(folder) == folder
+    assert worker_of(folder)["pid"] != pid and runs.read_entry(folder).state == "created"
+    assert runs.resume(folder) == folder  # it is going on already
+
+
+@pytest.mark.slow
+def test_a_training_that_was_killed_goes_on_to_the_numbers_of_a_straight_one(
+    runs_folder, wanted, training, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as in this process: the order of sums decides the last bits
+    folder = runs.start(wanted, training)
+    state = runs_folder / training.folder / "unfinished" / "parent-1.safetensors"
+    wait(folder, lambda entry: entry.status.get("stage") == "training" and state.exists())
+    ended(worker_of(folder)["pid"])
+    assert runs.read_entry(folder).state == "interrupted"
+    runs.resume(folder)
+    entry = wait(folder, lambda entry: not entry.active)
+    assert entry.state == "done", runs.log_tail(folder)
+    assert set(entry.status["stages"]) == {"reading", "training", "fusion", "measuring"}
+    assert runs.past(runs.entries()[0]) == [
+        {"config": wanted.to_json(), "training": training.to_json(), "stages": entry.status["stages"]}
+    ]
+    train_parents(training, tmp_path / "straight")
+    files = [runs_folder / file for file in training.files()]
+    for file in files:
+        left, right = (load_model(path)[0].state_dict() for path in (file, tmp_path / "straight" / file.name))
+        assert all(torch.equal(left[name], right[name]) for name in left)
+
+
+@pytest.mark.slow
+def test_cancel_in_training_keeps_the_finished_epochs(runs_folder, wanted, training):
+    training = dataclasses.replace(training, epochs=2000)
+    config = dataclasses.replace(wanted, models=training.files(), splits=training.splits())
+    folder = runs.start(config, training)
+    wait(folder, lambda entry: entry.status.get("epoch", 0) > 2)
+    runs.cancel(folder)
+    entry = wait(folder, lambda entry: not entry.active)
+    assert entry.state == "cancelled" and "finished epochs are kept" in runs.failure(entry)
+    assert (runs_folder / training.folder / "unfinished" / "parent-0.safetensors").exists()
+
+
+# --- an analysis that is added later --------------------------------------------------------------
+
+
+@pytest.fixture
+def finished(runs_folder):
+    """A finished run of the user's own, without an analysis."""
+    return plain(runs_folder)
+
+
+def test_an_analysis_starts_once_and_holds_up_other_work(finished, config, sleeper):
+    runs.analyse(finished)
+    pid = worker_of(finished)["pid"]
+    runs.analyse(finished)
+    entry = runs.read_entry(finished)
+    assert worker_of(finished)["pid"] == pid and entry.analysing and entry.state == "done"
+    assert analysis_notes(finished)["state"] == "running"
+    with pytest.raises(runs.Busy, match="the analysis of run plain is still going on"):
+        runs.start(config)
+    ended(pid)
+    assert not runs.read_entry(finished).analysing
+    runs.start(config)
+    with pytest.raises(runs.Busy, match="^run"):
+        runs.analyse(finished)
+
+
+def test_a_killed_analysis_is_reported_and_can_be_started_again(finished, sleeper):
+    runs.analyse(finished)
+    (finished / NOTES).write_text(json.dumps({"state": "running", "name": "levels", "index": 1, "total": 4}))
+    ended(worker_of(finished)["pid"])
+    assert analysis_notes(finished)["state"] == "interrupted" and runs.read_entry(finished).state == "done"
+    runs.analyse(finished)
+    assert analysis_notes(finished) == {"state": "running", "name": "starting the worker"}
+
+
+def test_workers_run_the_command_lines_own_code(finished, training, runs_folder):
+    config = bundle.config("KF-Linear").to_json()
+    for job, words in (
+        (jobs.fusion(config, finished), ["fuse", "--resume", str(finished)]),
+        (jobs.analysis(config, finished), ["analyse", str(finished)]),
+        (jobs.training(training, runs_folder), ["train", "--arch", training.arch[0], "--epochs", "15"]),
+    ):
+        command = worker_command(job)
+        assert (
+            command[1:3] == ["-m", "retrofit_core"] and command[3 : 3 + len(words)] == words and command[-1] == "--json"
+        )
+    assert [job.kind for job in (jobs.fusion(config, finished), jobs.analysis(config, finished))] == ["fuse", "analyse"]
+
+
+def test_any_kind_of_work_starts_once_and_holds_up_other_work(runs_folder, config, sleeper):
+    job = jobs.Job("landscape", runs_folder / "plane", ("landscape", "plane"), runs_folder)
+    runs.begin(job)
+    pid = worker_of(job.folder)["pid"]
+    runs.begin(job)
+    assert worker_of(job.folder)["pid"] == pid
+    with pytest.raises(runs.Busy, match=r"the work \(landscape\) in plane is still going on"):
+        runs.start(config)
+    ended(pid)
+    runs.start(config)
+    with pytest.raises(runs.Busy, match="^run"):
+        runs.begin(job)
+
+
+@pytest.mark.slow
+def test_a_worker_trains_parents_by_their_configuration(runs_folder, training):
+    training = dataclasses.replace(training, epochs=1)
+    job = jobs.training(training, runs_folder)
+    runs.begin(job)
+    CHILDREN[worker_of(job.folder)["pid"]].wait(300)
+    assert all((runs_folder / name).exists() for name in training.files()), runs.log_tail(job.folder)
+
+
+def test_an_analysis_without_its_parents_is_refused(finished):
+    content = json.loads((finished / "config.json").read_text())
+    content["config"]["models"] = ["parents-x/parent-0.safetensors"]
+    (finished / "config.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="no checkpoint parents-x"):
+        runs.analyse(finished)
+    assert not runs.read_entry(finished).analysing
+
+
+@pytest.mark.slow
+def test_an_analysis_is_added_to_a_finished_run(finished):
+    runs.analyse(finished)
+    deadline = time.time() + 120
+    while runs.read_entry(finished).analysing and time.time() < deadline:
+        time.sleep(0.2)
+    assert analysis_notes(finished) == {}, runs.log_tail(finished)
+    run, shipped = read_run(finished), read_run(runs.BUNDLED / "kf-linear")
+    assert run.analysis.accuracy == pytest.approx(shipped.analysis.accuracy, abs=0.5)
