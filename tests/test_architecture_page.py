@@ -47,7 +47,7 @@ def fused(**options):
 
 
 def test_the_page_is_short_and_names_files_that_exist():
-    assert len(PAGE.splitlines()) <= 175
+    assert len(PAGE.splitlines()) <= 200
     named = set(re.findall(r"`(tests/[\w/]+\.py)`", PAGE))
     assert len(named) >= 6 and all((ROOT / name).is_file() for name in named)
 
