@@ -13,7 +13,7 @@ from ..device import pick
 from ..experiments.bundles import Bundle, Given, merged, read_bundle, write_bundle
 from ..experiments.cells import Cell, Table, substitute
 from ..experiments.parallel import run_in_parallel
-from ..experiments.planning import plan
+from ..experiments.planning import Planned, plan
 from ..experiments.report import all_tables, report
 from ..experiments.report_csv import spreadsheet
 from ..experiments.report_latex import latex
@@ -23,7 +23,7 @@ from ..experiments.runner import OnResult, Outcome, run
 from ..experiments.scales import SCALES, scale_of
 from ..experiments.tables import TABLES
 from ..experiments.units import Source, Unit
-from ..experiments.work import title
+from ..experiments.work import parents_title, short_title, title
 from ..files import write
 from ..monitor import Event, Monitor
 from ..registry import find, known_name
@@ -120,11 +120,7 @@ def reproduce_command(
         + f". Scale {scale}: {scale_of(scale).sentence}."
     )
     if plan_only:
-        table = new_table("state", "about", "unit")
-        for one in planned:
-            state = "to do" if one.result is None else "refused" if one.result.refusal else "done"
-            table.add_row(state, _duration(one.seconds) if one.seconds else "", title(one.unit))
-        out.print(table)
+        _print_plan(planned)
         return None
     deadline = time.time() + time_budget if time_budget else None
     with advised("What is measured is kept: the same command goes on."), _bars(len(missing)) as (monitor, on_result):
@@ -293,6 +289,18 @@ def _close(outcome: Outcome, folder: Path) -> None:
         err.print(f"Failed: {title(unit)}: {why}", markup=False, highlight=False, soft_wrap=True)
     if outcome.failed:
         raise typer.Exit(SOME_FAILED)
+
+
+def _print_plan(planned: Sequence[Planned]) -> None:
+    """Units by their parents, in the order of work."""
+    for source in dict.fromkeys(one.unit.source for one in planned):
+        folder = f", {source.training.folder}" if source.training else ""
+        table = new_table("state", "about", "unit", title=f"{parents_title(source)}{folder}")
+        for one in planned:
+            if one.unit.source == source:
+                state = "to do" if one.result is None else "refused" if one.result.refusal else "done"
+                table.add_row(state, _duration(one.seconds) if one.seconds else "", short_title(one.unit))
+        out.print(table)
 
 
 def _list(folder: Path, scale: str) -> None:

@@ -139,17 +139,30 @@ def inputs(unit: Unit, root: Path) -> dict[str, str | None]:
 
 
 def title(unit: Unit) -> str:
-    """A unit in a few words."""
+    """A unit and its parents in a few words."""
+    return f"{short_title(unit)} ({parents_title(unit.source)})"
+
+
+def short_title(unit: Unit) -> str:
+    """A unit in a few words, where its parents are said already."""
     if isinstance(unit, Parent):
-        return f"parent {unit.index} ({_of(unit.source)})"
+        return f"parent {unit.index}"
     if isinstance(unit, Fusion):
-        return f"{_fusion_title(unit.run)}, seed {unit.run.seed} ({_of(unit.source)})"
+        return f"{_fusion_title(unit.run)}, seed {unit.run.seed}"
     if isinstance(unit, Clustering):
-        return f"clustering of level {unit.level} ({_of(unit.source)})"
+        return f"clustering of level {unit.level}"
     if isinstance(unit, LossLandscape):
-        return f"landscape of {title(unit.fusion)}"
+        return f"landscape of {short_title(unit.fusion)}"
     assert isinstance(unit, FineTuning)
-    return f"fine-tuning of {title(unit.start)}"
+    return f"fine-tuning of {short_title(unit.start)}"
+
+
+def parents_title(source: Source) -> str:
+    """How parents are trained, or the names of their files."""
+    training = source.training
+    if training is None:
+        return ", ".join(Path(model).stem for model in source.models)
+    return f"{training.data} {training.split}, {training.parts} parts, seed {training.seed}"
 
 
 def _fusion_title(run: runs.RunConfig) -> str:
@@ -161,13 +174,6 @@ def _fusion_title(run: runs.RunConfig) -> str:
         if getattr(run, name) != getattr(plain, name)
     ]
     return ", ".join([comparison.title(run), *changed])
-
-
-def _of(source: Source) -> str:
-    if source.training is None:
-        return ", ".join(Path(model).stem for model in source.models)
-    training = source.training
-    return f"{training.data} {training.split}, {training.parts} parts, seed {training.seed}"
 
 
 def _network(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, float]:
