@@ -21,6 +21,7 @@ from .clusters import (
 )
 from .fits import loss_curve, loss_plane, residual_bars
 from .levels import biggest_drop, errors_scatter, fitted, knowledge_strip
+from .markdown import escaped, shown
 from .palette import CONFIG, DARK, LIGHT, Palette
 from .picture import LETTERS, Picture, enlarged, letter, listing, number, percent, sign
 from .single import activity_histogram, explained, fit_scatter, kept_histogram, members_words, score_histogram
@@ -51,6 +52,7 @@ __all__ = [
     "destinations",
     "enlarged",
     "errors_scatter",
+    "escaped",
     "fitted",
     "explained",
     "fit_scatter",
@@ -69,6 +71,7 @@ __all__ = [
     "residual_bars",
     "same_numbers",
     "score_histogram",
+    "shown",
     "sign",
     "title",
 ]

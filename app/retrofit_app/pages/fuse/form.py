@@ -8,7 +8,7 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.address import session
 from retrofit_app.address.readers import numbers
-from retrofit_app.figures import letter
+from retrofit_app.figures import escaped, letter
 from retrofit_app.models import accuracies, sources
 from retrofit_app.runs import methods
 from retrofit_app.shell import picker
@@ -32,7 +32,7 @@ def form() -> None:
     preset, picks = presets.read()
     picks, ignored = options.settle(picks)
     for sentence in ignored:
-        st.warning(sentence)
+        st.warning(escaped(sentence))
     _pick_preset(preset)
     st.markdown("**Networks**")
     networks(picks)
@@ -176,7 +176,7 @@ def preview(planned: plan.Plan, picks: Picks) -> None:
     if planned.counts and planned.classes:
         notes = (widgets.split(planned.counts, planned.classes), *notes)
     if notes:
-        st.caption("  \n".join(notes))
+        st.caption("  \n".join(map(escaped, notes)))
     if planned.unmeasured and not planned.refusal:
         measure(planned.unmeasured, picks)
 
@@ -278,15 +278,15 @@ def start(planned: plan.Plan) -> None:
     same = runs.same_work(planned.config, entries) if planned.config else None
     busy = next((entry for entry in entries if not entry.shipped and entry.active), None)
     if planned.refusal:
-        st.error(f"This cannot be started: {planned.refusal}")
+        st.error(f"This cannot be started: {escaped(planned.refusal)}")
     elif same:
         st.info(
-            f"These very settings have been run: there is nothing to compute again. {runs.other_version(same)}"
+            f"These very settings have been run: there is nothing to compute again. {escaped(runs.other_version(same))}"
             if same.state == "done"
             else "This run is going on."
         )
     elif busy:
-        st.info(f"Run {busy.name} is still going on, and one at a time is done. Wait for it, or cancel it.")
+        st.info(f"Run {escaped(busy.name)} is still going on, and one at a time is done. Wait for it, or cancel it.")
     else:
         st.markdown(planned.words)
     with st.container(horizontal=True, vertical_alignment="center"):

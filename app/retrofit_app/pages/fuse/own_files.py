@@ -3,6 +3,7 @@
 import streamlit as st
 
 from retrofit_app.address import session
+from retrofit_app.figures import escaped
 from retrofit_app.models import checkpoints, sources, uploads
 from retrofit_app.shell import picker
 
@@ -48,7 +49,7 @@ def ask(picks: Picks) -> None:
             "Nothing in them is executed.",
         )
         for sentence in session.recall(REFUSED, ()):
-            st.error(sentence)
+            st.error(escaped(sentence))
     if not picks.files:
         st.info(
             "No networks yet: give two or more checkpoints to fuse, or one to compress. No own network at hand? "

@@ -8,7 +8,7 @@ import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.address import session
-from retrofit_app.figures import Palette, biggest_drop, fitted
+from retrofit_app.figures import Palette, biggest_drop, escaped, fitted
 from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.style import stylesheet
@@ -88,11 +88,11 @@ def strip(
     entry: runs.Entry, overview: Overview, palette: Palette, index: int, names: Sequence[str], lecture: bool = False
 ) -> None:
     """Errors and accuracy of all levels; a click on a level goes there."""
-    heading = "" if lecture else f"**{pictures.picture(entry, 'strip', palette, index).caption}**"
+    heading = "" if lecture else f"**{escaped(pictures.picture(entry, 'strip', palette, index).caption)}**"
     large = {"large": STRIP} if lecture else {}
     if entry.state != "done":
         total = entry.status.get("levels") or "?"
-        st.caption(f"Not finished: the first {len(names)} of {total} levels are ready and shown.")
+        st.caption(f"Not finished: the first {len(names)} of {escaped(total)} levels are ready and shown.")
 
     def go() -> None:
         points = session.points_in("strip")
@@ -133,7 +133,7 @@ def level(entry: runs.Entry, palette: Palette, index: int, where: Where) -> None
     try:
         run, analysis = readings.record(entry), readings.analysis(entry)
     except ValueError as error:
-        st.error(f"This run's levels are not shown: {str(error).replace(str(entry.folder), entry.name)}")
+        st.error(f"This run's levels are not shown: {escaped(str(error).replace(str(entry.folder), entry.name))}")
         return
     readings.prepare(entry)
     report = run.levels[index]
