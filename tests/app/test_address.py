@@ -94,3 +94,19 @@ def test_a_spelling_of_two_names_is_none_of_them():
     assert two.read("my_run") == "my_run"
     with pytest.raises(ValueError, match="no such run"):
         two.read("MY_RUN")
+
+
+@pytest.mark.parametrize("text", ["0" * 11 + "99", "2" + "0" * 12, "1" * 1900, "99", "x", "²", ""])
+def test_a_whole_number_is_checked_as_it_is_used(text):
+    with pytest.raises(ValueError, match="from 1 to 12"):
+        readers.whole(1, 12)(text)
+    assert readers.whole(1, 12)("12") == 12
+
+
+def test_a_short_text_cannot_name_millions_of_neurons(monkeypatch):
+    made = []
+    monkeypatch.setattr(neurons, "range", lambda *ends: made.append(ends) or range(*ends), raising=False)
+    with pytest.raises(ValueError, match="more than 50,000 neurons"):
+        neurons.read(".".join(["A0-99999"] * 150), parents=2)
+    assert not made
+    assert len(neurons.read("A0-4095.B0-4095", parents=2)) == 8192

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 Reader = Callable[[str], Any]
+MOST_DIGITS = 12  # of a whole number
 
 
 def one_of(names: Collection[str]) -> Reader:
@@ -44,7 +45,7 @@ def whole(least: int, most: int) -> Reader:
     """A whole number within limits."""
 
     def read(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or not least <= int(text[:12]) <= most:
+        if not text.isascii() or not text.isdigit() or len(text) > MOST_DIGITS or not least <= int(text) <= most:
             raise ValueError(f"it is a whole number from {least} to {most}")
         return int(text)
 

@@ -15,7 +15,7 @@ from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import copies
 
-from . import options, own_files, parameters, plan, presets, starting
+from . import options, own_files, parameters, permission, plan, presets, starting
 from .controls import HELP, number, select, text
 from .parameters import Picks
 from .presets import FORM, PRESETS
@@ -36,10 +36,14 @@ def form() -> None:
     _pick_preset(preset)
     st.markdown("**Networks**")
     networks(picks)
-    planned = plan.plan(picks, picker.shown().entries)
+    closed = permission.missing(picks)
+    planned = plan.Plan() if closed else plan.plan(picks, picker.shown().entries)
     preview(planned, picks)
     st.markdown("**Fusion**")
     fusion(picks)
+    if closed:
+        permission.ask(closed)
+        return
     start(planned)
     if planned.config is not None:
         copies.show(planned.config, planned.training)
@@ -114,6 +118,12 @@ def data(picks: Picks) -> None:
     """The data set; normalisation and size are asked only where the data set is not built in."""
     data_sets = sources.data_sets()
     options = data_sets if picks.data in data_sets else [*data_sets, picks.data]
+
+    def read(text: str) -> str:
+        name = text if text in options else sources.named(text)
+        permission.grant([name])
+        return name
+
     with st.container(width=220):
         st.selectbox(
             "Data set",
@@ -122,7 +132,7 @@ def data(picks: Picks) -> None:
             accept_new_options=True,
             format_func=sources.title,
             placeholder="choose, or type a folder's path",
-            **FORM.control("data", lambda text: text if text in options else sources.named(text)),
+            **FORM.control("data", read),
         )
     if picks.data != "digits":
         with st.popover(
