@@ -74,7 +74,7 @@ def test_first_page_shows_the_shipped_fusion(shipped):
     networks = shipped.metrics["networks"]
     for name in ("parent 0", "parent 1", "ensemble", "average", "fused"):
         assert figures.percent(networks[name]["accuracy"]) in words(page)
-    assert words(page).count("PCA hides") == 2 and "points of accuracy" in words(page)
+    assert words(page).count("PCA hides") == 2 and "No level clearly loses accuracy" in words(page)
     assert [download.label for download in page.get("download_button")] == ["Fused network", "Levels", "Run record"]
     for table in ("accuracy-data", "per-class-data"):
         page.session_state[table] = True  # as a click on Table does

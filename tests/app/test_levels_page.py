@@ -43,7 +43,7 @@ def record(runs_folder):
 def test_the_worst_level_is_named_and_open(record):
     page = open_page(run="analysed")
     assert clean(page)
-    assert "Level 2 (features.2) costs most: \N{MINUS SIGN}7.5 points" in words(page)
+    assert "Level 2 (features.2) loses 7.5" in words(page)
     assert page.selectbox(key="levels-level").value == "features.2"
     assert page.button(key="go-previous").disabled is False
 

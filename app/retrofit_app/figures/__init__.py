@@ -19,8 +19,9 @@ from .clusters import (
     neurons,
     same_numbers,
 )
+from .diagnosis import fitted, worst_level
 from .fits import loss_curve, loss_plane, residual_bars
-from .levels import biggest_drop, errors_scatter, fitted, knowledge_strip
+from .levels import errors_scatter, knowledge_strip
 from .markdown import escaped, shown
 from .palette import CONFIG, DARK, LIGHT, Palette
 from .picture import LETTERS, Picture, enlarged, letter, listing, number, percent, sign
@@ -41,7 +42,6 @@ __all__ = [
     "activity_histogram",
     "agreement_matrix",
     "agreement_words",
-    "biggest_drop",
     "cards",
     "class_card",
     "class_grid",
@@ -74,4 +74,5 @@ __all__ = [
     "shown",
     "sign",
     "title",
+    "worst_level",
 ]

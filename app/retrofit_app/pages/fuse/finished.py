@@ -239,7 +239,7 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
         if overview.table.empty:
             without_levels(entry, palette)
             return
-        worst = worst_level(overview)
+        worst = overview.worst
         strip = pictures.picture(entry, "strip", palette, worst)
     except ValueError as error:
         st.error(f"This run's levels are not shown: {escaped(str(error).replace(str(entry.folder), entry.name))}")
@@ -326,16 +326,6 @@ def neurons(entry: runs.Entry, palette: figures.Palette, worst: int) -> None:
                 heading=words,
             )
     st.html(figures.cluster_key(len(widths), sum(widths), palette))
-
-
-def worst_level(overview: readings.Overview) -> int:
-    """The level that the strip's sentence names: the one that loses most accuracy, or the one with the largest errors
-    where accuracy was not measured or none is lost."""
-    if overview.measured:
-        level, drop = figures.biggest_drop(overview.accuracy)
-        if drop < 0:
-            return level
-    return int((overview.table["grouping share"] + overview.table["approximation share"]).to_numpy().argmax())
 
 
 # --- accuracies -----------------------------------------------------------------------------------
