@@ -66,7 +66,7 @@ def invented(run: Run, *, seeds: int = 3, plane: bool = True, without: str = "")
             )
         )
     accuracy = [95.0, *(94.0 - 7.5 * (index >= 1) for index in range(len(levels)))]
-    return Analysis(levels, accuracy, 100, {}, 1.0)
+    return Analysis(levels, accuracy, 1000, {}, 1.0)
 
 
 def analysed(folder: Path, source: Path = runs.BUNDLED / "kf-linear", **options) -> Path:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from retrofit_app.address import neurons
+from retrofit_app.address import neurons, readers
 from retrofit_app.address.rule import Parameter, merged, option, settle
 
 LEVEL = option("level", ["a", "b", "c"], "b", "level of this run")
@@ -81,3 +81,32 @@ def test_a_reader_may_be_any_function():
     number = Parameter("n_first", 1, int)
     assert settle([number], {"n-first": ["7"]}, {}, {}).values == {"n_first": 7}
     assert settle([number], {"n-first": ["x"]}, {}, {}).values == {"n_first": 1}
+
+
+@pytest.mark.parametrize("text", ["KF-Gradient", "kf-gradient", "kf_gradient", "KF_GRADIENT"])
+def test_a_name_may_be_spelled_as_on_the_command_line(text):
+    names = ["KF-Linear", "KF-Gradient"]
+    assert readers.one_of(names)(text) == option("method", names, names[0], "method").read(text) == "KF-Gradient"
+
+
+def test_a_spelling_of_two_names_is_none_of_them():
+    two = option("run", ["My-run", "my_run"], "My-run", "run")
+    assert two.read("my_run") == "my_run"
+    with pytest.raises(ValueError, match="no such run"):
+        two.read("MY_RUN")
+
+
+@pytest.mark.parametrize("text", ["0" * 11 + "99", "2" + "0" * 12, "1" * 1900, "99", "x", "²", ""])
+def test_a_whole_number_is_checked_as_it_is_used(text):
+    with pytest.raises(ValueError, match="from 1 to 12"):
+        readers.whole(1, 12)(text)
+    assert readers.whole(1, 12)("12") == 12
+
+
+def test_a_short_text_cannot_name_millions_of_neurons(monkeypatch):
+    made = []
+    monkeypatch.setattr(neurons, "range", lambda *ends: made.append(ends) or range(*ends), raising=False)
+    with pytest.raises(ValueError, match="more than 50,000 neurons"):
+        neurons.read(".".join(["A0-99999"] * 150), parents=2)
+    assert not made
+    assert len(neurons.read("A0-4095.B0-4095", parents=2)) == 8192

@@ -157,6 +157,16 @@ def test_a_lecture_fits_a_projector_and_is_left_by_a_key(open_page, step):
     page.get_by_text(SENTENCES[step]).wait_for()
 
 
+def test_home_and_end_lead_through_a_lecture(open_page):
+    page = open_page(f"{RUN}&level={FIRST}&lecture=1")
+    page.get_by_role("button", name="Leave").wait_for()
+    assert page.locator(".st-key-go-first:visible, .st-key-go-last:visible").count() == 0  # room for the pictures
+    page.keyboard.press("End")
+    page.wait_for_url("**level=classifier**")
+    page.keyboard.press("Home")
+    page.wait_for_url("**level=features.0**")
+
+
 def smallest_text(page) -> float:
     """Pixels of the smallest lettering that is seen; a picture's foot, which only its file shows, is none."""
     return page.evaluate(

@@ -18,6 +18,7 @@ from streamlit.testing.v1.element_tree import Selectbox
 from retrofit_app import bundle, figures, runs, widgets
 from retrofit_app.models import accuracies, sources
 from retrofit_app.pages.fuse import configs, parameters, presets
+from retrofit_app.pages.fuse.plan import Plan
 from retrofit_core import load_model, save_model
 from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
@@ -73,7 +74,7 @@ def test_first_page_shows_the_shipped_fusion(shipped):
     networks = shipped.metrics["networks"]
     for name in ("parent 0", "parent 1", "ensemble", "average", "fused"):
         assert figures.percent(networks[name]["accuracy"]) in words(page)
-    assert words(page).count("PCA hides") == 2 and "points of accuracy" in words(page)
+    assert words(page).count("PCA hides") == 2 and "No level clearly loses accuracy" in words(page)
     assert [download.label for download in page.get("download_button")] == ["Fused network", "Levels", "Run record"]
     for table in ("accuracy-data", "per-class-data"):
         page.session_state[table] = True  # as a click on Table does
@@ -270,7 +271,7 @@ def test_every_control_has_a_help_text():
         {"method": "KD"},
         {"method": "ZipIt"},
         {"preset": "four"},
-        {"preset": "own", "data": "../nowhere"},
+        {"preset": "own", "data": "../data/nowhere"},
     ):
         page = open_page(**address)
         for kind in (page.selectbox, page.number_input, page.text_input, page.text_area, page.button):
@@ -318,7 +319,7 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
         ({"preset": "sharded", "samples": "100000"}, ["samples"]),
         ({"preset": "own"}, ["name or upload"]),
         ({"preset": "own", "files": "gone.safetensors"}, ["no checkpoint"]),
-        ({"preset": "sharded", "data": "../nowhere"}, ["no folder"]),
+        ({"preset": "sharded", "data": "../data/nowhere"}, ["no folder"]),
     ],
     ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "",
 )
@@ -383,6 +384,23 @@ def test_own_checkpoints_are_described_before_anything_runs(shipped):
     assert not button(page, "start").disabled
     with_rows = open_page(preset="own", files=files, rows=str(runs.BUNDLED / "splits.json"), importance="conductance")
     assert not with_rows.error and not button(with_rows, "start").disabled
+
+
+@pytest.mark.parametrize("networks", ["own", "train"])
+def test_a_link_opens_no_file_outside_the_known_folders_before_a_click(tmp_path, monkeypatch, networks):
+    opened = []
+    monkeypatch.setattr("retrofit_app.pages.fuse.plan.plan", lambda picks, entries: opened.append(picks) or Plan())
+    outside = str(tmp_path / "elsewhere")
+    page = open_page(networks=networks, data=outside, files=f"{outside}/a.pt|{outside}/b.pt", rows=f"{outside}/s.json")
+    assert not opened and "start" not in keys(page) and outside in figures.shown(page.info[-1].value)
+    button(page, "fuse-grant").click().run()
+    assert opened[0].data == outside and "fuse-grant" not in keys(page) and "start" in keys(page)
+
+
+def test_a_path_that_is_typed_on_the_page_is_opened(tmp_path):
+    page = open_page(preset="own")
+    page.text_area(key="fuse-files-text").set_value(str(tmp_path / "a.pt")).run()
+    assert "fuse-grant" not in keys(page) and "This cannot be started" in errors(page)
 
 
 def test_networks_that_take_long_to_measure_are_measured_on_request(monkeypatch):

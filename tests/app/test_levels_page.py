@@ -43,7 +43,7 @@ def record(runs_folder):
 def test_the_worst_level_is_named_and_open(record):
     page = open_page(run="analysed")
     assert clean(page)
-    assert "Level 2 (features.2) costs most: \N{MINUS SIGN}7.5 points" in words(page)
+    assert "Level 2 (features.2) loses 7.5" in words(page)
     assert page.selectbox(key="levels-level").value == "features.2"
     assert page.button(key="go-previous").disabled is False
 
@@ -86,7 +86,7 @@ def test_nonsense_in_the_address_is_named_and_nothing_breaks(record):
     page = open_page(
         run="analysed", level="99", step="dance", score="guess", seed="77", neuron="-1", pick="<b>", mark="Z9"
     )
-    warnings = " ".join(warning.value for warning in page.warning)
+    warnings = figures.shown(" ".join(warning.value for warning in page.warning))
     for text in ("level=99", "step=dance", "score=guess", "seed=77", "neuron=-1", "pick=<b>", "mark=Z9"):
         assert f"Ignored {text} in the address" in warnings
     assert not page.exception and not page.error

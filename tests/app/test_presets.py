@@ -45,6 +45,11 @@ def test_the_address_brings_every_pick_back(preset, picks):
     assert set(address) <= set(presets.words())
 
 
+def test_the_command_lines_spelling_is_understood():
+    _, picks, ignored = form_of({"method": "kf-gradient", "grouping": "local-search", "importance": "DeepLift"})
+    assert (picks.method, picks.grouping, picks.importance, ignored) == ("KF-Gradient", "local_search", "deeplift", [])
+
+
 @pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(presets.words()), st.text(max_size=30)))
 def test_no_address_breaks_the_form(address):

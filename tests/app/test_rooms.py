@@ -20,7 +20,7 @@ ROOMS = {
     "address": {"figures"},
     "models": {"figures", "runs"},
     "widgets": {"figures", "runs", "address"},
-    "shell": {"runs", "address", "widgets", "pages"},
+    "shell": {"figures", "runs", "address", "widgets", "pages"},
     "pages": {"figures", "runs", "address", "models", "widgets", "shell", "bundle"},
     "bundle": set(),
 }

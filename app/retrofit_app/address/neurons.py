@@ -4,6 +4,9 @@ from collections.abc import Sequence
 
 from .rule import Parameter
 
+#: Neurons that a text may name: more than any level has, and few enough to be gone through at once.
+MOST = 50_000
+
 
 def written(picked: Sequence[tuple[int, int]]) -> str:
     """Neurons (parent, neuron) as a text."""
@@ -23,14 +26,18 @@ def read(text: str, parents: int) -> list[tuple[int, int]]:
     """The inverse of `written`.
 
     Raises:
-        ValueError: no such list.
+        ValueError: no such list, or too long a one.
     """
     neurons: set[tuple[int, int]] = set()
+    count = 0
     for word in filter(None, text.split(".")):
         parent, (first, dash, last) = ord(word[0]) - 65, word[1:].partition("-")
         numbers = [first, last] if dash else [first]
         if not 0 <= parent < parents or not all(n.isascii() and n.isdigit() and len(n) < 6 for n in numbers):
             raise ValueError("no such list of neurons (as in A3.A5-9.B12)")
+        count += max(int(numbers[-1]) - int(first) + 1, 0)
+        if count > MOST:  # before they are made
+            raise ValueError(f"it names more than {MOST:,} neurons")
         neurons.update((parent, neuron) for neuron in range(int(first), int(numbers[-1]) + 1))
     return sorted(neurons)
 

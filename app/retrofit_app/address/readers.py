@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 Reader = Callable[[str], Any]
+MOST_DIGITS = 12  # of a whole number
 
 
 def one_of(names: Collection[str]) -> Reader:
@@ -17,18 +18,34 @@ def one_of_table(table: Callable[[], Collection[str]]) -> Reader:
 
     def read(text: str) -> str:
         names = table()
-        if text not in names:
+        name = spelled(text, names)
+        if name is None:
             raise ValueError(f"it is one of {', '.join(names)}")
-        return text
+        return name
 
     return read
+
+
+def spelled(text: str, names: Collection[str]) -> str | None:
+    """The name that a text means, as the table writes it: `kf-gradient`, as on the command line, is KF-Gradient.
+
+    None where it is no name, or the spelling of several.
+    """
+    if text in names:
+        return text
+    same = [name for name in names if _plain(name) == _plain(text)]
+    return same[0] if len(same) == 1 else None
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-")
 
 
 def whole(least: int, most: int) -> Reader:
     """A whole number within limits."""
 
     def read(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or not least <= int(text[:12]) <= most:
+        if not text.isascii() or not text.isdigit() or len(text) > MOST_DIGITS or not least <= int(text) <= most:
             raise ValueError(f"it is a whole number from {least} to {most}")
         return int(text)
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from .readers import spelled
+
 #: Characters; longer values are nonsense or not worth a link.
 LONGEST = 2000
 Query = Mapping[str, Sequence[str]]
@@ -53,9 +55,10 @@ def option(name: str, options: Sequence[str], default: str, what: str, of_run: b
     """
 
     def read(text: str) -> str:
-        if text not in options:
+        name = spelled(text, options)
+        if name is None:
             raise ValueError(f"no such {what}")
-        return text
+        return name
 
     return Parameter(name, default, read, of_run=of_run)
 

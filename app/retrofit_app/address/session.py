@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from retrofit_app.figures import listing
+from retrofit_app.figures import escaped, listing
 
 from .rule import Parameter, canonical, merged, settle, understood
 
@@ -63,7 +63,7 @@ class Scope:
         chosen = {name: value for name, value in held.items() if value != memory.values.get(name)}
         settled = settle(parameters, url, memory.seen, chosen)
         for sentence in settled.ignored:
-            st.warning(sentence)
+            st.warning(escaped(sentence))
         memory.seen |= {parameter.word: url.get(parameter.word, []) for parameter in parameters}
         self._show(settled.values)
         if settled.moved:

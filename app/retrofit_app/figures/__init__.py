@@ -19,8 +19,10 @@ from .clusters import (
     neurons,
     same_numbers,
 )
+from .diagnosis import fitted, worst_level
 from .fits import loss_curve, loss_plane, residual_bars
-from .levels import biggest_drop, errors_scatter, fitted, knowledge_strip
+from .levels import errors_scatter, knowledge_strip
+from .markdown import escaped, shown
 from .palette import CONFIG, DARK, LIGHT, Palette
 from .picture import LETTERS, Picture, enlarged, letter, listing, number, percent, sign
 from .single import activity_histogram, explained, fit_scatter, kept_histogram, members_words, score_histogram
@@ -40,7 +42,6 @@ __all__ = [
     "activity_histogram",
     "agreement_matrix",
     "agreement_words",
-    "biggest_drop",
     "cards",
     "class_card",
     "class_grid",
@@ -51,6 +52,7 @@ __all__ = [
     "destinations",
     "enlarged",
     "errors_scatter",
+    "escaped",
     "fitted",
     "explained",
     "fit_scatter",
@@ -69,6 +71,8 @@ __all__ = [
     "residual_bars",
     "same_numbers",
     "score_histogram",
+    "shown",
     "sign",
     "title",
+    "worst_level",
 ]

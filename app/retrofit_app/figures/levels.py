@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from .diagnosis import diagnosis, fitted
 from .palette import TEXT, Palette
 from .picture import Picture, axis, layout, number, percent, titled
 
@@ -28,7 +29,9 @@ AROUND = {
 }
 
 
-def knowledge_strip(table: Any, accuracy: Sequence[float], palette: Palette, chosen: int | None = None) -> Picture:
+def knowledge_strip(
+    table: Any, accuracy: Sequence[float], palette: Palette, chosen: int | None = None, images: int = 0
+) -> Picture:
     """Where knowledge is lost: errors of all levels as bars, accuracy after each as a line above them.
 
     An invisible mark over each bar carries the level's number, for clicks; bars cannot be picked.
@@ -36,6 +39,7 @@ def knowledge_strip(table: Any, accuracy: Sequence[float], palette: Palette, cho
     Args:
         table: `results.frame(levels)`.
         accuracy: of the ensemble, then after each level, in per cent; empty where it was not measured.
+        images: on which that was measured.
     """
     several = len(table) > NAMED  # numbers alone fit on a phone
     names = [f"{index + 1}" if several else f"{index + 1} · {name}" for index, name in enumerate(table["level"])]
@@ -146,7 +150,7 @@ def knowledge_strip(table: Any, accuracy: Sequence[float], palette: Palette, cho
                 "zeroline": False,
             }
         )
-    finding = _strip_words(table, accuracy)
+    finding = diagnosis(table, accuracy, images)
     errors = "grouping and approximation error" if fitted(table) else "grouping error"
     alt = f"Bars of {errors} over {len(names)} levels" + (
         f", and a line of accuracy after each, from {number(accuracy[0])} (ensemble) to {number(accuracy[-1])} per cent"
@@ -154,49 +158,6 @@ def knowledge_strip(table: Any, accuracy: Sequence[float], palette: Palette, cho
         else ""
     )
     return Picture(figure, f"{alt}. {finding}", finding)
-
-
-def largest_error_words(table: Any) -> str:
-    """The level with the largest error, in words."""
-    total = 100 * (table["grouping share"] + table["approximation share"])
-    worst = int(np.argmax(total))
-    row = table.iloc[worst]
-    part = row["grouping share"] / max(row["grouping share"] + row["approximation share"], 1e-300)
-    how = f"{100 * part:.0f}\N{NO-BREAK SPACE}% of that by grouping" if fitted(table) else "by grouping alone"
-    return f"Level {worst + 1} ({row['level']}) loses most: {percent(total.iloc[worst])} of its neurons' energy, {how}."
-
-
-def fitted(table: Any) -> bool:
-    """Whether any level was fitted; methods that only align neurons have no targets to miss."""
-    return set(table["form"]) != {"aligned"}
-
-
-def biggest_drop(accuracy: Sequence[float]) -> tuple[int, float]:
-    """The level (from 0) after which accuracy is lower than before by most, and the change in points."""
-    drops = np.diff(np.asarray(accuracy))
-    return int(drops.argmin()), float(drops.min())
-
-
-def _strip_words(table: Any, accuracy: Sequence[float]) -> str:
-    if len(accuracy) != len(table) + 1:
-        return largest_error_words(table)
-    level, drop = biggest_drop(accuracy)
-    if drop >= 0:
-        return f"No level costs accuracy. {largest_error_words(table)}"
-    row = table.iloc[level]
-    total = row["grouping share"] + row["approximation share"]
-    cause = (
-        "grouping: too few clusters"
-        if row["grouping share"] > total / 2
-        else "approximation: the fitted level does not reach its targets"
-    )
-    part = max(row["grouping share"], row["approximation share"]) / max(total, 1e-300)
-    whole = accuracy[-1] - accuracy[0]
-    regained = f" (all levels: {number(whole)})" if whole > drop else ""
-    return (
-        f"Level {level + 1} ({row['level']}) costs most: {number(drop)} points of accuracy{regained}; "
-        f"{100 * part:.0f}\N{NO-BREAK SPACE}% of its error is {cause}."
-    )
 
 
 def _tips(table: Any, accuracy: Sequence[float]) -> list[str]:

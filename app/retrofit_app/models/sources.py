@@ -54,6 +54,13 @@ def located(name: str) -> str:
     return name if name == "digits" else os.path.normpath(runs.runs_folder() / Path(name).expanduser())
 
 
+def is_known(name: str) -> bool:
+    """Whether a config's name lies in the runs folder, in a data folder or among the shipped files; nothing is opened."""
+    path = Path(located(name)).absolute()
+    folders = (runs.runs_folder(), runs.BUNDLED, *data_folders())
+    return name == "digits" or any(path.is_relative_to(folder.absolute()) for folder in folders)
+
+
 def title(path: str) -> str:
     """A data set or a file by its last name, without the folders it lies in."""
     return PurePath(path).name or path

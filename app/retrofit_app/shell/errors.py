@@ -9,6 +9,8 @@ from typing import Any
 
 import streamlit as st
 
+from retrofit_app.figures import escaped
+
 
 def guarded(body: Callable[..., None]) -> Callable[..., None]:
     """Wrap a page or a fragment (which also runs without its page): an error is shown where the part would stand.
@@ -30,7 +32,7 @@ def panel(error: Exception) -> None:
     """What went wrong, for the user to read and to pass on, without this machine's folders."""
     traceback.print_exc(file=sys.stderr)
     text = str(error) or type(error).__name__
-    st.error(f"This part of the page could not be shown. {text.replace(str(Path.home()), '~')}")
+    st.error(f"This part of the page could not be shown. {escaped(text.replace(str(Path.home()), '~'))}")
     st.markdown("Choose another run on the left, or reload the page. The lines below can go into a report as they are.")
     frames = [
         f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"

@@ -10,6 +10,7 @@ from pathlib import Path
 import streamlit as st
 
 from retrofit_app.address import session
+from retrofit_app.figures import escaped
 from retrofit_app.shell import camera, navigation, picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.style import stylesheet
@@ -35,7 +36,7 @@ def whole() -> None:
     above = st.container()
     page.run()
     if sentence := session.unused():
-        above.warning(sentence)
+        above.warning(escaped(sentence))
 
 
 page = navigation.chosen()

@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app.address.session import ALL, Scope
+from retrofit_app.figures import escaped
 from retrofit_app.pages import PAGES
 
 
@@ -31,7 +32,7 @@ def link(name: str, label: str, help: str, **parameters: str) -> None:
     listed = next(listed for listed in PAGES if listed.name == name)
     st.page_link(
         _page(name),
-        label=label,
+        label=escaped(label),
         icon=listed.icon,
         query_params={**ALL.address(), **parameters},
         help=help,

@@ -7,6 +7,7 @@ import streamlit as st
 from retrofit_app import runs
 from retrofit_app.address.rule import option
 from retrofit_app.address.session import ALL, change_run
+from retrofit_app.figures import escaped
 from retrofit_app.widgets.downloads import FORMATS
 
 from . import navigation
@@ -61,12 +62,12 @@ def pick_run() -> Shown:
             help="Finished and current runs: the shipped ones, then those of your runs folder (`retrofit app --runs "
             "FOLDER`, and what `retrofit fuse --record` writes there), newest first.",
         )
-        st.caption(runs.details(by_name[chosen]))
+        st.caption(escaped(runs.details(by_name[chosen])))
         st.caption(
             f"{sum(entry.shipped for entry in entries)} shipped, {sum(not entry.shipped for entry in entries)} of your own."
         )
         for problem in problems:
-            st.caption(f":material/warning: {problem}")
+            st.caption(f":material/warning: {escaped(problem)}")
     st.session_state["shown"] = Shown(by_name[chosen], entries, first)
     return shown()
 

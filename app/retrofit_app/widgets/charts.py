@@ -8,7 +8,7 @@ import streamlit as st
 
 from retrofit_app import figures, runs
 from retrofit_app.address.session import ALL
-from retrofit_app.figures import LIGHT, Palette, Picture
+from retrofit_app.figures import LIGHT, Palette, Picture, escaped
 
 from .downloads import CAMERA, LICENCE, csv, html, source
 
@@ -30,7 +30,7 @@ def chart(
     Args:
         draw: makes the picture in given colours; files are always in the light ones.
         table: the numbers behind it, made when asked for.
-        below: other words than the picture's caption; "" for none.
+        heading, below: Markdown, the latter in place of the picture's caption; "" for none.
         bare: for a projector: no table, and no words but those of `heading` and `below`.
         selection: on_select and selection_mode of st.plotly_chart.
     """
@@ -39,7 +39,7 @@ def chart(
     if not bare:
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
             st.markdown(heading, width="stretch")
-            data(key, table, entry, draw, heading.replace("*", "").strip())
+            data(key, table, entry, draw, figures.shown(heading))
     elif heading:
         st.markdown(heading)
     saved = ALL.current("format")
@@ -48,7 +48,7 @@ def chart(
         "toImageButtonOptions": {"format": saved, "filename": stem, "scale": 3 if saved == "png" else 1},
     }
     st.plotly_chart(picture.figure, key=key, theme=None, alt=picture.alt, config=config, width="stretch", **selection)
-    words = ("" if bare else picture.caption) if below is None else below
+    words = ("" if bare else escaped(picture.caption)) if below is None else below
     if words:
         st.caption(words)
 

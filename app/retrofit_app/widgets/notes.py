@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from retrofit_app.figures import escaped
+
 
 def why(sentences: Sequence[str] | str, icon: str = ":material/info:") -> None:
     """Why a panel is empty."""
     text = sentences if isinstance(sentences, str) else " ".join(sentences)
-    st.info(text, icon=icon)
+    st.info(escaped(text), icon=icon)

@@ -40,7 +40,7 @@ def _picture(
 def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str, Any]) -> Picture:
     if kind == "strip":
         levels = overview(entry)
-        return figures.knowledge_strip(levels.table, levels.accuracy, palette, level)
+        return figures.knowledge_strip(levels.table, levels.accuracy, palette, level, levels.samples)
     if kind == "errors":
         return figures.errors_scatter(overview(entry).table, palette)
     if kind == "agreement":

@@ -48,6 +48,11 @@ class Overview:
         """Whether the accuracy after each level is known."""
         return len(self.accuracy) == len(self.table) + 1
 
+    @property
+    def worst(self) -> int:
+        """The level that the headline names and that is opened first."""
+        return figures.worst_level(self.table, self.accuracy, self.samples)
+
 
 def overview(entry: runs.Entry) -> Overview:
     """The record's table of levels and the accuracies.

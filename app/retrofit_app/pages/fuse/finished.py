@@ -12,7 +12,7 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import figures, runs, widgets
-from retrofit_app.figures import Network, letter, listing, number, percent
+from retrofit_app.figures import Network, escaped, letter, listing, number, percent
 from retrofit_app.runs import methods
 from retrofit_app.shell import navigation
 from retrofit_app.shell.errors import guarded
@@ -29,7 +29,9 @@ def page(entry: runs.Entry, entries: list[runs.Entry]) -> None:
     palette = widgets.palette()
     headline(entry, palette)
     if sentence := runs.other_version(entry):
-        st.info(f"{sentence} To compare, delete it in *Your runs* and run it again.", icon=":material/history:")
+        st.info(
+            f"{escaped(sentence)} To compare, delete it in *Your runs* and run it again.", icon=":material/history:"
+        )
     lost(entry, palette)
     accuracies(entry, entries, palette)
     downloads(entry)
@@ -45,7 +47,7 @@ def headline(entry: runs.Entry, palette: figures.Palette) -> None:
     if not networks or not classes:
         st.title(_title(parents), anchor=False)
         st.markdown(
-            f"{entry.config['method']}. Accuracies were not measured: run `retrofit fuse … --evaluate --record`."
+            f"{escaped(entry.config['method'])}. Accuracies were not measured: run `retrofit fuse … --evaluate --record`."
         )
         return
     counts = runs.class_counts(entry.config)
@@ -95,9 +97,9 @@ def _finding(
 ) -> str:
     config, fused = entry.config, networks["fused"]
     source = (
-        f"{config['samples']} of network A's training images"
+        f"{escaped(config['samples'])} of network A's training images"
         if _of_first(entry)
-        else f"{config['samples']} training images"
+        else f"{escaped(config['samples'])} training images"
     )
     seconds = f", in {number(entry.status['seconds'])} s" if "seconds" in entry.status else ""
     words = []
@@ -141,7 +143,7 @@ def _shortfall(
     ]
     if counts and _of_first(entry) and methods.uses_samples(entry):
         lacking = [
-            name
+            escaped(name)
             for name, of_first, of_others, value in zip(
                 classes, counts[0], zip(*counts[1:], strict=True), fused["per_class"], strict=True
             )
@@ -163,8 +165,8 @@ def _of_first(entry: runs.Entry) -> bool:
 
 def _made(entry: runs.Entry, accuracy: str, source: str, seconds: str) -> str:
     """What the method did, and how good the result is."""
-    config, method, n = entry.config, entry.config["method"], len(entry.config["models"])
-    weighed = f", {config.get('importance')} importance" if methods.weighs(entry) else ""
+    config, method, n = entry.config, escaped(entry.config["method"]), len(entry.config["models"])
+    weighed = f", {escaped(config.get('importance'))} importance" if methods.weighs(entry) else ""
     if methods.goes_level_by_level(entry):
         into = "fuses them, level by level, into" if n > 1 else "turns it, level by level, into"
         return f"Retrofitting {into} **one network that gets {accuracy}** ({method}{weighed}), from {source}{seconds}."
@@ -180,7 +182,7 @@ def _made(entry: runs.Entry, accuracy: str, source: str, seconds: str) -> str:
 
 def _classes(names: list[str], has: list[bool]) -> str:
     """ "the classes 0, 1 and 4", or how many there are."""
-    trained_on = [name for name, is_known in zip(names, has, strict=True) if is_known]
+    trained_on = [escaped(name) for name, is_known in zip(names, has, strict=True) if is_known]
     return (
         f"the classes {listing(trained_on)}"
         if len(names) <= MOST_NAMED
@@ -237,10 +239,10 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
         if overview.table.empty:
             without_levels(entry, palette)
             return
-        worst = worst_level(overview)
+        worst = overview.worst
         strip = pictures.picture(entry, "strip", palette, worst)
     except ValueError as error:
-        st.error(f"This run's levels are not shown: {str(error).replace(str(entry.folder), entry.name)}")
+        st.error(f"This run's levels are not shown: {escaped(str(error).replace(str(entry.folder), entry.name))}")
         return
     name = overview.table["level"][worst]
     widgets.chart(
@@ -249,7 +251,7 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
         palette,
         lambda: overview.table,
         entry,
-        heading=f"**{strip.caption}**",
+        heading=f"**{escaped(strip.caption)}**",
         below="",
     )
     fitted = methods.goes_level_by_level(entry)
@@ -259,8 +261,8 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
         + (
             "Approximation: the new level does not reach the clusters' centres."
             if fitted
-            else f"{entry.config['method']} aligns neurons and fits no level, so there is no approximation error, and no "
-            "accuracy after each level."
+            else f"{escaped(entry.config['method'])} aligns neurons and fits no level, so there is no approximation error, "
+            "and no accuracy after each level."
         )
     )
     navigation.link(
@@ -275,7 +277,7 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
 def without_levels(entry: runs.Entry, palette: figures.Palette) -> None:
     """Why there is no strip; for a method that trains a network, its loss curve."""
     st.markdown(
-        f"{entry.config['method']} does not put neurons together level by level, so there are no levels to look at."
+        f"{escaped(entry.config['method'])} does not put neurons together level by level, so there are no levels to look at."
     )
     try:
         facts = json.loads((entry.folder / "result.json").read_text())["config"]
@@ -299,17 +301,19 @@ def neurons(entry: runs.Entry, palette: figures.Palette, worst: int) -> None:
         analysis = readings.analysis(entry)
         widths = readings.record(entry).levels[worst].widths
     except ValueError as error:
-        st.error(f"The neurons are not shown: {str(error).replace(str(entry.folder), entry.name)}")
+        st.error(f"The neurons are not shown: {escaped(str(error).replace(str(entry.folder), entry.name))}")
         return
     importance = entry.config.get("importance")
-    weighed = f" ({importance})" if methods.weighs(entry) else ""
+    weighed = f" ({escaped(importance)})" if methods.weighs(entry) else ""
     scores: list[str | None] = [None]
     if analysis is not None:
         scores += [score for score in analysis.levels[worst].labels if score != importance][:1]
     for column, score in zip(st.columns(2, gap="large"), scores, strict=False):
         with column:
             words = (
-                f"**Level {worst + 1} as it was grouped**{weighed}" if score is None else f"**With {score} importance**"
+                f"**Level {worst + 1} as it was grouped**{weighed}"
+                if score is None
+                else f"**With {escaped(score)} importance**"
             )
             widgets.chart(
                 f"fuse-clusters-{score or importance}",
@@ -322,16 +326,6 @@ def neurons(entry: runs.Entry, palette: figures.Palette, worst: int) -> None:
                 heading=words,
             )
     st.html(figures.cluster_key(len(widths), sum(widths), palette))
-
-
-def worst_level(overview: readings.Overview) -> int:
-    """The level that the strip's sentence names: the one that loses most accuracy, or the one with the largest errors
-    where accuracy was not measured or none is lost."""
-    if overview.measured:
-        level, drop = figures.biggest_drop(overview.accuracy)
-        if drop < 0:
-            return level
-    return int((overview.table["grouping share"] + overview.table["approximation share"]).to_numpy().argmax())
 
 
 # --- accuracies -----------------------------------------------------------------------------------

@@ -8,14 +8,14 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.address import session
 from retrofit_app.address.readers import numbers
-from retrofit_app.figures import letter
+from retrofit_app.figures import escaped, letter
 from retrofit_app.models import accuracies, sources
 from retrofit_app.runs import methods
 from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import copies
 
-from . import options, own_files, parameters, plan, presets, starting
+from . import options, own_files, parameters, permission, plan, presets, starting
 from .controls import HELP, number, select, text
 from .parameters import Picks
 from .presets import FORM, PRESETS
@@ -32,14 +32,18 @@ def form() -> None:
     preset, picks = presets.read()
     picks, ignored = options.settle(picks)
     for sentence in ignored:
-        st.warning(sentence)
+        st.warning(escaped(sentence))
     _pick_preset(preset)
     st.markdown("**Networks**")
     networks(picks)
-    planned = plan.plan(picks, picker.shown().entries)
+    closed = permission.missing(picks)
+    planned = plan.Plan() if closed else plan.plan(picks, picker.shown().entries)
     preview(planned, picks)
     st.markdown("**Fusion**")
     fusion(picks)
+    if closed:
+        permission.ask(closed)
+        return
     start(planned)
     if planned.config is not None:
         copies.show(planned.config, planned.training)
@@ -114,6 +118,12 @@ def data(picks: Picks) -> None:
     """The data set; normalisation and size are asked only where the data set is not built in."""
     data_sets = sources.data_sets()
     options = data_sets if picks.data in data_sets else [*data_sets, picks.data]
+
+    def read(text: str) -> str:
+        name = text if text in options else sources.named(text)
+        permission.grant([name])
+        return name
+
     with st.container(width=220):
         st.selectbox(
             "Data set",
@@ -122,7 +132,7 @@ def data(picks: Picks) -> None:
             accept_new_options=True,
             format_func=sources.title,
             placeholder="choose, or type a folder's path",
-            **FORM.control("data", lambda text: text if text in options else sources.named(text)),
+            **FORM.control("data", read),
         )
     if picks.data != "digits":
         with st.popover(
@@ -176,7 +186,7 @@ def preview(planned: plan.Plan, picks: Picks) -> None:
     if planned.counts and planned.classes:
         notes = (widgets.split(planned.counts, planned.classes), *notes)
     if notes:
-        st.caption("  \n".join(notes))
+        st.caption("  \n".join(map(escaped, notes)))
     if planned.unmeasured and not planned.refusal:
         measure(planned.unmeasured, picks)
 
@@ -278,15 +288,15 @@ def start(planned: plan.Plan) -> None:
     same = runs.same_work(planned.config, entries) if planned.config else None
     busy = next((entry for entry in entries if not entry.shipped and entry.active), None)
     if planned.refusal:
-        st.error(f"This cannot be started: {planned.refusal}")
+        st.error(f"This cannot be started: {escaped(planned.refusal)}")
     elif same:
         st.info(
-            f"These very settings have been run: there is nothing to compute again. {runs.other_version(same)}"
+            f"These very settings have been run: there is nothing to compute again. {escaped(runs.other_version(same))}"
             if same.state == "done"
             else "This run is going on."
         )
     elif busy:
-        st.info(f"Run {busy.name} is still going on, and one at a time is done. Wait for it, or cancel it.")
+        st.info(f"Run {escaped(busy.name)} is still going on, and one at a time is done. Wait for it, or cancel it.")
     else:
         st.markdown(planned.words)
     with st.container(horizontal=True, vertical_alignment="center"):

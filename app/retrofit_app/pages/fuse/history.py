@@ -7,7 +7,7 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.address import session
-from retrofit_app.figures import percent
+from retrofit_app.figures import escaped, percent
 from retrofit_app.shell import picker
 
 from . import unfinished
@@ -44,7 +44,9 @@ def _line(entry: runs.Entry) -> None:
     opened = entry.name == picker.shown().entry.name
     with st.container(horizontal=True, vertical_alignment="center"):
         result = percent(entry.accuracy) if entry.accuracy is not None else WORDS.get(entry.state, entry.state)
-        st.markdown(f"**{result}** · {runs.details(entry)}" + (" · *open above*" if opened else ""), width=560)
+        st.markdown(
+            f"**{escaped(result)}** · {escaped(runs.details(entry))}" + (" · *open above*" if opened else ""), width=560
+        )
         if not opened:
             st.button(
                 "Open",
@@ -93,12 +95,12 @@ def restore(folder: Path) -> None:
 
 def _undo() -> None:
     if error := session.forget(ERROR):
-        st.error(error)
+        st.error(escaped(error))
     name = session.recall(DELETED)
     if name is None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"Run {name} was deleted.", width="content")
+        st.markdown(f"Run {escaped(name)} was deleted.", width="content")
         st.button(
             "Undo",
             key="undo",

@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app.address import session
+from retrofit_app.figures import escaped
 
 from . import configs, presets
 from .parameters import Picks
@@ -49,7 +50,7 @@ def ask(picks: Picks) -> None:
                     _control(picks.method, setting, given.get(name, setting.default))
         st.caption("Nothing has to be changed: these are the defaults.")
     if given:
-        st.caption(f"Changed: {', '.join(picks.options)}")
+        st.caption(f"Changed: {escaped(', '.join(picks.options))}")
 
 
 def _control(method: str, setting: Any, value: Any) -> None:
@@ -117,7 +118,7 @@ def _changed(setting: Any, key: str) -> Callable[[], None]:
         try:
             options = configs.checked_options(picks, changed)
         except ValueError as error:
-            st.toast(f"Left as it was: {error}", icon=":material/info:")
+            st.toast(f"Left as it was: {escaped(error)}", icon=":material/info:")
             return
         FORM.change(options=tuple(written(options)))
 

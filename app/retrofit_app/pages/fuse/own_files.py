@@ -3,10 +3,11 @@
 import streamlit as st
 
 from retrofit_app.address import session
+from retrofit_app.figures import escaped
 from retrofit_app.models import checkpoints, sources, uploads
 from retrofit_app.shell import picker
 
-from . import presets
+from . import permission, presets
 from .controls import HELP, text
 from .parameters import Picks
 from .presets import FORM
@@ -33,7 +34,7 @@ def ask(picks: Picks) -> None:
             "Splits file (if you have one)",
             help=HELP["rows"],
             placeholder="splits.json",
-            **FORM.control("rows", lambda path: sources.named(path) if path.strip() else ""),
+            **FORM.control("rows", _rows),
         )
     with right:
         limit = uploads.LARGEST_UPLOAD // 2**20
@@ -48,7 +49,7 @@ def ask(picks: Picks) -> None:
             "Nothing in them is executed.",
         )
         for sentence in session.recall(REFUSED, ()):
-            st.error(sentence)
+            st.error(escaped(sentence))
     if not picks.files:
         st.info(
             "No networks yet: give two or more checkpoints to fuse, or one to compress. No own network at hand? "
@@ -67,7 +68,16 @@ def ask(picks: Picks) -> None:
 def _paths(lines: str) -> tuple[str, ...]:
     """Names as configs have them, one for each line with something on it."""
     names = [line.strip().strip("'\"") for line in lines.splitlines()]
-    return tuple(name if uploads.is_upload(name) else sources.named(name) for name in names if name)
+    named = tuple(name if uploads.is_upload(name) else sources.named(name) for name in names if name)
+    permission.grant(named)
+    return named
+
+
+def _rows(path: str) -> str:
+    """The name of a splits file, as configs have it."""
+    name = sources.named(path) if path.strip() else ""
+    permission.grant([name])
+    return name
 
 
 def _upload() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs
+from retrofit_app.figures import escaped
 from retrofit_app.shell.picker import open_run, to_run
 
 
@@ -25,10 +26,10 @@ def _open_started(start: Callable[[], Path]) -> None:
     try:
         folder = start()
     except runs.Busy as busy:
-        st.warning(f"Not started: {busy}")
+        st.warning(f"Not started: {escaped(busy)}")
         st.button("Show that run", key="show-other", on_click=to_run, args=(busy.run,), help="It has to end first.")
         return
     except ValueError as error:
-        st.error(f"Not started: {error}")
+        st.error(f"Not started: {escaped(error)}")
         return
     open_run(folder.name)

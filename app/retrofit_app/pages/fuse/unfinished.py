@@ -8,7 +8,7 @@ import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.address import session
-from retrofit_app.figures import LETTERS, letter
+from retrofit_app.figures import LETTERS, escaped, letter
 from retrofit_app.runs import progress
 from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
@@ -22,7 +22,7 @@ def panel(entry: runs.Entry) -> None:
     """Everything of such a run; the shipped example is one click away."""
     going = entry.active
     st.title("Your fusion is going on" if going else "Your fusion stopped before its end", anchor=False)
-    st.markdown(runs.details(entry))
+    st.markdown(escaped(runs.details(entry)))
     if going:
         watch(str(entry.folder))
     else:
@@ -33,7 +33,7 @@ def panel(entry: runs.Entry) -> None:
 def stopped(entry: runs.Entry) -> None:
     """Why, and what can be done."""
     show = st.warning if entry.state == "cancelled" else st.error
-    show(runs.failure(entry))
+    show(escaped(runs.failure(entry)))
     with st.container(horizontal=True):
         if st.button(
             "Go on with it",
@@ -69,7 +69,7 @@ def who_gets_what(entry: runs.Entry) -> None:
         return
     st.markdown("**Who was trained on what**")
     classes = entry.metrics.get("classes") or [str(index) for index in range(len(counts[0]))]
-    st.caption(widgets.split(counts, classes))
+    st.caption(escaped(widgets.split(counts, classes)))
 
 
 @st.fragment(run_every=POLL)
@@ -86,7 +86,9 @@ def watch(folder: str) -> None:
         progress.follow(entry.folder, followed, started)
     now = time.time()
     shown = followed if started else progress.Progress()
-    st.progress(progress.share(shown, bool(followed.parents)), text=progress.sentence(shown, LETTERS, now, started))
+    st.progress(
+        progress.share(shown, bool(followed.parents)), text=escaped(progress.sentence(shown, LETTERS, now, started))
+    )
     stopping = (entry.folder / "cancel").exists()
     if st.button(
         "Cancelling…" if stopping else "Cancel",

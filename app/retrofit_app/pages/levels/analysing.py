@@ -5,6 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 from retrofit_app import runs, widgets
+from retrofit_app.figures import escaped
 from retrofit_app.runs import methods, progress
 from retrofit_app.shell.errors import guarded
 
@@ -26,13 +27,13 @@ def panel(entry: runs.Entry) -> None:
         reason = str(entry.status.get("analysis") or "").rstrip(".")
         st.markdown(
             "**This run has no analysis**"
-            + (f" ({reason})" if reason else "")
+            + (f" ({escaped(reason)})" if reason else "")
             + ". Other scores' groupings, the accuracy "
             "after each level, what neurons keep, targets and the loss around the weights are computed once, in about the time "
             "of the fusion, and kept in the record."
         )
         if sentence := runs.analysis_ending(entry.folder):
-            (st.warning if sentence.startswith("Cancelled") else st.error)(sentence)
+            (st.warning if sentence.startswith("Cancelled") else st.error)(escaped(sentence))
             if log := runs.log_tail(entry.folder):
                 with st.expander("The worker's last lines"):
                     st.code(log, language=None)
@@ -55,7 +56,7 @@ def begin(entry: runs.Entry) -> None:
     try:
         runs.analyse(entry.folder)
     except ValueError as error:
-        st.warning(f"Not started: {error}")
+        st.warning(f"Not started: {escaped(error)}")
         return
     st.rerun()
 
@@ -68,7 +69,7 @@ def watch(folder: str) -> None:
     if not runs.read_entry(path).analysing:
         st.rerun()
     done, sentence = progress.of_analysis(path)
-    st.progress(done, text=sentence)
+    st.progress(done, text=escaped(sentence))
     stopping = (path / "cancel").exists()
     st.button(
         "Cancelling…" if stopping else "Cancel",

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from retrofit_app.figures import title
+from retrofit_app.figures import escaped, title
 
 from .view import View
 
@@ -34,7 +34,9 @@ def importance(view: View) -> None:
     columns = st.columns(len(view.scores)) if len(view.scores) > 1 else [st.container()]
     for column, score in zip(columns, view.scores, strict=True):
         with column:
-            heading = f"**{title(score)}**" + (" (this run)" if score == view.entry.config["importance"] else "")
+            heading = f"**{escaped(title(score))}**" + (
+                " (this run)" if score == view.entry.config["importance"] else ""
+            )
             options: dict[str, Any] = {"score": score} if view.analysis is not None else {}
             view.chart(
                 f"scores-{score}",

@@ -8,7 +8,7 @@ import streamlit as st
 
 from retrofit_app import figures, widgets
 from retrofit_app.address import session
-from retrofit_app.figures import Neurons, percent, title
+from retrofit_app.figures import Neurons, escaped, percent, title
 from retrofit_app.widgets import readings
 
 from . import panels
@@ -110,7 +110,7 @@ def squares(view: View) -> None:
     columns = st.columns(len(shown), gap="small") if len(shown) > 1 else [st.columns([1, 1])[0]]
     for position, (column, (score, seed)) in enumerate(zip(columns, shown, strict=True)):
         grouped = view.grouping(score, seed)
-        heading = f"**{title(score)}**"
+        heading = f"**{escaped(title(score))}**"
         if len({name for name, _ in shown}) < len(shown):  # twice the same score
             heading += f", {'other ' if seed else 'the run’s '}seed" + (f" {seed}" if seed else "")
         if position and (index := agreement_of(view, shown[0], (score, seed))) is not None:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.address import session
-from retrofit_app.figures import Palette, biggest_drop, fitted
+from retrofit_app.figures import Palette, escaped, fitted
 from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.style import stylesheet
@@ -45,7 +45,7 @@ def body(entry: runs.Entry, palette: Palette) -> None:
     """All but the sidebar: another level or step runs and sends only this."""
     overview = readings.overview(entry)
     names = list(overview.table["level"])
-    where = parameters.where(names, names[default_level(overview)])
+    where = parameters.where(names, names[overview.worst])
     index = names.index(where.level)
     if where.lecture:
         st.html(stylesheet("lecture"))
@@ -58,15 +58,6 @@ def body(entry: runs.Entry, palette: Palette) -> None:
     level(entry, palette, index, where)
     st.divider()
     everything(entry, overview, palette, index)
-
-
-def default_level(overview: Overview) -> int:
-    """Where most accuracy is lost, or else the largest error; the head only if nothing else is left."""
-    body = max(len(overview.table) - 1, 1)
-    if overview.measured:
-        return biggest_drop(overview.accuracy[: body + 1])[0]
-    total = overview.table["grouping share"] + overview.table["approximation share"]
-    return int(total.iloc[:body].to_numpy().argmax())
 
 
 def empty(entry: runs.Entry) -> None:
@@ -88,11 +79,11 @@ def strip(
     entry: runs.Entry, overview: Overview, palette: Palette, index: int, names: Sequence[str], lecture: bool = False
 ) -> None:
     """Errors and accuracy of all levels; a click on a level goes there."""
-    heading = "" if lecture else f"**{pictures.picture(entry, 'strip', palette, index).caption}**"
+    heading = "" if lecture else f"**{escaped(pictures.picture(entry, 'strip', palette, index).caption)}**"
     large = {"large": STRIP} if lecture else {}
     if entry.state != "done":
         total = entry.status.get("levels") or "?"
-        st.caption(f"Not finished: the first {len(names)} of {total} levels are ready and shown.")
+        st.caption(f"Not finished: the first {len(names)} of {escaped(total)} levels are ready and shown.")
 
     def go() -> None:
         points = session.points_in("strip")
@@ -133,7 +124,7 @@ def level(entry: runs.Entry, palette: Palette, index: int, where: Where) -> None
     try:
         run, analysis = readings.record(entry), readings.analysis(entry)
     except ValueError as error:
-        st.error(f"This run's levels are not shown: {str(error).replace(str(entry.folder), entry.name)}")
+        st.error(f"This run's levels are not shown: {escaped(str(error).replace(str(entry.folder), entry.name))}")
         return
     readings.prepare(entry)
     report = run.levels[index]

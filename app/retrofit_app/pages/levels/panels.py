@@ -8,7 +8,7 @@ import streamlit as st
 
 from retrofit_app import figures, widgets
 from retrofit_app.address import neurons, session
-from retrofit_app.figures import Neurons, title
+from retrofit_app.figures import Neurons, escaped, title
 from retrofit_app.widgets import readings
 
 from .parameters import LEVELS, PANELS
@@ -30,7 +30,9 @@ def panel(view: View) -> None:
         agreement(view)
     elif view.look.panel == "sizes":
         options = {} if view.analysis is None else dict(zip(("score", "seed"), view.chosen(), strict=True))
-        view.chart("sizes", f"**Cluster sizes**, {title(view.look.score)}", lambda: sizes_table(view), **options)
+        view.chart(
+            "sizes", f"**Cluster sizes**, {escaped(title(view.look.score))}", lambda: sizes_table(view), **options
+        )
     elif view.look.panel == "cluster":
         one_cluster(view)
     else:
@@ -128,7 +130,7 @@ def one_cluster(view: View) -> None:
     grouped = view.grouping()
     ranked = np.argsort(-grouped.counts, kind="stable")
     st.selectbox(
-        f"A cluster of {title(view.look.score)}",
+        f"A cluster of {escaped(title(view.look.score))}",
         [str(cluster) for cluster in ranked.tolist() if grouped.counts[cluster]],
         **LEVELS.control("cluster"),
         width=260,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from retrofit_app.address import session
-from retrofit_app.figures import percent
+from retrofit_app.figures import escaped, percent
 from retrofit_app.widgets.readings import Overview
 
 from .parameters import LEVELS, STEPS
@@ -64,7 +64,7 @@ def stepper(overview: Overview, names: Sequence[str], index: int, lecture: bool 
     with st.container(
         horizontal=True, vertical_alignment="center" if lecture else "bottom", gap="xsmall", key="stepper"
     ):
-        for to in MOVES[1:3] if lecture else MOVES:
+        for to in MOVES:  # a lecture hides the outer two, whose keys go on working
             st.button(
                 to.capitalize(),
                 icon=ICONS[to],
@@ -104,11 +104,11 @@ def stepper(overview: Overview, names: Sequence[str], index: int, lecture: bool 
             )
     row = overview.table.iloc[index]
     facts = [
-        f"{row['kind']}, {row['widths'].replace(' ', chr(160))} → **{row['fused']}** neurons",
+        f"{escaped(row['kind'])}, {row['widths'].replace(' ', chr(160))} → **{row['fused']}** neurons",
         f"grouping error {percent(100 * row['grouping share'])}",
     ]
     if row["form"] != "aligned":
         facts.append(f"approximation error {percent(100 * row['approximation share'])}")
     if overview.measured:
         facts.append(f"accuracy {percent(overview.accuracy[index])} → {percent(overview.accuracy[index + 1])}")
-    st.markdown(f"Level {index + 1}, `{row['level']}`: " + " · ".join(facts))
+    st.markdown(f"Level {index + 1}, {escaped(row['level'])}: " + " · ".join(facts))

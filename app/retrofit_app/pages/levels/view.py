@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import Neurons, Palette, Picture, letter, title
+from retrofit_app.figures import Neurons, Palette, Picture, escaped, letter, title
 from retrofit_app.widgets import pictures, readings
 
 from .parameters import Look
@@ -85,4 +85,4 @@ class View:
         """Scores that could not be computed, with the reason."""
         for score, reason in self.without.items():
             if score != "accuracy":
-                self.note(f"{title(score)} is missing: {reason}")
+                self.note(escaped(f"{title(score)} is missing: {reason}"))
