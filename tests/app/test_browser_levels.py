@@ -192,7 +192,7 @@ def test_what_the_camera_saves_says_where_it_comes_from(open_page, kind):
     with page.expect_download() as download:
         figure.locator(".modebar-btn").first.click()
     saved = download.value.path().read_bytes()
-    assert download.value.suggested_filename == f"kf-gradient-clusters-uniform.{kind}"
+    assert download.value.suggested_filename == f"kf-gradient-1-{FIRST}-clusters-uniform.{kind}"
     if kind == "png":
         assert saved.startswith(b"\x89PNG")
         return

@@ -1,16 +1,18 @@
 """A picture on a page: with its words, its numbers as a table, and files to take away."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from retrofit_app import figures, runs
 from retrofit_app.address.session import ALL
 from retrofit_app.figures import LIGHT, Palette, Picture, escaped
 
-from .downloads import CAMERA, LICENCE, csv, html, source
+from .downloads import CAMERA, LICENCE, csv, file_stem, html, source
 
 
 def chart(
@@ -23,6 +25,7 @@ def chart(
     heading: str,
     below: str | None = None,
     bare: bool = False,
+    level: str = "",
     **selection: Any,
 ) -> None:
     """A heading with "Table" beside it (the numbers, CSV and HTML), a picture, and its finding below.
@@ -32,14 +35,15 @@ def chart(
         table: the numbers behind it, made when asked for.
         heading, below: Markdown, the latter in place of the picture's caption; "" for none.
         bare: for a projector: no table, and no words but those of `heading` and `below`.
+        level: of the run, whose picture it is; files carry its name.
         selection: on_select and selection_mode of st.plotly_chart.
     """
     picture = signed(draw(palette), palette, entry)
-    stem = f"{entry.name}-{key}"
+    stem = file_stem(entry.name, level, key)
     if not bare:
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
             st.markdown(heading, width="stretch")
-            data(key, table, entry, draw, figures.shown(heading))
+            data(key, table, entry, draw, figures.shown(heading), level)
     elif heading:
         st.markdown(heading)
     saved = ALL.current("format")
@@ -59,9 +63,10 @@ def data(
     entry: runs.Entry,
     draw: Callable[[Palette], Picture] | None = None,
     heading: str = "",
+    level: str = "",
 ) -> None:
     """The numbers of a picture with downloads; nothing is made before it is opened."""
-    stem = f"{entry.name}-{key}"
+    stem = file_stem(entry.name, level, key)
     box = st.popover(
         "Table",
         icon=":material/table_view:",
@@ -99,8 +104,8 @@ def data(
 
 
 def signed(picture: Picture, palette: Palette, entry: runs.Entry) -> Picture:
-    """The picture with its origin at its foot, which the page hides and the camera saves; it is signed once."""
-    layout: Any = picture.figure.layout  # Plotly makes its attributes at run time
-    if layout.title.text is None:
-        figures.sign(picture.figure, [f"{source(entry)}.", LICENCE], palette)
-    return picture
+    """The picture with its origin at its foot, which the page hides and the camera saves. The given one, which all sessions
+    share, stays as it is."""
+    figure = go.Figure(picture.figure.to_plotly_json(), _validate=False)
+    figures.sign(figure, [f"{source(entry)}.", LICENCE], palette)
+    return replace(picture, figure=figure)

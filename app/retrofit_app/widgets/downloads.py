@@ -1,6 +1,7 @@
 """Files to take away, each of which says where it comes from."""
 
 import io
+import re
 import time
 from html import escape
 from typing import Any
@@ -35,6 +36,12 @@ def html(picture: Picture, heading: str, entry: runs.Entry) -> bytes:
         f"aria-label='{escape(picture.alt, quote=True)}'>{figure}</div>{picture.key}<p>{escape(picture.alt)}</p>"
         f"<p style='color:#595955;font-size:14px'>{escape(origin(entry))}</p></body></html>"
     ).encode()
+
+
+def file_stem(run: str, level: str, picture: str) -> str:
+    """What the files of a picture are called: run, level (none for pictures of all levels) and picture."""
+    words = [run, level, picture] if level else [run, picture]
+    return "-".join(re.sub(r"[^\w.-]+", "_", word) for word in words)
 
 
 def origin(entry: runs.Entry) -> str:

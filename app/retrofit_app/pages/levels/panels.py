@@ -146,7 +146,9 @@ def one_cluster(view: View) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
         st.markdown("**Where they are under the other scores**", width="stretch")
-        widgets.data("members", lambda: members_table(view, rows), view.entry)
+        widgets.data(
+            "members", lambda: members_table(view, rows), view.entry, level=f"{view.index + 1}-{view.report.name}"
+        )
     st.dataframe(
         flow_table(view, rows),
         hide_index=True,

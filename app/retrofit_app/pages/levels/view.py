@@ -64,7 +64,16 @@ class View:
             return pictures.picture(self.entry, kind or key, colours, self.index, **options)
 
         widgets.chart(
-            key, draw, self.palette, table, self.entry, heading=heading, below=below, bare=self.lecture, **selection
+            key,
+            draw,
+            self.palette,
+            table,
+            self.entry,
+            heading=heading,
+            below=below,
+            bare=self.lecture,
+            level=f"{self.index + 1}-{self.report.name}",
+            **selection,
         )
 
     def grouping(self, score: str | None = None, seed: int | None = None) -> Neurons:
