@@ -195,7 +195,8 @@ def _say_plan(plan: Plan, as_json: bool) -> None:
     if as_json:
         return print_json({"evaluations": counts, "seconds": seconds})
     words = ", ".join(f"{count} of {name}" for name, count in counts.items())
-    out.print(f"{sum(counts.values())} points of weight space ({words}), about {seconds:.0f} s on this machine.")
+    sentence = f"{sum(counts.values())} points of weight space ({words}), about {seconds:.0f} s on this machine."
+    out.print(sentence, soft_wrap=True, highlight=False)
     return None
 
 

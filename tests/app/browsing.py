@@ -26,6 +26,21 @@ def settled(page: Any) -> None:
     at_rest(page)
 
 
+def press_until(page: Any, key: str, url: str) -> None:
+    """Press a key that may be pressed twice until the address says so: a page that is being drawn takes no notice of it."""
+    from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
+    for _ in range(PATIENCE // 5_000):
+        at_rest(page)
+        page.keyboard.press(key)
+        try:
+            page.wait_for_url(url, timeout=5_000)
+            return
+        except PlaywrightTimeout:
+            continue
+    raise AssertionError(f"{key} does not lead to {url}; the address is {page.url}")
+
+
 def act_until(page: Any, url: str, act: Callable[[], None]) -> None:
     """Do something until the address says so: a control that is being drawn anew takes no notice of a fast hand."""
     from playwright.sync_api import TimeoutError as PlaywrightTimeout

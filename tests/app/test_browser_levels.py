@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from .browsing import at_rest, does_not_scroll_sideways, shown, words_of_figures
+from .browsing import at_rest, does_not_scroll_sideways, press_until, shown, words_of_figures
 
 pytestmark = pytest.mark.browser
 RUN = "/levels?run=kf-gradient"
@@ -161,10 +161,8 @@ def test_home_and_end_lead_through_a_lecture(open_page):
     page = open_page(f"{RUN}&level={FIRST}&lecture=1")
     page.get_by_role("button", name="Leave").wait_for()
     assert page.locator(".st-key-go-first:visible, .st-key-go-last:visible").count() == 0  # room for the pictures
-    page.keyboard.press("End")
-    page.wait_for_url("**level=classifier**")
-    page.keyboard.press("Home")
-    page.wait_for_url("**level=features.0**")
+    press_until(page, "End", "**level=classifier**")
+    press_until(page, "Home", "**level=features.0**")
 
 
 def smallest_text(page) -> float:
