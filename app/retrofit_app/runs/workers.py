@@ -75,8 +75,8 @@ def start(config: Any, training: Any = None, folder: Path | None = None) -> Path
         _check_pair(config, training)
     else:
         _check_files(wanted, folder)
-    if same := _existing(config, folder):  # nothing is written for it, not even a lock
-        return same
+    if same := same_work(config, entries(folder)[0], folder):  # nothing is written for it, not even a lock
+        return same.folder
     with _alone(folder):
         if same := _existing(config, folder):
             return same
