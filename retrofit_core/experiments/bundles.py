@@ -1,7 +1,6 @@
 """Bundles: many results in one file, without the networks, small enough to be kept beside the code."""
 
 import dataclasses
-import hashlib
 import json
 import shlex
 from collections.abc import Iterable, Mapping
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import write
-from .results import Result
+from .results import Result, seal_of
 from .units import Source
 
 SCHEMA = 1
@@ -73,7 +72,7 @@ def write_bundle(path: str | Path, bundle: Bundle, with_images: bool = False) ->
         "shared": [json.loads(text) for text in shared],
         "given": [_without_folders(entry) for entry in bundle.given],
     }
-    text = json.dumps({"schema": SCHEMA, "seal": _seal(content), **content}, separators=(",", ":")) + "\n"
+    text = json.dumps({"schema": SCHEMA, "seal": seal_of(content), **content}, separators=(",", ":")) + "\n"
     write(path, text)
     return len(text.encode())
 
@@ -95,7 +94,7 @@ def read_bundle(path: str | Path) -> Bundle:
     schema, seal = content.pop("schema"), content.pop("seal")
     if schema != SCHEMA:
         raise ValueError(f"the bundle {path} has layout {schema}, and this version reads {SCHEMA}. {REMEDY}")
-    if seal != _seal(content):
+    if seal != seal_of(content):
         raise ValueError(f"the bundle {path} is damaged: its content does not match its seal. {REMEDY}")
     results = [_unpacked(entry, content["shared"]) for entry in content["results"]]
     given = [_given(entry) for entry in content["given"]]
@@ -162,7 +161,3 @@ def _exchanged(unit: dict[str, Any], exchange: Any) -> dict[str, Any]:
 
 def _number(value: Any, shared: dict[str, int]) -> int:
     return shared.setdefault(json.dumps(value, sort_keys=True), len(shared))
-
-
-def _seal(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

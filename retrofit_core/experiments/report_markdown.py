@@ -13,9 +13,9 @@ from .report_words import (
     block_title,
     claim_words,
     departures,
+    footnotes,
     known_claims,
     line_words,
-    notes,
     summary,
     table_title,
 )
@@ -41,14 +41,14 @@ def _table(table: TableReport) -> Iterator[str]:
 
 def _block(block: Block) -> Iterator[str]:
     yield f"### {block_title(block)}"
-    known = notes(block.lines)
+    numbers = footnotes(block.lines)
     rows = []
     for line in block.lines:
         words = list(line_words(line, block))
-        words[2] += f" [{known.index(line.note) + 1}]" if line.note else ""
+        words[2] += f" [{numbers[line.note]}]" if line.note else ""
         rows.append(words)
     yield _grid(HEADER, rows)
-    yield "\n".join(f"[{number}] {note}  " for number, note in enumerate(known, 1))
+    yield "\n".join(f"[{number}] {note}  " for note, number in numbers.items())
     yield _list(block_sentences(block))
     if claims := known_claims(block):
         yield _grid(CLAIM_HEADER, [claim_words(claim) for claim in claims])

@@ -80,9 +80,9 @@ def _side(name: str, row: str) -> str:
     return name if score == row else f"{name} ({score})"
 
 
-def notes(lines: Iterable[Line]) -> list[str]:
-    """Different notes of lines, in their order: footnote k is the one at k - 1."""
-    return list(dict.fromkeys(line.note for line in lines if line.note))
+def footnotes(lines: Iterable[Line]) -> dict[str, int]:
+    """The number of each different note of lines, from 1, in their order."""
+    return {note: number for number, note in enumerate(dict.fromkeys(line.note for line in lines if line.note), 1)}
 
 
 def block_title(block: Block) -> str:

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,7 @@ def write_result(root: str | Path, result: Result) -> None:
     content = asdict(result)
     path = path_of(root, result.key)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write(path, json.dumps({"schema": SCHEMA, "seal": _seal(content), **content}, indent=1) + "\n")
+    write(path, json.dumps({"schema": SCHEMA, "seal": seal_of(content), **content}, indent=1) + "\n")
 
 
 def read_result(root: str | Path, key: str) -> Result | None:
@@ -105,7 +106,7 @@ def read_result(root: str | Path, key: str) -> Result | None:
         content = json.loads(path.read_text(encoding="utf-8"))
         schema, seal = content.pop("schema"), content.pop("seal")
         result = Result(**content)
-        if schema != SCHEMA or seal != _seal(content) or result.key != key:
+        if schema != SCHEMA or seal != seal_of(content) or result.key != key:
             raise ValueError("its content does not match its seal")
     except FileNotFoundError:
         return None
@@ -129,5 +130,6 @@ def _set_aside(path: Path) -> None:
         return
 
 
-def _seal(content: dict[str, Any]) -> str:
+def seal_of(content: Mapping[str, Any]) -> str:
+    """SHA-256 of a file's content in plain JSON types, which tells whether it is as it was written."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from .clusters import Neurons
 from .palette import TEXT, Palette
-from .picture import Picture, axis, layout, number, titled
+from .picture import Picture, axis, hatched, layout, number, titled
 
 #: Sizes of clusters that share a bar.
 SIZES = ((1, 1), (2, 2), (3, 3), (4, 4), (5, 8), (9, 16), (17, 32), (33, 64), (65, 10**9))
@@ -150,17 +150,7 @@ def cluster_sizes(grouped: Neurons, palette: Palette) -> Picture:
             x=names,
             y=[int(((counts >= low) & (counts <= high) & chosen).sum()) for low, high in bins],
             name=label,
-            marker={
-                "color": colour,
-                "line": {"color": palette.outline, "width": 1},
-                "pattern": {
-                    "shape": pattern,
-                    "fillmode": "overlay",
-                    "fgcolor": palette.outline,
-                    "size": 6,
-                    "solidity": 0.3,
-                },
-            },
+            marker=hatched(palette, colour, pattern),
             hovertemplate="%{x} members: %{y} clusters " + label + "<extra></extra>",
         )
     figure.update_layout(

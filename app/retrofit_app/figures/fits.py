@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from .palette import SHAPES, TEXT, Palette
-from .picture import Picture, axis, layout, letter, listing, number, percent, titled
+from .picture import Picture, axis, hatched, layout, letter, listing, number, percent, titled
 
 GRID = 61
 CIVIDIS = "Cividis"
@@ -120,17 +120,7 @@ def residual_bars(level: Any, palette: Palette) -> Picture:
             textposition="outside",
             cliponaxis=False,
             textfont={"color": palette.ink, "size": TEXT},
-            marker={
-                "color": [colour for *_, colour, _ in parts],
-                "line": {"color": palette.outline, "width": 1},
-                "pattern": {
-                    "shape": [shape for *_, shape in parts],
-                    "fillmode": "overlay",
-                    "fgcolor": palette.outline,
-                    "size": 6,
-                    "solidity": 0.3,
-                },
-            },
+            marker=hatched(palette, [colour for *_, colour, _ in parts], [shape for *_, shape in parts]),
             hovertemplate="%{y}: %{x:.3f} % of the energy<extra></extra>",
         )
     )

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from .diagnosis import diagnosis, fitted
 from .palette import TEXT, Palette
-from .picture import Picture, axis, layout, number, percent, titled
+from .picture import Picture, axis, hatched, layout, number, percent, titled
 
 #: Above so many levels bars carry no numbers and axes skip names.
 MANY = 16
@@ -275,17 +275,7 @@ def _bars(figure: go.Figure, names: Sequence[str], table: Any, palette: Palette)
             name=label,
             width=0.62,
             customdata=table[["level"]],
-            marker={
-                "color": colour,
-                "line": {"color": palette.outline, "width": 1},
-                "pattern": {
-                    "shape": pattern,
-                    "fillmode": "overlay",
-                    "fgcolor": palette.outline,
-                    "size": 6,
-                    "solidity": 0.3,
-                },
-            },
+            marker=hatched(palette, colour, pattern),
             hovertemplate="level %{x}, %{customdata[0]}<br>" + label + ": %{y:.2f} %<extra></extra>",
         )
     return 100 * (table["grouping share"] + table["approximation share"])

@@ -89,6 +89,21 @@ def listing(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else list(words))
 
 
+def hatched(palette: Palette, colour: str | list[str], pattern: str | list[str]) -> dict[str, Any]:
+    """The marker of bars, one for all or one for each, that colour and pattern tell apart; "" is no pattern."""
+    return {
+        "color": colour,
+        "line": {"color": palette.outline, "width": 1},
+        "pattern": {
+            "shape": pattern,
+            "fillmode": "overlay",
+            "fgcolor": palette.outline,
+            "size": 6,
+            "solidity": 0.3,
+        },
+    }
+
+
 def layout(palette: Palette, height: int) -> dict[str, Any]:
     # A figure's data never change under the same revision. Said so, a browser draws it once: Streamlit hands every new
     # figure to Plotly twice, and Plotly takes other lists for other data. (Arrays of numpy it takes for such anyway.)

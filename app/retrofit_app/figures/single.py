@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from .clusters import Neurons
 from .palette import Palette
-from .picture import Picture, axis, layout, letter, listing, number, percent, titled
+from .picture import Picture, axis, hatched, layout, letter, listing, number, percent, titled
 
 #: Below this share of the mean a neuron counts as not used.
 FAINT = 0.01
@@ -26,17 +26,7 @@ def _by_parent(
             x=list(names),
             y=np.bincount(bins, minlength=len(edges) - 1),
             name=f"network {letter(parent)}",
-            marker={
-                "color": palette.parent(parent),
-                "line": {"color": palette.outline, "width": 1},
-                "pattern": {
-                    "shape": hatches[parent % len(hatches)],
-                    "fillmode": "overlay",
-                    "fgcolor": palette.outline,
-                    "size": 6,
-                    "solidity": 0.3,
-                },
-            },
+            marker=hatched(palette, palette.parent(parent), hatches[parent % len(hatches)]),
             hovertemplate="%{x}: %{y} neurons<extra>%{fullData.name}</extra>",
         )
     figure.update_layout(
