@@ -11,7 +11,7 @@ trains itself lie in parents-KEY (the key of their `TrainConfig`, which is in tr
 
 from .endings import analysis_ending, failure, log_tail
 from .listing import entries, past, same_work
-from .records import BUNDLED, Entry, bundle_facts, class_counts, home, read_entry, runs_folder
+from .records import BUNDLED, Entry, bundle_facts, class_counts, home, own_name, read_entry, runs_folder
 from .words import details, label, library, other_version
 from .workers import Busy, analyse, begin, cancel, resume, start
 
@@ -33,6 +33,7 @@ __all__ = [
     "library",
     "log_tail",
     "other_version",
+    "own_name",
     "past",
     "read_entry",
     "resume",

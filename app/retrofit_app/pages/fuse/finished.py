@@ -50,7 +50,7 @@ def headline(entry: runs.Entry, palette: figures.Palette) -> None:
             f"{escaped(entry.config['method'])}. Accuracies were not measured: run `retrofit fuse … --evaluate --record`."
         )
         return
-    counts = runs.class_counts(entry.config)
+    counts = runs.class_counts(entry)
     tables = [networks[f"parent {index}"] for index in range(parents)]
     seen = (
         [[count > 0 for count in row] for row in counts]
@@ -401,7 +401,8 @@ def measured(entry: runs.Entry, entries: list[runs.Entry]) -> list[tuple[Network
         for other in entries
         if other.shipped
         and other.metrics
-        and all(other.config.get(name) == entry.config.get(name) for name in ("models", "data"))
+        and other.networks == entry.networks
+        and other.config.get("data") == entry.config.get("data")
     ]
     rows += [
         (other.config["method"], "fused", other.metrics["networks"]["fused"], other.name == entry.name)
