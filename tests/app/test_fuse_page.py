@@ -23,7 +23,7 @@ from retrofit_core import load_model, save_model
 from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
 from retrofit_core.methods import METHODS, RETROFITTING
-from retrofit_core.runs import create, execute, read_config
+from retrofit_core.runs import RunConfig, create, execute, read_config
 
 from .pages import form_of, to_page
 
@@ -438,7 +438,9 @@ def test_uploads_are_checked_and_kept_by_content(runs_folder):
     page.file_uploader[0].set_value(("../../evil.safetensors", content, "application/octet-stream")).run()
     assert page.query_params["files"].startswith("uploads/")
     stored = list(runs_folder.rglob("*.safetensors"))
-    assert [path.parent.name for path in stored] == ["uploads"] and stored[0].read_bytes() == content
+    assert [path.parents[1].name for path in stored] == ["uploads"] and stored[0].read_bytes() == content
+    assert page.text_area(key="fuse-files-text").value == "evil.safetensors (uploaded)"
+    assert "A, evil.safetensors: cnn" in words(page)
     good, torn = (
         ("a.safetensors", content, "application/octet-stream"),
         ("net.safetensors", content[:-4], "application/octet-stream"),
@@ -463,6 +465,33 @@ def test_an_upload_that_is_taken_back_leaves_the_fusion_and_the_disk(runs_folder
     page.file_uploader[0].set_value(files[1:]).run()
     assert page.query_params["files"] == second
     assert not (runs_folder / first).exists() and (runs_folder / second).exists()
+
+
+def test_uploads_of_before_stay_when_others_come_and_keep_their_names(runs_folder):
+    def upload(page, **sources):
+        files = [
+            (f"{name}.safetensors", (runs.BUNDLED / source).read_bytes(), "application/octet-stream")
+            for name, source in sources.items()
+        ]
+        page.file_uploader[0].set_value(files).run()
+
+    page = open_page(preset="own")
+    upload(page, net=bundle.PARENTS[0], other=bundle.PARENTS[1])
+    page.segmented_control(key="fuse-networks").set_value("train").run()
+    page.segmented_control(key="fuse-networks").set_value("own").run()
+    upload(page, net=bundle.PARENTS[1])
+    named = page.query_params["files"].split("|")
+    assert [name.rpartition("/")[2] for name in named] == ["net.safetensors", "other.safetensors", "net.safetensors"]
+    assert all((runs_folder / name).exists() for name in named)
+    area = page.text_area(key="fuse-files-text")
+    assert area.value.splitlines()[1:] == ["other.safetensors (uploaded)", "net.safetensors (uploaded, 2)"]
+    area.set_value("\n".join(reversed(area.value.splitlines()))).run()
+    assert page.query_params["files"].split("|") == named[::-1]
+    create(runs_folder / "mine", RunConfig(models=(named[1],)), runs_folder)
+    (runs_folder / "mine" / "status.json").write_text(json.dumps({"schema": 2, "state": "cancelled"}))
+    button(page, "fuse-forget").click().run()
+    assert page.query_params["files"] == named[1] and [(runs_folder / name).exists() for name in named] == [0, 1, 0]
+    assert "other.safetensors is kept: run mine reads it" in errors(page)
 
 
 def test_runs_can_be_deleted_and_brought_back(runs_folder):

@@ -48,6 +48,18 @@ def same_work(config: Any, entries: list[Entry], base: Path | None = None) -> En
     return None
 
 
+def reader_of(path: Path) -> Entry | None:
+    """A run that goes on, or can be gone on with, and reads this file."""
+    for entry in entries()[0]:
+        config = entry.config
+        names = [*config["models"], config.get("splits"), config.get("target")]
+        if (entry.active or entry.analysing or entry.resumable) and path in [
+            entry.base / name for name in names if name
+        ]:
+            return entry
+    return None
+
+
 def past(entries: list[Entry]) -> list[dict[str, Any]]:
     """What `estimate` learns from: finished runs of this machine, newest first, with the seconds of their stages."""
     return [

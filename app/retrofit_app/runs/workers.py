@@ -45,7 +45,7 @@ def begin(job: Job) -> None:
         Busy: other work is going on.
         ValueError: the folder cannot be written to, or another server is starting something.
     """
-    with _alone(job.folder.parent):
+    with alone(job.folder.parent):
         if worker_lives(job.folder) and worker_of(job.folder).get("work") == job.kind:
             return
         _check_idle(job.folder.parent)
@@ -78,7 +78,7 @@ def start(config: Any, training: Any = None, folder: Path | None = None) -> Path
         _check_files(wanted, base)
     if same := same_work(config, entries(folder)[0], base):  # nothing is written for it, not even a lock
         return same.folder
-    with _alone(folder):
+    with alone(folder):
         if same := _existing(config, folder, base):
             return same
         record = record_folder(folder, config, base)
@@ -103,7 +103,7 @@ def resume(folder: Path) -> Path:
     folder = folder.absolute()
     config = read_config(folder)
     base = read_entry(folder).base
-    with _alone(folder.parent):
+    with alone(folder.parent):
         if same := _existing(config, folder.parent, base):
             return same
         _check_files(config.to_json(), base)
@@ -124,7 +124,7 @@ def analyse(folder: Path) -> None:
     """
     folder = folder.absolute()
     entry = read_entry(folder)
-    with _alone(folder.parent):
+    with alone(folder.parent):
         if entry.analysing:
             return
         _check_idle(folder.parent)
@@ -199,7 +199,7 @@ def _check_files(config: dict[str, Any], base: Path) -> None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> Iterator[None]:
     """Hold the right to start something in a runs folder, against other sessions and servers."""
     try:
         with files.locked(folder, "the runs folder", name=STARTING, patience=PATIENCE):

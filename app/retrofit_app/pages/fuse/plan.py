@@ -8,7 +8,7 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.figures import letter, listing, percent
-from retrofit_app.models import accuracies, checkpoints, sources
+from retrofit_app.models import accuracies, checkpoints, sources, uploads
 from retrofit_app.runs import methods
 
 from . import configs
@@ -62,6 +62,8 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
         return replace(so_far, refusal=estimate.refusal or "", words=_estimate_words(estimate, config, missing))
     except ValueError as error:
         text = str(error).replace(f"{runs.runs_folder()}/", "").replace(str(Path.home()), "~")
+        for name in filter(uploads.is_upload, picks.files):
+            text = text.replace(name, uploads.title(name))
         return replace(so_far, refusal=checkpoints.form_words(text))
     except OSError as error:  # a path that no file system takes, or that may not be read
         return replace(so_far, refusal=f"a file or folder that is named above cannot be read ({error.strerror}).")
