@@ -20,6 +20,7 @@ from retrofit_app.models import accuracies, sources
 from retrofit_app.pages.fuse import configs, parameters, presets
 from retrofit_app.pages.fuse.plan import Plan
 from retrofit_core import load_model, save_model
+from retrofit_core.architectures import build
 from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
 from retrofit_core.methods import METHODS, RETROFITTING
@@ -382,8 +383,29 @@ def test_own_checkpoints_are_described_before_anything_runs(shipped):
         accuracy = shipped.metrics["networks"][f"parent {index}"]["accuracy"]
         assert f"{figures.percent(accuracy)} of the test images" in text
     assert not button(page, "start").disabled
-    with_rows = open_page(preset="own", files=files, rows=str(runs.BUNDLED / "splits.json"), importance="conductance")
+    with_rows = open_page(preset="own", files=files, rows=str(runs.BUNDLED / "splits.json"))
     assert not with_rows.error and not button(with_rows, "start").disabled
+    # What each of them saw is known now, so neurons can be weighed by it, as in the other presets.
+    assert [open.selectbox(key="fuse-importance").value for open in (page, with_rows)] == ["uniform", "conductance"]
+    page.text_input(key="fuse-rows").set_value(str(runs.BUNDLED / "splits.json")).run()
+    assert page.selectbox(key="fuse-importance").value == "conductance" and "importance" not in page.query_params
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        (
+            {"architecture": "mlp", "sizes": [784, 8, 10]},
+            "network A takes images of 784 values, and digits has images of 1 x 8 x 8",
+        ),
+        ({"architecture": "mlp", "sizes": [64, 8, 7]}, "network A tells 7 classes apart, and digits has 10"),
+    ],
+)
+def test_a_wrong_data_set_is_named_before_the_start(runs_folder, spec, says):
+    runs_folder.mkdir()
+    save_model(build(spec, seed=0), runs_folder / "a.safetensors")
+    page = open_page(preset="own", files="a.safetensors|a.safetensors")
+    assert says in errors(page) and "mat1" not in errors(page) and button(page, "start").disabled
 
 
 @pytest.mark.parametrize("networks", ["own", "train"])

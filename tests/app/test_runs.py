@@ -354,7 +354,7 @@ def test_a_worker_killed_in_training_is_reported_and_resumed_from_its_record(run
     ended(pid)
     entry = runs.read_entry(folder)
     assert entry.state == "interrupted" and entry.resumable
-    assert "Network 2 of 2 was being trained, in epoch 7 of 15; finished epochs are kept." in runs.failure(entry)
+    assert "Network B, one of 2, was being trained, in epoch 7 of 15; finished epochs are kept." in runs.failure(entry)
     assert runs.resume(folder) == folder
     assert worker_of(folder)["pid"] != pid and runs.read_entry(folder).state == "created"
     assert runs.resume(folder) == folder  # it is going on already

@@ -24,7 +24,7 @@ from .fits import loss_curve, loss_plane, residual_bars
 from .levels import errors_scatter, knowledge_strip
 from .markdown import escaped, shown
 from .palette import CONFIG, DARK, LIGHT, Palette
-from .picture import LETTERS, Picture, enlarged, letter, listing, number, percent, sign
+from .picture import LETTERS, Picture, enlarged, letter, lettered, listing, number, percent, sign
 from .single import activity_histogram, explained, fit_scatter, kept_histogram, members_words, score_histogram
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "kept_histogram",
     "knowledge_strip",
     "letter",
+    "lettered",
     "listing",
     "loss_curve",
     "loss_plane",

@@ -143,8 +143,8 @@ def cluster_sizes(grouped: Neurons, palette: Palette) -> Picture:
     names = [f"{low}" if low == high else f"{low}–{high}" if high < 10**9 else f"{low}+" for low, high in bins]
     figure = go.Figure()
     for label, chosen, colour, pattern in (
-        ("of several parents", mixed, palette.accent, ""),
-        ("of one parent", ~mixed, palette.grey, "/"),
+        ("of several networks", mixed, palette.accent, ""),
+        ("of one network", ~mixed, palette.grey, "/"),
     ):
         figure.add_bar(
             x=names,
@@ -169,6 +169,6 @@ def cluster_sizes(grouped: Neurons, palette: Palette) -> Picture:
     shared = int(mixed.sum())
     finding = (
         f"{shared} of {grouped.width} clusters ({100 * shared / grouped.width:.0f}\N{NO-BREAK SPACE}%) hold neurons of more "
-        f"than one parent; {int((counts == 1).sum())} hold a single neuron, the largest holds {int(counts.max())}."
+        f"than one network; {int((counts == 1).sum())} hold a single neuron, the largest holds {int(counts.max())}."
     )
     return Picture(figure, f"Histogram of cluster sizes. {finding}", finding)

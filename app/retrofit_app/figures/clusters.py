@@ -53,7 +53,7 @@ class Neurons:
 
     @cached_property
     def mixed(self) -> np.ndarray:
-        """(width,) whether a cluster has members of more than one parent."""
+        """(width,) whether a cluster has members of more than one network."""
         table = np.zeros((self.width, len(self.widths)), dtype=bool)
         table[self.labels, self.parents] = True
         return table.sum(1) > 1
@@ -209,8 +209,8 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
     middles = [grouped.points[grouped.parents == parent].mean(0) for parent in range(len(grouped.widths))]
     apart = float(np.linalg.norm(middles[0] - middles[-1])) / max(float(grouped.points.std()), 1e-300)
     alt = (
-        f"Scatter plot of the neurons of level {grouped.name} on two principal components, by parent: {facts}. The first and "
-        f"the last parent's centres are {number(apart)} standard deviations apart."
+        f"Scatter plot of the neurons of level {grouped.name} on two principal components, by network: {facts}. The first and "
+        f"the last network's centres are {number(apart)} standard deviations apart."
     )
     return Picture(figure, alt, f"{facts} · PCA hides {100 * grouped.hidden:.0f}\N{NO-BREAK SPACE}%")
 
@@ -291,7 +291,7 @@ def _cluster_words(grouped: Neurons, off: int) -> tuple[str, str]:
     mixed = int(grouped.mixed.sum())
     facts = [
         f"{' + '.join(map(str, grouped.widths))} neurons in {grouped.width} clusters",
-        *([f"{mixed} with members of more than one parent"] if len(grouped.widths) > 1 else []),
+        *([f"{mixed} with members of more than one network"] if len(grouped.widths) > 1 else []),
         f"densest {largest}" if largest > 1 else "no cluster has more than one member",
         f"{int((counts == 1).sum())} alone",
     ] + ([f"{off} off-scale"] if off else [])

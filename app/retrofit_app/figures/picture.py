@@ -1,5 +1,6 @@
 """A figure with its words, and what every figure shares: numbers as text, layout, axes."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -82,6 +83,11 @@ def percent(value: float) -> str:
 def letter(parent: int) -> str:
     """What the workbench calls a parent: A, B, ... (after Z it begins again)."""
     return LETTERS[parent % len(LETTERS)]
+
+
+def lettered(text: str) -> str:
+    """The library's "parent 0" as the workbench calls it: "network A"."""
+    return re.sub(r"\bparent (\d+)", lambda match: f"network {letter(int(match[1]))}", text)
 
 
 def listing(words: Sequence[str]) -> str:

@@ -59,7 +59,11 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
         so_far = replace(so_far, config=config)
         estimate = _estimate(config, training, entries)
         missing = training is not None and len(_files(picks, training)) < training.parts
-        return replace(so_far, refusal=estimate.refusal or "", words=_estimate_words(estimate, config, missing))
+        return replace(
+            so_far,
+            refusal=checkpoints.form_words(estimate.refusal or ""),
+            words=_estimate_words(estimate, config, missing),
+        )
     except ValueError as error:
         text = str(error).replace(f"{runs.runs_folder()}/", "").replace(str(Path.home()), "~")
         for name in filter(uploads.is_upload, picks.files):
