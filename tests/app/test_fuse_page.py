@@ -266,6 +266,16 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
         assert "approximation error" not in words(page)
 
 
+def test_one_network_has_no_ensemble_and_no_average(runs_folder, monkeypatch):
+    config = dataclasses.replace(bundle.config("KF-Linear"), models=bundle.PARENTS[:1], samples=50, analyse=False)
+    monkeypatch.chdir(runs.BUNDLED)
+    execute(config, runs_folder / "mine")
+    page = open_page(run="mine")
+    bars = next(chart.proto.alt for chart in page.get("plotly_chart") if "Bar chart of test" in chart.proto.alt)
+    assert "network A 4" in bars and "ensemble" not in bars and "average" not in bars
+    assert "ensemble" not in words(page) and "plain average" not in words(page) and not page.error
+
+
 def test_every_control_has_a_help_text():
     for address in (
         {},

@@ -24,7 +24,7 @@ from .fits import loss_curve, loss_plane, residual_bars
 from .levels import errors_scatter, knowledge_strip
 from .markdown import escaped, shown
 from .palette import CONFIG, DARK, LIGHT, Palette
-from .picture import LETTERS, Picture, enlarged, letter, lettered, listing, number, percent, sign
+from .picture import LETTERS, Picture, enlarged, letter, lettered, listing, number, percent, share, sign
 from .single import activity_histogram, explained, fit_scatter, kept_histogram, members_words, score_histogram
 
 __all__ = [
@@ -72,6 +72,7 @@ __all__ = [
     "residual_bars",
     "same_numbers",
     "score_histogram",
+    "share",
     "shown",
     "sign",
     "title",

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from .cards import KNOWN
 from .palette import TEXT, Palette, scale, shade
-from .picture import Picture, axis, layout, listing, number, room, rows
+from .picture import Picture, axis, layout, listing, room, rows, share
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def accuracy_bars(networks: Sequence[Network], palette: Palette) -> Picture:
                 "solidity": 0.25,
             },
         },
-        text=[f" {number(network.accuracy)}" for network in networks],
+        text=[f" {share(network.accuracy)}" for network in networks],
         textposition="outside",
         textfont={"color": palette.ink, "size": TEXT},
         cliponaxis=False,
@@ -58,14 +58,14 @@ def accuracy_bars(networks: Sequence[Network], palette: Palette) -> Picture:
     )
     figure.update_yaxes(**rows(palette))
     figure.update_layout(margin={"l": room(names), "r": 4, "t": 30, "b": 10})
-    words = ", ".join(f"{network.name} {number(network.accuracy)}" for network in networks)
+    words = ", ".join(f"{network.name} {share(network.accuracy)}" for network in networks)
     return Picture(figure, f"Bar chart of test accuracy in per cent: {words}.")
 
 
 def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Palette) -> Picture:
     """Accuracy of each network on each class, numbers in the cells."""
     values = [[np.nan if value is None else value for value in network.per_class] for network in networks]
-    text = [["–" if np.isnan(value) else f"{value:.0f}" for value in row] for row in values]
+    text = [["–" if np.isnan(value) else share(value, 0) for value in row] for row in values]
     low, high = scale(palette)
     columns, names = (
         [f"“{name}”" if not name.isalnum() else name for name in classes],
@@ -125,7 +125,7 @@ def _weakest(networks: Sequence[Network], classes: Sequence[str]) -> str:
             words.append(f"{network.name} fails on {listing(zeros)}")
         elif values:
             value, name = min(values)
-            words.append(f"{network.name} is weakest on {name} with {number(value, 0)} per cent")
+            words.append(f"{network.name} is weakest on {name} with {share(value, 0)} per cent")
     return "; ".join(words) + "."
 
 

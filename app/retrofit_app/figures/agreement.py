@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from .clusters import Neurons
 from .palette import TEXT, Palette
-from .picture import Picture, axis, hatched, layout, number, titled
+from .picture import Picture, axis, hatched, layout, number, percent, titled
 
 #: Sizes of clusters that share a bar.
 SIZES = ((1, 1), (2, 2), (3, 3), (4, 4), (5, 8), (9, 16), (17, 32), (33, 64), (65, 10**9))
@@ -168,7 +168,7 @@ def cluster_sizes(grouped: Neurons, palette: Palette) -> Picture:
     figure.update_yaxes(title=titled("clusters"), automargin=True, **axis(palette))
     shared = int(mixed.sum())
     finding = (
-        f"{shared} of {grouped.width} clusters ({100 * shared / grouped.width:.0f}\N{NO-BREAK SPACE}%) hold neurons of more "
+        f"{shared} of {grouped.width} clusters ({percent(100 * shared / grouped.width, 0)}) hold neurons of more "
         f"than one network; {int((counts == 1).sum())} hold a single neuron, the largest holds {int(counts.max())}."
     )
     return Picture(figure, f"Histogram of cluster sizes. {finding}", finding)

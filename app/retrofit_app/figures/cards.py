@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from .palette import Palette
+from .picture import percent
 
 LABELLED = 20  # classes up to which every column has its name
 KNOWN = 5.0  # per cent of a class right, from which on a network counts as knowing it
@@ -40,8 +41,9 @@ def class_card(
         label = f"<b>{escape(name)}</b>" if known else f"<span style='opacity:.75'>{escape(name)}</span>"
         label = label if len(classes) <= LABELLED else ""
         fill = colour if known else "transparent"
+        tip = escape(f"{name}: {percent(value or 0, 0)}", quote=True)
         columns.append(
-            f"<div style='flex:1;min-width:0;text-align:center' title='{escape(f'{name}: {value or 0:.0f} %', quote=True)}'>"
+            f"<div style='flex:1;min-width:0;text-align:center' title='{tip}'>"
             f"<div style='height:76px;display:flex;align-items:flex-end'>"
             f"<div style='width:100%;height:{height}px;background:{fill};border:1px solid {colour};box-sizing:border-box;"
             f"border-radius:2px 2px 0 0'></div></div><div style='font-size:14px;line-height:1.5;color:{palette.ink};{turned}'>"
