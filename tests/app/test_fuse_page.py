@@ -536,6 +536,14 @@ def test_runs_can_be_deleted_and_brought_back(runs_folder):
     assert (runs_folder / key / "config.json").exists() and f"open-{key}" in keys(page)
 
 
+def test_a_run_that_was_started_since_the_page_was_drawn_is_not_deleted(runs_folder, sleeper):
+    key = stopped(runs_folder, state="cancelled", levels_done=1, levels=4)
+    page = open_page(run="kf-linear")
+    runs.resume(runs_folder / key)  # in another window
+    button(page, f"delete-{key}").click().run()
+    assert f"Not deleted: run {key} is going on." in errors(page) and (runs_folder / key / "config.json").exists()
+
+
 def stopped(runs_folder, **status):
     config = bundle.config("KF-Linear", seed=8)
     folder = runs_folder / config.key()
