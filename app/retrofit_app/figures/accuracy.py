@@ -7,9 +7,9 @@ from html import escape
 import numpy as np
 import plotly.graph_objects as go
 
-from .cards import KNOWN
 from .palette import TEXT, Palette, scale, shade
 from .picture import Picture, axis, layout, listing, number, room, rows
+from .tiles import KNOWN
 
 
 @dataclass(frozen=True)
