@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -66,6 +67,17 @@ def test_accuracies_are_drawn_and_said():
     # Not by colour alone: references are hatched, the chosen run is bold and framed.
     assert picture.figure.data[0].marker.pattern.shape == ("", "/", "")
     assert picture.figure.data[0].y[2] == "<b>KF-Linear</b>"
+
+
+def test_bars_carry_their_intervals():
+    measured = [replace(network, samples=359) for network in NETWORKS]
+    picture = figures.accuracy_bars(measured, LIGHT)
+    assert "network A 49.6 ±\N{NO-BREAK SPACE}5.2" in picture.alt
+    assert list(picture.figure.data[0].error_x.array) == [
+        figures.margin(network.accuracy, images=359) for network in NETWORKS
+    ]
+    assert picture.figure.data[1].x[0] > NETWORKS[0].accuracy + 5  # the number stands right of it
+    assert not figures.accuracy_bars(NETWORKS, LIGHT).figure.data[0].error_x.visible
 
 
 def test_a_class_without_samples_is_a_dash():

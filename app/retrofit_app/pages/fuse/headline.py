@@ -59,7 +59,8 @@ def rows(entry: runs.Entry, counts: Sequence[Sequence[int]] | None) -> list[list
 def _parent(index: int, table: dict[str, Any], counts: Sequence[Sequence[int]] | None) -> Tile:
     seen = [count > 0 for count in counts[index]] if counts else []
     knows = sum(seen) if seen else sum((value or 0) >= figures.KNOWN for value in table["per_class"])
-    note = f"{'saw' if seen else 'knows'} {knows} of {len(table['per_class'])} classes"
+    classes = f"{'all' if knows == len(table['per_class']) else f'{knows} of'} {len(table['per_class'])} classes"
+    note = f"{'saw' if seen else 'knows'} {classes}"
     return _tile(f"Network {letter(index)}", table, note, seen=seen)
 
 
@@ -72,9 +73,9 @@ def _all_parents(accuracies: Sequence[float]) -> Tile:
 def _made_of_them(entry: runs.Entry, networks: dict[str, Any], parents: int) -> list[Tile]:
     """Average, result and ensemble; the result alone where it is one of the others, or where there is one network."""
     fused, average, ensemble = networks["fused"], networks.get("average"), networks["ensemble"]
-    cost = "twice the cost" if parents == 2 else f"{parents} times the cost"
+    cost = "at twice the cost" if parents == 2 else f"at {parents} times the cost"
     if methods.keeps_parents(entry):
-        return [_tile("Together", fused, f"all run, at {cost}", "fused")]
+        return [_tile("Together", fused, cost, "fused")]
     size = "A's size" if not entry.config.get("target") else "another size"
     row = [_tile("Fused", fused, f"one network of {size}", "fused")]
     if parents == 1:
@@ -83,7 +84,7 @@ def _made_of_them(entry: runs.Entry, networks: dict[str, Any], parents: int) -> 
         row.insert(0, Tile("Plain average", "–", "", "not possible: other shapes", "reference"))
     elif average["per_class"] != fused["per_class"]:  # else the run is the average itself
         row.insert(0, _tile("Plain average", average, "of the weights", "reference"))
-    return [*row, _tile("Ensemble", ensemble, f"all run, at {cost}", "reference")]
+    return [*row, _tile("Ensemble", ensemble, cost, "reference")]
 
 
 def _tile(name: str, table: dict[str, Any], note: str, role: str = "parent", seen: Sequence[bool] = ()) -> Tile:
@@ -98,7 +99,7 @@ def finding(entry: runs.Entry) -> str:
     """What the method did, and how the result compares with the best network alone and with the ensemble."""
     networks, n = entry.metrics["networks"], len(entry.config["models"])
     fused, best = networks["fused"], best_parent(networks, n)
-    compared = [_compared(fused, networks[f"parent {best}"], f"{letter(best)} alone" if n > 1 else "before")]
+    compared = [_compared(fused, networks[f"parent {best}"], f"{letter(best)} alone" if n > 1 else "network A")]
     if n > 1 and not methods.keeps_parents(entry):
         compared.append(_compared(fused, networks["ensemble"], "the ensemble"))
     return f"{_made(entry)}: {', '.join(compared)}."
@@ -113,7 +114,7 @@ def _compared(fused: dict[str, Any], other: dict[str, Any], name: str) -> str:
     gained = difference(fused["accuracy"], other["accuracy"], fused["samples"])
     if not gained.clear:
         return f"not clearly different from {name} ({gained.words})"
-    return f"clearly {'better' if gained.points > 0 else 'worse'} than {name} ({gained.words})"
+    return f"**clearly {'better' if gained.points > 0 else 'worse'} than {name}** ({gained.words})"
 
 
 def _made(entry: runs.Entry) -> str:

@@ -29,13 +29,14 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
         st.error(f"This run's levels are not shown: {escaped(str(error).replace(str(entry.folder), entry.name))}")
         return
     name = overview.table["level"][worst]
+    st.markdown(f"**{escaped(strip.caption)}**")
     widgets.chart(
         "fuse-strip",
         lambda colours: pictures.picture(entry, "strip", colours, worst),
         palette,
         lambda: overview.table,
         entry,
-        heading=f"**{escaped(strip.caption)}**",
+        heading="Errors as bars" + (", accuracy as a line" if overview.measured else ""),
         below="",
     )
     fitted = methods.goes_level_by_level(entry)

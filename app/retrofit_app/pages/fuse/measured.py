@@ -28,6 +28,7 @@ def accuracies(entry: runs.Entry, entries: list[runs.Entry], palette: figures.Pa
                 {
                     "network": row.name,
                     "accuracy %": row.accuracy,
+                    "±": figures.margin(row.accuracy, images=row.samples),
                     "loss": facts["loss"],
                     "calibration error": facts["calibration_error"],
                 }
@@ -60,9 +61,9 @@ def accuracies(entry: runs.Entry, entries: list[runs.Entry], palette: figures.Pa
             below="",
         )
     st.caption(
-        "Teal: fused networks of one network's size; the one that is open has a frame. Hatched: the ensemble (all "
-        "networks run side by side) and the plain average of the weights, for comparison. *Table* has losses and "
-        "calibration errors, too: the mean gap between confidence and accuracy over 15 bins, 0 is best."
+        "Whiskers: 95 % intervals. Teal: fused networks of one network's size; the one that is open has a frame. Hatched: the "
+        "ensemble (all networks run side by side) and the plain average of the weights. *Table* has losses and calibration "
+        "errors, too: the mean gap between confidence and accuracy over 15 bins, 0 is best."
     )
 
 
@@ -97,6 +98,6 @@ def measured(entry: runs.Entry, entries: list[runs.Entry]) -> list[tuple[Network
             )
         )
     return [
-        (Network(name, role, facts["accuracy"], facts["per_class"], chosen), facts)
+        (Network(name, role, facts["accuracy"], facts["per_class"], chosen, facts["samples"]), facts)
         for name, role, facts, chosen in rows
     ]
