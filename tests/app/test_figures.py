@@ -505,3 +505,31 @@ def test_scores_that_group_alike_are_not_said_to_differ():
         for one, other in (("uniform", "uniform"), ("uniform", "deeplift"), ("deeplift", "deeplift"))
     ]
     assert figures.agreement_words(rows) == "All scores give the same groups here."
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "reads"),
+    [
+        (100 * 5932 / 5949, 0, "99.7"),
+        (100 * 5932 / 5949, 1, "99.7"),
+        (99.4, 0, "99"),
+        (99.96, 1, "99.96"),
+        (100 * (1 - 1e-6), 1, "over 99.99"),
+        (100 - 1e-12, 0, "100"),
+        (100.0, 1, "100.0"),
+        (0.04, 1, "0.04"),
+        (0.04, 0, "0.04"),
+        (1e-5, 1, "under 0.01"),
+        (0.0, 0, "0"),
+        (53.25, 0, "53"),
+    ],
+)
+def test_a_share_reads_all_or_nothing_only_if_it_is(value, digits, reads):
+    assert figures.share(value, digits) == reads and figures.percent(value, digits) == f"{reads}\N{NO-BREAK SPACE}%"
+
+
+def test_a_class_of_which_nearly_all_is_right_does_not_read_as_all():
+    picture = figures.class_grid(
+        [figures.Network("A", "parent", 50.0, [100 * 5932 / 5949, 0.0])], ["a", "b"], figures.LIGHT
+    )
+    assert list(picture.figure.data[1].text) == ["99.7", "0"]

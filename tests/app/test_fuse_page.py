@@ -20,10 +20,11 @@ from retrofit_app.models import accuracies, sources
 from retrofit_app.pages.fuse import configs, parameters, presets
 from retrofit_app.pages.fuse.plan import Plan
 from retrofit_core import load_model, save_model
+from retrofit_core.architectures import build
 from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
 from retrofit_core.methods import METHODS, RETROFITTING
-from retrofit_core.runs import create, execute, read_config
+from retrofit_core.runs import RunConfig, create, execute, read_config
 
 from .pages import form_of, to_page
 
@@ -279,6 +280,16 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
         assert "approximation error" not in words(page)
 
 
+def test_one_network_has_no_ensemble_and_no_average(runs_folder, monkeypatch):
+    config = dataclasses.replace(bundle.config("KF-Linear"), models=bundle.PARENTS[:1], samples=50, analyse=False)
+    monkeypatch.chdir(runs.BUNDLED)
+    execute(config, runs_folder / "mine")
+    page = open_page(run="mine")
+    bars = next(chart.proto.alt for chart in page.get("plotly_chart") if "Bar chart of test" in chart.proto.alt)
+    assert "network A 4" in bars and "ensemble" not in bars and "average" not in bars
+    assert "ensemble" not in words(page) and "plain average" not in words(page) and not page.error
+
+
 def test_every_control_has_a_help_text():
     for address in (
         {},
@@ -426,8 +437,29 @@ def test_own_checkpoints_are_described_before_anything_runs(shipped):
         accuracy = shipped.metrics["networks"][f"parent {index}"]["accuracy"]
         assert f"{figures.percent(accuracy)} of the test images" in text
     assert not button(page, "start").disabled
-    with_rows = open_form(preset="own", files=files, rows=str(runs.BUNDLED / "splits.json"), importance="conductance")
+    with_rows = open_form(preset="own", files=files, rows=str(runs.BUNDLED / "splits.json"))
     assert not with_rows.error and not button(with_rows, "start").disabled
+    # What each of them saw is known now, so neurons can be weighed by it, as in the other presets.
+    assert [open.selectbox(key="fuse-importance").value for open in (page, with_rows)] == ["uniform", "conductance"]
+    page.text_input(key="fuse-rows").set_value(str(runs.BUNDLED / "splits.json")).run()
+    assert page.selectbox(key="fuse-importance").value == "conductance" and "importance" not in page.query_params
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        (
+            {"architecture": "mlp", "sizes": [784, 8, 10]},
+            "network A takes images of 784 values, and digits has images of 1 x 8 x 8",
+        ),
+        ({"architecture": "mlp", "sizes": [64, 8, 7]}, "network A tells 7 classes apart, and digits has 10"),
+    ],
+)
+def test_a_wrong_data_set_is_named_before_the_start(runs_folder, spec, says):
+    runs_folder.mkdir()
+    save_model(build(spec, seed=0), runs_folder / "a.safetensors")
+    page = open_form(preset="own", files="a.safetensors|a.safetensors")
+    assert says in errors(page) and "mat1" not in errors(page) and button(page, "start").disabled
 
 
 @pytest.mark.parametrize("networks", ["own", "train"])
@@ -482,7 +514,9 @@ def test_uploads_are_checked_and_kept_by_content(runs_folder):
     page.file_uploader[0].set_value(("../../evil.safetensors", content, "application/octet-stream")).run()
     assert page.query_params["files"].startswith("uploads/")
     stored = list(runs_folder.rglob("*.safetensors"))
-    assert [path.parent.name for path in stored] == ["uploads"] and stored[0].read_bytes() == content
+    assert [path.parents[1].name for path in stored] == ["uploads"] and stored[0].read_bytes() == content
+    assert page.text_area(key="fuse-files-text").value == "evil.safetensors (uploaded)"
+    assert "A, evil.safetensors: cnn" in words(page)
     good, torn = (
         ("a.safetensors", content, "application/octet-stream"),
         ("net.safetensors", content[:-4], "application/octet-stream"),
@@ -507,6 +541,33 @@ def test_an_upload_that_is_taken_back_leaves_the_fusion_and_the_disk(runs_folder
     page.file_uploader[0].set_value(files[1:]).run()
     assert page.query_params["files"] == second
     assert not (runs_folder / first).exists() and (runs_folder / second).exists()
+
+
+def test_uploads_of_before_stay_when_others_come_and_keep_their_names(runs_folder):
+    def upload(page, **sources):
+        files = [
+            (f"{name}.safetensors", (runs.BUNDLED / source).read_bytes(), "application/octet-stream")
+            for name, source in sources.items()
+        ]
+        page.file_uploader[0].set_value(files).run()
+
+    page = open_form(preset="own")
+    upload(page, net=bundle.PARENTS[0], other=bundle.PARENTS[1])
+    page.segmented_control(key="fuse-networks").set_value("train").run()
+    page.segmented_control(key="fuse-networks").set_value("own").run()
+    upload(page, net=bundle.PARENTS[1])
+    named = page.query_params["files"].split("|")
+    assert [name.rpartition("/")[2] for name in named] == ["net.safetensors", "other.safetensors", "net.safetensors"]
+    assert all((runs_folder / name).exists() for name in named)
+    area = page.text_area(key="fuse-files-text")
+    assert area.value.splitlines()[1:] == ["other.safetensors (uploaded)", "net.safetensors (uploaded, 2)"]
+    area.set_value("\n".join(reversed(area.value.splitlines()))).run()
+    assert page.query_params["files"].split("|") == named[::-1]
+    create(runs_folder / "mine", RunConfig(models=(named[1],)), runs_folder)
+    (runs_folder / "mine" / "status.json").write_text(json.dumps({"schema": 2, "state": "cancelled"}))
+    button(page, "fuse-forget").click().run()
+    assert page.query_params["files"] == named[1] and [(runs_folder / name).exists() for name in named] == [0, 1, 0]
+    assert "other.safetensors is kept: run mine reads it" in errors(page)
 
 
 def test_runs_can_be_deleted_and_brought_back(runs_folder):

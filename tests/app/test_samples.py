@@ -23,7 +23,7 @@ def entry() -> runs.Entry:
 
 
 def counts_of(entry: runs.Entry) -> list[list[int]]:
-    counts = runs.class_counts(entry.config)
+    counts = runs.class_counts(entry)
     assert counts is not None
     return counts
 

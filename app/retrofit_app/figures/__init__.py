@@ -24,7 +24,7 @@ from .levels import errors_scatter, knowledge_strip
 from .markdown import escaped, shown
 from .noise import Difference, difference, interval, margin
 from .palette import CONFIG, DARK, LIGHT, Palette
-from .picture import LETTERS, Picture, enlarged, letter, listing, number, percent, sign
+from .picture import LETTERS, Picture, enlarged, letter, lettered, listing, number, percent, share, sign
 from .single import activity_histogram, explained, fit_scatter, kept_histogram, members_words, score_histogram
 from .tiles import KNOWN, Tile, tiles
 
@@ -63,6 +63,7 @@ __all__ = [
     "kept_histogram",
     "knowledge_strip",
     "letter",
+    "lettered",
     "listing",
     "loss_curve",
     "loss_plane",
@@ -75,6 +76,7 @@ __all__ = [
     "residual_bars",
     "same_numbers",
     "score_histogram",
+    "share",
     "shown",
     "sign",
     "tiles",

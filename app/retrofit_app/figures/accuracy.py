@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from .noise import interval, margin
 from .palette import TEXT, Palette, scale, shade
-from .picture import Picture, axis, layout, listing, number, room, rows, titled
+from .picture import Picture, axis, layout, listing, room, rows, share, titled
 from .tiles import KNOWN
 
 
@@ -29,7 +29,7 @@ class Network:
     @property
     def words(self) -> str:
         """ "network A 49.6 ± 5.2"."""
-        return f"{self.name} {number(self.accuracy)} {interval(self.accuracy, self.samples)}".strip()
+        return f"{self.name} {share(self.accuracy)} {interval(self.accuracy, self.samples)}".strip()
 
 
 def accuracy_bars(networks: Sequence[Network], palette: Palette) -> Picture:
@@ -62,7 +62,7 @@ def accuracy_bars(networks: Sequence[Network], palette: Palette) -> Picture:
     figure.add_scatter(  # right of the interval, not on it
         x=[network.accuracy + each for network, each in zip(networks, margins, strict=True)],
         y=names,
-        text=[f"  {number(network.accuracy)}" for network in networks],
+        text=[f"  {share(network.accuracy)}" for network in networks],
         mode="text",
         textposition="middle right",
         textfont={"color": palette.ink, "size": TEXT},
@@ -82,7 +82,7 @@ def accuracy_bars(networks: Sequence[Network], palette: Palette) -> Picture:
 def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Palette) -> Picture:
     """Accuracy of each network on each class, numbers in the cells."""
     values = [[np.nan if value is None else value for value in network.per_class] for network in networks]
-    text = [["–" if np.isnan(value) else f"{value:.0f}" for value in row] for row in values]
+    text = [["–" if np.isnan(value) else share(value, 0) for value in row] for row in values]
     low, high = scale(palette)
     columns, names = (
         [f"“{name}”" if not name.isalnum() else name for name in classes],
@@ -143,7 +143,7 @@ def _weakest(networks: Sequence[Network], classes: Sequence[str]) -> str:
             words.append(f"{network.name} fails on {listing(zeros)}")
         elif values:
             value, name = min(values)
-            words.append(f"{network.name} is weakest on {name} with {number(value, 0)} per cent")
+            words.append(f"{network.name} is weakest on {name} with {share(value, 0)} per cent")
     return "; ".join(words) + "."
 
 

@@ -99,12 +99,12 @@ def _cause(table: Any, level: int) -> str:
     cause = (
         "grouping: neurons of a group are not alike" if grouped else "approximation: the fit does not reach its targets"
     )
-    return f"its error is {own} of its neurons' energy, {part:.0f}\N{NO-BREAK SPACE}% of that {cause}."
+    return f"its error is {own} of its neurons' energy, {percent(part, 0)} of that {cause}."
 
 
 def _error_words(table: Any, level: int) -> str:
     row, error = table.iloc[level], _errors(table)[level]
-    how = f"{100 * row['grouping share'] / max(error / 100, 1e-300):.0f}\N{NO-BREAK SPACE}% of that by grouping"
+    how = f"{percent(100 * row['grouping share'] / max(error / 100, 1e-300), 0)} of that by grouping"
     return (
         f"L{_named(table, level)[1:]} has the largest error: {percent(error)} of its neurons' energy, "
         f"{how if fitted(table) else 'by grouping alone'}."

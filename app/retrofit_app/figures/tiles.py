@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from html import escape
 
 from .palette import Palette
+from .picture import percent
 
 LABELLED = 20  # classes up to which every column may have its name
 KNOWN = 5.0  # per cent of a class right, from which on a network counts as knowing it
@@ -68,7 +69,7 @@ def _columns(tile: Tile, classes: Sequence[str]) -> str:
     columns = []
     for name, value, known in zip(classes, tile.per_class, tile.knows(), strict=True):
         label = f"<div class='{'known' if known else ''}'>{escape(name)}</div>" if labelled else ""
-        tip = escape(f"{name}: {'no test images' if value is None else f'{value:.0f} %'}", quote=True)
+        tip = escape(f"{name}: {'no test images' if value is None else percent(value, 0)}", quote=True)
         columns.append(
             f"<div title='{tip}'><div class='stand'><div class='{'bar' if known else 'bar hollow'}' "
             f"style='height:{max(2.0, value or 0):.0f}%'></div></div>{label}</div>"

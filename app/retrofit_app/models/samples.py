@@ -41,7 +41,7 @@ def filled(entry: runs.Entry, counts: Sequence[Sequence[int]]) -> list[Sheet]:
     Raises:
         ValueError: the data set or the splits file is not there, damaged, or not that of the run.
     """
-    path = runs.home(entry.config) / entry.config["splits"]
+    path = entry.base / entry.config["splits"]
     names = tuple(Path(model).name for model in entry.config["models"])
     data = entry.config["data"]
     options = tuple(_hashable(entry.config.get(name)) for name in ("mean", "std", "size"))

@@ -80,7 +80,9 @@ def _changed(by_name: dict[str, runs.Entry], before: runs.Entry) -> None:
     if chosen is None:
         st.session_state.run = before.name
         return
-    same = all(chosen.config.get(name) == before.config.get(name) for name in ("models", "target", "boundaries"))
+    same = chosen.networks == before.networks and all(
+        chosen.config.get(name) == before.config.get(name) for name in ("target", "boundaries")
+    )
     session.change_run(chosen.name, same_networks=same)
 
 

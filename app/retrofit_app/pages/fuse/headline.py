@@ -26,7 +26,7 @@ def headline(entry: runs.Entry, palette: figures.Palette) -> None:
             f"{escaped(entry.config['method'])}. Accuracies were not measured: run `retrofit fuse … --evaluate --record`."
         )
         return
-    counts = runs.class_counts(entry.config)
+    counts = runs.class_counts(entry)
     together = methods.keeps_parents(entry)
     whole = not together and _halves(counts, parents) and _sees_all(networks["fused"])
     st.title("Two half-blind networks, one that sees it all" if whole else _title(parents, together), anchor=False)
@@ -72,7 +72,7 @@ def _all_parents(accuracies: Sequence[float]) -> Tile:
 
 def _made_of_them(entry: runs.Entry, networks: dict[str, Any], parents: int) -> list[Tile]:
     """Average, result and ensemble; the result alone where it is one of the others, or where there is one network."""
-    fused, average, ensemble = networks["fused"], networks.get("average"), networks["ensemble"]
+    fused, average = networks["fused"], networks.get("average")
     cost = "at twice the cost" if parents == 2 else f"at {parents} times the cost"
     if methods.keeps_parents(entry):
         return [_tile("Together", fused, cost, "fused")]
@@ -84,7 +84,7 @@ def _made_of_them(entry: runs.Entry, networks: dict[str, Any], parents: int) -> 
         row.insert(0, Tile("Plain average", "–", "", "not possible: other shapes", "reference"))
     elif average["per_class"] != fused["per_class"]:  # else the run is the average itself
         row.insert(0, _tile("Plain average", average, "of the weights", "reference"))
-    return [*row, _tile("Ensemble", ensemble, cost, "reference")]
+    return [*row, _tile("Ensemble", networks["ensemble"], cost, "reference")]
 
 
 def _tile(name: str, table: dict[str, Any], note: str, role: str = "parent", seen: Sequence[bool] = ()) -> Tile:

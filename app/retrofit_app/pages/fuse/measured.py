@@ -60,10 +60,14 @@ def accuracies(entry: runs.Entry, entries: list[runs.Entry], palette: figures.Pa
             heading="**Accuracy per class**, in per cent",
             below="",
         )
+    hatched = (
+        "Hatched: the ensemble (all networks run side by side) and the plain average of the weights. "
+        if any(row.role == "reference" for row in shown)
+        else ""
+    )
     st.caption(
-        "Whiskers: 95 % intervals. Teal: fused networks of one network's size; the one that is open has a frame. Hatched: the "
-        "ensemble (all networks run side by side) and the plain average of the weights. *Table* has losses and calibration "
-        "errors, too: the mean gap between confidence and accuracy over 15 bins, 0 is best."
+        f"Whiskers: 95 % intervals. Teal: fused networks of one network's size; the one that is open has a frame. {hatched}"
+        "*Table* has losses and calibration errors, too: the mean gap between confidence and accuracy over 15 bins, 0 is best."
     )
 
 
@@ -74,15 +78,18 @@ def measured(entry: runs.Entry, entries: list[runs.Entry]) -> list[tuple[Network
         (f"network {letter(index)}", "parent", networks[f"parent {index}"], False)
         for index in range(len(entry.config["models"]))
     ]
-    rows.append(("ensemble", "reference", networks["ensemble"], False))
-    if "average" in networks:
+    several = len(rows) > 1  # of one network, both would be the network itself
+    if several:
+        rows.append(("ensemble", "reference", networks["ensemble"], False))
+    if several and "average" in networks:
         rows.append(("plain average", "reference", networks["average"], False))
     same = [
         other
         for other in entries
         if other.shipped
         and other.metrics
-        and all(other.config.get(name) == entry.config.get(name) for name in ("models", "data"))
+        and other.networks == entry.networks
+        and other.config.get("data") == entry.config.get("data")
     ]
     rows += [
         (other.config["method"], "fused", other.metrics["networks"]["fused"], other.name == entry.name)

@@ -19,7 +19,7 @@ def seen(entry: runs.Entry, palette: figures.Palette) -> Callable[[], None]:
     Returns:
         What fills it, for the end of the page.
     """
-    counts = runs.class_counts(entry.config)
+    counts = runs.class_counts(entry)
     if not counts or not entry.metrics.get("classes"):
         st.caption("Which images each network saw was not recorded.")
         return _nothing

@@ -61,7 +61,7 @@ def resume(entry: runs.Entry) -> None:
 
 def who_gets_what(entry: runs.Entry) -> None:
     """The split's strip, once the splits file is there."""
-    counts = runs.class_counts(entry.config)
+    counts = runs.class_counts(entry)
     if not counts:
         return
     st.markdown("**Who was trained on what**")
