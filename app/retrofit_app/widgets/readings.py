@@ -12,11 +12,12 @@ import streamlit as st
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import Neurons
+from retrofit_app.memory import MEBI, kept
 
 MEMBERS = 30  # of a cluster that are named one by one
 
 
-@st.cache_resource(max_entries=16, show_spinner="Reading the run's levels…")
+@kept(512 * MEBI, "Reading the run's levels…")
 def _record(folder: str, updated: float) -> Any:
     from retrofit_core.runs import read_run
 
@@ -64,7 +65,7 @@ def overview(entry: runs.Entry) -> Overview:
     return _overview(*version(entry))
 
 
-@st.cache_resource(max_entries=32, show_spinner=False)
+@kept(16 * MEBI)
 def _overview(folder: str, updated: float, sealed: str) -> Overview:
     path = Path(folder)
     try:
@@ -108,7 +109,7 @@ def version(entry: runs.Entry) -> tuple[str, float, str]:
     return *entry.version, entry.status.get("checksums", {}).get("analysis.json", "")
 
 
-@st.cache_resource(max_entries=8, show_spinner="Reading the analysis…")
+@kept(512 * MEBI, "Reading the analysis…")
 def _analysis(folder: str, updated: float, sealed: str) -> Any:
     from retrofit_core.analysis import Analysis
 
@@ -129,7 +130,7 @@ def grouping(entry: runs.Entry, level: int, score: str | None = None, seed: int 
     return _grouping(*version(entry), level, score, seed, _entry=entry)
 
 
-@st.cache_resource(max_entries=256, show_spinner=False)
+@kept(64 * MEBI)
 def _grouping(
     folder: str, updated: float, sealed: str, level: int, score: str | None, seed: int, *, _entry: Any
 ) -> Neurons:
