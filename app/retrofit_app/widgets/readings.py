@@ -1,7 +1,6 @@
 """What pages read from a record, cached until it changes."""
 
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,9 +93,7 @@ def accuracy_words(entry: runs.Entry, overview: Overview) -> str:
 
 
 def _with_interval(accuracy: float, images: int) -> str:
-    share = accuracy / 100
-    margin = 196 * math.sqrt(max(share * (1 - share), 1e-4) / images)  # of 95 %
-    return f"{figures.percent(accuracy)} ±\N{NO-BREAK SPACE}{figures.number(margin)}"
+    return f"{figures.percent(accuracy)}\N{NO-BREAK SPACE}{figures.interval(accuracy, images)}"
 
 
 def report(overview: Overview) -> pd.DataFrame:
