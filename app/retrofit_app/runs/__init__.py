@@ -12,7 +12,7 @@ trains itself lie in parents-KEY (the key of their `TrainConfig`, which is in tr
 from .endings import analysis_ending, failure, log_tail
 from .listing import entries, past, reader_of, same_work
 from .records import BUNDLED, Entry, bundle_facts, class_counts, home, own_name, read_entry, runs_folder
-from .words import details, label, library, other_version
+from .words import details, label, library, networks_words, other_version
 from .workers import Busy, alone, analyse, begin, cancel, resume, start
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "label",
     "library",
     "log_tail",
+    "networks_words",
     "other_version",
     "own_name",
     "past",
