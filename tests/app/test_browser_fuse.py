@@ -202,6 +202,21 @@ def test_a_run_from_start_to_result_with_reload_and_second_tab(open_page, served
     assert Path(download.value.path()).read_text().startswith("level,")
 
 
+def test_a_start_that_other_work_holds_up_leads_to_that_work(open_page, served_runs):
+    page, second = open_page(f"/?{LONG}&fusion-seed=17"), open_page()
+    settled(page)
+    start_button = page.get_by_role("button", name="Start", exact=True)
+    start_button.wait_for()
+    run = start(second, 18)
+    second.get_by_role("heading", name="Your fusion is going on").wait_for()
+    os.kill(worker(served_runs / run), signal.SIGSTOP)  # it waits for the page, however slow that is
+    start_button.click()
+    page.get_by_text(f"Not started: run {run} is still going on").wait_for()
+    page.get_by_role("button", name="Show that run").click()
+    page.get_by_role("heading", name="Your fusion is going on").wait_for()
+    assert page.url.endswith(f"run={run}") or f"run={run}&" in page.url
+
+
 def test_cancel_keeps_what_is_finished_and_the_run_goes_on_from_there(open_page, served_runs):
     page = open_page()
     run = start(page, 12)

@@ -28,6 +28,7 @@ SCALED = ("cnn", "mlp", "vgg11", "vgg13", "vgg16")
 @guarded
 def form() -> None:
     """Start, and everything that decides what it does. The address holds the picks; a change draws only this part again."""
+    starting.follow()
     st.title("New fusion", anchor=False)
     preset, picks = presets.read()
     picks, ignored = options.settle(picks)
