@@ -114,6 +114,8 @@ def landscape_command(
     is_kept = out_folder is not None and not plan_only
     with progress(as_json) as bar, noted(out_folder, bar) if is_kept else nullcontext(bar) as monitor:
         if record is not None:
+            if is_kept and through is not None:  # before anything can fail: whoever looks on knows what was asked for
+                _config(spanning({}, through), align, landscape).save(out_folder, record)
             material = material_of(record, _network(tuned, None), align=align, device=device, monitor=monitor)
             config, networks = material.config, material.networks
         else:
@@ -122,8 +124,8 @@ def landscape_command(
             )
             networks = _named(config, fused, tuned, align, device, monitor)
         names = spanning(networks, through)
-        if record is not None and is_kept and len(names) == 3:
-            LandscapeConfig((names[0], names[1], names[2]), align, landscape).save(out_folder, record)
+        if record is not None and is_kept and through is None:
+            _config(names, align, landscape).save(out_folder, record)
         measured_on = load(config.data, split, config.mean, config.std, config.size)
         plan = landscape.plan(networks, names, measured_on, device=device)
         if plan_only:
@@ -154,6 +156,12 @@ def spanning(networks: Mapping[str, nn.Module], text: str | None) -> Sequence[st
             "fused one with --fused or --record, or give --align git-re-basin for the aligned parent."
         )
     return there
+
+
+def _config(names: Sequence[str], align: str | None, landscape: Landscape) -> LandscapeConfig:
+    if len(names) != 3:
+        raise ValueError(f"a plane goes through three different networks. Found {', '.join(names) or 'none'}.")
+    return LandscapeConfig((names[0], names[1], names[2]), align, landscape)
 
 
 def _check_alone_with_record(context: typer.Context) -> None:

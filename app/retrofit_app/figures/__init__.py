@@ -21,6 +21,7 @@ from .clusters import (
 )
 from .diagnosis import fitted, worst_level
 from .fits import loss_curve, loss_plane, residual_bars
+from .landscape import headline, landscape_plane, loss_path
 from .levels import errors_scatter, knowledge_strip
 from .markdown import escaped, shown
 from .palette import CONFIG, DARK, LIGHT, Palette
@@ -57,11 +58,14 @@ __all__ = [
     "explained",
     "fit_scatter",
     "flow",
+    "headline",
     "kept_histogram",
     "knowledge_strip",
+    "landscape_plane",
     "letter",
     "listing",
     "loss_curve",
+    "loss_path",
     "loss_plane",
     "members_words",
     "neighbour_hues",
