@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from .palette import GLYPHS, SHAPES, TEXT, Palette
-from .picture import Picture, layout, letter, number, unchecked
+from .picture import Picture, layout, letter, number, percent, unchecked
 
 NEIGHBOURS = 8  # of a cluster's centroid, which must not share its hue
 QUANTILE, MARGIN = 0.94, 1.15  # the frame of the cluster picture: a few outliers must not squeeze the rest
@@ -53,7 +53,7 @@ class Neurons:
 
     @cached_property
     def mixed(self) -> np.ndarray:
-        """(width,) whether a cluster has members of more than one parent."""
+        """(width,) whether a cluster has members of more than one network."""
         table = np.zeros((self.width, len(self.widths)), dtype=bool)
         table[self.labels, self.parents] = True
         return table.sum(1) > 1
@@ -209,10 +209,10 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
     middles = [grouped.points[grouped.parents == parent].mean(0) for parent in range(len(grouped.widths))]
     apart = float(np.linalg.norm(middles[0] - middles[-1])) / max(float(grouped.points.std()), 1e-300)
     alt = (
-        f"Scatter plot of the neurons of level {grouped.name} on two principal components, by parent: {facts}. The first and "
-        f"the last parent's centres are {number(apart)} standard deviations apart."
+        f"Scatter plot of the neurons of level {grouped.name} on two principal components, by network: {facts}. The first and "
+        f"the last network's centres are {number(apart)} standard deviations apart."
     )
-    return Picture(figure, alt, f"{facts} · PCA hides {100 * grouped.hidden:.0f}\N{NO-BREAK SPACE}%")
+    return Picture(figure, alt, f"{facts} · PCA hides {percent(100 * grouped.hidden, 0)}")
 
 
 def _spokes(points: np.ndarray, middle: np.ndarray, colour: str, width: float = 0.8) -> dict[str, Any]:
@@ -291,15 +291,15 @@ def _cluster_words(grouped: Neurons, off: int) -> tuple[str, str]:
     mixed = int(grouped.mixed.sum())
     facts = [
         f"{' + '.join(map(str, grouped.widths))} neurons in {grouped.width} clusters",
-        *([f"{mixed} with members of more than one parent"] if len(grouped.widths) > 1 else []),
+        *([f"{mixed} with members of more than one network"] if len(grouped.widths) > 1 else []),
         f"densest {largest}" if largest > 1 else "no cluster has more than one member",
         f"{int((counts == 1).sum())} alone",
     ] + ([f"{off} off-scale"] if off else [])
     alt = (
         f"Scatter plot of the neurons of level {grouped.name} on two principal components: {', '.join(facts)}. "
-        f"The plane hides {100 * grouped.hidden:.0f} % of the variance."
+        f"The plane hides {percent(100 * grouped.hidden, 0)} of the variance."
     )
-    return alt, f"{' · '.join(facts)} · PCA hides {100 * grouped.hidden:.0f}\N{NO-BREAK SPACE}%"
+    return alt, f"{' · '.join(facts)} · PCA hides {percent(100 * grouped.hidden, 0)}"
 
 
 def same_numbers(grouped: Neurons) -> bool:
@@ -481,4 +481,4 @@ def _centroid(points: np.ndarray, weights: np.ndarray, members: np.ndarray) -> n
 
 
 def _component_title(number: int, share: float) -> dict[str, Any]:
-    return {"text": f"component {number} ({100 * share:.0f} %)", "standoff": 6, "font": {"size": TEXT}}
+    return {"text": f"component {number} ({percent(100 * share, 0)})", "standoff": 6, "font": {"size": TEXT}}

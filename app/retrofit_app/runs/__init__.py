@@ -9,22 +9,26 @@ those, so that it has the same key wherever the package is installed, else the r
 trains itself lie in parents-KEY (the key of their `TrainConfig`, which is in training.json); runs share them.
 """
 
+from .cancelling import cancel, was_asked
 from .endings import analysis_ending, failure, log_tail
-from .listing import entries, past, same_work
-from .records import BUNDLED, Entry, bundle_facts, class_counts, home, read_entry, runs_folder
+from .listing import entries, past, reader_of, same_work
+from .records import BUNDLED, Entry, bundle_facts, class_counts, home, own_name, read_entry, runs_folder
+from .trash import delete, restore
 from .words import details, label, library, other_version
-from .workers import Busy, analyse, begin, cancel, resume, start
+from .workers import Busy, alone, analyse, begin, resume, start
 
 __all__ = [
     "BUNDLED",
     "Busy",
     "Entry",
+    "alone",
     "analyse",
     "analysis_ending",
     "begin",
     "bundle_facts",
     "cancel",
     "class_counts",
+    "delete",
     "details",
     "entries",
     "failure",
@@ -33,10 +37,14 @@ __all__ = [
     "library",
     "log_tail",
     "other_version",
+    "own_name",
     "past",
     "read_entry",
+    "reader_of",
+    "restore",
     "resume",
     "runs_folder",
     "same_work",
     "start",
+    "was_asked",
 ]

@@ -3,8 +3,10 @@
 import signal
 from pathlib import Path
 
+from retrofit_app.figures import letter, lettered
 from retrofit_core.runs.standing import analysis_notes, worker_of
 
+from .cancelling import was_ended
 from .children import exit_code
 from .records import Entry
 
@@ -13,11 +15,13 @@ def failure(entry: Entry) -> str:
     """Why a run ended early, in a sentence, without this machine's paths."""
     if entry.state == "cancelled":
         return f"Cancelled. {_kept(entry)}"
+    if entry.state == "interrupted" and was_ended(entry.folder):
+        return f"Cancelled. The worker did not stop by itself and was ended. {_kept(entry)}"
     if entry.state == "interrupted":
         code = exit_code(worker_of(entry.folder).get("pid", -1)) or 0
         how = f" by {signal.Signals(-code).name}" if code < 0 else ""
         return f"The worker was killed{how} before it finished. {_kept(entry)}"
-    return f"Failed: {entry.status.get('error') or 'no reason was recorded.'} {_kept(entry)}"
+    return f"Failed: {lettered(entry.status.get('error') or 'no reason was recorded.')} {_kept(entry)}"
 
 
 def analysis_ending(folder: Path) -> str:
@@ -26,7 +30,7 @@ def analysis_ending(folder: Path) -> str:
     return {
         "cancelled": "Cancelled before it was finished: nothing of an analysis is kept.",
         "interrupted": "The worker was killed before it was finished: nothing of an analysis is kept, and the run is as it was.",
-        "failed": f"Failed: {notes.get('error', '')}",
+        "failed": f"Failed: {lettered(notes.get('error', ''))}",
     }.get(notes.get("state", ""), "")
 
 
@@ -34,7 +38,7 @@ def _kept(entry: Entry) -> str:
     status = entry.status
     if status.get("stage") == "training" and "epochs" in status:
         return (
-            f"Network {status.get('parent', 0) + 1} of {status.get('parents', 1)} was being trained, in epoch "
+            f"Network {letter(status.get('parent', 0))}, one of {status.get('parents', 1)}, was being trained, in epoch "
             f"{status['epoch']} of {status['epochs']}; finished epochs are kept."
         )
     done = status.get("levels_done", status.get("level", 0))

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .records import home
-
 #: What has to end first, where something else is to start.
 WORDS = {"fuse": "run", "analyse": "the analysis of run", "train": "the training", "landscape": "the landscape"}
 
@@ -27,33 +25,37 @@ class Job:
     """Of the command line"""
     base: Path
     """Where it starts: file names in its configuration are relative to it"""
-    runs: Path
-    """The runs folder, in which one worker is at work at a time"""
+    runs: Path | None = None
+    """The runs folder, where `folder` lies deeper in it"""
+
+    @property
+    def within(self) -> Path:
+        """The runs folder, in which one worker is at work at a time."""
+        return self.runs or self.folder.parent
 
 
-def fusion(config: dict[str, Any], record: Path) -> Job:
-    """A `RunConfig` (as JSON) whose record is created; parents that are described beside them are trained first."""
-    return Job("fuse", record, ("fuse", "--resume", str(record)), home(config, record.parent), record.parent)
+def fusion(record: Path, base: Path) -> Job:
+    """What a record that is created asks for; parents that are described beside them are trained first."""
+    return Job("fuse", record, ("fuse", "--resume", str(record)), base)
 
 
-def analysis(config: dict[str, Any], record: Path) -> Job:
-    """What pictures need beside a finished record of this `RunConfig` (as JSON)."""
-    return Job("analyse", record, ("analyse", str(record)), home(config, record.parent), record.parent)
+def analysis(record: Path, base: Path) -> Job:
+    """What pictures need beside a finished record."""
+    return Job("analyse", record, ("analyse", str(record)), base)
 
 
 def training(config: Any, folder: Path) -> Job:
     """The parents of a `TrainConfig`, in their own folder in the runs folder; what is finished is kept."""
     words = shlex.split(config.command(config.folder))[1:]
-    return Job("train", folder / config.folder, (*words, "--resume"), folder, folder)
+    return Job("train", folder / config.folder, (*words, "--resume"), folder)
 
 
-def landscape(config: Any, record: Path, folder: Path, run: dict[str, Any], runs: Path) -> Job:
+def landscape(config: Any, record: Path, base: Path, folder: Path, runs: Path, device: str = "auto") -> Job:
     """The landscape of a `LandscapeConfig` of a finished record.
 
     Args:
         folder: where it is kept.
-        run: the `RunConfig` of the record (as JSON).
+        runs: the runs folder.
     """
-    device = ("--device", run.get("device") or "auto")
-    words = ("landscape", "--record", str(record), *config.words(), *device, "--out", str(folder))
-    return Job("landscape", folder, words, home(run, runs), runs)
+    words = ("landscape", "--record", str(record), *config.words(), "--device", device, "--out", str(folder))
+    return Job("landscape", folder, words, base, runs)

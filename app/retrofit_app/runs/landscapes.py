@@ -11,7 +11,7 @@ from typing import Any
 from retrofit_core.runs.standing import analysis_notes, worker_lives, worker_of
 
 from . import jobs, workers
-from .records import Entry, home, runs_folder
+from .records import Entry, runs_folder
 
 FOLDER, SETTINGS, SURVEY = "landscapes", "settings.json", "landscape.json"
 
@@ -105,15 +105,11 @@ def survey(entry: Entry, config: Any) -> Kept:
     if folder.exists() and there.state == "done":
         return there
     runs = runs_folder() if entry.shipped else entry.folder.parent
-    workers.begin(jobs.landscape(config, entry.folder, folder, entry.config, runs))
+    device = entry.config.get("device") or "auto"
+    workers.begin(jobs.landscape(config, entry.folder, entry.base, folder, runs, device))
     return there
 
 
 def is_surveyed(entry: Entry) -> bool:
     """Whether a worker computes a landscape of this run."""
     return any(one.going for one in kept(entry))
-
-
-def base_of(entry: Entry) -> Path:
-    """The folder from which the file names in a run's config are read."""
-    return home(entry.config, runs_folder() if entry.shipped else entry.folder.parent)

@@ -5,14 +5,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from retrofit_core import files
 from retrofit_core.runs.standing import NOTES, WORKER, birth_of, worker_lives, worker_of
 
-from . import jobs
+from . import cancelling, jobs
 from .children import CHILDREN
 from .jobs import WORDS, Job
 from .listing import entries, same_work
@@ -24,6 +26,8 @@ STARTING = ".starting"
 ANYWHERE = (f"*/{WORKER}", f"landscapes/*/{WORKER}", f"*/landscapes/*/{WORKER}")
 #: Seconds that a start waits for that of another session or server.
 PATIENCE = 60.0
+#: Of workers, where it is a number: 19 is the lowest priority.
+NICENESS = 10
 
 
 class Busy(ValueError):
@@ -47,10 +51,10 @@ def begin(job: Job) -> None:
         Busy: other work is going on.
         ValueError: the folder cannot be written to, or another server is starting something.
     """
-    with _alone(job.runs):
+    with alone(job.within):
         if worker_lives(job.folder) and worker_of(job.folder).get("work") == job.kind:
             return
-        _check_idle(job.runs)
+        _check_idle(job.within)
         job.folder.mkdir(parents=True, exist_ok=True)
         _launch(job)
 
@@ -73,22 +77,22 @@ def start(config: Any, training: Any = None, folder: Path | None = None) -> Path
 
     folder = (folder or runs_folder()).absolute()
     wanted = config.to_json()
+    base = home(wanted, folder)
     if training is not None:
         _check_pair(config, training)
     else:
-        _check_files(wanted, folder)
-    if same := same_work(config, entries(folder)[0], folder):  # nothing is written for it, not even a lock
+        _check_files(wanted, base)
+    if same := same_work(config, entries(folder)[0], base):  # nothing is written for it, not even a lock
         return same.folder
-    with _alone(folder):
-        if same := _existing(config, folder):
+    with alone(folder):
+        if same := _existing(config, folder, base):
             return same
-        base = home(wanted, folder)
         record = record_folder(folder, config, base)
         if training is not None:
             _note_training(training, folder)
-        _check_files(wanted, folder)
+        _check_files(wanted, base)
         create(record, config, base)
-        _launch(jobs.fusion(wanted, record))
+        _launch(jobs.fusion(record, base))
     return record
 
 
@@ -104,16 +108,16 @@ def resume(folder: Path) -> Path:
 
     folder = folder.absolute()
     config = read_config(folder)
-    wanted = config.to_json()
-    with _alone(folder.parent):
-        if same := _existing(config, folder.parent):
+    base = read_entry(folder).base
+    with alone(folder.parent):
+        if same := _existing(config, folder.parent, base):
             return same
-        _check_files(wanted, folder.parent)
+        _check_files(config.to_json(), base)
         try:
-            create(folder, config, home(wanted, folder.parent))
+            create(folder, config, base)
         except ValueError as error:
             raise ValueError(str(error).replace(str(folder), f"run {folder.name}")) from error
-        _launch(jobs.fusion(wanted, folder))
+        _launch(jobs.fusion(folder, base))
     return folder
 
 
@@ -126,22 +130,22 @@ def analyse(folder: Path) -> None:
     """
     folder = folder.absolute()
     entry = read_entry(folder)
-    with _alone(folder.parent):
+    with alone(folder.parent):
         if entry.analysing:
             return
         _check_idle(folder.parent)
-        _check_files(entry.config, folder.parent)
+        _check_files(entry.config, entry.base)
         files.write(folder / NOTES, json.dumps({"state": "running", "name": "starting the worker"}))
-        _launch(jobs.analysis(entry.config, folder))
+        _launch(jobs.analysis(folder, entry.base))
 
 
-def _existing(config: Any, folder: Path) -> Path | None:
+def _existing(config: Any, folder: Path, base: Path) -> Path | None:
     """The run of this work that is done or going on.
 
     Raises:
         Busy: none, and other work is going on.
     """
-    if same := same_work(config, entries(folder)[0], folder):
+    if same := same_work(config, entries(folder)[0], base):
         return same.folder
     _check_idle(folder)
     return None
@@ -151,6 +155,7 @@ def _check_idle(folder: Path) -> None:
     """One worker at a time, and one run of the command line."""
     recorded, _ = entries(folder)
     for entry in recorded:
+        cancelling.end_overdue(entry.folder)
         if entry.analysing:
             raise Busy(entry.name, "analyse")
         if not entry.shipped and entry.active:
@@ -158,6 +163,7 @@ def _check_idle(folder: Path) -> None:
     # The worker of a record may outlive its end by a moment; other work has no record that says when it has ended.
     known = {entry.folder for entry in recorded}
     for note in (note for pattern in ANYWHERE for note in folder.glob(pattern)):
+        cancelling.end_overdue(note.parent)
         if note.parent not in known and worker_lives(note.parent):
             raise Busy(note.parent.name, worker_of(note.parent).get("work", ""))
 
@@ -190,9 +196,8 @@ def _note_training(training: Any, folder: Path) -> None:
         raise ValueError(f"{training.folder} holds the parents of another training. Remove that folder.")
 
 
-def _check_files(config: dict[str, Any], folder: Path) -> None:
+def _check_files(config: dict[str, Any], base: Path) -> None:
     """Refuse, before a worker starts, networks that it could neither read nor train."""
-    base = home(config, folder)
     for name in config["models"]:
         path = base / name
         if not path.exists() and not (path.parent / "training.json").exists():
@@ -202,7 +207,7 @@ def _check_files(config: dict[str, Any], folder: Path) -> None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> Iterator[None]:
     """Hold the right to start something in a runs folder, against other sessions and servers."""
     try:
         with files.locked(folder, "the runs folder", name=STARTING, patience=PATIENCE):
@@ -215,7 +220,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _launch(job: Job) -> None:
     """Start the worker; the runs folder is held."""
-    (job.folder / "cancel").unlink(missing_ok=True)
+    (job.folder / cancelling.ASKED).unlink(missing_ok=True)
     _wait_for_exit(job.folder)
     with (job.folder / WORKER).open("w") as note, (job.folder / "worker.log").open("w") as log:
         child = subprocess.Popen(
@@ -227,7 +232,16 @@ def _launch(job: Job) -> None:
             start_new_session=True,  # survives the server, and Ctrl-C in its terminal
         )
         CHILDREN[child.pid] = child
+        _step_back(child.pid)
         json.dump({"pid": child.pid, "birth": birth_of(child.pid), "started": time.time(), "work": job.kind}, note)
+
+
+def _step_back(pid: int) -> None:
+    """Give a process a low priority: whoever works at this machine goes first."""
+    low = psutil.BELOW_NORMAL_PRIORITY_CLASS if psutil.WINDOWS else NICENESS
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        process.nice(low if psutil.WINDOWS else max(low, process.nice()))
 
 
 def _wait_for_exit(record: Path) -> None:
@@ -241,8 +255,3 @@ def _wait_for_exit(record: Path) -> None:
             return
         time.sleep(0.1)
     raise Busy(record.name, worker_of(record).get("work", ""))
-
-
-def cancel(folder: Path) -> None:
-    """Ask the worker to stop after its current step; it keeps the finished levels."""
-    (folder / "cancel").touch()

@@ -1,6 +1,5 @@
 """Your runs: open, go on, delete with a way back."""
 
-import shutil
 from pathlib import Path
 
 import streamlit as st
@@ -14,7 +13,6 @@ from . import unfinished
 
 SHOWN = 8
 DELETED, ERROR = "deleted", "history-error"  # what the session remembers
-TRASH = ".deleted"
 WORDS = {
     "created": "in progress",
     "running": "in progress",
@@ -71,14 +69,11 @@ def _line(entry: runs.Entry) -> None:
 
 
 def delete(folder: Path) -> None:
-    """Move a run to the trash, which holds one: the run before it is gone for good."""
-    trash = folder.parent / TRASH
+    """Move a run to the trash, or say why not: it may have been started since the page was drawn."""
     try:
-        shutil.rmtree(trash, ignore_errors=True)
-        trash.mkdir()
-        folder.rename(trash / folder.name)
-    except OSError as error:
-        session.remember(ERROR, f"Run {folder.name} could not be deleted ({error.strerror}).")
+        runs.delete(folder)
+    except ValueError as error:
+        session.remember(ERROR, f"Not deleted: {error}")
         return
     session.remember(DELETED, folder.name)
     picker.leave_run(folder.name)
@@ -87,9 +82,9 @@ def delete(folder: Path) -> None:
 def restore(folder: Path) -> None:
     """Bring back the run that was deleted last."""
     try:
-        (folder.parent / TRASH / folder.name).rename(folder)
-    except OSError as error:
-        session.remember(ERROR, f"Run {folder.name} could not be brought back ({error.strerror}).")
+        runs.restore(folder)
+    except ValueError as error:
+        session.remember(ERROR, f"Not brought back: {error}")
     session.forget(DELETED)
 
 

@@ -9,7 +9,6 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.figures.landscape import who
-from retrofit_app.runs import landscapes
 from retrofit_app.runs.landscapes import Kept
 
 
@@ -42,7 +41,7 @@ def material(folder: str, updated: float, *, _entry: Any) -> Any:
     from retrofit_core.runs.landscapes import material_of
 
     try:
-        return material_of(folder, base=landscapes.base_of(_entry))
+        return material_of(folder, base=_entry.base)
     except ValueError as error:
         raise ValueError(
             str(error).replace(str(_entry.folder.parent), "RUNS").replace(str(Path.home()), "~")

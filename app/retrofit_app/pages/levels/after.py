@@ -24,7 +24,7 @@ def targets(view: View) -> None:
         else "Each group's target is the importance-weighted mean of what its members answer: that is what the fused neuron "
         "should answer to the same samples"
     )
-    view.say(f"{made}. A parent's neuron keeps what this one answer tells about its own, R² = 1 being everything.")
+    view.say(f"{made}. A network's neuron keeps what this one answer tells about its own, R² = 1 being everything.")
     if view.analysis is None:
         widgets.why("What neurons keep, and the targets, are part of the analysis, which this run does not have.")
         return
@@ -66,7 +66,7 @@ def fit(view: View) -> None:
     report = view.report
     if report.form == "aligned":
         st.markdown(
-            "Nothing is fitted by this method: the parents' weights are averaged group by group, so there are no "
+            "Nothing is fitted by this method: the networks' weights are averaged group by group, so there are no "
             "targets and no approximation error."
         )
         return
@@ -128,6 +128,6 @@ def plane(view: View) -> None:
     else:
         view.chart("plane", heading, lambda: pd.DataFrame(view.analysis.plane["marks"]))
         view.note(
-            "★ the fitted weights, ● ◆ each parent's own weights mapped onto the fused inputs. "
+            "★ the fitted weights, ● ◆ each network's own weights mapped onto the fused inputs. "
             "Dark is low loss; the scale is logarithmic, and exact on this plane."
         )

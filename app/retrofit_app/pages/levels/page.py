@@ -103,6 +103,8 @@ def strip(
         on_select=go,
         selection_mode="points",
     )
+    if not lecture and (sentence := readings.accuracy_words(entry, overview)):
+        st.caption(sentence)
 
 
 def overview_table(overview: Overview) -> Any:

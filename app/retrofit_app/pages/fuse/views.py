@@ -1,0 +1,46 @@
+"""The three views of the page, and what stands above them: which one is shown, and its one primary button."""
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from retrofit_app.address.rule import option
+from retrofit_app.address.session import Scope
+
+VIEW = Scope("fuse-view")
+VIEWS = {"result": "Result", "new": "New fusion", "runs": "Your runs"}
+
+
+@dataclass(frozen=True)
+class Where:
+    """What is looked at."""
+
+    view: str
+
+
+def where() -> Where:
+    """The view, from the address or its control."""
+    return VIEW.read(Where, [option("view", list(VIEWS), "result", "view of this page", until_run=True)])
+
+
+def bar(view: str) -> None:
+    """The views; and the way to a new fusion, but where that is what is shown: there Start is the primary button."""
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", key="fuse-bar"):
+        st.segmented_control(
+            "View",
+            list(VIEWS),
+            **VIEW.control("view"),
+            required=True,
+            format_func=VIEWS.__getitem__,
+            label_visibility="collapsed",
+            help="The run that is open, the form of a new one, or the list of all.",
+        )
+        if view != "new":
+            st.button(
+                "New fusion",
+                key="fuse-new",
+                icon=":material/add:",
+                type="primary",
+                on_click=lambda: VIEW.change(view="new"),
+                help="Fuse networks of your choice: shipped ones, newly trained ones, or your own.",
+            )
