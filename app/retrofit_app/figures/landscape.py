@@ -389,7 +389,7 @@ def _shape(name: str) -> str:
 def _positions(survey: Any, texts: Sequence[str], frame: tuple[float, float, float, float]) -> list[str]:
     """Where each label stands: where it covers neither another one nor a marker nor leaves the frame, as far as can be."""
     left, right, bottom, top = frame
-    wide, high = 380.0, 300.0  # px of a usual picture: only who collides with whom is asked
+    wide, high = 270.0, 300.0  # px of a picture on a telephone: what collides nowhere else may do so there
     centres = [((m.x - left) / (right - left) * wide, (m.y - bottom) / (top - bottom) * high) for m in survey.markers]
     taken = [(x - 8, y - 8, x + 8, y + 8) for x, y in centres]
     chosen = []

@@ -71,7 +71,7 @@ def kept(entry: Entry) -> list[Kept]:
             found.append(Kept(folder, dict(json.loads((folder / SETTINGS).read_text()))))
         except (OSError, ValueError, TypeError):
             continue  # half written by a foreign hand: nothing that could be shown
-    return found
+    return list({one.name: one for one in reversed(found)}.values())[::-1]  # a shipped one may have been measured again
 
 
 def _of_shipped(entry: Entry) -> list[Path]:

@@ -99,9 +99,7 @@ def controls(
             "the loss is hatched.",
         )
         if shown.scale == parameters.OWN:
-            st.badge(
-                "own scale: in other pictures colours mean other numbers", icon=":material/palette:", color="orange"
-            )
+            st.badge("own scale: elsewhere colours mean other numbers", icon=":material/palette:", color="orange")
         if shown.scale != parameters.PAPER:
             st.button(
                 "Clip at 4.6, as the paper",
@@ -190,20 +188,26 @@ def flatness(entry: runs.Entry, survey: Any) -> None:
         st.markdown("**How flat do they lie?**", width="stretch")
         widgets.data("landscape-flatness", lambda: table, entry)
     number = st.column_config.NumberColumn
+    on_plane = not table["off the plane"].any()
     st.dataframe(
-        table,
+        table.drop(columns="off the plane") if on_plane else table,
         hide_index=True,
         key="flatness",
         alt="Loss, accuracy, distance off the plane and rise of the loss around each network.",
         column_config={
-            "network": st.column_config.TextColumn("network", pinned=True),
-            "loss": number("loss", format="%.3f", help="Of the network itself."),
-            "accuracy %": number("accuracy %", format="%.1f"),
+            "network": st.column_config.TextColumn("network", pinned=True, width=92),
+            "loss": number("loss", format="%.3f", width=58, help="Of the network itself."),
+            "accuracy %": number("accuracy %", format="%.1f", width=80),
             "off the plane": number(
-                "off the plane", format="%.2f", help="Distance between its weights and the plane; 0: it lies on it."
+                "off plane",
+                format="%.2f",
+                width=70,
+                help="Distance between its weights and the plane; 0: it lies on it.",
             ),
-            "mean rise": number("mean rise", format="%.3f", help="Of the loss, in all directions that were tried."),
-            "largest rise": number("largest rise", format="%.3f", help="In the steepest of them."),
+            "mean rise": number(
+                "mean rise", format="%.3f", width=76, help="Of the loss, in all directions that were tried."
+            ),
+            "largest rise": number("most", format="%.3f", width=60, help="The rise in the steepest direction."),
         },
     )
     if not survey.rises:
