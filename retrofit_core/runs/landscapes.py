@@ -57,8 +57,8 @@ class LandscapeConfig:
         try:
             first, second, third = content["through"]
             return cls((first, second, third), content["align"], Landscape(**content["landscape"]))
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"these are no settings of a landscape ({error}).") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"these are no settings of a landscape: {error}") from error
 
     def words(self) -> list[str]:
         """The options of `retrofit landscape` that are not as by default; record and output aside."""

@@ -165,7 +165,11 @@ def landscape_plane(
         _draw_ring(figure, survey, point)
     _draw_networks(figure, survey, kind, scale)
     figure.update_layout(
-        **layout(palette, HEIGHT), clickmode="event+select", margin={"l": 4, "r": 4, "t": 8, "b": 46}, showlegend=False
+        **layout(palette, HEIGHT),
+        clickmode="event+select",
+        hoverdistance=-1,  # the nearest point answers, however coarse the grid is
+        margin={"l": 4, "r": 4, "t": 8, "b": 46},
+        showlegend=False,
     )
     first, second, third = survey.through
     bare = {**axis(palette), "showgrid": False, "zeroline": False, "nticks": 6}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from retrofit_core.runs.standing import analysis_notes, worker_lives, worker_of
+from retrofit_core.runs.standing import WORKER, analysis_notes, worker_lives, worker_of
 
 from . import jobs, workers
 from .records import Entry, runs_folder
@@ -111,5 +111,5 @@ def survey(entry: Entry, config: Any) -> Kept:
 
 
 def is_surveyed(entry: Entry) -> bool:
-    """Whether a worker computes a landscape of this run."""
-    return any(one.going for one in kept(entry))
+    """Whether a worker is at a landscape in the folder of this run."""
+    return any(Kept(path.parent, {}).going for path in (entry.folder / FOLDER).glob(f"*/{WORKER}"))
