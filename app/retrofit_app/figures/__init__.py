@@ -20,6 +20,7 @@ from .clusters import (
 )
 from .diagnosis import fitted, worst_level
 from .fits import loss_curve, loss_plane, residual_bars
+from .landscape import headline, landscape_plane, loss_path
 from .levels import errors_scatter, knowledge_strip
 from .markdown import escaped, shown
 from .noise import Difference, difference, interval, margin
@@ -59,13 +60,16 @@ __all__ = [
     "explained",
     "fit_scatter",
     "flow",
+    "headline",
     "interval",
     "kept_histogram",
     "knowledge_strip",
+    "landscape_plane",
     "letter",
     "lettered",
     "listing",
     "loss_curve",
+    "loss_path",
     "loss_plane",
     "margin",
     "members_words",
