@@ -7,24 +7,17 @@ Colours, shapes and sizes follow one set of tokens (`palette`).
 from .accuracy import Network, accuracy_bars, class_grid
 from .agreement import agreement_matrix, agreement_words, cluster_sizes, title
 from .cards import KNOWN, cards, class_card
-from .clusters import (
-    Neurons,
-    activations,
-    cluster_key,
-    clusters,
-    densest_cluster,
-    destinations,
-    flow,
-    neighbour_hues,
-    neurons,
-    same_numbers,
-)
+from .clusters import cluster_key, clusters
+from .counterparts import flow
 from .diagnosis import fitted, worst_level
+from .errors import errors_scatter
 from .fits import loss_curve, loss_plane, residual_bars
-from .levels import errors_scatter, knowledge_strip
 from .markdown import escaped, shown
+from .network import drawn_network
+from .neurons import Neurons, densest_cluster, destinations, neurons, same_numbers
 from .palette import CONFIG, DARK, LIGHT, Palette
 from .picture import LETTERS, Picture, enlarged, letter, listing, number, percent, sign
+from .plane import activations
 from .single import activity_histogram, explained, fit_scatter, kept_histogram, members_words, score_histogram
 
 __all__ = [
@@ -50,6 +43,7 @@ __all__ = [
     "clusters",
     "densest_cluster",
     "destinations",
+    "drawn_network",
     "enlarged",
     "errors_scatter",
     "escaped",
@@ -58,13 +52,11 @@ __all__ = [
     "fit_scatter",
     "flow",
     "kept_histogram",
-    "knowledge_strip",
     "letter",
     "listing",
     "loss_curve",
     "loss_plane",
     "members_words",
-    "neighbour_hues",
     "neurons",
     "number",
     "percent",

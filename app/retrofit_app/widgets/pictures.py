@@ -40,7 +40,7 @@ def _picture(
 def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str, Any]) -> Picture:
     if kind == "strip":
         levels = overview(entry)
-        return figures.knowledge_strip(levels.table, levels.accuracy, palette, level, levels.samples)
+        return figures.drawn_network(levels.table, levels.accuracy, palette, level, levels.samples)
     if kind == "errors":
         return figures.errors_scatter(overview(entry).table, palette)
     if kind == "agreement":
@@ -57,7 +57,7 @@ def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str
     if kind in ("clusters", "sizes", "scores"):
         grouped = grouping(entry, level, chosen.pop("score", None), chosen.pop("seed", 0))
         if kind == "clusters":
-            return figures.clusters(grouped, palette, **chosen)
+            return figures.clusters(grouped, palette, reference=grouping(entry, level), **chosen)
         if kind == "sizes":
             return figures.cluster_sizes(grouped, palette)
         return figures.score_histogram(grouped, chosen["name"], palette)
