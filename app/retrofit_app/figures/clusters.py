@@ -11,7 +11,7 @@ from .palette import GLYPHS, SHAPES, TEXT, Palette
 from .picture import Picture, letter, unchecked
 from .plane import frame, mark_size, square
 
-FEW = 128  # neurons up to which lines join those of every cluster
+FEW = 80  # neurons up to which lines join those of every cluster
 
 
 def clusters(
@@ -170,6 +170,7 @@ def _marks(
         # The neuron's number travels with the mark: positions in a trace mean nothing.
         customdata=[[row] for row in rows.tolist()],
         marker={
+            "opacity": 1,  # marks of different sizes would be pale
             "symbol": [
                 shape if is_inside else f"{shape}-open" for shape, is_inside in zip(shapes, within, strict=True)
             ],
@@ -219,14 +220,15 @@ def cluster_key(parents: int, neurons: int, palette: Palette) -> str:
     shapes = " &nbsp; ".join(f"{GLYPHS[index % len(GLYPHS)]}&nbsp;network {letter(index)}" for index in range(parents))
     unit = mark_size(neurons)
     dots = "".join(
-        f"<span style='display:inline-block;width:{size}px;height:{size}px;border-radius:50%;border:1px solid {palette.ink};"
+        f"<span style='display:inline-block;width:{size / 16}rem;height:{size / 16}rem;border-radius:50%;"
+        f"border:1px solid {palette.ink};"
         f"margin:0 3px 0 8px;vertical-align:middle'></span>{label}"
         for size, label in ((round(unit / 2), "¼×"), (round(unit), "1×"), (round(2 * unit), "4×"))
     )
 
     def dot(colour: str, edge: str) -> str:
         return (
-            f"<span style='display:inline-block;width:11px;height:11px;border-radius:50%;vertical-align:-1px;"
+            f"<span style='display:inline-block;width:.7rem;height:.7rem;border-radius:50%;vertical-align:-1px;"
             f"margin-right:3px;background:{colour};border:1px solid {edge};box-sizing:border-box'></span>"
         )
 
@@ -234,12 +236,12 @@ def cluster_key(parents: int, neurons: int, palette: Palette) -> str:
     items = [
         shapes,
         f"area: importance ÷ mean{dots}",
-        f"{dot(palette.ink, palette.ink)}largest cluster of this run",
-        f"{hues}the next five, in every picture the same",
+        f"{dot(palette.ink, palette.ink)}largest cluster",
+        f"{hues}next five, the same everywhere",
         f"{dot(palette.grey, palette.outline)}other clusters",
         f"{dot(palette.paper, palette.grey)}alone",
     ]
     words = "".join(
-        f"<span style='white-space:normal;margin-right:18px;display:inline-block'>{item}</span>" for item in items
+        f"<span style='white-space:normal;margin-right:1rem;display:inline-block'>{item}</span>" for item in items
     )
     return f"<div style='font-size:.875rem;line-height:1.6;color:{palette.muted}'>{words}</div>"

@@ -5,7 +5,7 @@ import numpy as np
 from .neurons import Neurons
 
 NAMED = 6  # clusters with a colour: the densest in ink, and five hues
-ALIKE = 0.25  # of the members of two clusters together, how many both must have to be called the same
+ALIKE = 0.1  # of the members of two clusters together, how many both must have to be called the same
 
 
 def named(reference: Neurons) -> list[int]:

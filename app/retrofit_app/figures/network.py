@@ -17,7 +17,7 @@ NAMED = 5
 LEAST = 0.26  # of the tallest block, the height of the lowest: its number fits
 PALEST = 10.0  # per cent: a largest error below this one does not have the full tint
 BLOCK, SLICE = 0.72, 0.8  # widths of a block, and of a parent's slice, in levels and in shares of the room for one
-PARENTS = -0.95  # where the parents stand, in levels: the first block is 0
+PARENTS, ROOM = -1.02, 0.92  # where the parents stand, and their width, in levels: the first block is 0
 
 
 def drawn_network(
@@ -116,12 +116,12 @@ def _blocks(table: Any, heights: Sequence[float], palette: Palette) -> dict[str,
 def _parents(widths: Sequence[Sequence[int]], tallest: int, palette: Palette) -> list[dict[str, Any]]:
     """Each parent as a row of slices, one a level, in its colour, with its letter."""
     parents, levels = len(widths[0]), len(widths)
-    room = 1 / levels
+    room = ROOM / levels
     traces: list[dict[str, Any]] = []
     for parent in range(parents):
         middle = _middle(parent, parents)
         heights = [_height(level[parent], tallest) * 0.8 / parents for level in widths]
-        across = [PARENTS - 0.5 + (level + 0.5) * room for level in range(levels)]
+        across = [PARENTS - ROOM / 2 + (level + 0.5) * room for level in range(levels)]
         traces.append(
             {
                 "type": "bar",
@@ -139,7 +139,7 @@ def _parents(widths: Sequence[Sequence[int]], tallest: int, palette: Palette) ->
     traces.append(
         {
             "type": "scatter",
-            "x": [PARENTS - 0.56] * parents,
+            "x": [PARENTS - ROOM / 2 - 0.06] * parents,
             "y": [_middle(parent, parents) for parent in range(parents)],
             "mode": "text",
             "text": [f"<b>{letter(parent)}</b>" for parent in range(parents)],
@@ -163,7 +163,7 @@ def _flows(first: Sequence[int], heights: Sequence[float], palette: Palette) -> 
     parents = len(first)
     bands = [
         (
-            PARENTS + 0.5,
+            PARENTS + ROOM / 2,
             _middle(parent, parents),
             0.5 / parents,
             -BLOCK / 2,
@@ -214,7 +214,11 @@ def _accuracy(table: Any, accuracy: Sequence[float], palette: Palette) -> dict[s
         "yaxis": "y2",
         "mode": "lines+markers+text",
         "text": [
-            ("ensemble " if not index and last <= NAMED else "") + number(value) if index in labelled else ""
+            (f"ensemble {percent(value)}" if last <= NAMED else percent(value))
+            if not index
+            else number(value)
+            if index in labelled
+            else ""
             for index, value in enumerate(accuracy)
         ],
         "textposition": "top center",
@@ -290,7 +294,7 @@ def _axes(figure: go.Figure, table: Any, accuracy: Sequence[float], palette: Pal
                 "domain": [top + 0.02, 1],
                 "range": [low - 0.25 * room, high + 0.75 * room],
                 "anchor": "x",
-                "title": titled("accuracy, %"),
+                "title": titled("accuracy"),
             }
         )
 

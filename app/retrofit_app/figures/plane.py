@@ -57,7 +57,7 @@ def square(
     figure: go.Figure, grouped: Neurons, centre: np.ndarray, reach: float, palette: Palette, height: int
 ) -> None:
     figure.update_layout(**layout(palette, height=height))
-    figure.update_layout(margin={"l": 28, "r": 8, "t": 8, "b": 34})
+    figure.update_layout(margin={"l": 28, "r": 8, "t": 8, "b": 28})
     frame = {
         "showgrid": False,
         "zeroline": False,

@@ -14,7 +14,8 @@ def picture(entry: runs.Entry, kind: str, palette: Palette, level: int = 0, **op
     """A picture, drawn once for a run, level, score and theme. It is shared: do not change it.
 
     Args:
-        options: what this kind of picture takes; for all of them `large`, the height of one for a projector.
+        options: what this kind of picture takes; for all of them `large`, the height of one for a projector and how
+            much larger than on a page of 720 px everything is.
     """
     return _picture(*version(entry), kind, level, palette is figures.DARK, tuple(sorted(options.items())), _entry=entry)
 
@@ -32,9 +33,9 @@ def _picture(
     _entry: Any,
 ) -> Picture:
     palette, chosen = figures.DARK if dark else figures.LIGHT, dict(options)
-    large = chosen.pop("large", 0)
+    large = chosen.pop("large", None)
     drawn = _drawn(_entry, kind, level, palette, chosen)
-    return figures.enlarged(drawn, large) if large else drawn
+    return figures.enlarged(drawn, *large) if large else drawn
 
 
 def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str, Any]) -> Picture:
