@@ -36,16 +36,16 @@ MUTATIONS = [
     ),
     Mutation(
         "moments: sums in the products' precision",
-        "retrofit_core/moments/sums.py",
-        "z.sum(0, dtype=self.sz.dtype)",
-        "z.sum(0)",
+        "retrofit_core/moments/products.py",
+        "return whole.sum(0, dtype=torch.float64)",
+        "return whole.sum(0)",
         "tests/test_moments.py::test_small_numbers_behind_a_large_one_are_not_lost_in_float32_rows",
     ),
     Mutation(
         "moments: the bias column counts in the mean diagonal",
         "retrofit_core/moments/sums.py",
-        "diagonal[:-1] if sums.bias else diagonal",
-        "diagonal",
+        "sums.xx.diagonal()[:-1] if sums.bias else sums.xx.diagonal()",
+        "sums.xx.diagonal()",
         "tests/test_moments.py::test_auto_is_relative_to_the_weight_columns_dead_ones_counted",
     ),
     Mutation(
@@ -72,8 +72,8 @@ MUTATIONS = [
     Mutation(
         "lags: the opposite block without its transpose",
         "retrofit_core/lags.py",
-        "blocks[:, i, :, j].T",
-        "blocks[:, i, :, j]",
+        "self._block(b, a).T",
+        "self._block(b, a)",
         "tests/test_lags.py::test_lags_give_the_moments_of_the_unfolded_rows",
     ),
     Mutation(
@@ -296,9 +296,30 @@ MUTATIONS = [
     Mutation(
         "grouping: centroids without scores",
         "retrofit_core/grouping/kmeans.py",
-        "torch.where(mine > 0, scores / mine.clamp_min(1e-300), 1 / size)",
-        "1 / size",
+        "torch.where(totals > 0, scores / totals.clamp_min(1e-300), 1 / counts)",
+        "1 / counts",
         "tests/grouping/test_kmeans.py::test_never_beats_brute_force_and_comes_near",
+    ),
+    Mutation(
+        "grouping: groups that only lost a neuron keep their centroid",
+        "retrofit_core/grouping/kmeans.py",
+        "torch.cat([self.labels, labels])[(labels != self.labels).repeat(2)]",
+        "labels[labels != self.labels]",
+        "tests/grouping/test_kmeans.py::test_centroids_that_move_little_by_little_equal_those_of_a_fresh_start",
+    ),
+    Mutation(
+        "grouping: neurons stay with a centroid that left them",
+        "retrofit_core/grouping/kmeans.py",
+        "changed[self.nearest] & ~nearer",
+        "changed[self.nearest] & nearer",
+        "tests/grouping/test_kmeans.py::test_centroids_that_move_little_by_little_equal_those_of_a_fresh_start",
+    ),
+    Mutation(
+        "moments: the last rows are not summed",
+        "retrofit_core/moments/products.py",
+        " + x[blocks:].sum(0, dtype=torch.float64)",
+        "",
+        "tests/test_moments.py::test_sums_of_columns_have_every_row",
     ),
     Mutation(
         "grouping: an empty group may empty another",

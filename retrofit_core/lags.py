@@ -25,7 +25,7 @@ OFFSETS: list[Offset] = list(product((-1, 0, 1), repeat=2))  # type: ignore[arg-
 #: One of each pair of opposite lags.
 LAGS: list[Offset] = [lag for lag in product(range(-2, 3), repeat=2) if lag >= (0, 0)]  # type: ignore[misc]
 #: With fewer channels the 13 products are too small to be fast.
-MIN_CHANNELS = 96
+MIN_CHANNELS = 64
 
 
 def applies(layer: nn.Module | None) -> bool:
@@ -86,27 +86,30 @@ class LagSums:
         """The moments; columns are channel-major, as `weight.flatten(1)`. Nothing can be added afterwards."""
         sums = self.outputs.finish()
         p = 9 * self.channels
-        xx = sums.zz.new_zeros(p + self.bias, p + self.bias)
-        xz = sums.zz.new_zeros(p + self.bias, len(sums.zz))
+        xx = sums.zz.new_empty(p + self.bias, p + self.bias)
+        xz = sums.zz.new_empty(p + self.bias, len(sums.zz))
         blocks = xx[:p, :p].unflatten(0, (self.channels, 9)).unflatten(2, (self.channels, 9))
         for i, a in enumerate(OFFSETS):
             xz[:p].unflatten(0, (self.channels, 9))[:, i] = self.products[a]
-            for j, b in enumerate(OFFSETS[i:], i):
-                self._write_block(blocks[:, i, :, j], a, b)
-                if i != j:
-                    blocks[:, j, :, i] = blocks[:, i, :, j].T
+            # Nine blocks side by side are written in one go: one at a time would go over the same memory nine times.
+            blocks[:, i] = torch.stack([self._block(a, b) for b in OFFSETS]).permute(1, 2, 0)
         if self.bias:
             xx[p, :p] = xx[:p, p] = torch.stack([self.pixels[a] for a in OFFSETS], 1).flatten()
             xx[p, p] = sums.rows
             xz[p] = sums.sz
         return Moments(sums.zz, sums.sz, xx, xz, sums.rows, self.bias, sums.rounding)
 
-    def _write_block(self, block: Tensor, a: Offset, b: Offset) -> None:
+    def _block(self, a: Offset, b: Offset) -> Tensor:
         """(C, C): the sum over positions y of pixel(y + a) pixel(y + b)', from the bands that offset a reads."""
+        if b < a:
+            return self._block(b, a).T
         lag = (b[0] - a[0], b[1] - a[1])
-        for (other, down, right), pairs in self.pairs.items():
-            if other == lag and a[0] in down and a[1] in right:
-                block += pairs
+        bands = [
+            pairs
+            for (other, down, right), pairs in self.pairs.items()
+            if other == lag and a[0] in down and a[1] in right
+        ]
+        return sum(bands, self.outputs.zz.new_zeros(self.channels, self.channels))
 
 
 def _bands(size: int, lag: int) -> list[tuple[Band, slice]]:

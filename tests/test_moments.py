@@ -113,6 +113,13 @@ def test_float32_rows_are_accumulated_in_float64():
     assert_close(sums.zz, torch.full((2, 2), 10 * (1e-4**2 + 1e4**2)), 1e-7)
 
 
+@pytest.mark.parametrize("rows", [1, 255, 256, 257, 1000])
+def test_sums_of_columns_have_every_row(rows, device):
+    z = normal(rows, 5).to(device)
+    assert_close(products.column_sums(z), z.double().sum(0), 1e-14)
+    assert products.column_sums(z.float()).dtype == torch.float64
+
+
 def test_small_numbers_behind_a_large_one_are_not_lost_in_float32_rows():
     """2^25 + 99 is no number of float32."""
     z = torch.ones(100, 2)

@@ -93,9 +93,9 @@ def seed_centres(
         candidates = torch.searchsorted(potential, levels, right=True).clamp_max_(len(scores) - 1)
         if k == 0:  # nothing to compare the first centre with: one plain weighted draw
             candidates = candidates[:, :1]
-        reached = distances[candidates]  # (restarts, trials, m)
+        reached = distances.index_select(0, candidates.flatten()).view(*candidates.shape, -1)  # (restarts, trials, m)
         if k:
-            reached = torch.minimum(reached, nearest[:, None])
+            torch.minimum(reached, nearest[:, None], out=reached)
         chosen = (reached @ weights).argmin(1)
         rows = torch.arange(restarts, device=distances.device)
         centres[:, k], nearest = candidates[rows, chosen], reached[rows, chosen]
@@ -114,40 +114,41 @@ def lloyd(
     Returns:
         labels (restarts, m), costs (restarts,), number of iterations of the longest restart.
     """
-    labels = _start_labels(distances, centres)
-    costs = torch.full((len(centres),), math.inf, dtype=gram.dtype, device=gram.device)
-    active = torch.arange(len(centres), device=gram.device)
+    starts = _start_labels(distances, centres)
+    at_once = 1 if adds_in_order(gram) else len(starts)  # one after the other, a step renews only what changed
+    runs = [_descend(gram, scores, labels, centres.shape[1], iterations) for labels in starts.split(at_once)]
+    labels, costs, steps = zip(*runs, strict=True)
+    return torch.cat(labels), torch.cat(costs), max(steps)
+
+
+def _descend(gram: Tensor, scores: Tensor, labels: Tensor, width: int, iterations: int) -> tuple[Tensor, Tensor, int]:
+    """Lloyd iterations of some restarts together; labels (restarts, m) are changed in place."""
+    centroids = Centroids(gram, scores, width) if adds_in_order(gram) else None
+    costs = torch.full((len(labels),), math.inf, dtype=gram.dtype, device=gram.device)
+    active = torch.arange(len(labels), device=gram.device)
     steps = 0
     while len(active) and steps < iterations:
         steps += 1
         current = labels[active]
-        moved, to_own = _nearest_centroids(gram, scores, current, centres.shape[1])
+        if centroids is None:
+            distances, to_own = distances_to_centroids(gram, scores, current, width)
+            moved = distances.argmin(1)
+        else:
+            centroids.move_to(current[0])
+            moved, to_own = centroids.nearest.clone()[None], centroids.to_own[None]
         cost = to_own @ scores
         falling = cost < costs[active]  # rounding can make a converged restart swap twins for ever
         costs[active] = torch.minimum(costs[active], cost)
-        _refill_empty_groups(moved, to_own * scores, centres.shape[1])
+        _refill_empty_groups(moved, to_own * scores, width)
         going_on = falling & (moved != current).any(1)
         labels[active[going_on]] = moved[going_on]
         active = active[going_on]
     return labels, costs, steps
 
 
-def _nearest_centroids(gram: Tensor, scores: Tensor, labels: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """(restarts, m) each neuron's nearest centroid, and its squared distance to its own.
-
-    On a CPU one restart at a time: its distances stay in the cache, which those of all restarts do not.
-    """
-    moved, to_own = torch.empty_like(labels), scores.new_empty(labels.shape)
-    at_once = len(labels) if gram.is_cuda else 1
-    for some in torch.arange(len(labels)).split(at_once):
-        distances, to_own[some] = distances_to_centroids(gram, scores, labels[some], width)
-        moved[some] = distances.argmin(1)
-    return moved, to_own
-
-
 def _start_labels(distances: Tensor, centres: Tensor) -> Tensor:
     """(restarts, m) nearest centre; a centre belongs to its own group even beside an equal one, so no group starts empty."""
-    labels = torch.stack([distances[centre].argmin(0) for centre in centres])
+    labels = torch.stack([distances[centre].min(0).indices for centre in centres])
     numbers = torch.arange(centres.shape[1], device=centres.device).expand_as(centres)
     labels.scatter_(1, centres, numbers)
     _refill_empty_groups(
@@ -166,22 +167,73 @@ def distances_to_centroids(gram: Tensor, scores: Tensor, labels: Tensor, width: 
     Returns:
         (restarts, d, m) and (restarts, m).
     """
-    restarts, m = labels.shape
-    totals = group_sums(scores, labels, width)
-    counts = group_sums(torch.ones_like(scores), labels, width)
-    mine, size = totals.gather(1, labels), counts.gather(1, labels)
-    shares = torch.where(mine > 0, scores / mine.clamp_min(1e-300), 1 / size)
     if adds_in_order(gram):
-        products = gram.new_zeros(restarts, width, m)  # A'G
-        for r in range(restarts):
-            products[r].index_add_(0, labels[r], gram * shares[r, :, None])
-    else:
-        members = labels[:, None] == torch.arange(width, device=labels.device)[:, None]
-        products = (members * shares[:, None]) @ gram
+        each = [Centroids(gram, scores, width) for _ in labels]
+        for centroids, row in zip(each, labels, strict=True):
+            centroids.move_to(row)
+        return torch.stack([c.distances for c in each]), torch.stack([c.to_own for c in each])
+    shares = _shares(scores, labels, width)
+    members = labels[:, None] == torch.arange(width, device=labels.device)[:, None]
+    products = (members * shares[:, None]) @ gram  # A'G
     to_own = products.gather(1, labels[:, None])[:, 0]
     norms = group_sums(shares * to_own, labels, width)
     to_own = (gram.diagonal() - 2 * to_own + norms.gather(1, labels)).clamp_min_(0)
     return products.mul_(-2).add_(norms[:, :, None]).add_(gram.diagonal()), to_own
+
+
+class Centroids:
+    """The distances of `distances_to_centroids` for one grouping that changes little by little.
+
+    After the first steps of Lloyd some twenty of a thousand neurons move. Only the distances to centroids of groups that
+    lost or won one are computed again, in the same order of additions, so that they equal those of a fresh start.
+    """
+
+    def __init__(self, gram: Tensor, scores: Tensor, width: int) -> None:
+        m = len(gram)
+        self.gram, self.scores, self.norms = gram, scores, gram.diagonal()
+        self.distances = gram.new_full((width, m), math.inf)
+        self.to_own = gram.new_empty(m)
+        self.labels = torch.full((m,), -1, device=gram.device)
+        self.nearest = torch.zeros_like(self.labels)
+        self.to_nearest = gram.new_full((m,), math.inf)
+
+    def move_to(self, labels: Tensor) -> None:
+        """Renew what the grouping (m,) changes."""
+        groups = torch.cat([self.labels, labels])[(labels != self.labels).repeat(2)].unique()
+        groups = groups[groups >= 0]
+        changed = torch.zeros(len(self.distances), dtype=torch.bool, device=labels.device)
+        changed[groups] = True
+        members = changed[labels].nonzero()[:, 0]
+        own = (changed.cumsum(0) - 1)[labels[members]]  # row of a member's group among the changed ones
+        shares = _shares(self.scores, labels[None], len(self.distances))[0, members]
+        products = self.gram.new_zeros(len(groups), len(labels))  # A'G
+        rows = self.gram if len(members) == len(labels) else self.gram[members]
+        products.index_add_(0, own, rows * shares[:, None])
+        of_members = products[own, members]
+        norms = group_sums(shares * of_members, own, len(groups))
+        self.to_own[members] = (self.norms[members] - 2 * of_members + norms[own]).clamp_min_(0)
+        self.labels = labels.clone()
+        self._renew(groups, changed, products.mul_(-2).add_(norms[:, None]).add_(self.norms))
+
+    def _renew(self, groups: Tensor, changed: Tensor, rows: Tensor) -> None:
+        """Put in the distances (groups, m) to changed centroids; search all centroids only for neurons that lost theirs."""
+        self.distances[groups] = rows
+        if not len(groups):
+            return
+        least, index = rows.min(0)
+        group = groups[index]
+        nearer = (least < self.to_nearest) | ((least == self.to_nearest) & (group < self.nearest))
+        lost = (changed[self.nearest] & ~nearer).nonzero()[:, 0]
+        self.nearest = torch.where(nearer, group, self.nearest)
+        self.to_nearest = torch.where(nearer, least, self.to_nearest)
+        self.to_nearest[lost], self.nearest[lost] = self.distances[:, lost].min(0)
+
+
+def _shares(scores: Tensor, labels: Tensor, width: int) -> Tensor:
+    """(restarts, m) the weight of each neuron in its group's centroid; equal ones in a group without scores."""
+    totals = group_sums(scores, labels, width).gather(1, labels)
+    counts = group_sums(torch.ones_like(scores), labels, width).gather(1, labels)
+    return torch.where(totals > 0, scores / totals.clamp_min(1e-300), 1 / counts)
 
 
 def _refill_empty_groups(labels: Tensor, badness: Tensor, width: int) -> None:

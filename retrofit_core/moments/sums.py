@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .. import device as devices
-from .products import add_gram, add_product, mirrored, upper_gram
+from .products import add_gram, add_product, column_sums, mirrored, upper_gram
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class MomentSums:
             raise ValueError("these sums need rows x and z." if x is None else "these sums are of outputs z alone.")
         self.rows += len(z)
         self.rounding = max(self.rounding, devices.product_rounding(z.dtype, z.device))
-        self.sz += z.sum(0, dtype=self.sz.dtype)
+        self.sz += column_sums(z)
         add_gram(self.zz, z)
         if x is not None and self.xx is not None and self.xz is not None:
             add_gram(self.xx, x)
@@ -212,9 +212,8 @@ class Rows:
 def mean_diagonal(sums: Moments | Rows) -> float:
     """Mean of the diagonal of xx over the weight columns: the bias left out, dead columns counted."""
     if isinstance(sums, Rows):
-        diagonal = sums.x.square().sum(0)
-    else:
-        assert sums.xx is not None
-        diagonal = sums.xx.diagonal()
-    weights = diagonal[:-1] if sums.bias else diagonal
-    return weights.mean().item() if len(weights) else 0.0
+        weights = sums.x[:, :-1] if sums.bias else sums.x
+        return (torch.linalg.vector_norm(weights).square() / max(weights.shape[1], 1)).item()
+    assert sums.xx is not None
+    diagonal = sums.xx.diagonal()[:-1] if sums.bias else sums.xx.diagonal()
+    return diagonal.mean().item() if len(diagonal) else 0.0

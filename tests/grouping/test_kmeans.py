@@ -8,7 +8,7 @@ from sklearn.cluster import KMeans as ScikitKMeans
 
 from retrofit_core.grouping import KMeans, LocalSearch
 from retrofit_core.grouping.base import squared_distances
-from retrofit_core.grouping.kmeans import distances_to_centroids, lloyd, seed_centres
+from retrofit_core.grouping.kmeans import Centroids, distances_to_centroids, lloyd, seed_centres
 from tests import reference
 from tests.grouping.points import generator, gram, numpy, points, positive
 from tests.properties import as_groups, as_sets, assert_close
@@ -72,6 +72,25 @@ def test_distances_to_centroids_equal_those_of_the_points():
             expected = (phi - centroid[:, None]).square().sum(0)
             assert_close(distances[r, k], expected, 1e-11)
             assert_close(own_distances[r, group], expected[group], 1e-11)
+
+
+@given(st.integers(0, 99), st.booleans())
+def test_centroids_that_move_little_by_little_equal_those_of_a_fresh_start(seed, twins):
+    """Every bit of them: runs of other releases are repeated. Twins make ties, which the lowest group wins."""
+    phi, scores = points(24, 3, seed), positive(24, seed)
+    G = gram(phi.round() if twins else phi)
+    centroids, labels = Centroids(G, scores, 7), torch.arange(24) % 7
+    for _ in range(6):
+        centroids.move_to(labels)
+        distances, to_own = distances_to_centroids(G, scores, labels[None], 7)
+        assert torch.equal(centroids.distances, distances[0])
+        assert torch.equal(centroids.to_own, to_own[0])
+        assert torch.equal(centroids.nearest, distances[0].argmin(0))
+        labels = labels.clone()
+        labels[torch.randperm(17, generator=generator(seed))[:3] + 7] = torch.randint(
+            7, (3,), generator=generator(seed)
+        )
+        seed += 1
 
 
 def test_integer_scores_are_repeated_neurons():
