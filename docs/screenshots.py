@@ -17,6 +17,7 @@ IMAGES = Path(__file__).parent / "images"
 PAGES = {"fuse": "/", "levels": "/levels?step=grouping"}
 #: Width and height of the windows: a laptop, and a telephone held upright.
 WINDOWS = {"wide": (1280, 1240), "phone": (390, 1240)}
+LECTURE, PROJECTOR = "/levels?step=grouping&lecture=1", (1920, 1080)
 LARGEST = 400_000  # bytes of an image
 
 
@@ -60,25 +61,27 @@ def settle(page: Page) -> None:
 
 
 def main() -> None:
-    """Both pages with the shipped run, wide and narrow, light and dark."""
+    """Both pages with the shipped run, wide and narrow, light and dark, and a lecture."""
     IMAGES.mkdir(exist_ok=True)
     executable = chromium()
     if executable is None:
         sys.exit("no Chromium found: install Debian's package, or name the executable in CHROMIUM.")
     with tempfile.TemporaryDirectory() as runs, served(Path(runs)) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        for name, place in PAGES.items():
-            for window, (width, height) in WINDOWS.items():
-                for scheme in ("light", "dark"):
-                    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
-                    page.set_default_timeout(120_000)
-                    page.goto(address + place)
-                    settle(page)
-                    image = IMAGES / f"{name}-{window}-{scheme}.png"
-                    page.screenshot(path=image)
-                    if image.stat().st_size > LARGEST:
-                        sys.exit(f"{image.name} has more than {LARGEST // 1000} kB: take a smaller window.")
-                    page.close()
+        pages = [(page, window, scheme) for page in PAGES for window in WINDOWS for scheme in ("light", "dark")]
+        for name, place, size, scheme in [
+            *((f"{page}-{window}-{scheme}", PAGES[page], WINDOWS[window], scheme) for page, window, scheme in pages),
+            ("lecture-light", LECTURE, PROJECTOR, "light"),
+        ]:
+            page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+            page.set_default_timeout(120_000)
+            page.goto(address + place)
+            settle(page)
+            image = IMAGES / f"{name}.png"
+            page.screenshot(path=image)
+            if image.stat().st_size > LARGEST:
+                sys.exit(f"{image.name} has more than {LARGEST // 1000} kB: take a smaller window.")
+            page.close()
         browser.close()
 
 

@@ -64,7 +64,7 @@ def test_keys_can_be_switched_off(open_page):
     page = open_page(f"{RUN}&level=features.5")
     shown(page, "features.5")
     page.get_by_text("Keyboard shortcuts").click()
-    page.locator(".st-key-go-next kbd").wait_for(state="detached")
+    page.locator(".st-key-go-next kbd").first.wait_for(state="detached")
     at_rest(page)
     page.locator("h1").click()
     page.keyboard.press("Home")
@@ -243,7 +243,7 @@ def test_a_pictures_menu_has_its_numbers_a_link_and_the_command(open_page):
     menu = page.locator("[data-testid=stPopoverBody]")
     menu.locator("[data-testid=stDataFrame] canvas").first.wait_for()
     with page.expect_download() as download:
-        menu.get_by_role("button", name="CSV").click()
+        menu.get_by_role("button", name="CSV", exact=True).click()
     assert download.value.suggested_filename == f"kf-gradient-1-{FIRST}-clusters-uniform.csv"
     menu.get_by_role("tab", name="Link").click()
     menu.get_by_text("pick=A3").wait_for()

@@ -54,10 +54,11 @@ def clusters(
     traces: list[dict[str, Any]] = []
     for cluster in _joined(grouped, place):
         members = grouped.labels == cluster
-        middle = centroid(grouped.points, grouped.weights, members)
+        middle = np.clip(centroid(grouped.points, grouped.weights, members), centre - reach, centre + reach)
         ink = bool(place[members][0] == 0)
         colour = colours[members][0] if place[members][0] >= 0 else palette.muted
-        traces.append(_spokes(grouped.points[members & inside], middle, colour, 0.8 if ink else 1.2))
+        ends = shown[members] if len(grouped.labels) <= FEW else grouped.points[members & inside]
+        traces.append(_spokes(ends, middle, colour, 0.8 if ink else 1.2))
     if len(followed):
         chosen = np.asarray(followed, dtype=int)
         traces.append(_spokes(shown[chosen], shown[chosen].mean(axis=0), palette.accent, 1.6))

@@ -45,7 +45,7 @@ def drawn_network(
         _blocks(table, heights, palette),
     ]
     if measured:
-        traces.append(_accuracy(table, accuracy, palette))
+        traces += _accuracy(table, accuracy, palette)
     traces += _targets(table, accuracy)
     figure = unchecked(traces)
     _axes(figure, table, accuracy, palette, chosen)
@@ -202,23 +202,19 @@ def _flows(first: Sequence[int], heights: Sequence[float], palette: Palette) -> 
     ]
 
 
-def _accuracy(table: Any, accuracy: Sequence[float], palette: Palette) -> dict[str, Any]:
+def _accuracy(table: Any, accuracy: Sequence[float], palette: Palette) -> list[dict[str, Any]]:
     """The line over the blocks, which begins with the ensemble over the parents."""
     changes = np.diff(np.asarray(accuracy))
     worst, last = int(changes.argmin()) + 1, len(table)
     labelled = {0, worst, last} if last > MANY else set(range(last + 1))
-    return {
+    line = {
         "type": "scatter",
         "x": [PARENTS, *range(last)],
         "y": list(accuracy),
         "yaxis": "y2",
         "mode": "lines+markers+text",
         "text": [
-            (f"ensemble {percent(value)}" if last <= NAMED else percent(value))
-            if not index
-            else number(value)
-            if index in labelled
-            else ""
+            percent(value) if not index else number(value) if index in labelled else ""
             for index, value in enumerate(accuracy)
         ],
         "textposition": "top center",
@@ -240,6 +236,21 @@ def _accuracy(table: Any, accuracy: Sequence[float], palette: Palette) -> dict[s
         "hoverinfo": "text",
         "showlegend": False,
     }
+    word = {
+        "type": "scatter",
+        "x": [PARENTS],
+        "y": [accuracy[0]],
+        "yaxis": "y2",
+        "mode": "markers+text",
+        "marker": {"size": 14, "color": "rgba(0,0,0,0)", "line": {"width": 0}},  # it keeps the word off the line
+        "text": ["ensemble"],
+        "textposition": "bottom center",
+        "textfont": {"color": palette.muted, "size": TEXT},
+        "showlegend": False,
+        "hoverinfo": "skip",
+        "cliponaxis": False,
+    }
+    return [line, word] if last <= NAMED else [line]
 
 
 def _targets(table: Any, accuracy: Sequence[float]) -> list[dict[str, Any]]:

@@ -77,7 +77,7 @@ def controls(view: View) -> None:
                 ["", *pairs],
                 **LEVELS.control("pair"),
                 label_visibility="collapsed",
-                width=170,
+                width=220,
                 format_func=lambda pair: panels.pair_words(view, pair) if pair else "Show: all scores",
                 help="All scores, or any two groupings in larger pictures. Two seeds of one score show what chance alone does.",
             )
@@ -118,7 +118,7 @@ def squares(view: View) -> None:
         elif view.analysis is not None and not view.look.pair:
             heading += f" · ARI {figures.number(index_of(run.labels, grouped.labels), 2)} to the run’s"
         words = f"largest {int(grouped.counts.max())} · alone {int((grouped.counts == 1).sum())}"
-        words += "" if of_run else f" · black {figures.flow(run, grouped)}"
+        words += "" if of_run else f" · the run’s largest {figures.flow(run, grouped)}"
         with column:
             square(view, position, score, seed, grouped, heading, words, SQUARE if len(shown) > 2 else LARGE)
 

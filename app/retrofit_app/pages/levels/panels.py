@@ -213,7 +213,7 @@ def show_picked(view: View) -> None:
         st.caption(
             "None of the picked neurons exists at this level; they are kept for the others."
             if view.look.pick
-            else "Draw around some neurons in a picture: they stay bright everywhere, and a table here lists them."
+            else "Draw around some neurons in a picture: they get rings everywhere, and a table here lists them."
         )
         return
     parents = [

@@ -24,10 +24,10 @@ STEPS = {
         "all alike."
     ),
     "grouping": (
-        "**Grouping.** Each group becomes one neuron of the fused network. Black is the largest group of this run, five colours "
-        "are the next largest ones, and under every other score the same colour is the group that shares most members with it; "
-        "lines join the members of a group. A neuron's shape is its network, its area its importance. Alone: a group of one. "
-        "Open marks on the border lie outside the frame.\n\n"
+        "**Grouping.** Each group becomes one neuron of the fused network. Black (white on dark pages) is the largest group of "
+        "this run, five colours are the next largest ones, and under every other score the same colour is the group that "
+        "shares most members with it; lines join the members of a group. A neuron's shape is its network, its area its "
+        "importance. Alone: a group of one. Open marks on the border lie outside the frame.\n\n"
         "**The plane.** Every picture of this level has the same axes: the first two principal components of neurons' outputs "
         "on the fusion samples, computed for this level alone. They hide {hidden} of the variance, so neurons of one cluster may "
         "look far apart, and neurons that look close may differ.\n\n"

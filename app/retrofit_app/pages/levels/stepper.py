@@ -124,10 +124,9 @@ def facts(entry: runs.Entry, overview: Overview, index: int, lecture: bool = Fal
     row = overview.table.iloc[index]
     words = [
         f"{escaped(row['kind'])}, {row['widths'].replace(' ', chr(160))} → **{row['fused']}** neurons",
-        f"grouping error {percent(100 * row['grouping share'])}",
+        f"error: grouping {percent(100 * row['grouping share'])}"
+        + ("" if row["form"] == "aligned" else f", approximation {percent(100 * row['approximation share'])}"),
     ]
-    if row["form"] != "aligned":
-        words.append(f"approximation error {percent(100 * row['approximation share'])}")
     if overview.measured:
         words.append(f"accuracy {percent(overview.accuracy[index])} → {percent(overview.accuracy[index + 1])}")
     return " · ".join([*([f"**{escaped(runs.label(entry))}**"] if lecture else []), *words])
