@@ -1,7 +1,7 @@
 """Time of the linear methods on the VGG pair beside floor and direct form; k-means; conductance; the digits demo; ViTs.
 
     python benchmarks/speed.py                everything (about 20 minutes on two cores, half of it the direct form)
-    python benchmarks/speed.py --part linear  one part; the record keeps the others as they were measured before
+    python benchmarks/speed.py --part linear  one part; the record keeps the others, with the machines they were measured on
 
 The floor is one forward pass of parents and fused network over the samples, plus the floating-point operations of
 moments (float32 products) and solves (float64) at the rate that a large product of the same precision reaches in the
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from direct import fuse_directly
-from machine import product_rate, read, shared_folder, write
+from machine import facts, product_rate, read, shared_folder, write
 from pairs import PAIRS, config
 from sklearn import cluster
 
@@ -54,6 +54,7 @@ def main() -> None:
     content = {"device": str(device), "samples": 400, "repeats": REPEATS, **read(name)}
     for part in arguments.part or PARTS:
         content[part] = PARTS[part](inputs, device)
+        content["machines"] = {**content.get("machines", {}), part: facts()}  # parts may be measured again elsewhere
         print(part, content[part], flush=True)
         write(name, content)
 
