@@ -256,7 +256,7 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
     )
     fitted = methods.goes_level_by_level(entry)
     st.caption(
-        "Blocks: errors in per cent of the neurons' importance-weighted energy. Grouping: neurons that share a cluster "
+        "Blocks: a level each, with its error in per cent of the neurons' importance-weighted energy. Grouping: neurons that share a cluster "
         "are not alike. "
         + (
             "Approximation: the new level does not reach the clusters' centres."
