@@ -103,7 +103,7 @@ def test_parents_of_other_classes_are_refused(tmp_path):
         spec = {"architecture": "cnn", "widths": [4, 6, 6], "classes": classes, "channels": 1, "size": 8}
         save_model(build(spec, seed=k), tmp_path / f"{k}.safetensors")
     config = RunConfig(models=("0.safetensors", "1.safetensors"), fusion_from="iid", method="KD", device="cpu")
-    assert "have 10 and 7 classes" in str(estimate(config, folder=tmp_path).refusal)
+    assert "parent 1 tells 7 classes apart" in str(estimate(config, folder=tmp_path).refusal)
 
 
 @pytest.mark.slow

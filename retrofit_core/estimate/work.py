@@ -18,7 +18,7 @@ from ..data import Images, load
 from ..data.sampling import balanced
 from ..data.splits import read_splits
 from ..fusion import FusionPlan
-from ..runs import RunConfig, asks_for_shares, check_choices, class_shares, fusion_rows
+from ..runs import RunConfig, asks_for_shares, check_choices, check_fitting, class_shares, fusion_rows
 from ..training.parents import TrainConfig
 from ..training.parents import plan as plan_training
 from .memory import disk_bytes, peak_memory
@@ -65,6 +65,7 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
     data = _data(_source(config.data, folder), config.mean, config.std, config.size)
     if training is None:
         models = [load_model(folder / path, config.arch)[0] for path in config.models]
+        check_fitting(models, data.images)
         rows = read_splits(folder / config.splits, config.models, len(data.images.labels)) if config.splits else None
         missing: list[int] = []
     else:

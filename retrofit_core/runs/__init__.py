@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .config import RunConfig, all_keywords, check_choices, config_options, method_keywords, read_boundaries
     from .execute import analyse_record, checkpoint_metadata, execute, measure
     from .identities import Identity, difference, identity
-    from .inputs import asks_for_shares, class_shares, fusion_rows, read_inputs
+    from .inputs import asks_for_shares, check_fitting, class_shares, fusion_rows, read_inputs
     from .record import Run, create, list_runs, read_config, read_identity, read_run, read_status, record_folder
     from .standing import state_of
 
@@ -25,6 +25,7 @@ __all__ = [
     "analyse_record",
     "asks_for_shares",
     "check_choices",
+    "check_fitting",
     "checkpoint_metadata",
     "class_shares",
     "config_options",
@@ -50,7 +51,7 @@ _HOMES = {
     "config": ("RunConfig", "all_keywords", "check_choices", "config_options", "method_keywords", "read_boundaries"),
     "execute": ("analyse_record", "checkpoint_metadata", "execute", "measure"),
     "identities": ("Identity", "difference", "identity"),
-    "inputs": ("asks_for_shares", "class_shares", "fusion_rows", "read_inputs"),
+    "inputs": ("asks_for_shares", "check_fitting", "class_shares", "fusion_rows", "read_inputs"),
     "record": (
         "Run",
         "create",

@@ -14,6 +14,7 @@ from ..data import Images, load
 from ..data.augment import copies
 from ..data.sampling import balanced
 from ..data.splits import read_splits
+from ..eligibility import output_shape
 from ..methods import METHODS
 from ..monitor import Monitor
 from ..registry import find
@@ -46,6 +47,7 @@ def read_inputs(config: RunConfig) -> Inputs:
     check_choices(config)
     train = load(config.data, "train", config.mean, config.std, config.size)
     models = [load_model(path, config.arch)[0] for path in config.models]
+    check_fitting(models, train)
     parts = read_splits(config.splits, config.models, len(train)) if config.splits else None
     chosen = _balanced(train, config.samples, fusion_rows(config, parts), config.seed)
     return Inputs(
@@ -57,6 +59,29 @@ def read_inputs(config: RunConfig) -> Inputs:
         class_shares(train, parts) if asks_for_shares(config) else None,
         [len(part) for part in parts] if parts else None,
     )
+
+
+def check_fitting(models: Sequence[nn.Module], images: Images) -> None:
+    """Refuse networks that do not take these images, or tell another number of classes apart.
+
+    Raises:
+        ValueError: naming what the network takes and what the data set has.
+    """
+    example, advice = torch.zeros(1, *images.shape), "Choose the data set that it was trained on"
+    for index, model in enumerate(models):
+        try:
+            classes = output_shape(model, example, f"parent {index}")
+        except ValueError as error:
+            taken = " x ".join(map(str, getattr(model, "input_shape", ()))) or "others"
+            raise ValueError(
+                f"parent {index} takes images of {taken} values, and {images.name} has images of "
+                f"{' x '.join(map(str, images.shape))}. {advice}, or bring its images to that size."
+            ) from error
+        if classes != (len(images.classes),):
+            raise ValueError(
+                f"parent {index} tells {' x '.join(map(str, classes))} classes apart, and {images.name} has "
+                f"{len(images.classes)}. {advice}."
+            )
 
 
 def fusion_rows(config: RunConfig, parts: Sequence[Tensor] | None) -> Tensor | None:

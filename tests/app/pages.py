@@ -22,11 +22,13 @@ def form_of(address: Mapping[str, Any]) -> tuple[str, Picks, list[str]]:
     url = {word: [text] for word, text in address.items()}
     first = settle([presets.preset_parameter()], url, {}, {})
     preset = first.values["preset"]
-    rest = settle(presets.parameters(preset), url, {}, {})
+    rest = settle(presets.parameters(preset, address.get("rows", "")), url, {}, {})
     return preset, Picks(**rest.values), first.ignored + rest.ignored
 
 
 def address_of(preset: str, picks: Picks) -> dict[str, str]:
     """The inverse of `form_of`."""
     values = {name: getattr(picks, name) for name in presets.NAMES}
-    return canonical([presets.preset_parameter()], {"preset": preset}) | canonical(presets.parameters(preset), values)
+    return canonical([presets.preset_parameter()], {"preset": preset}) | canonical(
+        presets.parameters(preset, picks.rows), values
+    )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from retrofit_app.pages.fuse.history import HEAD, ROW
 from retrofit_app.pages.fuse.presets import PRESETS
 
 from .browsing import (
@@ -41,7 +42,7 @@ def test_first_picture_before_any_click_with_words_for_every_figure(open_page):
     assert page.title() == "Fuse · kf-linear"
     words = words_of_figures(page)
     assert len(words) >= 4 and all(text and any(map(str.isdigit, text)) for text in words)
-    assert page.locator("[role=img][aria-label*='knows 5 of 10 classes']").count() == 2
+    assert page.locator("[role=img][aria-label*='saw 5 of 10 classes']").count() == 2
     assert page.locator("link[rel~=icon]").first.get_attribute("href").startswith(("/", ".", page.base))
 
 
@@ -83,10 +84,15 @@ def test_other_hosts_and_origins_are_refused(address):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_phone_in_both_themes_does_not_scroll_sideways(open_page, scheme):
-    page = open_page("/?preset=four", width=390, scheme=scheme)
-    settled(page)
+    for view in ("new&preset=four", "runs", "result"):
+        page = open_page(f"/?view={view}", width=390, scheme=scheme)
+        settled(page)
+        assert does_not_scroll_sideways(page), view
     page.locator(".js-plotly-plot .ytick text").first.wait_for()
     assert does_not_scroll_sideways(page)
+    tiles = [tile.bounding_box() for tile in page.locator(".retrofit-tiles .tile").all()]
+    assert len(tiles) == 5 and all(tile["width"] > 150 for tile in tiles)
+    assert tiles[0]["y"] == tiles[1]["y"] != tiles[3]["y"]  # two beside each other, the fused one alone
     background = page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor")
     assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 22, 20)"}[scheme]
     # Lettering inside a figure must follow the theme.
@@ -95,7 +101,7 @@ def test_phone_in_both_themes_does_not_scroll_sideways(open_page, scheme):
 
 
 def test_every_preset_says_what_it_is_and_what_start_would_take(open_page):
-    page = open_page()
+    page = open_page("/?view=new")
     settled(page)
     ready = page.get_by_text("takes about").or_(page.get_by_text("there is nothing to compute again"))
     for name, preset in list(PRESETS.items())[1:]:
@@ -114,7 +120,7 @@ def test_every_preset_says_what_it_is_and_what_start_would_take(open_page):
 
 
 def test_a_fresh_window_shows_the_form_of_a_link(open_page):
-    link = "/?preset=four&split-seed=3&method=KF-Gradient&samples=150"
+    link = "/?view=new&preset=four&split-seed=3&method=KF-Gradient&samples=150"
     page, again = open_page(link), open_page(link)
     counts = "document.querySelector('.retrofit-split').innerText"
     for one in (page, again):
@@ -129,7 +135,7 @@ def test_a_fresh_window_shows_the_form_of_a_link(open_page):
 
 
 def test_the_form_is_as_it_was_left_when_one_comes_back_to_it(open_page):
-    page = open_page("/?preset=sharded&split-seed=3")
+    page = open_page("/?view=new&preset=sharded&split-seed=3")
     settled(page)
     choose(page, "Method", "HF-Linear", "HF-Linear", "**method=HF-Linear*")
     page.get_by_role("link", name="Levels", exact=True).click()
@@ -146,11 +152,30 @@ def test_the_form_is_as_it_was_left_when_one_comes_back_to_it(open_page):
 
 
 def test_nonsense_in_the_address_is_named_and_the_page_stands(open_page):
-    page = open_page("/?run=gone&preset=nope&parents=many")
+    page = open_page("/?view=new&run=gone&preset=nope&parents=many")
     settled(page)
     for word in ("run=gone", "preset=nope", "parents=many"):
         page.get_by_text(f"Ignored {word}").wait_for()
+    page.get_by_role("heading", name="New fusion").wait_for()
+
+
+def test_the_views_are_steps_of_back(open_page):
+    page = open_page()
+    settled(page)
+    page.get_by_role("button", name="New fusion", exact=True).last.click()
+    page.wait_for_url("**view=new*")
+    page.get_by_role("heading", name="New fusion").wait_for()
+    at_rest(page)
+    page.get_by_role("radio", name="Your runs").or_(page.get_by_role("button", name="Your runs")).click()
+    page.wait_for_url("**view=runs*")
+    page.get_by_role("heading", name="Your runs").wait_for()
+    at_rest(page)
+    page.go_back()
+    page.get_by_role("heading", name="New fusion").wait_for()
+    at_rest(page)
+    page.go_back()
     page.get_by_role("heading", name="Two half-blind networks").wait_for()
+    assert "view" not in page.url
 
 
 def test_a_run_from_start_to_result_with_reload_and_second_tab(open_page, served_runs):
@@ -199,12 +224,38 @@ def test_a_killed_worker_is_reported_and_its_run_can_be_deleted_and_brought_back
     page.get_by_text("The worker was killed by SIGKILL").wait_for()
     page.get_by_text("levels were finished and are kept").wait_for()
     settled(page)
-    page.locator(f".st-key-delete-{run}").get_by_role("button").click()
+    page.goto(f"{page.base}/?view=runs&run={run}&ticks={run}")
+    settled(page)
+    page.locator(".st-key-delete").get_by_role("button").click()
     page.get_by_text(f"Run {run} was deleted").wait_for()
-    page.get_by_role("heading", name="Two half-blind networks").wait_for()
+    assert not (served_runs / run).exists()
     page.get_by_role("button", name="Undo").click()
-    page.locator(f".st-key-open-{run}").get_by_role("button").click()
+    page.get_by_text(f"Run {run} was deleted").wait_for(state="detached")
+    page.goto(f"{page.base}/?run={run}")
     page.get_by_text("The worker was killed").wait_for()
+
+
+def test_ticks_and_opening_in_the_list_of_runs(open_page):
+    page = open_page("/?view=runs&filter=gradient")
+    settled(page)
+    table = page.locator("[data-testid=stDataFrame] .dvn-scroller").first
+
+    def click(x: int, number: int, url: str) -> None:
+        """On a row of the table, once: a second click would take its tick away."""
+        table.wait_for()
+        at_rest(page)
+        table.click(position={"x": x, "y": HEAD + ROW * (number + 0.5)})
+        page.wait_for_url(url)
+        at_rest(page)
+
+    click(16, 0, "**ticks=hf-gradient*")
+    click(16, 1, "**ticks=hf-gradient%7Ckf-gradient*")
+    page.get_by_role("heading", name="How the ticked runs differ").wait_for()
+    page.go_back()
+    page.get_by_text("1 ticked").wait_for()
+    click(70, 1, "**run=kf-gradient*")
+    page.get_by_role("heading", name="Two half-blind networks").wait_for()
+    assert "view" not in page.url
 
 
 def test_a_run_outlives_its_server_and_the_next_one_finds_it(open_page, screenshots, served_runs):
@@ -220,7 +271,7 @@ def test_a_run_outlives_its_server_and_the_next_one_finds_it(open_page, screensh
 
 
 def test_networks_are_trained_first_and_the_losses_come_live(open_page, served_runs):
-    page = open_page("/?preset=sharded&epochs=4&arch=mlp&samples=50&importance=uniform")
+    page = open_page("/?view=new&preset=sharded&epochs=4&arch=mlp&samples=50&importance=uniform")
     settled(page)
     page.get_by_role("button", name="Start", exact=True).click()
     page.get_by_text("Training network").wait_for()
@@ -232,7 +283,7 @@ def test_networks_are_trained_first_and_the_losses_come_live(open_page, served_r
 
 @pytest.mark.parametrize(("method", "levels"), [("OTFusion", True), ("Ensemble", False)])
 def test_another_method_is_started_from_the_form_and_shown(open_page, served_runs, method, levels):
-    page = open_page("/?samples=60&importance=uniform")
+    page = open_page("/?view=new&samples=60&importance=uniform")
     settled(page)
     choose(page, "Method", method, f"{method} (to compare)", f"**method={method}*")
     if levels:
@@ -259,7 +310,7 @@ def test_another_method_is_started_from_the_form_and_shown(open_page, served_run
 
 
 def test_a_fingers_targets_on_a_phone(open_page):
-    page = open_page("/?preset=sharded&method=OTFusion", width=390)
+    page = open_page("/?view=new&preset=sharded&method=OTFusion", width=390)
     settled(page)
     # Help signs are the framework's own small ones.
     controls = (

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,16 +71,53 @@ def test_accuracies_are_drawn_and_said():
     assert picture.figure.data[0].y[2] == "<b>KF-Linear</b>"
 
 
+def test_bars_carry_their_intervals():
+    measured = [replace(network, samples=359) for network in NETWORKS]
+    picture = figures.accuracy_bars(measured, LIGHT)
+    assert "network A 49.6 ±\N{NO-BREAK SPACE}5.2" in picture.alt
+    assert list(picture.figure.data[0].error_x.array) == [
+        figures.margin(network.accuracy, images=359) for network in NETWORKS
+    ]
+    assert picture.figure.data[1].x[0] > NETWORKS[0].accuracy + 5  # the number stands right of it
+    assert not figures.accuracy_bars(NETWORKS, LIGHT).figure.data[0].error_x.visible
+
+
 def test_a_class_without_samples_is_a_dash():
     picture = figures.class_grid(NETWORKS, ["0", "1"], LIGHT)
     assert list(picture.figure.data[1].text[4:6]) == ["92", "–"]
     assert "network A fails on 1" in picture.alt and "ensemble is weakest on 1 with 94" in picture.alt
 
 
-def test_class_card_names_what_a_network_knows_and_escapes_names():
-    html = figures.class_card("Network A", "50 %", [100.0, 0.0], ["<b>", "1"], LIGHT, seen=[True, False])
+def test_a_tile_names_what_a_network_knows_and_escapes_names():
+    seen = figures.Tile("Network A", "50.0 %", "± 5.2", "saw 1 of 2 classes", "parent", [100.0, 0.0], [True, False])
+    other = figures.Tile("Fused", "90.0 %", "", "one network", "fused", [100.0, None])
+    html = figures.tiles([[seen, other], []], ["<b>", "1"], LIGHT)
     assert "<b></b>" not in html and "&lt;b&gt;" in html
-    assert "knows 1 of 2 classes" in html
+    assert "Network A: 50.0 % ± 5.2, saw 1 of 2 classes; knows 1 of 2 classes" in html
+    assert html.count("class='bar hollow'") == 2 and "no test images" in html
+    assert html.count("class='row'") == 1 and "--across:2" in html
+
+
+def test_a_tile_without_a_measurement_has_no_columns():
+    html = figures.tiles([[figures.Tile("Plain average", "–", "", "not possible", "reference")]], ["0"], LIGHT)
+    assert "columns" not in html and "Plain average: –, not possible." in html
+
+
+def test_an_interval_holds_the_true_accuracy_as_often_as_it_says():
+    random, images = np.random.default_rng(0), 400
+    for truth in (50.0, 90.0, 99.0):
+        drawn = 100 * random.binomial(images, truth / 100, 20_000) / images
+        inside = np.mean([abs(value - truth) <= figures.margin(value, images=images) for value in drawn])
+        assert 0.92 < inside < 0.98, (truth, inside)
+    assert figures.margin(100.0, images=images) == pytest.approx(300 / images)  # the rule of three
+    assert figures.margin(50.0, images=0) == np.inf and figures.interval(50.0, 0) == ""
+
+
+def test_eight_images_of_359_are_no_difference():
+    least = figures.difference(93.0, 93.0 + 100 * 8 / 359, 359)
+    assert not least.clear and "±" in least.words
+    assert figures.difference(93.0, 60.0, 359).clear and figures.difference(93.0, 60.0, 359).words.startswith("+33.0")
+    assert not figures.difference(93.0, 60.0, 0).clear
 
 
 def blocks_of(picture: figures.Picture) -> Any:
@@ -538,3 +576,31 @@ def test_scores_that_group_alike_are_not_said_to_differ():
         for one, other in (("uniform", "uniform"), ("uniform", "deeplift"), ("deeplift", "deeplift"))
     ]
     assert figures.agreement_words(rows) == "All scores give the same groups here."
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "reads"),
+    [
+        (100 * 5932 / 5949, 0, "99.7"),
+        (100 * 5932 / 5949, 1, "99.7"),
+        (99.4, 0, "99"),
+        (99.96, 1, "99.96"),
+        (100 * (1 - 1e-6), 1, "over 99.99"),
+        (100 - 1e-12, 0, "100"),
+        (100.0, 1, "100.0"),
+        (0.04, 1, "0.04"),
+        (0.04, 0, "0.04"),
+        (1e-5, 1, "under 0.01"),
+        (0.0, 0, "0"),
+        (53.25, 0, "53"),
+    ],
+)
+def test_a_share_reads_all_or_nothing_only_if_it_is(value, digits, reads):
+    assert figures.share(value, digits) == reads and figures.percent(value, digits) == f"{reads}\N{NO-BREAK SPACE}%"
+
+
+def test_a_class_of_which_nearly_all_is_right_does_not_read_as_all():
+    picture = figures.class_grid(
+        [figures.Network("A", "parent", 50.0, [100 * 5932 / 5949, 0.0])], ["a", "b"], figures.LIGHT
+    )
+    assert list(picture.figure.data[1].text) == ["99.7", "0"]

@@ -20,10 +20,11 @@ from retrofit_app.models import accuracies, sources
 from retrofit_app.pages.fuse import configs, parameters, presets
 from retrofit_app.pages.fuse.plan import Plan
 from retrofit_core import load_model, save_model
+from retrofit_core.architectures import build
 from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
 from retrofit_core.methods import METHODS, RETROFITTING
-from retrofit_core.runs import create, execute, read_config
+from retrofit_core.runs import RunConfig, create, execute, read_config
 
 from .pages import form_of, to_page
 
@@ -39,8 +40,17 @@ def open_page(**address) -> AppTest:
     return page.run()
 
 
+def open_form(**address) -> AppTest:
+    return open_page(view="new", **address)
+
+
+def open_runs(**address) -> AppTest:
+    return open_page(view="runs", **address)
+
+
 def words(page: AppTest) -> str:
-    return "\n".join(element.value for kind in (page.title, page.markdown, page.caption) for element in kind)
+    written = [element.value for kind in (page.title, page.markdown, page.caption) for element in kind]
+    return "\n".join([*written, *(drawn.proto.body for drawn in page.get("html"))])
 
 
 @pytest.fixture(autouse=True)
@@ -94,17 +104,20 @@ def test_first_page_shows_the_shipped_fusion(shipped):
 
 
 def test_nonsense_in_the_address_is_named():
-    page = open_page(run="gone", preset="nope", parents="99", ratio="zero", method="Magic", **{"split-seed": "-1"})
+    page = open_form(run="gone", preset="nope", parents="99", ratio="zero", method="Magic", **{"split-seed": "-1"})
     messages = errors(page)
     assert all(
         part in messages for part in ("run=gone", "preset=nope", "parents=99", "ratio=zero", "method=Magic", "seed=-1")
     )
-    assert page.title[0].value.startswith("Two half-blind")
+    assert (
+        page.query_params["run"] == "gone"
+        and page.session_state["shown"].entry.name == page.session_state["shown"].first
+    )
     assert not button(page, "start").disabled  # what is left is the shipped preset
 
 
 def test_form_offers_every_method_and_importance():
-    page = open_page()
+    page = open_form()
     assert [option.partition(" (")[0] for option in page.selectbox(key="fuse-method").options] == list(METHODS)
     assert set(page.selectbox(key="fuse-importance").options) == set(IMPORTANCE)
     assert page.selectbox(key="fuse-grouping").options == ["as the method (kmeans)", *GROUPINGS]
@@ -113,7 +126,7 @@ def test_form_offers_every_method_and_importance():
 
 
 def test_a_methods_options_are_asked_and_travel_in_the_address():
-    page = open_page(method="OTFusion", importance="uniform")
+    page = open_form(method="OTFusion", importance="uniform")
     assert page.selectbox(key="fuse-option-OTFusion-solver").options == ["exact", "sinkhorn"]
     page.selectbox(key="fuse-option-OTFusion-solver").set_value("sinkhorn").run()
     page.toggle(key="fuse-option-OTFusion-repair").set_value(True).run()
@@ -136,7 +149,7 @@ def test_a_methods_options_are_asked_and_travel_in_the_address():
 
 def test_every_method_can_be_chosen_and_says_what_it_does():
     for method in METHODS:
-        page = open_page(method=method)
+        page = open_form(method=method)
         assert not page.error and not page.warning and not page.exception, (method, errors(page))
         assert METHODS[method].sentence in words(page) and not button(page, "start").disabled
 
@@ -150,13 +163,13 @@ def test_every_method_can_be_chosen_and_says_what_it_does():
     ],
 )
 def test_options_that_mean_nothing_are_named_and_left_out(address, says):
-    page = open_page(**address)
+    page = open_form(**address)
     assert all(part in errors(page) for part in says) and not page.error
     assert not button(page, "start").disabled
 
 
 def test_the_method_that_needs_two_networks_names_those_that_take_more():
-    page = open_page(preset="four", method="Git-Re-Basin")
+    page = open_form(preset="four", method="Git-Re-Basin")
     message = next(error.value for error in page.error)
     assert (
         "exactly two parents; found 4" in message
@@ -167,7 +180,7 @@ def test_the_method_that_needs_two_networks_names_those_that_take_more():
 
 @pytest.mark.parametrize(("value", "kept"), [(5, 10), (10**7, parameters.MOST_SAMPLES), (60, 60)])
 def test_a_number_outside_its_limits_becomes_the_nearest_and_that_is_said(value, kept):
-    page = open_page(preset="sharded")
+    page = open_form(preset="sharded")
     page.number_input(key="fuse-samples").set_value(value).run()
     assert page.query_params["samples"] == str(kept) and page.number_input(key="fuse-samples").value == kept
     assert [str(kept if value == kept else f"{value:,} became {kept:,}") in toast.value for toast in page.toast] == [
@@ -176,14 +189,14 @@ def test_a_number_outside_its_limits_becomes_the_nearest_and_that_is_said(value,
 
 
 def test_an_option_out_of_range_is_left_as_it_was_with_the_reason():
-    page = open_page(preset="sharded", method="KD")
+    page = open_form(preset="sharded", method="KD")
     page.number_input(key="fuse-option-KD-epochs").set_value(-3).run()
     assert "options" not in page.query_params and page.number_input(key="fuse-option-KD-epochs").value > 0
     assert ["epochs" in toast.value and "from 0" in toast.value for toast in page.toast] == [True]
 
 
 def test_samples_of_all_networks_are_asked_for_and_told():
-    page = open_page(preset="sharded")
+    page = open_form(preset="sharded")
     page.selectbox(key="fuse-source").set_value("all").run()
     assert page.query_params["source"] == "all"
     picks = form_of({"preset": "sharded", "source": "all"})[1]
@@ -191,14 +204,14 @@ def test_samples_of_all_networks_are_asked_for_and_told():
     assert config.fusion_from == "iid" and "--fusion-from iid" in config.command()
     plain = dataclasses.replace(picks, source="first")
     assert configs.fusion(plain, configs.training(plain, 64, 10), 64, 10).fusion_from is None
-    assert "samples" not in [box.key for box in open_page(preset="own").selectbox]
+    assert "samples" not in [box.key for box in open_form(preset="own").selectbox]
 
 
 @pytest.mark.parametrize(
     ("page_name", "address"), [("fuse", {"foo": "1", "level": "x"}), ("levels", {"preset": "four"})]
 )
 def test_parameters_that_a_page_does_not_have_are_named(page_name, address):
-    page = open_page(**address)
+    page = open_form(**address)
     if page_name == "levels":
         page = to_page(AppTest.from_file(MAIN, default_timeout=60), "levels")
         for name, value in address.items():
@@ -208,7 +221,7 @@ def test_parameters_that_a_page_does_not_have_are_named(page_name, address):
 
 
 def test_the_menu_leads_back_to_the_form_as_it_was_left():
-    page = open_page(preset="sharded", run="hf-linear")
+    page = open_form(preset="sharded", run="hf-linear")
     page.selectbox(key="fuse-method").set_value("HF-Linear").run()
     page.number_input(key="fuse-split_seed").set_value(3).run()
     to_page(page, "levels")
@@ -218,7 +231,7 @@ def test_the_menu_leads_back_to_the_form_as_it_was_left():
     assert "preset" not in page.query_params and not page.warning
     links = {link.proto.label: dict(parse_qsl(link.proto.query_string)) for link in page.sidebar.get("page_link")}
     assert links == {
-        "Fuse": {"run": "hf-linear", "preset": "sharded", "method": "HF-Linear", "split-seed": "3"},
+        "Fuse": {"run": "hf-linear", "view": "new", "preset": "sharded", "method": "HF-Linear", "split-seed": "3"},
         "Levels": {"run": "hf-linear"},
     }
     to_page(page, "fuse")
@@ -246,9 +259,11 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
     assert not page.error and not page.exception, errors(page)
     networks = metrics["networks"]
     best = max(networks["parent 0"]["accuracy"], networks["parent 1"]["accuracy"])
+    gained = figures.difference(networks["fused"]["accuracy"], best, networks["fused"]["samples"])
+    worse = gained.clear and gained.points < 0
+    assert ("clearly worse than A alone" in words(page) or "clearly worse than B alone" in words(page)) == worse
     warnings = [warning.value for warning in page.warning]
-    assert len(warnings) == (networks["fused"]["accuracy"] < best)
-    assert all("alone is better" in text and ("Samples from" in text) == (method != "Average") for text in warnings)
+    assert len(warnings) <= (worse and method != "Average") and all("Samples from" in text for text in warnings)
     assert figures.percent(networks["fused"]["accuracy"]) in words(page)
     assert "level by level, into" not in words(page)
     assert ("importance" in runs.details(runs.read_entry(runs_folder / "mine"))) == (method == "OTFusion")
@@ -265,6 +280,16 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
         assert "approximation error" not in words(page)
 
 
+def test_one_network_has_no_ensemble_and_no_average(runs_folder, monkeypatch):
+    config = dataclasses.replace(bundle.config("KF-Linear"), models=bundle.PARENTS[:1], samples=50, analyse=False)
+    monkeypatch.chdir(runs.BUNDLED)
+    execute(config, runs_folder / "mine")
+    page = open_page(run="mine")
+    bars = next(chart.proto.alt for chart in page.get("plotly_chart") if "Bar chart of test" in chart.proto.alt)
+    assert "network A 4" in bars and "ensemble" not in bars and "average" not in bars
+    assert "ensemble" not in words(page) and "plain average" not in words(page) and not page.error
+
+
 def test_every_control_has_a_help_text():
     for address in (
         {},
@@ -273,14 +298,14 @@ def test_every_control_has_a_help_text():
         {"preset": "four"},
         {"preset": "own", "data": "../data/nowhere"},
     ):
-        page = open_page(**address)
+        page = open_form(**address)
         for kind in (page.selectbox, page.number_input, page.text_input, page.text_area, page.button):
             assert all(control.help for control in kind), [control.label for control in kind if not control.help]
 
 
 @pytest.mark.parametrize("preset", [name for name in presets.PRESETS if name != "own"])
 def test_presets_can_be_started_and_show_who_gets_what(preset):
-    page = open_page(preset=preset)
+    page = open_form(preset=preset)
     assert not page.error, errors(page)
     assert not button(page, "start").disabled
     strip = next(html.proto.body for html in page.get("html") if "retrofit-split" in html.proto.body)
@@ -291,7 +316,7 @@ def test_presets_can_be_started_and_show_who_gets_what(preset):
 
 
 def test_a_pick_goes_into_the_address_and_the_preview_follows():
-    page = open_page(preset="sharded")
+    page = open_form(preset="sharded")
 
     def strip() -> str:
         return next(html.proto.body for html in page.get("html") if "retrofit-split" in html.proto.body)
@@ -324,7 +349,7 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
     ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "",
 )
 def test_what_cannot_work_is_refused_before_the_start(address, says):
-    page = open_page(**address)
+    page = open_form(**address)
     message = next(error.value for error in page.error if error.value.startswith("This cannot be started"))
     assert all(part in message for part in says), message
     assert button(page, "start").disabled and str(runs.runs_folder()) not in message
@@ -335,12 +360,12 @@ def test_a_path_that_no_file_system_takes_is_refused(monkeypatch):
         raise OSError(36, "File name too long")
 
     monkeypatch.setattr(sources, "facts", facts)
-    page = open_page(preset="own")
+    page = open_form(preset="own")
     assert "cannot be read (File name too long)" in errors(page) and "could not be shown" not in errors(page)
 
 
 def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sleeper):
-    page = open_page(preset="sharded")
+    page = open_form(preset="sharded")
     button(page, "start").click().run()
     key = page.query_params["run"]
     config = read_config(runs_folder / key)
@@ -352,11 +377,41 @@ def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sl
     assert preset == "sharded" and configs.fusion(picks, configs.training(picks, 64, 10), 64, 10).key() == key
     again = open_page(run=key)  # a reload: a new session finds the run by its address
     assert again.title[0].value == "Your fusion is going on"
-    assert "start" not in keys(again)
+    assert "view" not in page.query_params and "start" not in keys(again)  # Start shows the progress
     button(again, "cancel").click().run()
     assert (runs_folder / key / "cancel").exists()
-    other = open_page(preset="twins")
+    other = open_form(preset="twins")
     assert button(other, "start").disabled and "still going on" in " ".join(info.value for info in other.info)
+    assert "Your KF-Linear fusion is going on." in words(other)
+    button(other, "show-noticed").click().run()
+    assert other.title[0].value == "Your fusion is going on" and other.query_params.get("view") is None
+    assert "show-noticed" not in keys(other)
+
+
+def test_the_end_of_a_run_is_told_wherever_its_user_looks(runs_folder, shipped, sleeper):
+    page = open_form(preset="sharded")
+    button(page, "start").click().run()
+    folder = runs_folder / page.query_params["run"]
+    page.query_params.clear()
+    page.query_params["view"] = "runs"
+    page.run()
+    assert "fusion is going on." in words(page)
+    shutil.copy(shipped.folder / "metrics.json", folder)
+    (folder / "status.json").write_text(json.dumps({"schema": 1, "state": "done", "checksums": {}, "updated": 1.0}))
+    page.run()
+    assert f"fusion is done: {figures.percent(shipped.metrics['networks']['fused']['accuracy'])}" in words(page)
+    button(page, "show-noticed").click().run()
+    assert page.query_params["run"] == folder.name and "show-noticed" not in keys(page)
+
+
+def test_the_three_views_are_one_click_apart():
+    page = open_page(preset="four")
+    assert page.title[0].value.startswith("Two half-blind") and "start" not in keys(page) and not page.warning
+    button(page, "fuse-new").click().run()
+    assert page.query_params["view"] == "new" and page.title[0].value == "New fusion" and "fuse-new" not in keys(page)
+    assert page.number_input(key="fuse-parents").value == 4  # what the address said all the time
+    page.selectbox(key="run").set_value("hf-linear").run()  # another run is looked at, so its result is shown
+    assert "view" not in page.query_params and page.query_params["preset"] == "four" and "start" not in keys(page)
 
 
 def test_settings_that_were_run_before_open_the_run(runs_folder, sleeper, monkeypatch):
@@ -365,7 +420,7 @@ def test_settings_that_were_run_before_open_the_run(runs_folder, sleeper, monkey
     same = dataclasses.replace(known, config=configs.fusion(picks, None, 64, 10).to_json())
     entries = [runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True), same]
     monkeypatch.setattr(runs, "entries", lambda folder=None: (entries, []))
-    page = open_page(method="HF-Linear")
+    page = open_form(method="HF-Linear")
     assert button(page, "start").label == "Open that run"
     button(page, "start").click().run()
     assert page.query_params["run"] == "hf-linear" and not runs_folder.exists()
@@ -373,7 +428,7 @@ def test_settings_that_were_run_before_open_the_run(runs_folder, sleeper, monkey
 
 def test_own_checkpoints_are_described_before_anything_runs(shipped):
     files = "|".join(str(runs.BUNDLED / name) for name in bundle.PARENTS)
-    page = open_page(preset="own", files=files)
+    page = open_form(preset="own", files=files)
     assert not page.error, errors(page)
     text = words(page)
     assert "A, parent-0.safetensors: cnn (16, 32, 32)" in text and "5 of 10 classes" in text
@@ -382,8 +437,29 @@ def test_own_checkpoints_are_described_before_anything_runs(shipped):
         accuracy = shipped.metrics["networks"][f"parent {index}"]["accuracy"]
         assert f"{figures.percent(accuracy)} of the test images" in text
     assert not button(page, "start").disabled
-    with_rows = open_page(preset="own", files=files, rows=str(runs.BUNDLED / "splits.json"), importance="conductance")
+    with_rows = open_form(preset="own", files=files, rows=str(runs.BUNDLED / "splits.json"))
     assert not with_rows.error and not button(with_rows, "start").disabled
+    # What each of them saw is known now, so neurons can be weighed by it, as in the other presets.
+    assert [open.selectbox(key="fuse-importance").value for open in (page, with_rows)] == ["uniform", "conductance"]
+    page.text_input(key="fuse-rows").set_value(str(runs.BUNDLED / "splits.json")).run()
+    assert page.selectbox(key="fuse-importance").value == "conductance" and "importance" not in page.query_params
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        (
+            {"architecture": "mlp", "sizes": [784, 8, 10]},
+            "network A takes images of 784 values, and digits has images of 1 x 8 x 8",
+        ),
+        ({"architecture": "mlp", "sizes": [64, 8, 7]}, "network A tells 7 classes apart, and digits has 10"),
+    ],
+)
+def test_a_wrong_data_set_is_named_before_the_start(runs_folder, spec, says):
+    runs_folder.mkdir()
+    save_model(build(spec, seed=0), runs_folder / "a.safetensors")
+    page = open_form(preset="own", files="a.safetensors|a.safetensors")
+    assert says in errors(page) and "mat1" not in errors(page) and button(page, "start").disabled
 
 
 @pytest.mark.parametrize("networks", ["own", "train"])
@@ -391,14 +467,14 @@ def test_a_link_opens_no_file_outside_the_known_folders_before_a_click(tmp_path,
     opened = []
     monkeypatch.setattr("retrofit_app.pages.fuse.plan.plan", lambda picks, entries: opened.append(picks) or Plan())
     outside = str(tmp_path / "elsewhere")
-    page = open_page(networks=networks, data=outside, files=f"{outside}/a.pt|{outside}/b.pt", rows=f"{outside}/s.json")
+    page = open_form(networks=networks, data=outside, files=f"{outside}/a.pt|{outside}/b.pt", rows=f"{outside}/s.json")
     assert not opened and "start" not in keys(page) and outside in figures.shown(page.info[-1].value)
     button(page, "fuse-grant").click().run()
     assert opened[0].data == outside and "fuse-grant" not in keys(page) and "start" in keys(page)
 
 
 def test_a_path_that_is_typed_on_the_page_is_opened(tmp_path):
-    page = open_page(preset="own")
+    page = open_form(preset="own")
     page.text_area(key="fuse-files-text").set_value(str(tmp_path / "a.pt")).run()
     assert "fuse-grant" not in keys(page) and "This cannot be started" in errors(page)
 
@@ -406,7 +482,7 @@ def test_a_path_that_is_typed_on_the_page_is_opened(tmp_path):
 def test_networks_that_take_long_to_measure_are_measured_on_request(monkeypatch):
     monkeypatch.setattr(accuracies, "QUICK", -1.0)
     monkeypatch.setattr(accuracies, "_measured", lambda measured={}: measured)
-    page = open_page(preset="own", files=str(runs.BUNDLED / bundle.PARENTS[1]))
+    page = open_form(preset="own", files=str(runs.BUNDLED / bundle.PARENTS[1]))
     assert "of held-out images" in words(page) and "of the test images" not in page.caption[-1].value
     button(page, "fuse-measure").click().run()
     assert "of the test images" in words(page) and "fuse-measure" not in keys(page) and not page.error
@@ -426,19 +502,21 @@ def test_a_run_that_measured_a_network_tells_its_accuracy(runs_folder, shipped, 
                 model, metadata = load_model(runs_folder / name)
                 next(model.parameters()).data += 1.0
                 save_model(model, runs_folder / name, **metadata)
-        page = open_page(preset="own", files="|".join(files))
+        page = open_form(preset="own", files="|".join(files))
         for network in ("parent 0", "parent 1"):
             sentence = f"classes · {figures.percent(shipped.metrics['networks'][network]['accuracy'])} of the test"
             assert (sentence in words(page)) != changed, words(page)
 
 
 def test_uploads_are_checked_and_kept_by_content(runs_folder):
-    page = open_page(preset="own")
+    page = open_form(preset="own")
     content = (runs.BUNDLED / bundle.PARENTS[0]).read_bytes()
     page.file_uploader[0].set_value(("../../evil.safetensors", content, "application/octet-stream")).run()
     assert page.query_params["files"].startswith("uploads/")
     stored = list(runs_folder.rglob("*.safetensors"))
-    assert [path.parent.name for path in stored] == ["uploads"] and stored[0].read_bytes() == content
+    assert [path.parents[1].name for path in stored] == ["uploads"] and stored[0].read_bytes() == content
+    assert page.text_area(key="fuse-files-text").value == "evil.safetensors (uploaded)"
+    assert "A, evil.safetensors: cnn" in words(page)
     good, torn = (
         ("a.safetensors", content, "application/octet-stream"),
         ("net.safetensors", content[:-4], "application/octet-stream"),
@@ -453,7 +531,7 @@ def test_uploads_are_checked_and_kept_by_content(runs_folder):
 
 
 def test_an_upload_that_is_taken_back_leaves_the_fusion_and_the_disk(runs_folder):
-    page = open_page(preset="own")
+    page = open_form(preset="own")
     files = [
         (f"{index}.safetensors", (runs.BUNDLED / name).read_bytes(), "application/octet-stream")
         for index, name in enumerate(bundle.PARENTS)
@@ -465,18 +543,94 @@ def test_an_upload_that_is_taken_back_leaves_the_fusion_and_the_disk(runs_folder
     assert not (runs_folder / first).exists() and (runs_folder / second).exists()
 
 
+def test_uploads_of_before_stay_when_others_come_and_keep_their_names(runs_folder):
+    def upload(page, **sources):
+        files = [
+            (f"{name}.safetensors", (runs.BUNDLED / source).read_bytes(), "application/octet-stream")
+            for name, source in sources.items()
+        ]
+        page.file_uploader[0].set_value(files).run()
+
+    page = open_form(preset="own")
+    upload(page, net=bundle.PARENTS[0], other=bundle.PARENTS[1])
+    page.segmented_control(key="fuse-networks").set_value("train").run()
+    page.segmented_control(key="fuse-networks").set_value("own").run()
+    upload(page, net=bundle.PARENTS[1])
+    named = page.query_params["files"].split("|")
+    assert [name.rpartition("/")[2] for name in named] == ["net.safetensors", "other.safetensors", "net.safetensors"]
+    assert all((runs_folder / name).exists() for name in named)
+    area = page.text_area(key="fuse-files-text")
+    assert area.value.splitlines()[1:] == ["other.safetensors (uploaded)", "net.safetensors (uploaded, 2)"]
+    area.set_value("\n".join(reversed(area.value.splitlines()))).run()
+    assert page.query_params["files"].split("|") == named[::-1]
+    create(runs_folder / "mine", RunConfig(models=(named[1],)), runs_folder)
+    (runs_folder / "mine" / "status.json").write_text(json.dumps({"schema": 2, "state": "cancelled"}))
+    button(page, "fuse-forget").click().run()
+    assert page.query_params["files"] == named[1] and [(runs_folder / name).exists() for name in named] == [0, 1, 0]
+    assert "other.safetensors is kept: run mine reads it" in errors(page)
+
+
 def test_runs_can_be_deleted_and_brought_back(runs_folder):
     key = stopped(runs_folder, state="cancelled", levels_done=1, levels=4)
-    page = open_page(run=key)
-    button(page, f"delete-{key}").click().run()
+    page = open_runs(run=key, ticks=f"{key}|kf-linear")
+    button(page, "delete").click().run()
     assert not (runs_folder / key).exists() and "run" not in page.query_params
-    assert page.title[0].value.startswith("Two half-blind")
+    assert page.title[0].value == "Your runs" and page.query_params["ticks"] == "kf-linear"  # shipped runs stay
     button(page, "undo").click().run()
-    assert (runs_folder / key / "config.json").exists() and f"open-{key}" in keys(page)
+    assert (runs_folder / key / "config.json").exists() and key in listed(page) and "undo" not in keys(page)
 
 
-def stopped(runs_folder, **status):
-    config = bundle.config("KF-Linear", seed=8)
+def test_a_run_at_work_is_not_deleted_from_a_list_that_was_drawn_before(runs_folder, sleeper, config):
+    key = stopped(runs_folder, state="cancelled", levels_done=1, levels=4)
+    other = stopped(runs_folder, seed=9, state="cancelled", levels_done=1, levels=4)
+    page = open_runs(ticks=f"{key}|{other}")
+    runs.resume(runs_folder / key)
+    button(page, "delete").click().run()
+    assert f"Run {key} is at work" in errors(page) and (runs_folder / key).exists()
+    assert not (runs_folder / other).exists() and page.query_params["ticks"] == key
+
+
+def listed(page: AppTest) -> list[str]:
+    """Names in the table of runs."""
+    return [name.removesuffix(" (shipped)") for name in page.dataframe[0].value["run"]]
+
+
+def test_the_list_is_filtered_and_pinned_runs_stand_first(runs_folder, shipped):
+    shutil.copytree(shipped.folder, runs_folder / "mine")
+    page = open_runs()
+    assert listed(page) == ["mine", *runs.bundle_facts()["runs"]]
+    page.text_input(key="fuse-view-filter").set_value("gradient digits").run()
+    assert listed(page) == ["hf-gradient", "kf-gradient"] and page.query_params["filter"] == "gradient digits"
+    page = open_runs(ticks="kf-gradient")
+    button(page, "pin").click().run()
+    assert listed(page)[0] == "kf-gradient" and page.dataframe[0].value["pin"].tolist()[:2] == ["★", ""]
+    assert listed(open_runs(filter="pinned")) == ["kf-gradient"]  # also in another session
+    button(page, "pin").click().run()
+    assert listed(page)[0] == "mine" and "pin" not in page.dataframe[0].value
+    empty = open_runs(filter="nothing of the kind")
+    assert "No run has all the words" in words(empty) and not empty.dataframe
+
+
+def test_an_empty_list_says_what_makes_a_run():
+    page = open_runs()
+    assert "No runs of your own yet" in words(page) and "hf-linear" in listed(page) and not page.exception
+
+
+def test_ticked_runs_show_only_what_differs(runs_folder):
+    page = open_runs(ticks="hf-linear|kf-linear|gone")
+    assert "Not among these runs: gone" in errors(page)
+    table = page.dataframe[1].value
+    assert table["run"].tolist() == ["hf-linear", "kf-linear"]
+    assert list(table.columns) == ["run", "accuracy", "±", "to the best", "method", "grouping"]
+    assert "No clear difference: " in words(page) and "within chance" in " ".join(table["to the best"])
+    button(page, "clear-ticks").click().run()
+    assert "ticks" not in page.query_params and len(page.dataframe) == 1
+    page = open_runs(ticks="|".join(map(str, range(99))))
+    assert "Ignored ticks=" in errors(page) and not page.exception
+
+
+def stopped(runs_folder, seed=8, **status):
+    config = bundle.config("KF-Linear", seed=seed)
     folder = runs_folder / config.key()
     create(folder, config)
     (folder / "status.json").write_text(json.dumps({"schema": 1, "updated": time.time(), "pid": 2**22 - 1, **status}))

@@ -1,5 +1,7 @@
 """The Levels page's logic, without a browser."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
@@ -46,6 +48,20 @@ def test_the_worst_level_is_named_and_open(record):
     assert "Level 2 (features.2) loses 7.5" in words(page)
     assert page.selectbox(key="levels-level").value == "features.2"
     assert page.button(key="go-previous").disabled is False
+
+
+def test_the_images_behind_an_accuracy_are_told_where_it_stands(record):
+    """The run's networks are measured on all test images, the accuracy after each level on a part of many."""
+    entry, page = runs.read_entry(record), open_page(run="analysed")
+    overview = readings.overview(entry)
+    assert readings.accuracy_words(entry, overview) in words(page)
+    assert "on all 359 test images." in readings.accuracy_words(entry, replace(overview, samples=359))
+    fused = entry.metrics["networks"]["fused"]
+    fused.update(samples=10_000, accuracy=93.0)
+    said = readings.accuracy_words(entry, replace(overview, samples=1000, accuracy=[*overview.accuracy[:-1], 95.0]))
+    assert "on 1,000 of the 10,000 test images, as many of each class" in said
+    assert f"gets {figures.percent(95)} ±\N{NO-BREAK SPACE}1.4; on all" in said
+    assert said.endswith(f"{figures.percent(93)} ±\N{NO-BREAK SPACE}0.5.")
 
 
 @pytest.mark.parametrize("step", STEPS)

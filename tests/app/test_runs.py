@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from retrofit_app import bundle, runs
+from retrofit_app.pages.fuse import configs, parameters
 from retrofit_app.runs import jobs, workers
 from retrofit_app.runs.children import CHILDREN
 from retrofit_app.runs.workers import worker_command
@@ -55,7 +56,7 @@ def test_the_bundle_is_small():
 
 
 def test_class_counts_of_the_shipped_parents():
-    counts = runs.class_counts(bundle.config("KF-Linear").to_json())
+    counts = runs.class_counts(runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True))
     assert len(counts) == 2
     assert all((first == 0) != (second == 0) for first, second in zip(*counts, strict=True))  # sharded
 
@@ -177,6 +178,32 @@ def test_copies_of_the_same_files_are_the_same_work(runs_folder, pair):
     """The shipped run is opened also where its files are named by another path."""
     config = dataclasses.replace(bundle.config("KF-Linear"), models=pair.models, splits=pair.splits)
     assert runs.start(config) == runs.BUNDLED / "kf-linear"
+
+
+@pytest.fixture
+def namesakes(runs_folder):
+    """The user's own networks, called as the shipped ones, in the runs folder itself: the shipped ones the other way round."""
+    runs_folder.mkdir()
+    for name, other in zip(bundle.PARENTS, reversed(bundle.PARENTS), strict=True):
+        shutil.copy(runs.BUNDLED / other, runs_folder / name)
+    return bundle.PARENTS
+
+
+def test_own_files_that_are_called_as_the_shipped_ones_are_fused(runs_folder, namesakes, sleeper):
+    picks = parameters.Picks(networks="own", files=namesakes, importance="uniform")
+    entry = runs.read_entry(runs.start(configs.fusion(picks, None, 64, 10)))
+    assert [network[:8] for network in entry.networks] == [files.digest(runs_folder / name)[:8] for name in namesakes]
+    assert entry.base == runs_folder and runs.start(bundle.config("KF-Linear")) == runs.BUNDLED / "kf-linear"
+
+
+def test_a_record_of_namesakes_of_the_shipped_networks_is_not_of_those(runs_folder, namesakes, monkeypatch, sleeper):
+    """As the command line writes it, started beside the networks."""
+    monkeypatch.chdir(runs_folder)
+    create(runs_folder / "mine", dataclasses.replace(bundle.config("KF-Linear"), splits=None, fusion_from="iid"))
+    entry = runs.read_entry(runs_folder / "mine")
+    assert entry.base == runs_folder and entry.training is None and runs.class_counts(entry) is None
+    write_status(entry.folder, state="cancelled")
+    assert runs.resume(entry.folder) == entry.folder and worker_of(entry.folder)
 
 
 @pytest.mark.slow
@@ -314,7 +341,8 @@ def test_a_damaged_note_stops_a_start_and_no_list(runs_folder, wanted, training,
 @pytest.mark.slow
 def test_class_counts_of_trained_parents(runs_folder, wanted, training):
     train_parents(dataclasses.replace(training, epochs=1), runs_folder / training.folder)
-    counts = runs.class_counts(wanted.to_json())
+    create(runs_folder / "x", wanted)
+    counts = runs.class_counts(runs.read_entry(runs_folder / "x"))
     assert sum(map(sum, counts)) == len(load("digits"))
     assert all((first == 0) != (second == 0) for first, second in zip(*counts, strict=True))
 
@@ -326,7 +354,7 @@ def test_a_worker_killed_in_training_is_reported_and_resumed_from_its_record(run
     ended(pid)
     entry = runs.read_entry(folder)
     assert entry.state == "interrupted" and entry.resumable
-    assert "Network 2 of 2 was being trained, in epoch 7 of 15; finished epochs are kept." in runs.failure(entry)
+    assert "Network B, one of 2, was being trained, in epoch 7 of 15; finished epochs are kept." in runs.failure(entry)
     assert runs.resume(folder) == folder
     assert worker_of(folder)["pid"] != pid and runs.read_entry(folder).state == "created"
     assert runs.resume(folder) == folder  # it is going on already
@@ -403,17 +431,19 @@ def test_a_killed_analysis_is_reported_and_can_be_started_again(finished, sleepe
 
 
 def test_workers_run_the_command_lines_own_code(finished, training, runs_folder):
-    config = bundle.config("KF-Linear").to_json()
     for job, words in (
-        (jobs.fusion(config, finished), ["fuse", "--resume", str(finished)]),
-        (jobs.analysis(config, finished), ["analyse", str(finished)]),
+        (jobs.fusion(finished, runs_folder), ["fuse", "--resume", str(finished)]),
+        (jobs.analysis(finished, runs_folder), ["analyse", str(finished)]),
         (jobs.training(training, runs_folder), ["train", "--arch", training.arch[0], "--epochs", "15"]),
     ):
         command = worker_command(job)
         assert (
             command[1:3] == ["-m", "retrofit_core"] and command[3 : 3 + len(words)] == words and command[-1] == "--json"
         )
-    assert [job.kind for job in (jobs.fusion(config, finished), jobs.analysis(config, finished))] == ["fuse", "analyse"]
+    assert [job.kind for job in (jobs.fusion(finished, runs_folder), jobs.analysis(finished, runs_folder))] == [
+        "fuse",
+        "analyse",
+    ]
 
 
 def test_any_kind_of_work_starts_once_and_holds_up_other_work(runs_folder, config, sleeper):

@@ -7,6 +7,7 @@ import pytest
 
 from retrofit_app import bundle, runs
 from retrofit_app.models import sources, uploads
+from retrofit_core.runs import RunConfig, create
 
 
 def packed(header: bytes, data: bytes = b"") -> bytes:
@@ -42,15 +43,48 @@ def test_known_folders_are_those_of_runs_data_and_the_shipped_files(runs_folder,
 
 def test_an_upload_is_kept_under_its_content_and_only_that_can_be_deleted(runs_folder):
     content = (runs.BUNDLED / bundle.PARENTS[0]).read_bytes()
-    name = uploads.keep(content)
-    assert uploads.keep(content) == name and uploads.is_upload(name)
+    name = uploads.keep("net a.safetensors", content)
+    assert uploads.keep("net a.safetensors", content) == name and uploads.is_upload(name)
+    assert uploads.title(name) == "net a.safetensors"
     assert (runs_folder / name).read_bytes() == content
     (runs_folder / "victim.safetensors").touch()
-    for other in ("victim.safetensors", "uploads/../victim.safetensors", "uploads/x.safetensors"):
+    for other in (
+        "victim.safetensors",
+        "uploads/../victim.safetensors",
+        "uploads/x.safetensors",
+        "uploads/0123456789abcdef/../../victim.safetensors",
+    ):
         uploads.forget(other)
     assert (runs_folder / "victim.safetensors").exists()
-    uploads.forget(name)
-    assert not (runs_folder / name).exists()
+    assert uploads.forget(name) is None
+    assert not list((runs_folder / "uploads").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("../../evil.safetensors", "evil"),
+        ("C:\\nets\\Käfer (2).safetensors", "Käfer (2)"),
+        ("a|b\n*c.safetensors", "a_b__c"),
+        ("..safetensors", "network"),
+        ("x" * 300 + ".safetensors", "x" * uploads.LONGEST_NAME),
+    ],
+)
+def test_an_upload_keeps_its_own_name_without_what_paths_and_addresses_give_a_meaning(runs_folder, name, kept):
+    stored = uploads.keep(name, packed(GOOD, bytes(4)))
+    assert uploads.title(stored) == f"{kept}.safetensors" and uploads.is_upload(stored)
+    assert (runs_folder / stored).is_file() and uploads.forget(stored) is None and not (runs_folder / stored).exists()
+
+
+@pytest.mark.parametrize(("state", "deleted"), [("cancelled", False), ("running", False), ("done", True)])
+def test_what_a_run_reads_that_is_not_finished_is_not_deleted(runs_folder, state, deleted):
+    name = uploads.keep("a.safetensors", packed(GOOD, bytes(4)))
+    create(runs_folder / "mine", RunConfig(models=(name,)), runs_folder)
+    (runs_folder / "mine" / "status.json").write_text(json.dumps({"schema": 2, "state": state}))
+    (runs_folder / "mine" / "metrics.json").write_text("{}")
+    reader = uploads.forget(name)
+    assert (reader is None) == deleted and (runs_folder / name).exists() != deleted
+    assert reader is None or reader.name == "mine"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +104,7 @@ def test_an_upload_is_kept_under_its_content_and_only_that_can_be_deleted(runs_f
 )
 def test_uploads_that_are_no_checkpoints_are_refused(runs_folder, content, says):
     with pytest.raises(ValueError, match=says):
-        uploads.keep(content)
+        uploads.keep("a.safetensors", content)
     assert not runs_folder.exists()
 
 

@@ -27,6 +27,8 @@ class Parameter:
     write: Callable[[Any], str] = str
     of_run: bool = False
     """Another run may not have this value"""
+    until_run: bool = False
+    """Opening another run ends it, whatever its networks"""
 
     @property
     def word(self) -> str:
@@ -47,7 +49,9 @@ class Settled:
     """The widgets hold something that the address does not say yet"""
 
 
-def option(name: str, options: Sequence[str], default: str, what: str, of_run: bool = False) -> Parameter:
+def option(
+    name: str, options: Sequence[str], default: str, what: str, of_run: bool = False, until_run: bool = False
+) -> Parameter:
     """A parameter with a list of possible values.
 
     Args:
@@ -60,7 +64,7 @@ def option(name: str, options: Sequence[str], default: str, what: str, of_run: b
             raise ValueError(f"no such {what}")
         return name
 
-    return Parameter(name, default, read, of_run=of_run)
+    return Parameter(name, default, read, of_run=of_run, until_run=until_run)
 
 
 def flag(name: str, what: str) -> Parameter:

@@ -164,11 +164,24 @@ def unused() -> str:
 def change_run(name: str, same_networks: bool) -> None:
     """Show another run: one change of the address, which loses what the other run may not have. For callbacks."""
     ALL._show({"run": name})
-    changes = {ALL: ALL._address({"run": name})}
+    _write({ALL: ALL._address({"run": name}), **_left(same_networks)})
+
+
+def open_run(name: str) -> None:
+    """Show another run by the address alone, which then wins over the widgets; see `Scope.move`."""
+    _write({ALL: ALL._address({"run": name}), **_left(same_networks=True)}, seen=False)
+
+
+def _left(same_networks: bool) -> dict["Scope", tuple[list[Parameter], dict[str, str]]]:
+    """What opening another run takes out of the address; pages that are not shown forget theirs, too."""
+    changes = {}
     for page, memory in _memories().items():
-        if page and memory.used and not same_networks:
-            changes[Scope(page)] = [each for each in memory.parameters.values() if each.of_run], {}
-    _write(changes)
+        lost = [each for each in memory.parameters.values() if each.until_run or (each.of_run and not same_networks)]
+        if page and memory.used:
+            changes[Scope(page)] = lost, {}
+        else:
+            memory.values |= {each.name: each.default for each in lost if each.until_run}
+    return changes
 
 
 def link() -> str:

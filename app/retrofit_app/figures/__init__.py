@@ -6,7 +6,6 @@ Colours, shapes and sizes follow one set of tokens (`palette`).
 
 from .accuracy import Network, accuracy_bars, class_grid
 from .agreement import agreement_matrix, agreement_words, cluster_sizes, title
-from .cards import KNOWN, cards, class_card
 from .clusters import cluster_key, clusters
 from .counterparts import flow
 from .diagnosis import fitted, worst_level
@@ -15,14 +14,17 @@ from .fits import loss_curve, loss_plane, residual_bars
 from .markdown import escaped, shown
 from .network import drawn_network
 from .neurons import Neurons, densest_cluster, destinations, neurons, same_numbers
+from .noise import Difference, difference, interval, margin
 from .palette import CONFIG, DARK, LIGHT, Palette
-from .picture import LETTERS, Picture, enlarged, letter, listing, number, percent, sign
+from .picture import LETTERS, Picture, enlarged, letter, lettered, listing, number, percent, share, sign
 from .plane import activations
 from .single import activity_histogram, explained, fit_scatter, kept_histogram, members_words, score_histogram
+from .tiles import KNOWN, Tile, tiles
 
 __all__ = [
     "CONFIG",
     "DARK",
+    "Difference",
     "KNOWN",
     "LETTERS",
     "LIGHT",
@@ -30,19 +32,19 @@ __all__ = [
     "Neurons",
     "Palette",
     "Picture",
+    "Tile",
     "accuracy_bars",
     "activations",
     "activity_histogram",
     "agreement_matrix",
     "agreement_words",
-    "cards",
-    "class_card",
     "class_grid",
     "cluster_key",
     "cluster_sizes",
     "clusters",
     "densest_cluster",
     "destinations",
+    "difference",
     "drawn_network",
     "enlarged",
     "errors_scatter",
@@ -51,11 +53,14 @@ __all__ = [
     "explained",
     "fit_scatter",
     "flow",
+    "interval",
     "kept_histogram",
     "letter",
+    "lettered",
     "listing",
     "loss_curve",
     "loss_plane",
+    "margin",
     "members_words",
     "neurons",
     "number",
@@ -63,8 +68,10 @@ __all__ = [
     "residual_bars",
     "same_numbers",
     "score_histogram",
+    "share",
     "shown",
     "sign",
+    "tiles",
     "title",
     "worst_level",
 ]

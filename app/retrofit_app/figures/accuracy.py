@@ -1,4 +1,4 @@
-"""How good each network is: bars, a grid of classes, cards."""
+"""How good each network is: bars with their intervals, and a grid of classes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +7,10 @@ from html import escape
 import numpy as np
 import plotly.graph_objects as go
 
-from .cards import KNOWN
+from .noise import interval, margin
 from .palette import TEXT, Palette, scale, shade
-from .picture import Picture, axis, layout, listing, number, room, rows
+from .picture import Picture, axis, layout, listing, room, rows, share, titled
+from .tiles import KNOWN
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,18 @@ class Network:
     accuracy: float
     per_class: Sequence[float | None]
     chosen: bool = False
+    samples: int = 0
+    """Test images on which it was measured; 0 for unknown: then there is no interval"""
+
+    @property
+    def words(self) -> str:
+        """ "network A 49.6 ± 5.2"."""
+        return f"{self.name} {share(self.accuracy)} {interval(self.accuracy, self.samples)}".strip()
 
 
 def accuracy_bars(networks: Sequence[Network], palette: Palette) -> Picture:
-    """Accuracy of each network; parents and references in grey, fused networks in the accent."""
+    """Accuracy of each network with its 95 % interval; parents and references in grey, fused networks in the accent."""
+    margins = [margin(network.accuracy, images=network.samples) if network.samples else 0.0 for network in networks]
     fused = [network.role == "fused" for network in networks]
     names = [_emphasis(network) for network in networks]
     bars = go.Bar(
@@ -45,27 +54,35 @@ def accuracy_bars(networks: Sequence[Network], palette: Palette) -> Picture:
                 "solidity": 0.25,
             },
         },
-        text=[f" {number(network.accuracy)}" for network in networks],
-        textposition="outside",
-        textfont={"color": palette.ink, "size": TEXT},
-        cliponaxis=False,
-        hovertemplate="%{y}: %{x:.2f} %<extra></extra>",
+        error_x={"array": margins, "color": palette.ink, "thickness": 1.5, "width": 4, "visible": any(margins)},
+        customdata=[network.words for network in networks],
+        hovertemplate="%{customdata} %<extra></extra>",
     )
     figure = go.Figure(bars)
-    figure.update_layout(**layout(palette, height=44 + 34 * len(networks)))
+    figure.add_scatter(  # right of the interval, not on it
+        x=[network.accuracy + each for network, each in zip(networks, margins, strict=True)],
+        y=names,
+        text=[f"  {share(network.accuracy)}" for network in networks],
+        mode="text",
+        textposition="middle right",
+        textfont={"color": palette.ink, "size": TEXT},
+        cliponaxis=False,
+        hoverinfo="skip",
+    )
+    figure.update_layout(**layout(palette, height=44 + 34 * len(networks)), showlegend=False)
     figure.update_xaxes(
-        range=[0, 114], tickvals=[0, 50, 100], ticktext=["0", "50", "100 %"], side="top", **axis(palette)
+        range=[0, 118], tickvals=[0, 50, 100], ticktext=["0", "50", "100 %"], side="top", **axis(palette)
     )
     figure.update_yaxes(**rows(palette))
     figure.update_layout(margin={"l": room(names), "r": 4, "t": 30, "b": 10})
-    words = ", ".join(f"{network.name} {number(network.accuracy)}" for network in networks)
+    words = ", ".join(network.words for network in networks)
     return Picture(figure, f"Bar chart of test accuracy in per cent: {words}.")
 
 
 def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Palette) -> Picture:
     """Accuracy of each network on each class, numbers in the cells."""
     values = [[np.nan if value is None else value for value in network.per_class] for network in networks]
-    text = [["–" if np.isnan(value) else f"{value:.0f}" for value in row] for row in values]
+    text = [["–" if np.isnan(value) else share(value, 0) for value in row] for row in values]
     low, high = scale(palette)
     columns, names = (
         [f"“{name}”" if not name.isalnum() else name for name in classes],
@@ -99,11 +116,12 @@ def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Pal
         cliponaxis=False,
     )
     upright = max(map(len, classes)) > 3  # long names stand, so that a narrow column cannot cut them
-    top = room(classes) if upright else 30
+    top = (room(classes) if upright else 30) + 20
     figure.update_layout(**layout(palette, height=14 + top + 34 * len(networks)))
     figure.update_xaxes(
         side="top",
         type="category",
+        title=titled("class"),
         tickangle=-90 if upright else 0,
         ticks="",
         showgrid=False,
@@ -125,7 +143,7 @@ def _weakest(networks: Sequence[Network], classes: Sequence[str]) -> str:
             words.append(f"{network.name} fails on {listing(zeros)}")
         elif values:
             value, name = min(values)
-            words.append(f"{network.name} is weakest on {name} with {number(value, 0)} per cent")
+            words.append(f"{network.name} is weakest on {name} with {share(value, 0)} per cent")
     return "; ".join(words) + "."
 
 

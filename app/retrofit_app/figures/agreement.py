@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from .neurons import Neurons
 from .palette import TEXT, Palette
-from .picture import Picture, axis, hatched, layout, number, titled
+from .picture import Picture, axis, hatched, layout, number, percent, titled
 
 #: Sizes of clusters that share a bar.
 SIZES = ((1, 1), (2, 2), (3, 3), (4, 4), (5, 8), (9, 16), (17, 32), (33, 64), (65, 10**9))
@@ -143,8 +143,8 @@ def cluster_sizes(grouped: Neurons, palette: Palette) -> Picture:
     names = [f"{low}" if low == high else f"{low}–{high}" if high < 10**9 else f"{low}+" for low, high in bins]
     figure = go.Figure()
     for label, chosen, colour, pattern in (
-        ("of several parents", mixed, palette.accent, ""),
-        ("of one parent", ~mixed, palette.grey, "/"),
+        ("of several networks", mixed, palette.accent, ""),
+        ("of one network", ~mixed, palette.grey, "/"),
     ):
         figure.add_bar(
             x=names,
@@ -168,7 +168,7 @@ def cluster_sizes(grouped: Neurons, palette: Palette) -> Picture:
     figure.update_yaxes(title=titled("clusters"), automargin=True, **axis(palette))
     shared = int(mixed.sum())
     finding = (
-        f"{shared} of {grouped.width} clusters ({100 * shared / grouped.width:.0f}\N{NO-BREAK SPACE}%) hold neurons of more "
-        f"than one parent; {int((counts == 1).sum())} hold a single neuron, the largest holds {int(counts.max())}."
+        f"{shared} of {grouped.width} clusters ({percent(100 * shared / grouped.width, 0)}) hold neurons of more "
+        f"than one network; {int((counts == 1).sum())} hold a single neuron, the largest holds {int(counts.max())}."
     )
     return Picture(figure, f"Histogram of cluster sizes. {finding}", finding)

@@ -8,7 +8,7 @@ import numpy as np
 from .counterparts import counterparts
 from .neurons import Neurons, centroid, neurons
 from .palette import GLYPHS, SHAPES, TEXT, Palette
-from .picture import Picture, letter, unchecked
+from .picture import Picture, letter, percent, unchecked
 from .plane import frame, mark_size, square
 
 FEW = 80  # neurons up to which lines join those of every cluster
@@ -133,15 +133,15 @@ def _cluster_words(grouped: Neurons, off: int) -> tuple[str, str]:
     mixed = int(grouped.mixed.sum())
     facts = [
         f"{' + '.join(map(str, grouped.widths))} neurons in {grouped.width} clusters",
-        *([f"{mixed} with members of more than one parent"] if len(grouped.widths) > 1 else []),
+        *([f"{mixed} with members of more than one network"] if len(grouped.widths) > 1 else []),
         f"densest {largest}" if largest > 1 else "no cluster has more than one member",
         f"{int((counts == 1).sum())} alone",
     ] + ([f"{off} off-scale"] if off else [])
     alt = (
         f"Scatter plot of the neurons of level {grouped.name} on two principal components: {', '.join(facts)}. "
-        f"The plane hides {100 * grouped.hidden:.0f} % of the variance."
+        f"The plane hides {percent(100 * grouped.hidden, 0)} of the variance."
     )
-    return alt, f"{' · '.join(facts)} · PCA hides {100 * grouped.hidden:.0f}\N{NO-BREAK SPACE}%"
+    return alt, f"{' · '.join(facts)} · PCA hides {percent(100 * grouped.hidden, 0)}"
 
 
 def _marks(

@@ -1,12 +1,12 @@
 """Which level loses most, as far as the numbers say: one rule for the headline and for the level that is opened."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .noise import difference
 from .picture import number, percent
 
 
@@ -30,8 +30,7 @@ class Loss:
 def largest_loss(accuracy: Sequence[float], images: int) -> Loss:
     """The largest loss over the levels.
 
-    The interval is that of a difference between two independent shares. Both are measured on the same images, which makes
-    the true one narrower; how much is not recorded.
+    The interval is that of `noise.difference`.
 
     Args:
         accuracy: of the ensemble, then after each level, in per cent.
@@ -39,11 +38,9 @@ def largest_loss(accuracy: Sequence[float], images: int) -> Loss:
     """
     changes = np.diff(np.asarray(accuracy, dtype=float))
     level = int(changes.argmin())
-    shares = [accuracy[level] / 100, accuracy[level + 1] / 100]
-    variance = sum(max(share * (1 - share), 1e-4) for share in shares)
-    margin = 196 * math.sqrt(variance / images) if images else math.inf
+    lost = difference(accuracy[level], accuracy[level + 1], images)
     regained = max(float(changes[level + 1]), 0.0) if level + 1 < len(changes) else 0.0
-    return Loss(level, float(-changes[level]), margin, regained)
+    return Loss(level, lost.points, lost.margin, regained)
 
 
 def worst_level(table: Any, accuracy: Sequence[float], images: int) -> int:
@@ -102,12 +99,12 @@ def _cause(table: Any, level: int) -> str:
     cause = (
         "grouping: neurons of a group are not alike" if grouped else "approximation: the fit does not reach its targets"
     )
-    return f"its error is {own} of its neurons' energy, {part:.0f}\N{NO-BREAK SPACE}% of that {cause}."
+    return f"its error is {own} of its neurons' energy, {percent(part, 0)} of that {cause}."
 
 
 def _error_words(table: Any, level: int) -> str:
     row, error = table.iloc[level], _errors(table)[level]
-    how = f"{100 * row['grouping share'] / max(error / 100, 1e-300):.0f}\N{NO-BREAK SPACE}% of that by grouping"
+    how = f"{percent(100 * row['grouping share'] / max(error / 100, 1e-300), 0)} of that by grouping"
     return (
         f"L{_named(table, level)[1:]} has the largest error: {percent(error)} of its neurons' energy, "
         f"{how if fitted(table) else 'by grouping alone'}."

@@ -1,6 +1,5 @@
 """How a level was fitted: loss over epochs, the residual of a closed form, the loss around the weights."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from .palette import SHAPES, TEXT, Palette
-from .picture import Picture, axis, hatched, layout, letter, listing, number, percent, titled
+from .picture import Picture, axis, hatched, layout, lettered, listing, number, percent, titled
 
 GRID = 61
 CIVIDIS = "Cividis"
@@ -173,7 +172,7 @@ def loss_plane(plane: dict[str, Any], palette: Palette, form: str = "primal") ->
             hovertemplate="loss %{customdata:.3g} % of the energy<extra></extra>",
         )
     )
-    names = [_who(mark["name"]) for mark in marks]
+    names = [lettered(mark["name"]) for mark in marks]
     figure.add_scatter(
         x=xs,
         y=ys,
@@ -192,7 +191,7 @@ def loss_plane(plane: dict[str, Any], palette: Palette, form: str = "primal") ->
         hovertemplate="%{text}<extra></extra>",
     )
     figure.update_layout(**layout(palette, height=340), margin={"l": 4, "r": 4, "t": 8, "b": 46})
-    titles = [_who(title).replace("towards ", "fused → ") for title in [*plane.get("axes", []), "", ""][:2]]
+    titles = [lettered(title).replace("towards ", "fused → ") for title in [*plane.get("axes", []), "", ""][:2]]
     bare = {**axis(palette), "showgrid": False, "zeroline": False, "showticklabels": False, "ticks": ""}
     figure.update_xaxes(title=titled(titles[0]), **bare)
     figure.update_yaxes(title=titled(titles[1]), automargin=True, **bare)
@@ -211,11 +210,6 @@ def _lowest(quadratic: Sequence[float]) -> float:
     if np.linalg.eigvalsh(curvature)[0] <= 1e-12 * max(float(np.abs(curvature).max()), 1e-300):
         return 0.0
     return float(-0.5 * slope @ np.linalg.solve(curvature, slope))
-
-
-def _who(name: str) -> str:
-    """ "parent 0" as the page names it."""
-    return re.sub(r"parent (\d+)", lambda match: f"network {letter(int(match[1]))}", name)
 
 
 def _loss(share: float) -> str:

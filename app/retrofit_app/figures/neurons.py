@@ -48,7 +48,7 @@ class Neurons:
 
     @cached_property
     def mixed(self) -> np.ndarray:
-        """(width,) whether a cluster has members of more than one parent."""
+        """(width,) whether a cluster has members of more than one network."""
         table = np.zeros((self.width, len(self.widths)), dtype=bool)
         table[self.labels, self.parents] = True
         return table.sum(1) > 1

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from .neurons import Neurons, neurons
 from .palette import SHAPES, TEXT, Palette
-from .picture import Picture, layout, letter, number
+from .picture import Picture, layout, letter, number, percent
 
 QUANTILE, MARGIN = 0.94, 1.15  # the frame of a picture: a few outliers must not squeeze the rest
 
@@ -47,10 +47,10 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
     middles = [grouped.points[grouped.parents == parent].mean(0) for parent in range(len(grouped.widths))]
     apart = float(np.linalg.norm(middles[0] - middles[-1])) / max(float(grouped.points.std()), 1e-300)
     alt = (
-        f"Scatter plot of the neurons of level {grouped.name} on two principal components, by parent: {facts}. The first and "
-        f"the last parent's centres are {number(apart)} standard deviations apart."
+        f"Scatter plot of the neurons of level {grouped.name} on two principal components, by network: {facts}. The first and "
+        f"the last network's centres are {number(apart)} standard deviations apart."
     )
-    return Picture(figure, alt, f"{facts} · PCA hides {100 * grouped.hidden:.0f}\N{NO-BREAK SPACE}%")
+    return Picture(figure, alt, f"{facts} · PCA hides {percent(100 * grouped.hidden, 0)}")
 
 
 def square(
@@ -95,4 +95,4 @@ def frame(points: np.ndarray, whole: bool = False) -> tuple[np.ndarray, float]:
 
 
 def _component_title(number: int, share: float) -> dict[str, Any]:
-    return {"text": f"component {number} ({100 * share:.0f} %)", "standoff": 6, "font": {"size": TEXT}}
+    return {"text": f"component {number} ({percent(100 * share, 0)})", "standoff": 6, "font": {"size": TEXT}}

@@ -62,7 +62,7 @@ def multiples(values: np.ndarray, parents: np.ndarray, palette: Palette, what: s
         ">8",
     ]  # each bin by its lower end: ranges do not fit side by side
     figure = _by_parent(values, parents, edges, names, palette, f"{what} ÷ mean (1: from 1 to 2)")
-    return Picture(figure, f"Histogram of {what} in multiples of its mean, by parent. {finding}", finding)
+    return Picture(figure, f"Histogram of {what} in multiples of its mean, by network. {finding}", finding)
 
 
 def score_histogram(grouped: Neurons, score: str, palette: Palette) -> Picture:
@@ -111,7 +111,7 @@ def kept_histogram(kept: np.ndarray, parents: np.ndarray, palette: Palette) -> P
         f"On average this much of a neuron's variance is kept: {words}. "
         f"{f'{lost} of {len(kept)} neurons keep' if lost else 'No neuron keeps'} less than a tenth."
     )
-    return Picture(figure, f"Histogram of R² by parent. {finding}", finding)
+    return Picture(figure, f"Histogram of R² by network. {finding}", finding)
 
 
 def fit_scatter(targets: np.ndarray, outputs: np.ndarray, name: str, palette: Palette) -> Picture:

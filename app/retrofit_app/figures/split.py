@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from .palette import Palette, shade
-from .picture import listing
+from .picture import listing, percent
 
 NUMBERED = 20  # classes up to which every cell has its number
 
@@ -80,7 +80,7 @@ def split_words(counts: Sequence[Sequence[int]], classes: Sequence[str], network
     ]
     worst = max(range(len(classes)), key=shares.__getitem__)
     owner = networks[max(range(len(counts)), key=lambda parent: counts[parent][worst])]
-    return f"{listing(sizes)}. Most unequal: {owner} has {100 * shares[worst]:.0f}\N{NO-BREAK SPACE}% of class {classes[worst]}."
+    return f"{listing(sizes)}. Most unequal: {owner} has {percent(100 * shares[worst], 0)} of class {classes[worst]}."
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from retrofit_app.figures import lettered
 from retrofit_core import files
 
 from .sources import located
@@ -81,8 +82,10 @@ def _widths(spec: dict[str, Any]) -> str:
 
 
 def form_words(text: str) -> str:
-    """An error of the library in words for the form, which has no command line's options."""
-    problem, advice, _ = text.partition(": name it with --arch")
+    """An error of the library in words for the form, which has no command line's options and calls networks by letters."""
+    problem, advice, _ = lettered(text).partition(": name it with --arch")
     return (
-        f"{problem}. On the command line `--arch` can name it; this form takes what it recognises." if advice else text
+        f"{problem}. On the command line `--arch` can name it; this form takes what it recognises."
+        if advice
+        else problem
     )

@@ -1,9 +1,11 @@
-"""Checkpoints that come from the browser: checked, and kept in the runs folder under their content."""
+"""Checkpoints that come from the browser: checked, and kept in the runs folder, each in a folder named after its content."""
 
 import hashlib
 import json
 import re
 import struct
+from contextlib import suppress
+from pathlib import PurePath
 
 from retrofit_app import runs
 from retrofit_core import files
@@ -11,18 +13,20 @@ from retrofit_core import files
 UPLOADS = "uploads"
 LARGEST_UPLOAD = 256 * 2**20  # bytes, as maxUploadSize in .streamlit/config.toml
 LARGEST_HEADER = 2**20  # of an uploaded checkpoint: that of a VGG16 has 4 kB
+LONGEST_NAME = 100
+ENDING = ".safetensors"
 
 
-def keep(content: bytes) -> str:
-    """Store an uploaded checkpoint under the hash of its content and return its name as configs have it.
+def keep(file_name: str, content: bytes) -> str:
+    """Store an uploaded checkpoint under its own name, in a folder named after its content; returns its name for configs.
 
-    The file's name is ignored, and nothing in it is executed: safetensors are a JSON header and numbers.
+    Nothing in it is executed: safetensors are a JSON header and numbers.
 
     Raises:
         ValueError: too large, not safetensors by its header, or the runs folder cannot be written to.
     """
     check(content)
-    name = f"{UPLOADS}/{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
+    name = f"{UPLOADS}/{hashlib.sha256(content).hexdigest()[:16]}/{_plain(file_name)}"
     path = runs.runs_folder() / name
     if not path.exists():
         try:
@@ -35,13 +39,38 @@ def keep(content: bytes) -> str:
 
 def is_upload(name: str) -> bool:
     """Whether a config's name is one that `keep` gave."""
-    return re.fullmatch(rf"{UPLOADS}/[0-9a-f]{{16}}\.safetensors", name) is not None
+    return re.fullmatch(rf"{UPLOADS}/[0-9a-f]{{16}}/[\w(+-][\w .()+-]*{re.escape(ENDING)}", name) is not None
 
 
-def forget(name: str) -> None:
-    """Delete an upload; other names are left alone."""
-    if is_upload(name):
-        (runs.runs_folder() / name).unlink(missing_ok=True)
+def title(name: str) -> str:
+    """The user's own name of an upload."""
+    return PurePath(name).name
+
+
+def forget(name: str) -> runs.Entry | None:
+    """Delete an upload, unless a run that goes on, or can be gone on with, reads it: that run is returned.
+
+    Other names than those of uploads are left alone.
+
+    Raises:
+        ValueError: another session is starting something, or the runs folder cannot be written to.
+    """
+    if not is_upload(name):
+        return None
+    path = runs.runs_folder() / name
+    with runs.alone(runs.runs_folder()):
+        if reader := runs.reader_of(path):
+            return reader
+        path.unlink(missing_ok=True)
+        with suppress(OSError):  # the same content under another name is in it
+            path.parent.rmdir()
+    return None
+
+
+def _plain(file_name: str) -> str:
+    """A file's name without folders and without what paths, addresses and lines give a meaning."""
+    stem = PurePath(file_name.replace("\\", "/")).name.removesuffix(ENDING)
+    return (re.sub(r"[^\w .()+-]", "_", stem).lstrip(" .")[:LONGEST_NAME] or "network") + ENDING
 
 
 def check(content: bytes) -> None:

@@ -14,11 +14,11 @@ class Listed:
     """Of its folder, and of the page in the address (but the first, which has none)"""
     title: str
     icon: str
-    kept: bool = False
-    """Whether its link in the menu carries what was chosen on it before"""
+    kept: tuple[str, ...] = ()
+    """Scopes of its parameters that its link in the menu carries, so that one comes back to what was chosen before"""
 
 
 PAGES = (
-    Listed("fuse", "Fuse", ":material/merge:", kept=True),
+    Listed("fuse", "Fuse", ":material/merge:", kept=("fuse", "fuse-view")),
     Listed("levels", "Levels", ":material/stacks:"),
 )

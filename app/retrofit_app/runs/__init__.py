@@ -10,15 +10,16 @@ trains itself lie in parents-KEY (the key of their `TrainConfig`, which is in tr
 """
 
 from .endings import analysis_ending, failure, log_tail
-from .listing import entries, past, same_work
-from .records import BUNDLED, Entry, bundle_facts, class_counts, home, read_entry, runs_folder
-from .words import details, label, library, other_version
-from .workers import Busy, analyse, begin, cancel, resume, start
+from .listing import entries, past, reader_of, same_work
+from .records import BUNDLED, Entry, bundle_facts, class_counts, home, own_name, read_entry, runs_folder
+from .words import details, label, library, networks_words, other_version
+from .workers import Busy, alone, analyse, begin, cancel, resume, start
 
 __all__ = [
     "BUNDLED",
     "Busy",
     "Entry",
+    "alone",
     "analyse",
     "analysis_ending",
     "begin",
@@ -32,9 +33,12 @@ __all__ = [
     "label",
     "library",
     "log_tail",
+    "networks_words",
     "other_version",
+    "own_name",
     "past",
     "read_entry",
+    "reader_of",
     "resume",
     "runs_folder",
     "same_work",

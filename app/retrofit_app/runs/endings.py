@@ -3,6 +3,7 @@
 import signal
 from pathlib import Path
 
+from retrofit_app.figures import letter, lettered
 from retrofit_core.runs.standing import analysis_notes, worker_of
 
 from .children import exit_code
@@ -17,7 +18,7 @@ def failure(entry: Entry) -> str:
         code = exit_code(worker_of(entry.folder).get("pid", -1)) or 0
         how = f" by {signal.Signals(-code).name}" if code < 0 else ""
         return f"The worker was killed{how} before it finished. {_kept(entry)}"
-    return f"Failed: {entry.status.get('error') or 'no reason was recorded.'} {_kept(entry)}"
+    return f"Failed: {lettered(entry.status.get('error') or 'no reason was recorded.')} {_kept(entry)}"
 
 
 def analysis_ending(folder: Path) -> str:
@@ -26,7 +27,7 @@ def analysis_ending(folder: Path) -> str:
     return {
         "cancelled": "Cancelled before it was finished: nothing of an analysis is kept.",
         "interrupted": "The worker was killed before it was finished: nothing of an analysis is kept, and the run is as it was.",
-        "failed": f"Failed: {notes.get('error', '')}",
+        "failed": f"Failed: {lettered(notes.get('error', ''))}",
     }.get(notes.get("state", ""), "")
 
 
@@ -34,7 +35,7 @@ def _kept(entry: Entry) -> str:
     status = entry.status
     if status.get("stage") == "training" and "epochs" in status:
         return (
-            f"Network {status.get('parent', 0) + 1} of {status.get('parents', 1)} was being trained, in epoch "
+            f"Network {letter(status.get('parent', 0))}, one of {status.get('parents', 1)}, was being trained, in epoch "
             f"{status['epoch']} of {status['epochs']}; finished epochs are kept."
         )
     done = status.get("levels_done", status.get("level", 0))

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .records import home
-
 #: What has to end first, where something else is to start.
 WORDS = {"fuse": "run", "analyse": "the analysis of run", "train": "the training"}
 
@@ -29,14 +27,14 @@ class Job:
     """Where it starts: file names in its configuration are relative to it"""
 
 
-def fusion(config: dict[str, Any], record: Path) -> Job:
-    """A `RunConfig` (as JSON) whose record is created; parents that are described beside them are trained first."""
-    return Job("fuse", record, ("fuse", "--resume", str(record)), home(config, record.parent))
+def fusion(record: Path, base: Path) -> Job:
+    """What a record that is created asks for; parents that are described beside them are trained first."""
+    return Job("fuse", record, ("fuse", "--resume", str(record)), base)
 
 
-def analysis(config: dict[str, Any], record: Path) -> Job:
-    """What pictures need beside a finished record of this `RunConfig` (as JSON)."""
-    return Job("analyse", record, ("analyse", str(record)), home(config, record.parent))
+def analysis(record: Path, base: Path) -> Job:
+    """What pictures need beside a finished record."""
+    return Job("analyse", record, ("analyse", str(record)), base)
 
 
 def training(config: Any, folder: Path) -> Job:

@@ -21,12 +21,12 @@ def entries(folder: Path | None = None) -> tuple[list[Entry], list[str]]:
     return sorted(good, key=lambda entry: (not entry.shipped, 0 if entry.shipped else -_age(entry))), problems
 
 
-def same_work(config: Any, entries: list[Entry], folder: Path | None = None) -> Entry | None:
+def same_work(config: Any, entries: list[Entry], base: Path | None = None) -> Entry | None:
     """The run among these that is done or going on and does what a config would do with the files as they are now.
 
     Args:
-        config: a `runs.RunConfig`; for file names see `home`.
-        folder: the runs folder.
+        config: a `runs.RunConfig`.
+        base: from where its file names are read; by default see `home`.
     """
     from retrofit_core.runs import Identity, RunConfig, difference, identity
     from retrofit_core.runs.identities import other_settings
@@ -42,8 +42,20 @@ def same_work(config: Any, entries: list[Entry], folder: Path | None = None) -> 
         if other_settings(recorded, config):
             continue
         # Only now, because it reads the files.
-        wanted = wanted or identity(config, home(config.to_json(), folder))
+        wanted = wanted or identity(config, base or home(config.to_json()))
         if not difference(Identity(recorded, entry.inputs, entry.method_version), wanted):
+            return entry
+    return None
+
+
+def reader_of(path: Path) -> Entry | None:
+    """A run that goes on, or can be gone on with, and reads this file."""
+    for entry in entries()[0]:
+        config = entry.config
+        names = [*config["models"], config.get("splits"), config.get("target")]
+        if (entry.active or entry.analysing or entry.resumable) and path in [
+            entry.base / name for name in names if name
+        ]:
             return entry
     return None
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from retrofit_core import files
 from retrofit_core.runs.standing import ACTIVE, state_of, worker_lives, worker_of
 
 BUNDLED = Path(__file__).parents[1] / "bundled"
@@ -54,6 +55,16 @@ class Entry:
         return self.state in ("failed", "cancelled", "interrupted")
 
     @property
+    def base(self) -> Path:
+        """The folder from which the file names in its config are read, see `home`."""
+        return home(self.config, self.folder.parent, self.inputs)
+
+    @property
+    def networks(self) -> list[str]:
+        """The networks that it fuses, by their content; by name where the record does not say more."""
+        return [(self.inputs or {}).get(name) or name for name in self.config["models"]]
+
+    @property
     def accuracy(self) -> float | None:
         """Of the fused network, in per cent, where it was measured."""
         return self.metrics.get("networks", {}).get("fused", {}).get("accuracy")
@@ -82,8 +93,10 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
         status = json.loads(path.read_text()) if path.exists() else {"state": "created"}
         done = status["state"] == "done"
         metrics = json.loads((folder / "metrics.json").read_text()) if done else {}
-        training = content["training"] if "training" in content else _training(config, folder.parent)
         inputs, version = content.get("inputs"), content.get("method_version", 1)
+        training = (
+            content["training"] if "training" in content else _training(config, home(config, folder.parent, inputs))
+        )
         return Entry(folder, config, status, metrics, shipped, training, inputs, version)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(
@@ -97,28 +110,45 @@ def bundle_facts() -> dict[str, Any]:
     return json.loads(path.read_text()) if path.exists() else {}
 
 
-def home(config: dict[str, Any], folder: Path | None = None) -> Path:
-    """The folder from which the file names in a config are read, and in which its worker starts."""
-    names = [Path(name) for name in config["models"]]
-    shipped = all(len(name.parts) == 1 and (BUNDLED / name).exists() for name in names)
+def home(config: dict[str, Any], folder: Path | None = None, inputs: dict[str, str | None] | None = None) -> Path:
+    """The folder from which the file names in a config are read, and in which its worker starts.
+
+    Args:
+        folder: the runs folder.
+        inputs: of a record, the digest of each file: another network of a shipped one's name is not the shipped one. Without
+            them, or where one was not there, bare names of shipped files are those, see `own_name`.
+    """
+    shipped = all(map(_has_shipped_name, config["models"])) and (
+        inputs is None or all(inputs.get(name) in (None, files.digest(BUNDLED / name)) for name in config["models"])
+    )
     return BUNDLED if shipped else (folder or runs_folder())
 
 
-def _training(config: dict[str, Any], folder: Path) -> dict[str, Any] | None:
+def own_name(name: str) -> str:
+    """How a config names a file of the user: one in the runs folder that is called as a shipped one gets its whole path."""
+    return str(runs_folder() / name) if _has_shipped_name(name) else name
+
+
+def _has_shipped_name(name: str) -> bool:
+    return len(Path(name).parts) == 1 and (BUNDLED / name).exists()
+
+
+def _training(config: dict[str, Any], base: Path) -> dict[str, Any] | None:
     """What training.json beside the parents says; nothing where there is none that can be read."""
     try:
-        path = (home(config, folder) / config["models"][0]).parent / "training.json"
+        path = (base / config["models"][0]).parent / "training.json"
         return dict(json.loads(path.read_text())["training"])
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return None
 
 
-def class_counts(config: dict[str, Any], folder: Path | None = None) -> list[list[int]] | None:
+def class_counts(entry: Entry) -> list[list[int]] | None:
     """Training images per class of each parent, where the run's splits file is at hand."""
+    config = entry.config
     if not config.get("splits"):
         return None
     try:
-        parts = json.loads((home(config, folder) / config["splits"]).read_text())["parts"]
+        parts = json.loads((entry.base / config["splits"]).read_text())["parts"]
         named = {part.get("model"): part["class_counts"] for part in parts}
         return [named[Path(model).name] for model in config["models"]]
     except (OSError, ValueError, KeyError, TypeError):

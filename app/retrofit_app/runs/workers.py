@@ -45,7 +45,7 @@ def begin(job: Job) -> None:
         Busy: other work is going on.
         ValueError: the folder cannot be written to, or another server is starting something.
     """
-    with _alone(job.folder.parent):
+    with alone(job.folder.parent):
         if worker_lives(job.folder) and worker_of(job.folder).get("work") == job.kind:
             return
         _check_idle(job.folder.parent)
@@ -71,22 +71,22 @@ def start(config: Any, training: Any = None, folder: Path | None = None) -> Path
 
     folder = (folder or runs_folder()).absolute()
     wanted = config.to_json()
+    base = home(wanted, folder)
     if training is not None:
         _check_pair(config, training)
     else:
-        _check_files(wanted, folder)
-    if same := same_work(config, entries(folder)[0], folder):  # nothing is written for it, not even a lock
+        _check_files(wanted, base)
+    if same := same_work(config, entries(folder)[0], base):  # nothing is written for it, not even a lock
         return same.folder
-    with _alone(folder):
-        if same := _existing(config, folder):
+    with alone(folder):
+        if same := _existing(config, folder, base):
             return same
-        base = home(wanted, folder)
         record = record_folder(folder, config, base)
         if training is not None:
             _note_training(training, folder)
-        _check_files(wanted, folder)
+        _check_files(wanted, base)
         create(record, config, base)
-        _launch(jobs.fusion(wanted, record))
+        _launch(jobs.fusion(record, base))
     return record
 
 
@@ -102,16 +102,16 @@ def resume(folder: Path) -> Path:
 
     folder = folder.absolute()
     config = read_config(folder)
-    wanted = config.to_json()
-    with _alone(folder.parent):
-        if same := _existing(config, folder.parent):
+    base = read_entry(folder).base
+    with alone(folder.parent):
+        if same := _existing(config, folder.parent, base):
             return same
-        _check_files(wanted, folder.parent)
+        _check_files(config.to_json(), base)
         try:
-            create(folder, config, home(wanted, folder.parent))
+            create(folder, config, base)
         except ValueError as error:
             raise ValueError(str(error).replace(str(folder), f"run {folder.name}")) from error
-        _launch(jobs.fusion(wanted, folder))
+        _launch(jobs.fusion(folder, base))
     return folder
 
 
@@ -124,22 +124,22 @@ def analyse(folder: Path) -> None:
     """
     folder = folder.absolute()
     entry = read_entry(folder)
-    with _alone(folder.parent):
+    with alone(folder.parent):
         if entry.analysing:
             return
         _check_idle(folder.parent)
-        _check_files(entry.config, folder.parent)
+        _check_files(entry.config, entry.base)
         files.write(folder / NOTES, json.dumps({"state": "running", "name": "starting the worker"}))
-        _launch(jobs.analysis(entry.config, folder))
+        _launch(jobs.analysis(folder, entry.base))
 
 
-def _existing(config: Any, folder: Path) -> Path | None:
+def _existing(config: Any, folder: Path, base: Path) -> Path | None:
     """The run of this work that is done or going on.
 
     Raises:
         Busy: none, and other work is going on.
     """
-    if same := same_work(config, entries(folder)[0], folder):
+    if same := same_work(config, entries(folder)[0], base):
         return same.folder
     _check_idle(folder)
     return None
@@ -188,9 +188,8 @@ def _note_training(training: Any, folder: Path) -> None:
         raise ValueError(f"{training.folder} holds the parents of another training. Remove that folder.")
 
 
-def _check_files(config: dict[str, Any], folder: Path) -> None:
+def _check_files(config: dict[str, Any], base: Path) -> None:
     """Refuse, before a worker starts, networks that it could neither read nor train."""
-    base = home(config, folder)
     for name in config["models"]:
         path = base / name
         if not path.exists() and not (path.parent / "training.json").exists():
@@ -200,7 +199,7 @@ def _check_files(config: dict[str, Any], folder: Path) -> None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> Iterator[None]:
     """Hold the right to start something in a runs folder, against other sessions and servers."""
     try:
         with files.locked(folder, "the runs folder", name=STARTING, patience=PATIENCE):

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import streamlit as st
 
 from retrofit_app import runs
+from retrofit_app.address import session
 from retrofit_app.address.rule import option
-from retrofit_app.address.session import ALL, change_run
+from retrofit_app.address.session import ALL
 from retrofit_app.figures import escaped
 
 from . import navigation
@@ -77,13 +78,15 @@ def _changed(by_name: dict[str, runs.Entry], before: runs.Entry) -> None:
     if chosen is None:
         st.session_state.run = before.name
         return
-    same = all(chosen.config.get(name) == before.config.get(name) for name in ("models", "target", "boundaries"))
-    change_run(chosen.name, same_networks=same)
+    same = chosen.networks == before.networks and all(
+        chosen.config.get(name) == before.config.get(name) for name in ("target", "boundaries")
+    )
+    session.change_run(chosen.name, same_networks=same)
 
 
 def to_run(name: str) -> None:
     """Put a run into the address; the run that is shown first is left out."""
-    ALL.move(run=name)
+    session.open_run(name)
 
 
 def leave_run(name: str) -> None:

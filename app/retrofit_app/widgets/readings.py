@@ -1,6 +1,7 @@
 """What pages read from a record, cached until it changes."""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,26 @@ def _overview(folder: str, updated: float, sealed: str) -> Overview:
     errors = ["approximation error", "approximation share"]
     table[errors] = table[errors].astype(float).fillna(0.0)
     return Overview(table, facts.get("accuracy", []), facts.get("samples", 0), bool(sealed), facts.get("missing", {}))
+
+
+def accuracy_words(entry: runs.Entry, overview: Overview) -> str:
+    """On which images the accuracy after each level was measured, beside that of the run; empty where it was not measured."""
+    fused = entry.metrics.get("networks", {}).get("fused")
+    if not overview.measured or not fused:
+        return ""
+    if overview.samples >= fused["samples"]:
+        return f"Accuracy after each level: on all {fused['samples']:,} test images."
+    return (
+        f"Accuracy after each level: on {overview.samples:,} of the {fused['samples']:,} test images, as many of each class. "
+        f"There the fused network gets {_with_interval(overview.accuracy[-1], overview.samples)}; on all of them, as on Fuse, "
+        f"{_with_interval(fused['accuracy'], fused['samples'])}."
+    )
+
+
+def _with_interval(accuracy: float, images: int) -> str:
+    share = accuracy / 100
+    margin = 196 * math.sqrt(max(share * (1 - share), 1e-4) / images)  # of 95 %
+    return f"{figures.percent(accuracy)} ±\N{NO-BREAK SPACE}{figures.number(margin)}"
 
 
 def report(overview: Overview) -> pd.DataFrame:

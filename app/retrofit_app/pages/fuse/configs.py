@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from retrofit_app.runs import methods
+from retrofit_app.runs import methods, own_name
 
 from .parameters import Picks
 
@@ -149,7 +149,7 @@ def _fusion_of_files(picks: Picks, chosen: dict[str, Any]) -> Any:
     if not picks.rows and score is not None and methods.importances()[score].needs_data:
         rows["importance_data"] = "fusion"
     return RunConfig(
-        models=picks.files,
+        models=tuple(map(own_name, picks.files)),
         data=picks.data,
         target=picks.target or None if methods.takes(picks.method).target else None,
         **_pixels(picks),

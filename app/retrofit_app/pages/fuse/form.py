@@ -27,13 +27,14 @@ SCALED = ("cnn", "mlp", "vgg11", "vgg13", "vgg16")
 @st.fragment
 @guarded
 def form() -> None:
-    """Everything from the presets to Start. The address holds the picks; a change draws only this part again."""
-    st.header("New fusion", anchor="new-fusion")
+    """Start, and everything that decides what it does. The address holds the picks; a change draws only this part again."""
+    st.title("New fusion", anchor=False)
     preset, picks = presets.read()
     picks, ignored = options.settle(picks)
     for sentence in ignored:
         st.warning(escaped(sentence))
     _pick_preset(preset)
+    action = st.container(key="fuse-action")  # filled last: what Start would do depends on everything below
     st.markdown("**Networks**")
     networks(picks)
     closed = permission.missing(picks)
@@ -41,10 +42,11 @@ def form() -> None:
     preview(planned, picks)
     st.markdown("**Fusion**")
     fusion(picks)
-    if closed:
-        permission.ask(closed)
-        return
-    start(planned)
+    with action:
+        if closed:
+            permission.ask(closed)
+            return
+        start(planned)
     if planned.config is not None:
         copies.show(planned.config, planned.training)
 

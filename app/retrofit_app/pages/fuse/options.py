@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app.address import session
-from retrofit_app.figures import escaped
+from retrofit_app.figures import escaped, lettered
 
 from . import configs, presets
 from .parameters import Picks
@@ -56,7 +56,7 @@ def ask(picks: Picks) -> None:
 def _control(method: str, setting: Any, value: Any) -> None:
     """Toggle, list, number or text, by the kinds of the setting."""
     key = FORM.key(f"option-{method}-{setting.name}")
-    label, help = setting.name.replace("_", " ").capitalize(), setting.help
+    label, help = setting.name.replace("_", " ").capitalize(), lettered(setting.help)
     help = f"{help[:1].upper()}{help[1:].rstrip('.')}. (`--option {setting.name}=…`)"
     on_change = _changed(setting, key)
     if setting.kinds == (bool,):

@@ -1,11 +1,13 @@
 """The user's checkpoints in the form: paths, uploads, and the splits file with the images that each network saw."""
 
+from contextlib import suppress
+
 import streamlit as st
 
+from retrofit_app import runs
 from retrofit_app.address import session
 from retrofit_app.figures import escaped
 from retrofit_app.models import checkpoints, sources, uploads
-from retrofit_app.shell import picker
 
 from . import permission, presets
 from .controls import HELP, text
@@ -22,7 +24,7 @@ def ask(picks: Picks) -> None:
         text(
             "files",
             "Checkpoints on this machine, one path a line",
-            "\n".join(picks.files),
+            "\n".join(line for line, _ in _lines(picks.files)),
             _paths,
             st.text_area,
             height=110,
@@ -37,6 +39,8 @@ def ask(picks: Picks) -> None:
             **FORM.control("rows", _rows),
         )
     with right:
+        if session.recall(UPLOADS) is None:  # a new control, which shows no file
+            session.forget(KEPT)
         limit = uploads.LARGEST_UPLOAD // 2**20
         st.file_uploader(
             f"Or upload them (.safetensors, up to {limit} MB each)",
@@ -45,8 +49,8 @@ def ask(picks: Picks) -> None:
             key=UPLOADS,
             on_change=_upload,
             max_upload_size=limit,
-            help="Uploads stay on this machine, in the folder `uploads` of your runs folder, named after their content. "
-            "Nothing in them is executed.",
+            help="Uploads stay on this machine, in the folder `uploads` of your runs folder, each in a folder named after "
+            "its content. Nothing in them is executed.",
         )
         for sentence in session.recall(REFUSED, ()):
             st.error(escaped(sentence))
@@ -55,20 +59,34 @@ def ask(picks: Picks) -> None:
             "No networks yet: give two or more checkpoints to fuse, or one to compress. No own network at hand? "
             "The preset “Sharded digits” trains two in under a minute."
         )
-    if any(uploads.is_upload(name) for name in picks.files) and st.button(
-        "Delete the uploaded files",
-        icon=":material/delete:",
-        key=FORM.key("forget"),
-        help="Removes these uploads from the runs folder. Runs that are finished keep their fused network.",
-    ):
-        _forget(picks)
-        st.rerun(scope="fragment")
+    if any(uploads.is_upload(name) for name in picks.files):
+        st.button(
+            "Delete the uploaded files",
+            icon=":material/delete:",
+            key=FORM.key("forget"),
+            on_click=_forget,
+            help="Removes these uploads from the runs folder. Runs that are finished keep their fused network. What a run "
+            "reads that is not finished is kept.",
+        )
 
 
-def _paths(lines: str) -> tuple[str, ...]:
+def _lines(names: tuple[str, ...]) -> list[tuple[str, str]]:
+    """(what stands for a file, its name in configs): an upload's own name, whatever folder it is kept in."""
+    lines: list[tuple[str, str]] = []
+    for name in names:
+        same = sum(uploads.is_upload(other) and uploads.title(other) == uploads.title(name) for _, other in lines)
+        note = f" (uploaded{f', {same + 1}' if same else ''})"
+        lines.append((uploads.title(name) + note if uploads.is_upload(name) else name, name))
+    return lines
+
+
+def _paths(text: str) -> tuple[str, ...]:
     """Names as configs have them, one for each line with something on it."""
-    names = [line.strip().strip("'\"") for line in lines.splitlines()]
-    named = tuple(name if uploads.is_upload(name) else sources.named(name) for name in names if name)
+    known = dict(_lines(presets.last().files))
+    lines = [line.strip().strip("'\"") for line in text.splitlines()]
+    named = tuple(
+        known.get(line) or (line if uploads.is_upload(line) else sources.named(line)) for line in lines if line
+    )
     permission.grant(named)
     return named
 
@@ -87,7 +105,7 @@ def _upload() -> None:
     for file in session.recall(UPLOADS) or ():
         name = ""
         try:
-            name = uploads.keep(file.getvalue())
+            name = uploads.keep(file.name, file.getvalue())
             checkpoints.described(name)
         except ValueError as error:
             reason = (
@@ -108,11 +126,20 @@ def _upload() -> None:
 
 def _drop(name: str) -> None:
     """Delete an upload, unless a run used it."""
-    if not any(name in entry.config["models"] for entry in picker.shown().entries):
-        uploads.forget(name)
+    path = runs.runs_folder() / name
+    if not any(entry.base / model == path for entry in runs.entries()[0] for model in entry.config["models"]):
+        with suppress(ValueError):  # something is being started: an upload too many harms nobody
+            uploads.forget(name)
 
 
-def _forget(picks: Picks) -> None:
-    for name in picks.files:
-        uploads.forget(name)
-    FORM.move(files=tuple(n for n in picks.files if not uploads.is_upload(n)))
+def _forget() -> None:
+    """Delete the uploads among the files; what a run reads stays, with a sentence that says so."""
+    picks, kept = presets.last(), {}
+    for name in filter(uploads.is_upload, picks.files):
+        try:
+            if reader := uploads.forget(name):
+                kept[name] = f"run {reader.name} reads it and is not finished. Delete that run first."
+        except ValueError as error:
+            kept[name] = str(error)
+    session.remember(REFUSED, [f"{uploads.title(name)} is kept: {why}" for name, why in kept.items()])
+    FORM.change(files=tuple(name for name in picks.files if name in kept or not uploads.is_upload(name)))

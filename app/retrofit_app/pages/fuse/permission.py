@@ -25,8 +25,12 @@ def grant(names: Iterable[str]) -> None:
 def missing(picks: Picks) -> list[str]:
     """What the picks name outside the known folders, and nobody has asked to open."""
     named = {"shipped": (), "train": (picks.data,), "own": (picks.data, *picks.files, picks.rows)}[picks.networks]
-    granted = session.recall(GRANTED, frozenset())
-    return [name for name in dict.fromkeys(named) if name and name not in granted and not sources.is_known(name)]
+    return [name for name in dict.fromkeys(named) if name and closed(name)]
+
+
+def closed(name: str) -> bool:
+    """Whether a file or folder lies outside the known folders, and nobody has asked to open it."""
+    return name not in session.recall(GRANTED, frozenset()) and not sources.is_known(name)
 
 
 def ask(names: list[str]) -> None:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.figures import letter, listing, percent
-from retrofit_app.models import accuracies, checkpoints, sources
+from retrofit_app.models import accuracies, checkpoints, sources, uploads
 from retrofit_app.runs import methods
 
 from . import configs
@@ -59,9 +59,15 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
         so_far = replace(so_far, config=config)
         estimate = _estimate(config, training, entries)
         missing = training is not None and len(_files(picks, training)) < training.parts
-        return replace(so_far, refusal=estimate.refusal or "", words=_estimate_words(estimate, config, missing))
+        return replace(
+            so_far,
+            refusal=checkpoints.form_words(estimate.refusal or ""),
+            words=_estimate_words(estimate, config, missing),
+        )
     except ValueError as error:
         text = str(error).replace(f"{runs.runs_folder()}/", "").replace(str(Path.home()), "~")
+        for name in filter(uploads.is_upload, picks.files):
+            text = text.replace(name, uploads.title(name))
         return replace(so_far, refusal=checkpoints.form_words(text))
     except OSError as error:  # a path that no file system takes, or that may not be read
         return replace(so_far, refusal=f"a file or folder that is named above cannot be read ({error.strerror}).")
@@ -70,13 +76,15 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
 def _counts(picks: Picks, training: Any) -> tuple[tuple[int, ...], ...]:
     """Training images of each class for each network; empty where that is unknown."""
     if picks.networks == "shipped":
-        return tuple(map(tuple, runs.class_counts({"models": SHIPPED, "splits": "splits.json"}) or ()))
+        return tuple(map(tuple, runs.class_counts(_shipped()) or ()))
     if picks.networks == "own":
         return _counts_of_files(picks)
     return _counts_of_split(training.to_json(), picks, sources.changed(picks.data))
 
 
-SHIPPED = ("parent-0.safetensors", "parent-1.safetensors")
+def _shipped() -> runs.Entry:
+    """A fusion of the shipped networks."""
+    return runs.read_entry(runs.BUNDLED / runs.bundle_facts()["first"], shipped=True)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
@@ -117,7 +125,7 @@ def _data_words(facts: sources.Facts) -> str:
 def _network_words(picks: Picks, training: Any, entries: list[runs.Entry]) -> list[str]:
     """Accuracy and shape of networks that exist already."""
     if picks.networks == "shipped":
-        networks = runs.read_entry(runs.BUNDLED / runs.bundle_facts()["first"], shipped=True).metrics["networks"]
+        networks = _shipped().metrics["networks"]
         each = [f"{letter(index)} gets {percent(networks[f'parent {index}']['accuracy'])}" for index in range(2)]
         return [f"On the test images {listing(each)}. Both are cnn with 16, 32 and 32 channels."]
     if picks.networks == "own":

@@ -1,6 +1,6 @@
 """Starting points of the form, and how the form is read from the address: what differs from one of them."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from retrofit_app.address.rule import Parameter, option, parameters_of
 from retrofit_app.address.session import Scope
@@ -69,9 +69,10 @@ NAMES = tuple(field.name for field in fields(Picks))
 
 @dataclass(frozen=True)
 class Start:
-    """The chosen preset."""
+    """What the defaults of everything else depend on."""
 
     preset: str
+    rows: str
 
 
 def preset_parameter() -> Parameter:
@@ -79,15 +80,24 @@ def preset_parameter() -> Parameter:
     return option("preset", list(PRESETS), FIRST, "preset")
 
 
-def parameters(preset: str) -> list[Parameter]:
-    """Everything else that the form asks, with a preset's values as defaults."""
-    return parameters_of(PRESETS[preset].picks)
+def parameters(preset: str, rows: str = "") -> list[Parameter]:
+    """Everything else that the form asks, with a preset's values as defaults.
+
+    Args:
+        rows: the splits file, which tells what each of the user's networks saw: then neurons can be weighed by that.
+    """
+    picks = PRESETS[preset].picks
+    if preset == "own" and rows:
+        picks = replace(picks, importance=Picks.importance)
+    return parameters_of(picks)
 
 
 def read() -> tuple[str, Picks]:
     """The preset and the picks, from the address or the controls."""
-    preset = FORM.read(Start, [preset_parameter()]).preset
-    return preset, FORM.read(Picks, parameters(preset))
+    rows = next(parameter for parameter in parameters(FIRST) if parameter.name == "rows")
+    start = FORM.read(Start, [preset_parameter(), rows])
+    rest = [parameter for parameter in parameters(start.preset, start.rows) if parameter.name != "rows"]
+    return start.preset, FORM.read(lambda **values: Picks(rows=start.rows, **values), rest)
 
 
 def last() -> Picks:

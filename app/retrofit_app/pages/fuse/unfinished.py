@@ -1,6 +1,5 @@
 """A run that is not finished: its progress while it goes on, or why it ended early and what can be done."""
 
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -8,22 +7,20 @@ import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.address import session
-from retrofit_app.figures import LETTERS, escaped, letter
+from retrofit_app.figures import escaped, letter
 from retrofit_app.runs import progress
 from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
 
-from . import starting
-
-POLL = 0.6  # seconds
+from . import going, starting
 
 
 def panel(entry: runs.Entry) -> None:
     """Everything of such a run; the shipped example is one click away."""
-    going = entry.active
-    st.title("Your fusion is going on" if going else "Your fusion stopped before its end", anchor=False)
+    active = entry.active
+    st.title("Your fusion is going on" if active else "Your fusion stopped before its end", anchor=False)
     st.markdown(escaped(runs.details(entry)))
-    if going:
+    if active:
         watch(str(entry.folder))
     else:
         stopped(entry)
@@ -64,7 +61,7 @@ def resume(entry: runs.Entry) -> None:
 
 def who_gets_what(entry: runs.Entry) -> None:
     """The split's strip, once the splits file is there."""
-    counts = runs.class_counts(entry.config)
+    counts = runs.class_counts(entry)
     if not counts:
         return
     st.markdown("**Who was trained on what**")
@@ -72,7 +69,7 @@ def who_gets_what(entry: runs.Entry) -> None:
     st.caption(escaped(widgets.split(counts, classes)))
 
 
-@st.fragment(run_every=POLL)
+@st.fragment(run_every=going.POLL)
 @guarded
 def watch(folder: str) -> None:
     """Poll the record until the run ends; only this part of the page is drawn again."""
@@ -80,15 +77,8 @@ def watch(folder: str) -> None:
     if not entry.active:
         session.forget(f"progress:{folder}")
         st.rerun()
-    followed = session.first_time(f"progress:{folder}", progress.Progress())
-    started = entry.status.get("started") if entry.state == "running" else None
-    if started:
-        progress.follow(entry.folder, followed, started)
-    now = time.time()
-    shown = followed if started else progress.Progress()
-    st.progress(
-        progress.share(shown, bool(followed.parents)), text=escaped(progress.sentence(shown, LETTERS, now, started))
-    )
+    followed, share, words = going.standing(entry)
+    st.progress(share, text=escaped(words))
     stopping = (entry.folder / "cancel").exists()
     if st.button(
         "Cancelling…" if stopping else "Cancel",

@@ -64,7 +64,7 @@ def fit(view: View) -> None:
     report = view.report
     if report.form == "aligned":
         st.markdown(
-            "Nothing is fitted by this method: the parents' weights are averaged group by group, so there are no "
+            "Nothing is fitted by this method: the networks' weights are averaged group by group, so there are no "
             "targets and no approximation error."
         )
         return

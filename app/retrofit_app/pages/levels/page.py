@@ -166,7 +166,7 @@ def level(
     if not where.lecture:
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="facts"):
             st.markdown(stepper.facts(entry, overview, index), width="stretch")
-            how_to_read(view, where.step)
+            how_to_read(view, overview, where.step)
         if analysed is None:
             analysing.panel(entry)
     DRAWN[where.step](view)

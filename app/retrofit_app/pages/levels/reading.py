@@ -3,6 +3,8 @@
 import streamlit as st
 
 from retrofit_app.figures import percent
+from retrofit_app.widgets import readings
+from retrofit_app.widgets.readings import Overview
 
 from .view import View
 
@@ -49,9 +51,9 @@ STEPS = {
 }
 
 
-def how_to_read(view: View, step: str) -> None:
+def how_to_read(view: View, overview: Overview, step: str) -> None:
     """The box with what the drawn network and the step's pictures mean."""
     hidden = max(0.0, 100 * (1 - float(view.report.explained[:2].sum())))
     with st.popover("How to read this", icon=":material/help:", type="tertiary", key="how-to-read"):
-        st.markdown(NETWORK)
+        st.markdown(f"{NETWORK} {readings.accuracy_words(view.entry, overview)}".rstrip())
         st.markdown(STEPS[step].format(rows=view.report.rows, hidden=percent(hidden)))

@@ -128,5 +128,7 @@ def facts(entry: runs.Entry, overview: Overview, index: int, lecture: bool = Fal
         + ("" if row["form"] == "aligned" else f", approximation {percent(100 * row['approximation share'])}"),
     ]
     if overview.measured:
-        words.append(f"accuracy {percent(overview.accuracy[index])} → {percent(overview.accuracy[index + 1])}")
+        of_all = entry.metrics.get("networks", {}).get("fused", {}).get("samples", 0)
+        part = f" on {overview.samples:,} of the {of_all:,} test images" if overview.samples < of_all else ""
+        words.append(f"accuracy {percent(overview.accuracy[index])} → {percent(overview.accuracy[index + 1])}{part}")
     return " · ".join([*([f"**{escaped(runs.label(entry))}**"] if lecture else []), *words])

@@ -1,0 +1,79 @@
+"""Contact sheets: a column of images for each class that a network saw, higher where it saw more of it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from .palette import Palette
+from .picture import listing
+
+MOST_CLASSES = 12  # columns of a sheet
+ROWS = 3  # images of the class that was seen most
+SHORT = 3  # letters that fit below a column
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The training images of one network."""
+
+    name: str
+    classes: tuple[str, ...]
+    """Of the columns"""
+    counts: tuple[int, ...]
+    """Its training images of each of them"""
+    total: int
+    """Its training images of all classes"""
+    rows: tuple[int, ...]
+    """Images in each column, 0 for a class that it never saw"""
+    image: str = ""
+    """A data address of the picture; "" where it is not there yet"""
+
+    @property
+    def alt(self) -> str:
+        """What the picture shows."""
+        seen = [name for name, count in zip(self.classes, self.counts, strict=True) if count]
+        return f"{sum(self.rows)} of the {self.total} training images of {self.name}, of {_classes(seen)}"
+
+
+def columns_of(counts: Sequence[Sequence[int]]) -> list[int]:
+    """The classes that the sheets of all networks have as columns: all, or those with the most images.
+
+    Args:
+        counts: training images of each class, a row for each network.
+    """
+    together = [sum(column) for column in zip(*counts, strict=True)]
+    return sorted(sorted(range(len(together)), key=lambda index: -together[index])[:MOST_CLASSES])
+
+
+def rows_of(counts: Sequence[int], most: int) -> tuple[int, ...]:
+    """How many images stand for these counts, where `most` stands for all rows."""
+    return tuple(math.ceil(ROWS * count / most) for count in counts)
+
+
+def sheets(drawn: Sequence[Sheet], palette: Palette) -> str:
+    """The sheets beside each other as HTML; below each other where they do not fit."""
+    colours = f"--ink:{palette.ink};--muted:{palette.muted};--line:{palette.line}"
+    return f"<div class='retrofit-sheets' style='{colours}'>{''.join(map(_sheet, drawn))}</div>"
+
+
+def _sheet(sheet: Sheet) -> str:
+    alt, high = escape(sheet.alt, quote=True), max(*sheet.rows, 1)
+    picture = (
+        f"<img src='{sheet.image}' alt='{alt}.'>" if sheet.image else f"<div role='img' aria-label='{alt}.'></div>"
+    )
+    upright = " upright" if max(map(len, sheet.classes)) > SHORT else ""
+    labels = "".join(
+        f"<span class='{'known' if count else ''}' title='{escape(f'{name}: {count:,} images', quote=True)}'>"
+        f"{escape(name)}</span>"
+        for name, count in zip(sheet.classes, sheet.counts, strict=True)
+    )
+    return (
+        f"<figure style='--across:{len(sheet.classes)};--high:{high}'>"
+        f"<figcaption>{escape(sheet.name[:1].upper() + sheet.name[1:])}<span>{sheet.total:,} images</span></figcaption>"
+        f"<div class='picture'>{picture}</div><div class='labels{upright}' aria-hidden='true'>{labels}</div></figure>"
+    )
+
+
+def _classes(names: Sequence[str]) -> str:
+    return f"class {names[0]}" if len(names) == 1 else f"the classes {listing(names)}"

@@ -1,0 +1,107 @@
+"""Sample images of what each network of a run was trained on, read from the run's data set."""
+
+import base64
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app import runs
+from retrofit_app.figures import letter
+from retrofit_app.figures.sheets import Sheet, columns_of, rows_of
+
+from . import sources
+
+SIDE = 48  # pixels of an image in a sheet, at most
+KEPT = "16 MB"  # of sheets
+
+
+def blank(entry: runs.Entry, counts: Sequence[Sequence[int]]) -> list[Sheet]:
+    """The sheets of a run's networks without their images.
+
+    Args:
+        counts: training images per class of each network.
+    """
+    columns = columns_of(counts)
+    classes = tuple(entry.metrics["classes"][column] for column in columns)
+    shown = [tuple(row[column] for column in columns) for row in counts]
+    most = max(max(row) for row in shown) or 1
+    return [
+        Sheet(f"network {letter(index)}", classes, row, sum(counts[index]), rows_of(row, most))
+        for index, row in enumerate(shown)
+    ]
+
+
+def filled(entry: runs.Entry, counts: Sequence[Sequence[int]]) -> list[Sheet]:
+    """The same with images, read once for a run's data and split.
+
+    Raises:
+        ValueError: the data set or the splits file is not there, damaged, or not that of the run.
+    """
+    path = entry.base / entry.config["splits"]
+    names = tuple(Path(model).name for model in entry.config["models"])
+    data = entry.config["data"]
+    options = tuple(_hashable(entry.config.get(name)) for name in ("mean", "std", "size"))
+    try:
+        written = path.stat().st_mtime
+    except OSError as error:
+        raise ValueError(f"the splits file of this run is not there ({error.strerror}).") from error
+    return _filled(str(path), written, names, data, sources.changed(data), options, tuple(blank(entry, counts)))
+
+
+@st.cache_data(max_size=KEPT, show_spinner=False)
+def _filled(
+    path: str,
+    written: float,
+    names: tuple[str, ...],
+    data: str,
+    changed: float,
+    options: tuple[Any, ...],
+    sheets: tuple[Sheet, ...],
+) -> list[Sheet]:
+    from dataclasses import replace
+
+    from retrofit_core.data import load
+
+    images = load(sources.located(data), "train", *options)
+    parts = {part.get("model"): part for part in json.loads(Path(path).read_text())["parts"]}
+    return [replace(sheet, image=_drawn(sheet, images, parts[name])) for sheet, name in zip(sheets, names, strict=True)]
+
+
+def _drawn(sheet: Sheet, images: Any, part: dict[str, Any]) -> str:
+    """The picture of one sheet: the first images of each class in a fixed random order, on a transparent ground."""
+    import torch
+    from PIL import Image
+
+    rows = torch.as_tensor(part["train_rows"])
+    if len(images) <= int(rows.max()) or images.labels[rows].bincount(minlength=len(images.classes)).tolist() != list(
+        part["class_counts"]
+    ):
+        raise ValueError("the images in that folder are not those of this run.")
+    rows = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))]
+    labels = images.labels[rows]
+    taken = [
+        rows[labels == images.classes.index(name)][:height]
+        for name, height in zip(sheet.classes, sheet.rows, strict=True)
+    ]
+    pixels = iter(images.pixels(torch.cat(taken)))
+    side = min(max(images.shape[1:]), SIDE)
+    step = side + max(2, side // 10 // 2 * 2)  # the gap is even: half of it stands on either side
+    whole = Image.new("RGBA", (step * len(taken), step * max(*sheet.rows, 1)), (0, 0, 0, 0))
+    for column, column_rows in enumerate(taken):
+        for row in range(len(column_rows)):
+            image = next(pixels).permute(1, 2, 0).numpy()
+            one = Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
+            one.thumbnail((side, side))
+            corner = (step * column + (step - one.width) // 2, step * row + (step - one.height) // 2)
+            whole.paste(one.convert("RGBA"), corner)
+    written = io.BytesIO()
+    whole.save(written, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(written.getvalue()).decode()}"
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,68 @@
+"""What a finished run leaves to take away: the network, its levels, the record, and the run as a command or Python."""
+
+import io
+import zipfile
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+from retrofit_app import runs, widgets
+from retrofit_app.widgets import copies, readings
+
+
+def downloads(entry: runs.Entry) -> None:
+    """The fused network, the levels, the whole record, and the run as a command or Python."""
+    st.header("Take it with you", anchor=False)
+    name = f"{entry.name}-{entry.config['method'].lower()}"
+    files = (
+        (
+            "Fused network",
+            "fused.safetensors",
+            "safetensors",
+            lambda: (entry.folder / "fused.safetensors").read_bytes(),
+            "The checkpoint with its configuration, classes and normalisation.",
+        ),
+        (
+            "Levels",
+            "levels.csv",
+            "csv",
+            lambda: levels_csv(entry),
+            "One row per level: widths, errors (and their shares of the importance-weighted energy), accuracy after it, seconds.",
+        ),
+        (
+            "Run record",
+            "record.zip",
+            "zip",
+            lambda: record_zip(entry.folder),
+            "Everything that was recorded: configuration, levels, network and measurements.",
+        ),
+    )
+    levels = not pd.read_parquet(entry.folder / "levels.parquet", columns=["level"]).empty
+    with st.container(horizontal=True):
+        for label, ending, kind, read, words in files if levels else (files[0], files[2]):
+            st.download_button(
+                label,
+                read,
+                f"{name}-{ending}",
+                key=f"get-{kind}",
+                on_click="ignore",
+                help=words,
+                icon=":material/download:",
+            )
+    copies.of_run(entry)
+
+
+def levels_csv(entry: runs.Entry) -> bytes:
+    """The table of levels, as the page Levels has it, too."""
+    return widgets.csv(readings.report(readings.overview(entry)), entry)
+
+
+def record_zip(folder: Path) -> bytes:
+    """The record's files; the worker's own notes name this machine and stay here."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.iterdir()):
+            if path.is_file() and not path.name.startswith("worker."):
+                archive.write(path, f"{folder.name}/{path.name}")
+    return packed.getvalue()

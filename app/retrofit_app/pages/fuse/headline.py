@@ -1,0 +1,165 @@
+"""The finding of a finished run: a title, the networks as tiles, and a sentence that says what is more than chance."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app import figures, runs
+from retrofit_app.figures import Tile, difference, escaped, letter, number, percent
+from retrofit_app.runs import methods
+
+from . import shortfall
+
+SEEN = 50.0  # per cent of every class right, above which a fused network sees it all
+MOST_TILES = 6  # parents that have a tile each
+BESIDE = 2  # parents that stand in one row with what is made of them
+
+
+def headline(entry: runs.Entry, palette: figures.Palette) -> None:
+    """Title, tiles, and the finding in a sentence."""
+    networks, classes = entry.metrics.get("networks"), entry.metrics.get("classes")
+    parents = len(entry.config["models"])
+    if not networks or not classes:
+        st.title(_title(parents), anchor=False)
+        st.markdown(
+            f"{escaped(entry.config['method'])}. Accuracies were not measured: run `retrofit fuse … --evaluate --record`."
+        )
+        return
+    counts = runs.class_counts(entry)
+    together = methods.keeps_parents(entry)
+    whole = not together and _halves(counts, parents) and _sees_all(networks["fused"])
+    st.title("Two half-blind networks, one that sees it all" if whole else _title(parents, together), anchor=False)
+    st.html(figures.tiles(rows(entry, counts), classes, palette))
+    st.markdown(finding(entry))
+    if sentence := shortfall.words(entry, counts):
+        st.warning(sentence, icon=":material/trending_down:")
+    st.caption(_provenance(entry))
+
+
+# --- the tiles ------------------------------------------------------------------------------------
+
+
+def rows(entry: runs.Entry, counts: Sequence[Sequence[int]] | None) -> list[list[Tile]]:
+    """The tiles of a run: its parents, the average, the fused network and the ensemble, as far as they differ.
+
+    Args:
+        counts: training images per class of each parent, where they are known.
+    """
+    networks, parents = entry.metrics["networks"], len(entry.config["models"])
+    first = (
+        [_parent(index, networks[f"parent {index}"], counts) for index in range(parents)]
+        if parents <= MOST_TILES
+        else [_all_parents([networks[f"parent {index}"]["accuracy"] for index in range(parents)])]
+    )
+    second = _made_of_them(entry, networks, parents)
+    return [first + second] if parents <= BESIDE or parents > MOST_TILES else [first, second]
+
+
+def _parent(index: int, table: dict[str, Any], counts: Sequence[Sequence[int]] | None) -> Tile:
+    seen = [count > 0 for count in counts[index]] if counts else []
+    knows = sum(seen) if seen else sum((value or 0) >= figures.KNOWN for value in table["per_class"])
+    classes = f"{'all' if knows == len(table['per_class']) else f'{knows} of'} {len(table['per_class'])} classes"
+    note = f"{'saw' if seen else 'knows'} {classes}"
+    return _tile(f"Network {letter(index)}", table, note, seen=seen)
+
+
+def _all_parents(accuracies: Sequence[float]) -> Tile:
+    best = max(range(len(accuracies)), key=accuracies.__getitem__)
+    value = f"{number(min(accuracies))} to {percent(max(accuracies))}"
+    return Tile(f"{len(accuracies)} networks", value, "", f"the best is {letter(best)}")
+
+
+def _made_of_them(entry: runs.Entry, networks: dict[str, Any], parents: int) -> list[Tile]:
+    """Average, result and ensemble; the result alone where it is one of the others, or where there is one network."""
+    fused, average = networks["fused"], networks.get("average")
+    cost = "at twice the cost" if parents == 2 else f"at {parents} times the cost"
+    if methods.keeps_parents(entry):
+        return [_tile("Together", fused, cost, "fused")]
+    size = "A's size" if not entry.config.get("target") else "another size"
+    row = [_tile("Fused", fused, f"one network of {size}", "fused")]
+    if parents == 1:
+        return row
+    if average is None:
+        row.insert(0, Tile("Plain average", "–", "", "not possible: other shapes", "reference"))
+    elif average["per_class"] != fused["per_class"]:  # else the run is the average itself
+        row.insert(0, _tile("Plain average", average, "of the weights", "reference"))
+    return [*row, _tile("Ensemble", networks["ensemble"], cost, "reference")]
+
+
+def _tile(name: str, table: dict[str, Any], note: str, role: str = "parent", seen: Sequence[bool] = ()) -> Tile:
+    accuracy, samples = table["accuracy"], table["samples"]
+    return Tile(name, percent(accuracy), figures.interval(accuracy, samples), note, role, table["per_class"], seen)
+
+
+# --- the words ------------------------------------------------------------------------------------
+
+
+def finding(entry: runs.Entry) -> str:
+    """What the method did, and how the result compares with the best network alone and with the ensemble."""
+    networks, n = entry.metrics["networks"], len(entry.config["models"])
+    fused, best = networks["fused"], best_parent(networks, n)
+    compared = [_compared(fused, networks[f"parent {best}"], f"{letter(best)} alone" if n > 1 else "network A")]
+    if n > 1 and not methods.keeps_parents(entry):
+        compared.append(_compared(fused, networks["ensemble"], "the ensemble"))
+    return f"{_made(entry)}: {', '.join(compared)}."
+
+
+def best_parent(networks: dict[str, Any], parents: int) -> int:
+    """The most accurate network alone."""
+    return max(range(parents), key=lambda index: networks[f"parent {index}"]["accuracy"])
+
+
+def _compared(fused: dict[str, Any], other: dict[str, Any], name: str) -> str:
+    gained = difference(fused["accuracy"], other["accuracy"], fused["samples"])
+    if not gained.clear:
+        return f"not clearly different from {name} ({gained.words})"
+    return f"**clearly {'better' if gained.points > 0 else 'worse'} than {name}** ({gained.words})"
+
+
+def _made(entry: runs.Entry) -> str:
+    """What the method did, from what, in which time."""
+    config, method, n = entry.config, escaped(entry.config["method"]), len(entry.config["models"])
+    if methods.keeps_parents(entry):
+        return f"**{method}** runs all networks side by side and fuses nothing"
+    seconds = f" in {number(entry.status['seconds'])} s" if "seconds" in entry.status else ""
+    source = f" from {escaped(config['samples'])}" + (
+        " of network A's training images" if shortfall.of_first(entry) else " training images"
+    )
+    weighed = f" with {escaped(config.get('importance'))} importance" if methods.weighs(entry) else ""
+    if methods.goes_level_by_level(entry):
+        return f"**{method}**{weighed} {'fused them' if n > 1 else 'remade it'} level by level{source}{seconds}"
+    given = source if methods.uses_samples(entry) else ""
+    return f"**{method}**{weighed} made one network of {'them' if n > 1 else 'it'}{given}{seconds}"
+
+
+def _provenance(entry: runs.Entry) -> str:
+    samples = entry.metrics["networks"]["fused"]["samples"]
+    words = [
+        f"Columns: share of each class that is recognised; hollow: never seen in training. ±: 95 % interval on {samples:,} "
+        "test images."
+    ]
+    if entry.shipped:
+        facts = runs.bundle_facts()
+        results = [table["fused"] for table in facts["tried"].values()]
+        words.append(
+            f"One split of scikit-learn's digits; over {len(results)} splits {facts['typical']} gives "
+            f"{number(min(results))} to {percent(max(results))}."
+        )
+    return " ".join(words)
+
+
+def _halves(counts: Sequence[Sequence[int]] | None, parents: int) -> bool:
+    """Whether two networks saw every class, each the classes that the other one did not."""
+    return parents == 2 and counts is not None and all((a > 0) != (b > 0) for a, b in zip(*counts, strict=True))
+
+
+def _sees_all(table: dict[str, Any]) -> bool:
+    return all((value or 0) >= SEEN for value in table["per_class"])
+
+
+def _title(parents: int, together: bool = False) -> str:
+    count = {1: "One", 2: "Two", 3: "Three", 4: "Four", 5: "Five", 6: "Six"}.get(parents, str(parents))
+    if together:
+        return f"{count} networks, side by side"
+    return "One network, made into another" if parents == 1 else f"{count} networks, fused into one"

@@ -1,0 +1,114 @@
+"""Where something is lost: the strip over all levels, the way into the worst one, and its neurons under two scores."""
+
+import json
+
+import pandas as pd
+import streamlit as st
+
+from retrofit_app import figures, runs, widgets
+from retrofit_app.figures import escaped
+from retrofit_app.runs import methods
+from retrofit_app.shell import navigation
+from retrofit_app.shell.errors import guarded
+from retrofit_app.widgets import pictures, readings
+
+
+@st.fragment
+@guarded
+def lost(entry: runs.Entry, palette: figures.Palette) -> None:
+    """The strip over all levels, a way into the worst one, and its neurons under two scores."""
+    st.header("Where is something lost?", anchor=False)
+    try:
+        overview = readings.overview(entry)
+        if overview.table.empty:
+            without_levels(entry, palette)
+            return
+        worst = overview.worst
+        strip = pictures.picture(entry, "strip", palette, worst)
+    except ValueError as error:
+        st.error(f"This run's levels are not shown: {escaped(str(error).replace(str(entry.folder), entry.name))}")
+        return
+    name = overview.table["level"][worst]
+    st.markdown(f"**{escaped(strip.caption)}**")
+    widgets.chart(
+        "fuse-strip",
+        lambda colours: pictures.picture(entry, "strip", colours, worst),
+        palette,
+        lambda: overview.table,
+        entry,
+        heading="Errors as bars" + (", accuracy as a line" if overview.measured else ""),
+        below="",
+    )
+    fitted = methods.goes_level_by_level(entry)
+    st.caption(
+        "Blocks: errors in per cent of the neurons' importance-weighted energy. Grouping: neurons that share a cluster "
+        "are not alike. "
+        + (
+            "Approximation: the new level does not reach the clusters' centres."
+            if fitted
+            else f"{escaped(entry.config['method'])} aligns neurons and fits no level, so there is no approximation error, "
+            "and no accuracy after each level."
+        )
+        + f" {readings.accuracy_words(entry, overview)}"
+    )
+    navigation.link(
+        "levels",
+        f"Step into level {worst + 1}, {name}",
+        "The page Levels: activations, importance, grouping, targets and fit of every level.",
+        level=str(name),
+    )
+    neurons(entry, palette, worst)
+
+
+def without_levels(entry: runs.Entry, palette: figures.Palette) -> None:
+    """Why there is no strip; for a method that trains a network, its loss curve."""
+    st.markdown(
+        f"{escaped(entry.config['method'])} does not put neurons together level by level, so there are no levels to look at."
+    )
+    try:
+        facts = json.loads((entry.folder / "result.json").read_text())["config"]
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"result.json cannot be read ({type(error).__name__}).") from error
+    curve = facts.get("curve")
+    if curve:
+        widgets.chart(
+            "fuse-curve",
+            lambda colours: figures.loss_curve(curve, colours),
+            palette,
+            lambda: pd.DataFrame(curve),
+            entry,
+            heading="**How did the training go?**",
+        )
+
+
+def neurons(entry: runs.Entry, palette: figures.Palette, worst: int) -> None:
+    """The worst level's neurons as the run grouped them, and as another score groups them."""
+    try:
+        analysis = readings.analysis(entry)
+        widths = readings.record(entry).levels[worst].widths
+    except ValueError as error:
+        st.error(f"The neurons are not shown: {escaped(str(error).replace(str(entry.folder), entry.name))}")
+        return
+    importance = entry.config.get("importance")
+    weighed = f" ({escaped(importance)})" if methods.weighs(entry) else ""
+    scores: list[str | None] = [None]
+    if analysis is not None:
+        scores += [score for score in analysis.levels[worst].labels if score != importance][:1]
+    for column, score in zip(st.columns(2, gap="large"), scores, strict=False):
+        with column:
+            words = (
+                f"**Level {worst + 1} as it was grouped**{weighed}"
+                if score is None
+                else f"**With {escaped(score)} importance**"
+            )
+            widgets.chart(
+                f"fuse-clusters-{score or importance}",
+                lambda colours, score=score: pictures.picture(
+                    entry, "clusters", colours, worst, **({"score": score} if score else {})
+                ),
+                palette,
+                lambda score=score: readings.neuron_table(entry, worst, score),
+                entry,
+                heading=words,
+            )
+    st.html(figures.cluster_key(len(widths), sum(widths), palette))

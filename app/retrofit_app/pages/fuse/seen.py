@@ -1,0 +1,51 @@
+"""What each network saw: a contact sheet for each. Reading images needs torch, so they come after everything else."""
+
+from collections.abc import Callable
+from pathlib import PurePath
+
+import streamlit as st
+
+from retrofit_app import figures, runs
+from retrofit_app.figures import escaped
+from retrofit_app.figures.sheets import sheets
+from retrofit_app.models import samples, sources
+
+from . import permission
+
+
+def seen(entry: runs.Entry, palette: figures.Palette) -> Callable[[], None]:
+    """Room for the sheets of a run, or a sentence why there are none.
+
+    Returns:
+        What fills it, for the end of the page.
+    """
+    counts = runs.class_counts(entry)
+    if not counts or not entry.metrics.get("classes"):
+        st.caption("Which images each network saw was not recorded.")
+        return _nothing
+    st.markdown("**What each network saw**")
+    slot, data = st.empty(), entry.config["data"]
+    if permission.closed(data):
+        slot.button(
+            f"Show images of {escaped(PurePath(data).name)}",
+            key="fuse-show-data",
+            icon=":material/lock_open:",
+            on_click=permission.grant,
+            args=([data],),
+            help="This data set lies outside your runs and data folders, and is not opened before you say so.",
+        )
+        return _nothing
+    slot.html(sheets(samples.blank(entry, counts), palette))
+
+    def fill() -> None:
+        try:
+            slot.html(sheets(samples.filled(entry, counts), palette))
+        except (OSError, ValueError, KeyError) as error:
+            text = str(error).replace(sources.located(data), PurePath(data).name)
+            slot.caption(f"The images of {escaped(PurePath(data).name)} are not shown: {escaped(text)}")
+
+    return fill
+
+
+def _nothing() -> None:
+    """Where there are no images, there is nothing to fill in."""
