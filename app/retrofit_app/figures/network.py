@@ -242,7 +242,7 @@ def _accuracy(table: Any, accuracy: Sequence[float], palette: Palette) -> list[d
         "y": [accuracy[0]],
         "yaxis": "y2",
         "mode": "markers+text",
-        "marker": {"size": 14, "color": "rgba(0,0,0,0)", "line": {"width": 0}},  # it keeps the word off the line
+        "marker": {"size": 26, "color": "rgba(0,0,0,0)", "line": {"width": 0}},  # it keeps the word off the line
         "text": ["ensemble"],
         "textposition": "bottom center",
         "textfont": {"color": palette.muted, "size": TEXT},

@@ -8,7 +8,7 @@ NAME = "retrofit-saver"
 HTML = "<div class='saver' role='group' aria-label='Save the picture'><button>SVG</button><button>PNG</button></div>"
 CSS = """
 .saver{display:flex;gap:.5rem}
-button{font:inherit;color:var(--st-text-color);background:var(--st-background-color);cursor:pointer;min-height:2.5rem;
+button{font:inherit;font-size:.875rem;color:var(--st-text-color);background:var(--st-background-color);cursor:pointer;min-height:2.5rem;
 border:1px solid var(--st-border-color);border-radius:var(--st-button-radius);padding:.25rem .75rem}
 button:hover,button:focus-visible{color:var(--st-primary-color);border-color:var(--st-primary-color)}
 """

@@ -36,7 +36,7 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
         palette,
         lambda: overview.table,
         entry,
-        heading="Errors as bars" + (", accuracy as a line" if overview.measured else ""),
+        heading="A block a level" + (", accuracy as a line" if overview.measured else ""),
         below="",
     )
     fitted = methods.goes_level_by_level(entry)
