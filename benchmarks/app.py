@@ -1,4 +1,5 @@
-"""How long the workbench takes to show another level: `python benchmarks/app.py RUN` (needs Chromium).
+"""How long the workbench takes to show another level: `python benchmarks/app.py RUN` (needs Chromium); and to list a
+thousand runs: `python benchmarks/app.py listing`.
 
 RUN is the folder of a finished record with an analysis. The workbench is served from the folder that holds it, every
 level is visited twice by the Next button, and the time runs from the click until all pictures of the new level are drawn:
@@ -8,8 +9,10 @@ which other work on the machine does not change. Then 50 more switches: how much
 
 import importlib.util
 import json
+import shutil
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +33,7 @@ DRAWN = """name => {
 }"""
 
 
-SWITCHES = 50
+SWITCHES, RECORDS = 50, 1000
 
 
 def switches(page: Page, names: list[str], metrics: Callable[[], dict[str, float]]) -> dict[str, tuple[float, float]]:
@@ -84,8 +87,35 @@ def time_words(seconds: float, computed: float) -> str:
     return f"{seconds:.2f} s (page's thread {computed:.2f} s)"
 
 
+def listing() -> None:
+    """Print how long a list of RECORDS small records takes: read for the first time, and again when nothing has changed."""
+    from retrofit_app import runs
+
+    print(json.dumps(facts()))
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        for index in range(RECORDS):
+            record = folder / f"{index:010x}"
+            record.mkdir()
+            for name in ("config.json", "status.json", "metrics.json", "result.json"):
+                shutil.copy(runs.BUNDLED / "kf-linear" / name, record / name)
+        for words in ("first", "again", "again"):
+            begun = time.perf_counter()
+            entries, _ = runs.entries(folder)
+            read = time.perf_counter()
+            for entry in entries:
+                runs.label(entry), entry.active, entry.analysing
+            shown = time.perf_counter() - read
+            print(
+                f"{len(entries)} runs, {words}: listed in {1e3 * (read - begun):.0f} ms, their lines in {1e3 * shown:.0f} ms"
+            )
+
+
 def main() -> None:
     """Print a line per level and write nothing."""
+    if sys.argv[1:] == ["listing"]:
+        listing()
+        return
     if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "analysis.json").exists():
         sys.exit("name the folder of one finished record with an analysis: python benchmarks/app.py RUN")
     run = Path(sys.argv[1]).absolute()

@@ -216,22 +216,57 @@ def test_parents_that_are_there_take_no_time(steady, tmp_path):
     assert estimate(config, training, folder=tmp_path).seconds[1] < before.seconds[1]
 
 
-def test_earlier_runs_of_the_method_correct_the_prediction_and_narrow_it(steady, tmp_path):
+def past_run(config, training, counted, times, stages=None):
+    """A finished run of these stages (all), each of which took so many times longer than counted."""
+    taken = {
+        stage: times * least for stage, (least, _) in counted.seconds.items() if stage in (stages or counted.seconds)
+    }
+    return {"config": config.to_json(), "training": training.to_json(), "stages": taken}
+
+
+@pytest.mark.parametrize(
+    ("times", "least", "most"),
+    [
+        ([3], 1 / predict.LEARNT, 3 * predict.LEARNT),  # the machine may have been busy, or it is so slow
+        ([3, 3, 3], 3 / predict.LEARNT, 3 * predict.LEARNT),
+        ([0.2, 0.2, 0.2, 9], 0.2 / predict.LEARNT, 0.2 * predict.LEARNT),  # the newest count
+        ([1, 6, 1], 1 / predict.LEARNT, 6 * predict.LEARNT),
+    ],
+)
+def test_earlier_runs_of_the_method_correct_the_prediction(steady, tmp_path, times, least, most):
     config, training = pair()
     counted = work.count_work(config, training, tmp_path, True)
-    stages = {stage: 3 * least for stage, (least, _) in counted.seconds.items()}
-    past = [{"config": config.to_json(), "training": training.to_json(), "stages": stages}]
-    nothing = [
-        {},
-        {"config": {"colour": 1}},
-        {**past[0], "config": dataclasses.replace(config, method="HF-Linear").to_json()},
-    ]
-    raw, learnt = (estimate(config, training, runs, tmp_path).seconds for runs in (nothing, nothing + past))
+    nothing = [{}, {"config": {"colour": 1}}]
+    raw = estimate(config, training, nothing, tmp_path).seconds
     assert raw == estimate(config, training, (), tmp_path).seconds
-    factors = (3 * predict.SPREAD / predict.LEARNT, 3 * predict.LEARNT / predict.SPREAD)
+    past = nothing + [past_run(config, training, counted, each) for each in times]
+    learnt = estimate(config, training, past, tmp_path).seconds
+    factors = (least * predict.SPREAD, most / predict.SPREAD)
     for before, after, start, factor in zip(raw, learnt, predict.START, factors, strict=True):
         fixed = start + counted.reading
         assert after - fixed == pytest.approx(factor * (before - fixed))
+
+
+def test_trainings_are_learnt_from_runs_of_every_method(steady, tmp_path):
+    """But a run of another method says nothing of how long the fusion takes."""
+    config, training = pair()
+    counted = work.count_work(config, training, tmp_path, True)
+    other = dataclasses.replace(config, method="HF-Linear")
+    raw = estimate(config, training, (), tmp_path).seconds
+    fusions = [past_run(other, training, counted, 5, ["fusion"])] * 3
+    assert estimate(config, training, fusions, tmp_path).seconds == raw
+    trainings = [past_run(other, training, counted, 0.1, ["training"])] * 3
+    assert estimate(config, training, trainings, tmp_path).seconds[1] < raw[1] - counted.seconds["training"][1]
+
+
+def test_a_busy_machine_may_take_longer(steady, tmp_path, monkeypatch):
+    config, training = pair()
+    idle, busy = (estimate(config, training, (), tmp_path, crowding) for crowding in (1.0, 3.0))
+    assert busy.seconds == (idle.seconds[0], pytest.approx(3 * idle.seconds[1]))
+    for load, expected in ((0.0, 1.0), (4.0, 3.0), (400.0, predict.MOST_CROWDED)):
+        monkeypatch.setattr(predict.psutil, "getloadavg", lambda load=load: (load, 0.0, 0.0))
+        monkeypatch.setattr(predict.os, "cpu_count", lambda: 4)
+        assert predict.crowding() == expected
 
 
 def test_seconds_of_other_methods_are_counted_or_said_to_be_unknown(steady, tmp_path):

@@ -2,9 +2,12 @@
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
-import time
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,6 +44,8 @@ from .terminal import (
 )
 
 LAST_PORT = 65535
+#: Seconds between two looks whether the server has ended, and for which it may take its time to end when it is asked to.
+POLL, PATIENCE = 0.2, 10.0
 
 
 @command("data")
@@ -163,14 +168,36 @@ def app_command(
     out.print(f"The workbench is at [bold]{address}[/bold] (Ctrl-C stops it; if it is restarted, the tab reconnects).")
     environment = {**os.environ, "RETROFIT_RUNS": str(runs.absolute())}
     # Streamlit reads .streamlit/config.toml from the folder in which it starts.
-    with subprocess.Popen(command, cwd=folder, env=environment) as server:
-        try:
-            if browser and sys.stdout.isatty():
-                _open_when_ready(server, port, address)
-            server.wait()
-        except KeyboardInterrupt:
-            server.terminate()
-            server.wait()
+    with _asked_to_end() as asked, subprocess.Popen(command, cwd=folder, env=environment) as server:
+        if browser and sys.stdout.isatty():
+            _open_when_ready(server, port, address, asked)
+        while server.poll() is None and not asked.wait(POLL):
+            pass
+        _end(server)
+
+
+@contextmanager
+def _asked_to_end() -> Iterator[threading.Event]:
+    """Set by the signals that ask this command to end, so that it takes its server with it, however early they come."""
+    asked = threading.Event()
+    names = ("SIGINT", "SIGTERM", "SIGHUP")  # the last one is not everywhere, and `nohup` switches it off
+    wanted = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    ignored = [each for each in wanted if each.name == "SIGHUP" and signal.getsignal(each) is signal.SIG_IGN]
+    kept = {each: signal.signal(each, lambda *_: asked.set()) for each in wanted if each not in ignored}
+    try:
+        yield asked
+    finally:
+        for each, handler in kept.items():
+            signal.signal(each, handler)
+
+
+def _end(server: subprocess.Popen) -> None:
+    """Ask it to end, and end it where it does not; the work that it started goes on."""
+    server.terminate()
+    try:
+        server.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        server.kill()
 
 
 def _app_folder() -> Path:
@@ -196,7 +223,7 @@ def _free_port(first: int) -> int:
     raise ValueError(f"ports {first} to {ports[-1]} are all taken. Choose one with --port.")
 
 
-def _open_when_ready(server: subprocess.Popen, port: int, address: str) -> None:
+def _open_when_ready(server: subprocess.Popen, port: int, address: str, asked: threading.Event) -> None:
     import socket
     import webbrowser
 
@@ -205,6 +232,5 @@ def _open_when_ready(server: subprocess.Popen, port: int, address: str) -> None:
             if not probe.connect_ex(("127.0.0.1", port)):
                 webbrowser.open(address)
                 return
-        if server.poll() is not None:
+        if server.poll() is not None or asked.wait(POLL):
             return
-        time.sleep(0.2)

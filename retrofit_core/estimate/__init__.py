@@ -2,14 +2,15 @@
 
 Networks are built without weights worth the name and handed to the checks of the method itself, so a refusal is its own
 sentence. Seconds follow from counted operations, at the pace that one training step and one product of matrices have on this
-machine (measured in about a tenth of a second), corrected by what earlier runs of the method took.
+machine (measured in about a tenth of a second), corrected by what earlier runs took; a busy machine may take longer.
 """
 
 from .pace import forward_seconds
-from .predict import Estimate, estimate
+from .predict import Estimate, crowding, estimate
 
 __all__ = [
     "Estimate",
+    "crowding",
     "estimate",
     "forward_seconds",
 ]

@@ -2,12 +2,15 @@
 
 import contextlib
 import math
-import statistics
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
+from .. import device as devices
 from ..runs import RunConfig
 from ..training.parents import TrainConfig
 from .work import count_work
@@ -16,6 +19,12 @@ from .work import count_work
 START = (2.0, 7.0)
 #: The truth lies within this factor of a prediction, mostly: without and with earlier runs to learn from.
 SPREAD, LEARNT = 2.0, 1.5
+#: Runs of a kind that are learnt from, the newest: so many that agree are believed.
+ENOUGH = 3
+#: Stages that are the same work whatever the method.
+OF_ANY_METHOD = ("training", "measuring")
+#: More than so many times longer nobody would believe; the load of a machine changes within minutes.
+MOST_CROWDED = 5.0
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,7 @@ def estimate(
     training: TrainConfig | None = None,
     past: Iterable[Mapping[str, Any]] = (),
     folder: str | Path = ".",
+    crowding: float = 1.0,
 ) -> Estimate:
     """What the run of a config will take, the training of missing parents included.
 
@@ -48,38 +58,60 @@ def estimate(
         past: finished runs, newest first: {"config", "training", "stages"} as in their records ("stages": the seconds
             in status.json).
         folder: where file names in the config are read from.
+        crowding: of the machine, see the function of that name: it makes the longest time longer.
     """
     folder = Path(folder).absolute()
     try:
         work = count_work(config, training, folder)
     except ValueError as error:
         return Estimate(str(error).replace(f"{folder}/", ""), (0.0, 0.0), 0, 0, 0)
-    ratios = _ratios(config.method, past, folder)
+    factors = _factors(config.method, past, folder)
     low, high = (start + work.reading for start in START)
     for stage, (least, most) in work.seconds.items():
-        ratio, spread = ratios.get(stage, (1.0, SPREAD))
-        if stage == "fusion" and not work.whole:  # what is counted is but a part: the network's size, roughly
-            spread = SPREAD
-        low, high = low + ratio * least / spread, high + ratio * most * spread
-    return Estimate(None, (low, high), work.memory, work.disk, work.levels, work.whole or "fusion" in ratios)
+        less, more = factors.get(stage, (1 / SPREAD, SPREAD))
+        if (
+            stage == "fusion" and stage in factors and not work.whole
+        ):  # what is counted is but a part: the network's size, roughly
+            less, more = less * LEARNT / SPREAD, more * SPREAD / LEARNT
+        low, high = low + less * least, high + more * most
+    if devices.pick(config.device).type == "cpu":
+        high *= crowding
+    return Estimate(None, (low, high), work.memory, work.disk, work.levels, work.whole or "fusion" in factors)
 
 
-def _ratios(method: str, past: Iterable[Mapping[str, Any]], folder: Path) -> dict[str, tuple[float, float]]:
-    """How much longer than predicted each stage took in the last three runs of the method, and how sure that is."""
+def crowding() -> float:
+    """How many times longer work on this machine's processors may take for what else they do: 1 where that is nothing.
+
+    Whoever waits for a processor gets one in turn: with as much other work as processors, everything takes twice the time.
+    Workers of the workbench step back for the rest, so that counts twice.
+    """
+    return min(1 + 2 * psutil.getloadavg()[0] / (os.cpu_count() or 1), MOST_CROWDED)
+
+
+def _factors(method: str, past: Iterable[Mapping[str, Any]], folder: Path) -> dict[str, tuple[float, float]]:
+    """By how much each stage may take less and more than counted, from how it went in the last runs that tell.
+
+    Training and measuring are the same work whatever the method; the other stages are learnt from runs of the method alone.
+    """
     ratios: dict[str, list[float]] = {}
-    used = 0
+    same_method = others = 0
     for run in past:
         # Another version's record, or one whose files are gone, teaches nothing.
         with contextlib.suppress(ValueError, KeyError, TypeError):
             config = RunConfig.from_json(dict(run["config"]))
-            if config.method.lower() != method.lower():
+            same = config.method.lower() == method.lower()
+            if (same_method if same else others) == ENOUGH:
                 continue
             training = TrainConfig.from_json(run["training"]) if run.get("training") else None
             work = count_work(config, training, folder, all_parents=True)
             for stage, (least, most) in work.seconds.items():
-                if (taken := run["stages"].get(stage)) and most:
+                if (taken := run["stages"].get(stage)) and most and (same or stage in OF_ANY_METHOD):
                     ratios.setdefault(stage, []).append(taken / math.sqrt(least * most))
-            used += 1
-        if used == 3:
-            break
-    return {stage: (statistics.median(of_stage), LEARNT) for stage, of_stage in ratios.items()}
+            same_method, others = same_method + same, others + (not same)
+    return {stage: _range(of_stage[:ENOUGH]) for stage, of_stage in ratios.items()}
+
+
+def _range(ratios: Sequence[float]) -> tuple[float, float]:
+    """All of them with a margin. Fewer than ENOUGH may come from a busy hour: then what was counted is held possible, too."""
+    possible = ratios if len(ratios) == ENOUGH else [*ratios, 1.0]
+    return min(possible) / LEARNT, max(possible) * LEARNT

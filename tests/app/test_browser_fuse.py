@@ -88,7 +88,7 @@ def test_phone_in_both_themes_does_not_scroll_sideways(open_page, scheme):
         page = open_page(f"/?view={view}", width=390, scheme=scheme)
         settled(page)
         assert does_not_scroll_sideways(page), view
-    page.locator(".js-plotly-plot .ytick text").first.wait_for()
+    page.locator(".js-plotly-plot .xtick text").first.wait_for()
     assert does_not_scroll_sideways(page)
     tiles = [tile.bounding_box() for tile in page.locator(".retrofit-tiles .tile").all()]
     assert len(tiles) == 5 and all(tile["width"] > 150 for tile in tiles)
@@ -96,7 +96,7 @@ def test_phone_in_both_themes_does_not_scroll_sideways(open_page, scheme):
     background = page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor")
     assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 22, 20)"}[scheme]
     # Lettering inside a figure must follow the theme.
-    fill = page.evaluate("getComputedStyle(document.querySelector('.js-plotly-plot .ytick text')).fill")
+    fill = page.evaluate("getComputedStyle(document.querySelector('.js-plotly-plot .xtick text')).fill")
     assert fill == {"light": "rgb(89, 89, 85)", "dark": "rgb(169, 169, 164)"}[scheme]
 
 
@@ -200,6 +200,21 @@ def test_a_run_from_start_to_result_with_reload_and_second_tab(open_page, served
         second.get_by_role("button", name="Levels", exact=True).click()
     assert download.value.suggested_filename == f"{run}-kf-gradient-levels.csv"
     assert Path(download.value.path()).read_text().startswith("level,")
+
+
+def test_a_start_that_other_work_holds_up_leads_to_that_work(open_page, served_runs):
+    page, second = open_page(f"/?{LONG}&fusion-seed=17"), open_page()
+    settled(page)
+    start_button = page.get_by_role("button", name="Start", exact=True)
+    start_button.wait_for()
+    run = start(second, 18)
+    second.get_by_role("heading", name="Your fusion is going on").wait_for()
+    os.kill(worker(served_runs / run), signal.SIGSTOP)  # it waits for the page, however slow that is
+    start_button.click()
+    page.get_by_text(f"Not started: run {run} is still going on").wait_for()
+    page.get_by_role("button", name="Show that run").click()
+    page.get_by_role("heading", name="Your fusion is going on").wait_for()
+    assert page.url.endswith(f"run={run}") or f"run={run}&" in page.url
 
 
 def test_cancel_keeps_what_is_finished_and_the_run_goes_on_from_there(open_page, served_runs):

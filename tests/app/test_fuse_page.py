@@ -426,6 +426,26 @@ def test_settings_that_were_run_before_open_the_run(runs_folder, sleeper, monkey
     assert page.query_params["run"] == "hf-linear" and not runs_folder.exists()
 
 
+def test_networks_that_were_trained_again_in_place_are_new_work(runs_folder, sleeper, monkeypatch):
+    (runs_folder / "own").mkdir(parents=True)
+    for name in bundle.PARENTS:
+        shutil.copy(runs.BUNDLED / name, runs_folder / "own" / name)
+    address = {"preset": "own", "files": "|".join(f"own/{name}" for name in bundle.PARENTS), "samples": "50"}
+    config = configs.fusion(form_of(address)[1], None, 64, 10)
+    monkeypatch.chdir(runs_folder)
+    execute(config, runs_folder / "mine")
+    page = open_form(**address)
+    said = "there is nothing to compute again"
+    assert button(page, "start").label == "Open that run" and said in " ".join(info.value for info in page.info)
+    model, metadata = load_model(runs_folder / config.models[0])
+    next(model.parameters()).data += 1.0
+    save_model(model, runs_folder / config.models[0], **metadata)
+    page.run()
+    assert button(page, "start").label == "Start" and said not in " ".join(info.value for info in page.info)
+    button(page, "start").click().run()
+    assert page.query_params["run"] != "mine" and runs.read_entry(runs_folder / page.query_params["run"]).active
+
+
 def test_own_checkpoints_are_described_before_anything_runs(shipped):
     files = "|".join(str(runs.BUNDLED / name) for name in bundle.PARENTS)
     page = open_form(preset="own", files=files)
@@ -576,6 +596,7 @@ def test_runs_can_be_deleted_and_brought_back(runs_folder):
     button(page, "delete").click().run()
     assert not (runs_folder / key).exists() and "run" not in page.query_params
     assert page.title[0].value == "Your runs" and page.query_params["ticks"] == "kf-linear"  # shipped runs stay
+    assert f"Run {key} was deleted." in words(page)
     button(page, "undo").click().run()
     assert (runs_folder / key / "config.json").exists() and key in listed(page) and "undo" not in keys(page)
 
@@ -586,7 +607,7 @@ def test_a_run_at_work_is_not_deleted_from_a_list_that_was_drawn_before(runs_fol
     page = open_runs(ticks=f"{key}|{other}")
     runs.resume(runs_folder / key)
     button(page, "delete").click().run()
-    assert f"Run {key} is at work" in errors(page) and (runs_folder / key).exists()
+    assert f"Not deleted: run {key} is going on" in errors(page) and (runs_folder / key).exists()
     assert not (runs_folder / other).exists() and page.query_params["ticks"] == key
 
 

@@ -6,17 +6,19 @@ import json
 import os
 import shutil
 import signal
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 
 from retrofit_app import bundle, runs
 from retrofit_app.pages.fuse import configs, parameters
-from retrofit_app.runs import jobs, workers
+from retrofit_app.runs import cancelling, jobs, workers
 from retrofit_app.runs.children import CHILDREN
 from retrofit_app.runs.workers import worker_command
 from retrofit_core import files, load_model, save_model
@@ -118,6 +120,76 @@ def test_a_killed_worker_is_reported_and_can_be_started_again(runs_folder, confi
     assert runs.start(config) == folder
     assert worker_of(folder)["pid"] != pid
     assert runs.read_entry(folder).state == "created"  # though status.json is that of the first attempt
+
+
+STUBBORN = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def stubborn(monkeypatch, sleeper):
+    """Workers that answer neither to a request to stop nor to SIGTERM, and have a process of their own."""
+    monkeypatch.setattr(workers, "worker_command", lambda job: [sys.executable, "-c", STUBBORN])
+    monkeypatch.setattr(cancelling, "PATIENCE", 0.5)
+    monkeypatch.setattr(cancelling, "GRACE", 0.5)
+    before = set(CHILDREN)
+    yield
+    for pid in set(CHILDREN) - before:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+def until(condition, what):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["cancel", "the next start"])
+def test_a_worker_that_does_not_stop_is_ended_with_all_that_it_started(runs_folder, config, stubborn, by):
+    folder = runs.start(config)
+    until(lambda: runs.log_tail(folder), "the worker prints its child's pid")
+    child = psutil.Process(int(runs.log_tail(folder)))
+    if by == "cancel":
+        runs.cancel(folder)
+        until(lambda: cancelling.was_ended(folder), "the server insists")
+    else:  # of a server that has ended since
+        (folder / cancelling.ASKED).touch()
+        os.utime(folder / cancelling.ASKED, (time.time() - 60, time.time() - 60))
+    other = runs.start(dataclasses.replace(config, seed=4))
+    until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the group ends")
+    entry = runs.read_entry(folder)
+    assert other != folder and entry.state == "interrupted" and not runs.was_asked(folder)
+    assert runs.failure(entry) == "Cancelled. The worker did not stop by itself and was ended. No level was finished."
+
+
+def test_workers_leave_the_machine_to_whoever_works_at_it(runs_folder, config, sleeper):
+    folder = runs.start(config)
+    assert psutil.Process(worker_of(folder)["pid"]).nice() >= workers.NICENESS
+
+
+def test_what_went_on_since_the_page_was_drawn_is_not_deleted_or_written_over(runs_folder, config, sleeper):
+    create(runs_folder / config.key(), config, runs.BUNDLED)
+    write_status(runs_folder / config.key(), state="cancelled")
+    runs.delete(runs_folder / config.key())
+    folder = runs.start(config)
+    with pytest.raises(ValueError, match="started again since"):
+        runs.restore(folder)
+    with pytest.raises(ValueError, match="is going on. Cancel it first"):
+        runs.delete(folder)
+    ended(worker_of(folder)["pid"])
+    runs.delete(folder)
+    runs.restore(folder)
+    assert runs.read_entry(folder).state == "interrupted"
+    with pytest.raises(ValueError, match="not there any more"):
+        runs.delete(runs_folder / "gone")
 
 
 def test_a_reused_pid_is_not_the_worker(runs_folder, config, sleeper):

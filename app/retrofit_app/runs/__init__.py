@@ -9,11 +9,13 @@ those, so that it has the same key wherever the package is installed, else the r
 trains itself lie in parents-KEY (the key of their `TrainConfig`, which is in training.json); runs share them.
 """
 
+from .cancelling import cancel, was_asked
 from .endings import analysis_ending, failure, log_tail
 from .listing import entries, past, reader_of, same_work
 from .records import BUNDLED, Entry, bundle_facts, class_counts, home, own_name, read_entry, runs_folder
+from .trash import delete, restore
 from .words import details, label, library, networks_words, other_version
-from .workers import Busy, alone, analyse, begin, cancel, resume, start
+from .workers import Busy, alone, analyse, begin, resume, start
 
 __all__ = [
     "BUNDLED",
@@ -26,6 +28,7 @@ __all__ = [
     "bundle_facts",
     "cancel",
     "class_counts",
+    "delete",
     "details",
     "entries",
     "failure",
@@ -39,8 +42,10 @@ __all__ = [
     "past",
     "read_entry",
     "reader_of",
+    "restore",
     "resume",
     "runs_folder",
     "same_work",
     "start",
+    "was_asked",
 ]

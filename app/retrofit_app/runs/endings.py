@@ -6,6 +6,7 @@ from pathlib import Path
 from retrofit_app.figures import letter, lettered
 from retrofit_core.runs.standing import analysis_notes, worker_of
 
+from .cancelling import was_ended
 from .children import exit_code
 from .records import Entry
 
@@ -14,6 +15,8 @@ def failure(entry: Entry) -> str:
     """Why a run ended early, in a sentence, without this machine's paths."""
     if entry.state == "cancelled":
         return f"Cancelled. {_kept(entry)}"
+    if entry.state == "interrupted" and was_ended(entry.folder):
+        return f"Cancelled. The worker did not stop by itself and was ended. {_kept(entry)}"
     if entry.state == "interrupted":
         code = exit_code(worker_of(entry.folder).get("pid", -1)) or 0
         how = f" by {signal.Signals(-code).name}" if code < 0 else ""

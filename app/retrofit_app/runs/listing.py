@@ -1,5 +1,6 @@
 """All runs on disk: the shipped ones and the user's; which of them did some work already, and what it took."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +10,49 @@ from .records import BUNDLED, Entry, bundle_facts, home, read_entry, runs_folder
 
 
 def entries(folder: Path | None = None) -> tuple[list[Entry], list[str]]:
-    """Shipped runs in their own order, then those of the runs folder, newest first; a sentence for each left out."""
+    """Shipped runs in their own order, then those of the runs folder, newest first; a sentence for each left out.
+
+    Finished records are read once, and again when they change: the entries are shared, do not change them.
+    """
+    folder = folder or runs_folder()
+    known, kept = _finished.pop(str(folder), {}), {}
     good, problems = [], []
-    folders = [(BUNDLED / name, True) for name in bundle_facts().get("runs", ())]
-    folders += [(path.parent, False) for path in (folder or runs_folder()).glob("*/config.json")]
-    for path, shipped in folders:
+    for path, shipped in [*((str(BUNDLED / name), True) for name in bundle_facts().get("runs", ())), *_records(folder)]:
+        stamp = _stamp(path)
         try:
-            good.append(read_entry(path, shipped))
+            entry = known[path][1] if known.get(path, ("",))[0] == stamp else read_entry(Path(path), shipped)
         except ValueError as error:
             problems.append(str(error))
+            continue
+        good.append(entry)
+        if entry.status["state"] == "done" and entry.inputs is not None:  # all that an entry says is in these two files
+            kept[path] = stamp, entry
+    _finished[str(folder)] = kept
+    while len(_finished) > FOLDERS:
+        _finished.pop(next(iter(_finished)), None)
     return sorted(good, key=lambda entry: (not entry.shipped, 0 if entry.shipped else -_age(entry))), problems
+
+
+#: Runs folder -> record -> (stamp, entry), for finished ones. A server has one runs folder.
+_finished: dict[str, dict[str, tuple[Any, Entry]]] = {}
+FOLDERS = 2
+
+
+def _records(folder: Path) -> list[tuple[str, bool]]:
+    try:
+        with os.scandir(folder) as inside:
+            return [(each.path, False) for each in inside if os.path.exists(os.path.join(each.path, "config.json"))]
+    except OSError:
+        return []
+
+
+def _stamp(path: str) -> tuple[tuple[int, ...], ...] | None:
+    """Changes with a record's settings and its status, which is written last."""
+    try:
+        facts = [os.stat(os.path.join(path, name)) for name in ("config.json", "status.json")]
+    except OSError:
+        return None
+    return tuple((each.st_mtime_ns, each.st_ctime_ns, each.st_size, each.st_ino) for each in facts)
 
 
 def same_work(config: Any, entries: list[Entry], base: Path | None = None) -> Entry | None:

@@ -72,7 +72,7 @@ def decided(entry: Entry) -> Mapping[str, Any]:
     return _decided(*entry.version) if entry.status.get("state") == "done" else {}
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=5000)  # a list of all runs asks every one
 def _decided(folder: str, updated: float) -> Mapping[str, Any]:
     try:
         config = json.loads((Path(folder) / "result.json").read_text())["config"]

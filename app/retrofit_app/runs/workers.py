@@ -5,14 +5,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from retrofit_core import files
 from retrofit_core.runs.standing import NOTES, WORKER, birth_of, worker_lives, worker_of
 
-from . import jobs
+from . import cancelling, jobs
 from .children import CHILDREN
 from .jobs import WORDS, Job
 from .listing import entries, same_work
@@ -22,6 +24,8 @@ from .records import home, read_entry, runs_folder
 STARTING = ".starting"
 #: Seconds that a start waits for that of another session or server.
 PATIENCE = 60.0
+#: Of workers, where it is a number: 19 is the lowest priority.
+NICENESS = 10
 
 
 class Busy(ValueError):
@@ -149,6 +153,7 @@ def _check_idle(folder: Path) -> None:
     """One worker at a time, and one run of the command line."""
     recorded, _ = entries(folder)
     for entry in recorded:
+        cancelling.end_overdue(entry.folder)
         if entry.analysing:
             raise Busy(entry.name, "analyse")
         if not entry.shipped and entry.active:
@@ -156,6 +161,7 @@ def _check_idle(folder: Path) -> None:
     # The worker of a record may outlive its end by a moment; other work has no record that says when it has ended.
     known = {entry.folder for entry in recorded}
     for note in folder.glob(f"*/{WORKER}"):
+        cancelling.end_overdue(note.parent)
         if note.parent not in known and worker_lives(note.parent):
             raise Busy(note.parent.name, worker_of(note.parent).get("work", ""))
 
@@ -212,7 +218,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 def _launch(job: Job) -> None:
     """Start the worker; the runs folder is held."""
-    (job.folder / "cancel").unlink(missing_ok=True)
+    (job.folder / cancelling.ASKED).unlink(missing_ok=True)
     _wait_for_exit(job.folder)
     with (job.folder / WORKER).open("w") as note, (job.folder / "worker.log").open("w") as log:
         child = subprocess.Popen(
@@ -224,7 +230,16 @@ def _launch(job: Job) -> None:
             start_new_session=True,  # survives the server, and Ctrl-C in its terminal
         )
         CHILDREN[child.pid] = child
+        _step_back(child.pid)
         json.dump({"pid": child.pid, "birth": birth_of(child.pid), "started": time.time(), "work": job.kind}, note)
+
+
+def _step_back(pid: int) -> None:
+    """Give a process a low priority: whoever works at this machine goes first."""
+    low = psutil.BELOW_NORMAL_PRIORITY_CLASS if psutil.WINDOWS else NICENESS
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        process.nice(low if psutil.WINDOWS else max(low, process.nice()))
 
 
 def _wait_for_exit(record: Path) -> None:
@@ -238,8 +253,3 @@ def _wait_for_exit(record: Path) -> None:
             return
         time.sleep(0.1)
     raise Busy(record.name, worker_of(record).get("work", ""))
-
-
-def cancel(folder: Path) -> None:
-    """Ask the worker to stop after its current step; it keeps the finished levels."""
-    (folder / "cancel").touch()

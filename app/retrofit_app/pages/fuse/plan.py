@@ -15,6 +15,7 @@ from . import configs
 from .parameters import Picks
 
 MEBI, GIBI = 2**20, 2**30
+BUSY = 2.0  # times as long as on an idle machine, above which that is said
 
 
 @dataclass(frozen=True)
@@ -170,14 +171,23 @@ def _estimate(config: Any, training: Any, entries: list[runs.Entry]) -> Any:
     stamps = tuple(path.stat().st_mtime if path.exists() else 0.0 for path in map(folder.joinpath, config.models))
     finished = tuple(entry.name for entry in entries if entry.state == "done")
     key = (config.key(), training and training.key(), stamps, finished)
-    return _estimated(key, config, training, runs.past(entries), folder)
+    return _estimated(key, _crowding(), config, training, runs.past(entries), folder)
+
+
+def _crowding() -> float:
+    """Of this machine, in half steps: what the estimate is made for again."""
+    from retrofit_core.estimate import crowding
+
+    return round(2 * crowding()) / 2
 
 
 @st.cache_data(max_entries=128, show_spinner="Checking whether this works…")
-def _estimated(key: tuple, _config: Any, _training: Any, _past: list[dict[str, Any]], _folder: Path) -> Any:
+def _estimated(
+    key: tuple, crowding: float, _config: Any, _training: Any, _past: list[dict[str, Any]], _folder: Path
+) -> Any:
     from retrofit_core.estimate import estimate
 
-    return estimate(_config, _training, _past, _folder)
+    return estimate(_config, _training, _past, _folder, crowding)
 
 
 def _estimate_words(estimate: Any, config: Any, trains: bool) -> str:
@@ -188,6 +198,8 @@ def _estimate_words(estimate: Any, config: Any, trains: bool) -> str:
         f"{what} takes about **{duration(least)} to {duration(most)}** and {size(estimate.memory)} of memory, and leaves "
         f"about {size(estimate.disk)} on disk."
     )
+    if _crowding() >= BUSY:
+        words += " This machine is busy with other work, so it may well take the longer time."
     if not estimate.whole:
         words += (
             f" How long {config.method} itself takes comes on top, and is not known before its first run on this machine; "

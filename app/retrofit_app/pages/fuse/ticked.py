@@ -62,10 +62,10 @@ def finding(ticks: Sequence[runs.Entry]) -> str:
     """Whether one of them is clearly the best."""
     best, least = _best(ticks), _least(ticks)
     measured = [entry for entry in ticks if entry.accuracy is not None]
-    if best is None or len(measured) < 2:
-        return "Too few of them were measured to compare their accuracies."
     if len({entry.config.get("data") for entry in ticks}) > 1:
         return "They were measured on different data sets, so their accuracies do not compare."
+    if best is None or len(measured) < 2:
+        return "Too few of them were measured to compare their accuracies."
     others = [entry for entry in measured if entry is not best]
     close = [
         entry.name for entry in others if not figures.difference(best.accuracy or 0, entry.accuracy or 0, least).clear

@@ -1,6 +1,5 @@
 """Deleting runs with a way back: the trash holds what was deleted last."""
 
-import shutil
 from collections.abc import Sequence
 
 import streamlit as st
@@ -11,35 +10,27 @@ from retrofit_app.figures import escaped, listing
 from retrofit_app.shell import picker
 
 DELETED, PROBLEMS = "deleted", "trash-problems"  # what the session remembers
-TRASH = ".deleted"
 
 
 def delete(names: Sequence[str]) -> list[str]:
     """Move runs to the trash; those that were there are gone for good. For callbacks.
 
     Returns:
-        The names of those that were deleted; why others were not is told by `undo`.
+        The names of those that were deleted; why others were not is told by `undo`: they may have been started since the page
+        was drawn.
     """
-    trash, gone, problems = runs.runs_folder() / TRASH, [], []
-    shutil.rmtree(trash, ignore_errors=True)
+    gone, problems = [], []
     for name in names:
         try:
-            entry = runs.read_entry(
-                runs.runs_folder() / name
-            )  # anew: it may have been taken up since the list was drawn
-            if entry.active or entry.analysing:
-                problems.append(f"Run {name} is at work: cancel it first.")
-                continue
-            trash.mkdir(exist_ok=True)
-            entry.folder.rename(trash / name)
-        except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else error
-            problems.append(f"Run {name} could not be deleted ({why}).")
+            runs.delete(runs.runs_folder() / name, with_others=bool(gone))
+        except ValueError as error:
+            problems.append(f"Not deleted: {error}")
             continue
         gone.append(name)
         picker.leave_run(name)
     session.remember(PROBLEMS, problems)
-    session.remember(DELETED, gone)
+    if gone:
+        session.remember(DELETED, gone)
     return gone
 
 
@@ -48,9 +39,9 @@ def restore() -> None:
     problems = []
     for name in session.forget(DELETED) or []:
         try:
-            (runs.runs_folder() / TRASH / name).rename(runs.runs_folder() / name)
-        except OSError as error:
-            problems.append(f"Run {name} could not be brought back ({error.strerror}).")
+            runs.restore(runs.runs_folder() / name)
+        except ValueError as error:
+            problems.append(f"Not brought back: {error}")
     session.remember(PROBLEMS, problems)
 
 

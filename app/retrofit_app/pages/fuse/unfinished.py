@@ -79,13 +79,13 @@ def watch(folder: str) -> None:
         st.rerun()
     followed, share, words = going.standing(entry)
     st.progress(share, text=escaped(words))
-    stopping = (entry.folder / "cancel").exists()
+    stopping = runs.was_asked(entry.folder)
     if st.button(
         "Cancelling…" if stopping else "Cancel",
         key="cancel",
         icon=":material/stop:",
         disabled=stopping,
-        help="Stops after the current step. What is finished is kept, and you can go on later.",
+        help="Stops after the current step, and within a minute at the latest. What is finished is kept; you can go on later.",
     ):
         runs.cancel(entry.folder)
         st.rerun(scope="fragment")

@@ -70,7 +70,7 @@ def watch(folder: str) -> None:
         st.rerun()
     done, sentence = progress.of_analysis(path)
     st.progress(done, text=escaped(sentence))
-    stopping = (path / "cancel").exists()
+    stopping = runs.was_asked(path)
     st.button(
         "Cancelling…" if stopping else "Cancel",
         key="cancel-analysis",
@@ -78,6 +78,6 @@ def watch(folder: str) -> None:
         disabled=stopping,
         on_click=runs.cancel,
         args=(path,),
-        help="Stops after the current step. The run stays as it is.",
+        help="Stops after the current step, and within a minute at the latest. The run stays as it is.",
     )
     st.caption("You can reload or close this page: the analysis goes on, and this address finds it again.")

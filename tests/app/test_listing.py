@@ -1,0 +1,59 @@
+"""The list of runs: finished records are read once, and again when they change."""
+
+import json
+import shutil
+
+import pytest
+
+from retrofit_app import runs
+from retrofit_app.runs import listing
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """The records that were read."""
+    names = []
+
+    def read_entry(folder, shipped=False):
+        names.append(folder.name)
+        return runs.read_entry(folder, shipped)
+
+    monkeypatch.setattr(listing, "read_entry", read_entry)
+    return names
+
+
+@pytest.fixture
+def finished(runs_folder):
+    shutil.copytree(runs.BUNDLED / "kf-linear", runs_folder / "mine")
+    return runs_folder / "mine"
+
+
+def listed():
+    return {entry.name: entry for entry in runs.entries()[0]}
+
+
+def test_a_finished_record_is_read_once(finished, read):
+    first = listed()["mine"]
+    assert read.count("mine") == 1 and listed()["mine"] is first and read.count("mine") == 1
+
+
+@pytest.mark.parametrize("name", ["status.json", "config.json"])
+def test_a_finished_record_that_changes_is_read_again(finished, read, name):
+    listed()
+    content = json.loads((finished / name).read_text())
+    (finished / name).write_text(json.dumps({**content, "note": "an analysis was added"}))
+    listed()
+    assert read.count("mine") == 2
+
+
+def test_a_record_that_is_gone_or_not_finished_is_looked_at_each_time(finished, read):
+    listed()
+    status = json.loads((finished / "status.json").read_text())
+    (finished / "status.json").write_text(json.dumps({**status, "state": "cancelled"}))
+    assert listed()["mine"].state == listed()["mine"].state == "cancelled" and read.count("mine") == 3
+    shutil.rmtree(finished)
+    assert "mine" not in listed()
+
+
+def test_a_runs_folder_that_is_not_there_has_no_runs(runs_folder):
+    assert all(entry.shipped for entry in listed().values())

@@ -1,0 +1,49 @@
+"""`retrofit app` as a process: it ends with its server."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.slow
+
+PATIENCE = 300.0  # seconds: a shared machine may be slow
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return not probe.connect_ex(("127.0.0.1", port))
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_ending_the_command_ends_its_server(tmp_path, name):
+    port = free_port()
+    command = [sys.executable, "-m", "retrofit_core", "app", "--port", str(port), "--no-browser"]
+    process = psutil.Popen([*command, "--runs", str(tmp_path / "runs")], stdout=subprocess.DEVNULL)
+    everything = [process]
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while not answers(port):
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.1)
+        servers = process.children(recursive=True)
+        everything += servers
+        os.kill(process.pid, getattr(signal, name))
+        assert servers and process.wait(PATIENCE) == 0
+        assert not psutil.wait_procs(servers, timeout=PATIENCE)[1] and not answers(port)
+    finally:
+        for each in everything:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
