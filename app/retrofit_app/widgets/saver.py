@@ -3,6 +3,7 @@
 from typing import Any
 
 import streamlit as st
+from streamlit.components.v2 import component
 
 NAME = "retrofit-saver"
 HTML = "<div class='saver' role='group' aria-label='Save the picture'><button>SVG</button><button>PNG</button></div>"
@@ -30,7 +31,7 @@ export default function ({ parentElement, data }) {
 
 @st.cache_resource
 def _component() -> Any:
-    return st.components.v2.component(NAME, html=HTML, css=CSS, js=SCRIPT)
+    return component(NAME, html=HTML, css=CSS, js=SCRIPT)
 
 
 def saver(chart: str, stem: str, key: str) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import streamlit as st
+from streamlit.components.v2 import component
 
 NAME = "retrofit-window"
 PAGE = (1280, 720)  # px of the page that has to fit
@@ -24,7 +25,7 @@ export default function ({{ parentElement, data, setStateValue }}) {{
 
 @st.cache_resource
 def _component() -> Any:
-    return st.components.v2.component(NAME, html="<span></span>", js=SCRIPT)
+    return component(NAME, html="<span></span>", js=SCRIPT)
 
 
 def window(key: str, shown: float) -> float:
