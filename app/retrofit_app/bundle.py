@@ -15,8 +15,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from retrofit_core.landscape import keep
 from retrofit_core.methods import RETROFITTING
 from retrofit_core.runs import RunConfig, execute
+from retrofit_core.runs.landscapes import FOLDER, LandscapeConfig, material_of
 
 HERE = Path(__file__).parent / "bundled"
 #: Seeds of split and training that are tried; SEED is shipped. It was picked because its parents are even (five classes
@@ -56,8 +58,18 @@ def train(seed: int, folder: Path) -> None:
     )
 
 
+def survey(record: Path) -> None:
+    """The landscape at the defaults, of the plane through the parents and the fused network, into the record."""
+    wanted = LandscapeConfig(("parent 0", "parent 1", "fused"))
+    material = material_of(record)
+    plan = wanted.landscape.plan(material.networks, wanted.through, material.images(), device="cpu")
+    folder = record / FOLDER / wanted.key(record)
+    keep(wanted.landscape.run(plan), folder)
+    wanted.save(folder, record)
+
+
 def build(folder: Path) -> dict[str, Any]:
-    """Write parents, splits, one record per method and bundle.json into a folder; returns what bundle.json says."""
+    """Write parents, splits, a record with its landscape per method, and bundle.json; returns what bundle.json says."""
     folder.mkdir(parents=True, exist_ok=True)
     tried = {}
     for seed in SEEDS:
@@ -77,6 +89,7 @@ def build(folder: Path) -> dict[str, Any]:
             execute(config(method), names[-1])
             # Times and loss of single steps: of use while a run goes on, noise in a repository.
             (Path(names[-1]) / "events.jsonl").unlink()
+            survey(Path(names[-1]))
             print(f"{method}: {_accuracies(Path(names[-1]))['fused']:.1f} %")
     facts = {"runs": names, "first": TYPICAL.lower(), "seed": SEED, "typical": TYPICAL, "tried": tried}
     (folder / "bundle.json").write_text(json.dumps(facts, indent=1) + "\n")

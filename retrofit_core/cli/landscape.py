@@ -1,6 +1,7 @@
 """retrofit landscape"""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,11 +11,12 @@ from torch import nn
 from ..checkpoints import load_model
 from ..data import load
 from ..data.sampling import balanced
-from ..landscape import ALIGNMENTS, Landscape, Plan, Survey, networks_of
+from ..landscape import ALIGNMENTS, Landscape, Plan, Survey, keep, networks_of
 from ..landscape.survey import SCALING
 from ..monitor import Monitor
-from ..results import FusionResult
-from ..runs import RunConfig, read_inputs, read_run
+from ..runs import RunConfig
+from ..runs.landscapes import LandscapeConfig, material_of
+from ..runs.noting import noted
 from ..settings import settings_of
 from .terminal import (
     Arch,
@@ -87,7 +89,12 @@ def landscape_command(
     size: Size = None,
     device: Device = "auto",
     out_folder: Annotated[
-        Path | None, typer.Option("--out", help="Write landscape.json and landscape.csv into this folder.")
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Write landscape.json and landscape.csv into this folder, again and again while they grow; a file `cancel` "
+            "there stops the work.",
+        ),
     ] = None,
     plan_only: Annotated[
         bool, typer.Option("--plan", help="Say how many points are measured and how long it takes, and do nothing.")
@@ -104,21 +111,30 @@ def landscape_command(
         check_folder(out_folder, "--out")
     if record is not None:
         _check_alone_with_record(context)
-    with progress(as_json) as monitor:
+    is_kept = out_folder is not None and not plan_only
+    with progress(as_json) as bar, noted(out_folder, bar) if is_kept else nullcontext(bar) as monitor:
         if record is not None:
-            config, networks = _recorded(record, tuned, align, device, monitor)
+            if is_kept and through is not None:  # before anything can fail: whoever looks on knows what was asked for
+                _config(spanning({}, through), align, landscape).save(out_folder, record)
+            material = material_of(record, _network(tuned, None), align=align, device=device, monitor=monitor)
+            config, networks = material.config, material.networks
         else:
             config = RunConfig(
                 tuple(map(str, models or ())), data, arch=arch, mean=floats(mean), std=floats(std), size=size
             )
             networks = _named(config, fused, tuned, align, device, monitor)
+        names = spanning(networks, through)
+        if record is not None and is_kept and through is None:
+            _config(names, align, landscape).save(out_folder, record)
         measured_on = load(config.data, split, config.mean, config.std, config.size)
-        plan = landscape.plan(networks, spanning(networks, through), measured_on, device=device)
+        plan = landscape.plan(networks, names, measured_on, device=device)
         if plan_only:
             return _say_plan(plan, as_json)
-        *_, survey = landscape.run(plan, monitor)
-    if out_folder is not None:
-        survey.save(out_folder)
+        surveys = landscape.run(plan, monitor)
+        if is_kept:
+            survey = keep(surveys, out_folder)
+        else:
+            *_, survey = surveys
     if as_json:
         return print_json(survey.to_json())
     _print_survey(survey, out_folder)
@@ -142,6 +158,12 @@ def spanning(networks: Mapping[str, nn.Module], text: str | None) -> Sequence[st
     return there
 
 
+def _config(names: Sequence[str], align: str | None, landscape: Landscape) -> LandscapeConfig:
+    if len(names) != 3:
+        raise ValueError(f"a plane goes through three different networks. Found {', '.join(names) or 'none'}.")
+    return LandscapeConfig((names[0], names[1], names[2]), align, landscape)
+
+
 def _check_alone_with_record(context: typer.Context) -> None:
     """Refuse what the record says already."""
     given = [name for name in OF_RECORD if _is_given(context, name)]
@@ -153,21 +175,6 @@ def _check_alone_with_record(context: typer.Context) -> None:
 def _is_given(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
-
-
-def _recorded(
-    folder: Path, tuned: Path | None, align: str | None, device: str, monitor: Monitor
-) -> tuple[RunConfig, dict[str, nn.Module]]:
-    """The settings and the networks of a finished run."""
-    run = read_run(folder)
-    if run.state != "done":
-        raise ValueError(f"{folder}: the run is {run.state}, so there is no fused network. Finish it first.")
-    inputs = read_inputs(run.config)
-    fused = FusionResult.load(folder).model
-    networks = networks_of(
-        inputs.models, fused, _network(tuned, None), align=align, data=inputs.fusion, device=device, monitor=monitor
-    )
-    return run.config, networks
 
 
 def _named(

@@ -5,6 +5,7 @@ will take; `run(plan)` yields what is known so far, the coarse picture first.
 """
 
 from .candidates import ALIGNMENTS, networks_of
+from .keeping import keep
 from .landscape import Landscape, Plan
 from .mixtures import Mixtures
 from .plane import Plane
@@ -20,5 +21,6 @@ __all__ = [
     "Plane",
     "Rise",
     "Survey",
+    "keep",
     "networks_of",
 ]

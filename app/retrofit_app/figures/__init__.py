@@ -11,6 +11,7 @@ from .counterparts import flow
 from .diagnosis import fitted, worst_level
 from .errors import errors_scatter
 from .fits import loss_curve, loss_plane, residual_bars
+from .landscape import headline, landscape_plane, loss_path
 from .markdown import escaped, shown
 from .network import drawn_network
 from .neurons import Neurons, densest_cluster, destinations, neurons, same_numbers
@@ -53,12 +54,15 @@ __all__ = [
     "explained",
     "fit_scatter",
     "flow",
+    "headline",
     "interval",
     "kept_histogram",
+    "landscape_plane",
     "letter",
     "lettered",
     "listing",
     "loss_curve",
+    "loss_path",
     "loss_plane",
     "margin",
     "members_words",

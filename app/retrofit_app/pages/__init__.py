@@ -21,4 +21,5 @@ class Listed:
 PAGES = (
     Listed("fuse", "Fuse", ":material/merge:", kept=("fuse", "fuse-view")),
     Listed("levels", "Levels", ":material/stacks:"),
+    Listed("landscape", "Landscape", ":material/landscape:"),
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 #: What has to end first, where something else is to start.
-WORDS = {"fuse": "run", "analyse": "the analysis of run", "train": "the training"}
+WORDS = {"fuse": "run", "analyse": "the analysis of run", "train": "the training", "landscape": "the landscape"}
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,13 @@ class Job:
     """Of the command line"""
     base: Path
     """Where it starts: file names in its configuration are relative to it"""
+    runs: Path | None = None
+    """The runs folder, where `folder` lies deeper in it"""
+
+    @property
+    def within(self) -> Path:
+        """The runs folder, in which one worker is at work at a time."""
+        return self.runs or self.folder.parent
 
 
 def fusion(record: Path, base: Path) -> Job:
@@ -41,3 +48,14 @@ def training(config: Any, folder: Path) -> Job:
     """The parents of a `TrainConfig`, in their own folder in the runs folder; what is finished is kept."""
     words = shlex.split(config.command(config.folder))[1:]
     return Job("train", folder / config.folder, (*words, "--resume"), folder)
+
+
+def landscape(config: Any, record: Path, base: Path, folder: Path, runs: Path, device: str = "auto") -> Job:
+    """The landscape of a `LandscapeConfig` of a finished record.
+
+    Args:
+        folder: where it is kept.
+        runs: the runs folder.
+    """
+    words = ("landscape", "--record", str(record), *config.words(), "--device", device, "--out", str(folder))
+    return Job("landscape", folder, words, base, runs)

@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+from .landscapes import is_surveyed
 from .records import read_entry
 from .workers import alone
 
@@ -22,7 +23,7 @@ def delete(folder: Path, with_others: bool = False) -> None:
         if not folder.exists():
             raise ValueError(f"run {folder.name} is not there any more.")
         entry = read_entry(folder)
-        if entry.active or entry.analysing:
+        if entry.active or entry.analysing or is_surveyed(entry):
             raise ValueError(f"run {folder.name} is going on. Cancel it first.")
         if not with_others:
             shutil.rmtree(trash, ignore_errors=True)

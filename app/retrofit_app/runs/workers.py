@@ -22,6 +22,8 @@ from .records import home, read_entry, runs_folder
 
 #: Held in the runs folder while somebody looks whether a worker may start, and starts it.
 STARTING = ".starting"
+#: Where workers note themselves in a runs folder: runs, parents, landscapes of shipped runs and of its own.
+ANYWHERE = (f"*/{WORKER}", f"landscapes/*/{WORKER}", f"*/landscapes/*/{WORKER}")
 #: Seconds that a start waits for that of another session or server.
 PATIENCE = 60.0
 #: Of workers, where it is a number: 19 is the lowest priority.
@@ -49,10 +51,10 @@ def begin(job: Job) -> None:
         Busy: other work is going on.
         ValueError: the folder cannot be written to, or another server is starting something.
     """
-    with alone(job.folder.parent):
+    with alone(job.within):
         if worker_lives(job.folder) and worker_of(job.folder).get("work") == job.kind:
             return
-        _check_idle(job.folder.parent)
+        _check_idle(job.within)
         job.folder.mkdir(parents=True, exist_ok=True)
         _launch(job)
 
@@ -160,7 +162,7 @@ def _check_idle(folder: Path) -> None:
             raise Busy(entry.name)
     # The worker of a record may outlive its end by a moment; other work has no record that says when it has ended.
     known = {entry.folder for entry in recorded}
-    for note in folder.glob(f"*/{WORKER}"):
+    for note in (note for pattern in ANYWHERE for note in folder.glob(pattern)):
         cancelling.end_overdue(note.parent)
         if note.parent not in known and worker_lives(note.parent):
             raise Busy(note.parent.name, worker_of(note.parent).get("work", ""))
@@ -236,10 +238,10 @@ def _launch(job: Job) -> None:
 
 def _step_back(pid: int) -> None:
     """Give a process a low priority: whoever works at this machine goes first."""
-    low = psutil.BELOW_NORMAL_PRIORITY_CLASS if psutil.WINDOWS else NICENESS
     with suppress(psutil.Error):
         process = psutil.Process(pid)
-        process.nice(low if psutil.WINDOWS else max(low, process.nice()))
+        lower = getattr(psutil, "BELOW_NORMAL_PRIORITY_CLASS", None)  # on Windows
+        process.nice(lower or max(NICENESS, process.nice()))
 
 
 def _wait_for_exit(record: Path) -> None:

@@ -1,0 +1,1 @@
+"""What lies between the networks of a run, and around them?"""

@@ -1,0 +1,222 @@
+"""A measured landscape: both planes, one line between two networks, and how flat the networks lie."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app import runs, widgets
+from retrofit_app.address import session
+from retrofit_app.figures import Palette, escaped, headline, landscape_plane, loss_path, percent
+from retrofit_app.figures.landscape import (
+    KINDS,
+    Scale,
+    caption,
+    loss_words,
+    nearest_path,
+    paths_of,
+    place_words,
+    short,
+)
+from retrofit_app.runs.landscapes import Kept
+
+from . import parameters, readings, scales
+from .parameters import LANDSCAPE, Shown
+
+HEADINGS = {"loss": "**Loss**: dark is low", "accuracy": "**Accuracy**: dark is high"}
+
+
+def landscape(
+    entry: runs.Entry,
+    palette: Palette,
+    kept: Kept,
+    shown: Shown,
+    likes: Mapping[str, Kept],
+    chooser: Callable[[], None],
+) -> None:
+    """The pictures of one landscape.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    survey = readings.survey(kept)
+    scale = scales.scale(survey, shown.scale, likes)
+    paths = paths_of(survey)
+    point = point_of(survey, shown.point)
+    if survey.paths:
+        st.markdown(f"**{escaped(headline(survey))}**")
+    controls(paths, likes, shown, chooser)
+    columns = st.columns(2, gap="small")
+    for column, kind in zip(columns, KINDS, strict=True):
+        with column:
+            plane(entry, palette, survey, kind, scale, paths[int(shown.path)], point)
+    if point is not None:
+        clicked(survey, point)
+    st.caption(
+        escaped(caption(survey)) + " Both axes count in distances between weights.",
+        help="Every point of the plane is a mixture of the three networks. A mark's number is the loss or accuracy of that "
+        "network itself, with the BatchNorm statistics that it holds. Between the points of the grid the picture is "
+        "interpolated. A click on the plane picks a point and the line next to it.",
+    )
+    left, right = st.columns(2, gap="large")
+    with left:
+        line(entry, palette, survey, int(shown.path))
+    with right:
+        flatness(entry, survey)
+
+
+def point_of(survey: Any, text: str) -> tuple[int, int] | None:
+    """Row and column of the point that was clicked; None where it is not on the grid, or not measured."""
+    if not text:
+        return None
+    row, column = map(int, text.split("-"))
+    rows, columns = survey.finished.shape
+    return (row, column) if row < rows and column < columns and bool(survey.finished[row, column]) else None
+
+
+def controls(
+    paths: list[tuple[str, str]], likes: Mapping[str, Kept], shown: Shown, chooser: Callable[[], None]
+) -> None:
+    """Which landscape, which line, which colours."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chooser()
+        st.segmented_control(
+            "Line between",
+            parameters.PATHS,
+            **LANDSCAPE.control("path"),
+            required=True,
+            format_func=lambda index: " – ".join(map(short, paths[int(index)])),
+            help="The straight line whose losses stand below. A click on the plane chooses the line next to it.",
+        )
+        st.selectbox(
+            "Colours",
+            [parameters.PAPER, parameters.OWN, *(parameters.LIKE + name for name in likes)],
+            **LANDSCAPE.control("scale"),
+            width=250,
+            format_func=scales.words,
+            help="As in the paper: losses from 0 to 4.6 and accuracies from 0 to 100 %, the same for every run. Those of "
+            "another run: its colours, and a frame in which both landscapes have the same size. Above the top of the scale "
+            "the loss is hatched.",
+        )
+        if shown.scale == parameters.OWN:
+            st.badge("own scale: elsewhere colours mean other numbers", icon=":material/palette:", color="orange")
+        if shown.scale != parameters.PAPER:
+            st.button(
+                "Clip at 4.6, as the paper",
+                key="go-as-paper",
+                on_click=LANDSCAPE.change,
+                kwargs={"scale": parameters.PAPER},
+                help="Losses from 0 to 4.6; what lies above is hatched.",
+            )
+
+
+def plane(
+    entry: runs.Entry,
+    palette: Palette,
+    survey: Any,
+    kind: str,
+    scale: Scale,
+    path: tuple[str, str],
+    point: tuple[int, int] | None,
+) -> None:
+    """One of the two pictures; a click picks a point and the line next to it."""
+    key = f"landscape-{kind}"
+
+    def pick() -> None:
+        cells = [mark["customdata"] for mark in session.points_in(key) if "customdata" in mark]
+        if cells:
+            row, column = int(cells[0][0]), int(cells[0][1])
+            LANDSCAPE.change(point=f"{row}-{column}", path=str(nearest_path(survey, row, column)))
+
+    widgets.chart(
+        key,
+        lambda colours: landscape_plane(survey, kind, colours, scale, path=path, point=point),
+        palette,
+        lambda: readings.grid_table(survey),
+        entry,
+        heading=HEADINGS[kind],
+        on_select=pick,
+        selection_mode="points",
+    )
+
+
+def clicked(survey: Any, point: tuple[int, int]) -> None:
+    """The point that was clicked, in numbers."""
+    row, column = point
+    place = place_words(survey, survey.xs[column].item(), survey.ys[row].item())
+    loss, accuracy = survey.loss[row, column].item(), survey.accuracy[row, column].item()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(
+            f"The ringed point, {escaped(place)}: loss **{loss_words(loss)}**, accuracy **{percent(accuracy)}**.",
+            width="content",
+        )
+        st.button(
+            "Clear",
+            key="go-clear-point",
+            type="tertiary",
+            on_click=LANDSCAPE.change,
+            kwargs={"point": ""},
+            help="Takes the ring off the pictures.",
+        )
+
+
+def line(entry: runs.Entry, palette: Palette, survey: Any, index: int) -> None:
+    """Loss and accuracy along the chosen line."""
+    first, last = paths_of(survey)[index]
+    path = next((each for each in survey.paths if (each.first, each.last) == (first, last)), None)
+    heading = f"**From {escaped(short(first))} to {escaped(short(last))} in a straight line**"
+    if path is None:
+        st.markdown(heading)
+        widgets.why("This line is not measured yet: lines come after the grid.")
+        return
+    widgets.chart(
+        "landscape-line",
+        lambda colours: loss_path(path, colours),
+        palette,
+        lambda: readings.path_table(path),
+        entry,
+        heading=heading,
+    )
+
+
+def flatness(entry: runs.Entry, survey: Any) -> None:
+    """Each network's own numbers, and how much the loss rises around it."""
+    from retrofit_core.landscape.survey import SCALING
+
+    table = readings.network_table(survey)
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
+        st.markdown("**How flat do they lie?**", width="stretch")
+        widgets.menu("landscape-flatness", lambda: table, entry)
+    number = st.column_config.NumberColumn
+    on_plane = not table["off the plane"].any()
+    st.dataframe(
+        table.drop(columns="off the plane") if on_plane else table,
+        hide_index=True,
+        key="flatness",
+        alt="Loss, accuracy, distance off the plane and rise of the loss around each network.",
+        column_config={
+            "network": st.column_config.TextColumn("network", pinned=True, width=92),
+            "loss": number("loss", format="%.3f", width=58, help="Of the network itself."),
+            "accuracy %": number("accuracy %", format="%.1f", width=80),
+            "off the plane": number(
+                "off plane",
+                format="%.2f",
+                width=70,
+                help="Distance between its weights and the plane; 0: it lies on it.",
+            ),
+            "mean rise": number(
+                "mean rise", format="%.3f", width=76, help="Of the loss, in all directions that were tried."
+            ),
+            "largest rise": number("most", format="%.3f", width=60, help="The rise in the steepest direction."),
+        },
+    )
+    if not survey.rises:
+        st.caption("Flatness is measured last, and it is not measured yet.")
+        return
+    rises = sorted(survey.rises, key=lambda rise: rise.mean)
+    st.caption(
+        f"Rise of the loss at a distance of {loss_words(survey.facts['radius'])} in the plane's directions: least around "
+        f"{escaped(short(rises[0].name))} ({loss_words(rises[0].mean)} on average), most around "
+        f"{escaped(short(rises[-1].name))} ({loss_words(rises[-1].mean)}). Flat is not good: a network that knows nothing is "
+        f"the flattest of all. {escaped(SCALING)}"
+    )

@@ -1,0 +1,159 @@
+"""What to measure next: which plane, how finely, on which images; what that takes, and Start."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app import runs
+from retrofit_app.figures import escaped
+from retrofit_app.figures.landscape import who
+from retrofit_app.runs import landscapes
+
+from . import parameters, readings, taking
+from .parameters import LANDSCAPE, Asked
+
+
+def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
+    """The controls of the next landscape; networks are read only where somebody looks at them."""
+    box = st.expander(
+        "Measure a landscape of this run" if is_open else "Measure another landscape of this run",
+        expanded=is_open,
+        icon=":material/grid_on:",
+        key=f"form of {entry.name}" + (" open" if is_open else ""),
+        on_change="rerun",
+    )
+    if not box.open:
+        LANDSCAPE.declare(["align", *Asked.__dataclass_fields__])
+        return
+    with box:
+        try:
+            align = parameters.aligned()
+            names = readings.names(entry, align)
+        except ValueError as error:
+            LANDSCAPE.declare(list(Asked.__dataclass_fields__))
+            st.info(f"There is no landscape of this run: {escaped(error)}", icon=":material/info:")
+            return
+        if len(names) < 3 and not align:
+            LANDSCAPE.declare(list(Asked.__dataclass_fields__))
+            st.info(f"A plane goes through three networks, and this run has {len(names)}.", icon=":material/info:")
+            return
+        asked = parameters.asked(names)
+        controls(names, align)
+        start_row(entry, config_of(asked, align), busy)
+
+
+def controls(names: list[str], align: str | None) -> None:
+    """Three networks, then how they are measured."""
+    columns = st.columns(4)
+    places = (
+        ("first", "From", "The origin of the plane."),
+        ("second", "to", "It lies on the horizontal axis."),
+        ("third", "and through", "It lies above that axis."),
+    )
+    for column, (name, label, help_text) in zip(columns, places, strict=False):
+        column.selectbox(label, names, **LANDSCAPE.control(name), format_func=who, help=help_text)
+    columns[3].selectbox(
+        "Aligned parents by",
+        parameters.ALIGNMENTS,
+        **LANDSCAPE.control("align"),
+        help="Adds each further parent with its neurons in the order of the first one's, as this method finds it: the same "
+        "function at another place. It takes a while longer.",
+    )
+    columns = st.columns(4)
+    columns[0].selectbox(
+        "Points a side",
+        parameters.RESOLUTIONS,
+        **LANDSCAPE.control("resolution"),
+        format_func=lambda text: f"{text} × {text}",
+        help="The coarse picture, 3 × 3, comes first.",
+    )
+    columns[1].selectbox(
+        "Test images",
+        parameters.IMAGES,
+        **LANDSCAPE.control("images"),
+        help="On which each point is measured, balanced over the classes.",
+    )
+    columns[2].selectbox(
+        "BatchNorm",
+        parameters.NORMS,
+        **LANDSCAPE.control("norms"),
+        help="Estimated: the statistics are computed anew at every point, on the same images. Interpolated: mixed as the "
+        "weights are. Without BatchNorm both are the same.",
+    )
+    columns[3].number_input(
+        "Seed", 0, 10**6, **LANDSCAPE.control("seed"), help="Decides which images are drawn. Same seed, same picture."
+    )
+
+
+def config_of(asked: Asked, align: str | None) -> Any:
+    """The `LandscapeConfig` of the form."""
+    from retrofit_core.landscape import Landscape
+    from retrofit_core.runs.landscapes import LandscapeConfig
+
+    measured = Landscape(
+        resolution=int(asked.resolution),
+        images=int(asked.images),
+        seed=asked.seed,
+        norms=asked.norms,  # type: ignore[arg-type]
+    )
+    return LandscapeConfig((asked.first, asked.second, asked.third), align, measured)
+
+
+def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
+    """What it takes, or why it cannot be; Start."""
+    try:
+        if len(set(config.through)) < 3:
+            raise ValueError("a plane goes through three different networks. Choose another one.")
+        estimate = readings.estimate(entry, config)
+    except ValueError as error:
+        st.warning(f"This cannot be measured: {escaped(error)}", icon=":material/block:")
+        return
+    parts = ", ".join(f"{count} for {what}" for what, count in estimate.evaluations.items())
+    alignment = " and the time of the alignment" if config.align else ""
+    st.markdown(
+        f"**{estimate.total} evaluations** of {config.landscape.images} images each ({parts}): about "
+        f"**{duration(estimate.seconds)}** on this machine as it is now{alignment}."
+    )
+    there = landscapes.Kept(landscapes.landscape_folder(entry, config.key(entry.folder)), config.to_json())
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if there.folder.exists() and there.state == "done":
+            st.button(
+                "Show it",
+                key="show-landscape",
+                icon=":material/visibility:",
+                on_click=LANDSCAPE.change,
+                kwargs={"map": there.name, "point": ""},
+                help="It is measured already.",
+            )
+        elif st.button(
+            "Start",
+            key="start-landscape",
+            type="primary",
+            icon=":material/play_arrow:",
+            disabled=busy,
+            help="Runs in a process of its own: you can reload or close the page.",
+        ):
+            start(entry, config.to_json())
+        st.caption(f"Or on the command line, in the folder where the run lies.{taking.where(entry)}")
+    st.code(taking.command_of(entry, config.to_json()), language="bash", wrap_lines=True)
+
+
+def start(entry: runs.Entry, settings: Mapping[str, Any]) -> None:
+    """Start the worker and show what it does, or say why not."""
+    from retrofit_core.runs.landscapes import LandscapeConfig
+
+    try:
+        kept = landscapes.survey(entry, LandscapeConfig.from_json(settings))
+    except ValueError as error:
+        st.warning(f"Not started: {escaped(error)}")
+        return
+    LANDSCAPE.move(map=kept.name, point="")
+    st.rerun()
+
+
+def duration(seconds: float) -> str:
+    """About how long, in words."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,119 @@
+"""What lies between the networks of a run, and around them: loss and accuracy on a plane, on lines, on circles."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from retrofit_app import runs, widgets
+from retrofit_app.figures import DARK, Palette, escaped
+from retrofit_app.figures.landscape import who
+from retrofit_app.runs import landscapes
+from retrofit_app.runs.landscapes import Kept
+from retrofit_app.shell import picker
+from retrofit_app.shell.errors import guarded
+
+from . import drawn, form, parameters, scales, taking, watching
+from .parameters import LANDSCAPE, Shown
+
+
+def page() -> None:
+    """The landscape that is shown, or that is being measured, and the form of another one."""
+    entry, palette = picker.shown().entry, widgets.palette()
+    with st.container(key="heading"):
+        st.title("What lies between the networks?", anchor=False)
+    if entry.state != "done":
+        widgets.why(
+            "This run is not finished, so there is no fused network between whose parents one could look. Choose another run "
+            "on the left."
+        )
+        return
+    body(entry, palette)
+
+
+@st.fragment
+@guarded
+def body(entry: runs.Entry, palette: Palette) -> None:
+    """All but the sidebar: another line or scale runs and sends only this."""
+    there = landscapes.kept(entry)
+    likes = scales.others(entry)
+
+    def is_going(key: str) -> bool:
+        return Kept(landscapes.landscape_folder(entry, key), {}).going
+
+    shown = parameters.shown([kept.name for kept in there], is_going, list(likes))
+    chosen = next((kept for kept in there if kept.name == shown.map), None)
+    if chosen is None and shown.map:  # its worker has not written down yet what it does
+        chosen = Kept(landscapes.landscape_folder(entry, shown.map), {})
+    if chosen is None:
+        st.markdown(
+            "On the plane through three networks of this run every point is a network, too: a mixture of the three. Its loss "
+            "and accuracy show whether one can walk from one network to the other without leaving the valley, and where "
+            "between the parents the fused network lies. **No landscape of this run is measured yet.**"
+        )
+    elif chosen.going:
+        watching.watch(str(chosen.folder), palette is DARK)
+    else:
+        finished(entry, palette, chosen, there, shown, likes)
+    st.divider()
+    form.form(entry, is_open=chosen is None, busy=chosen is not None and chosen.going)
+
+
+def finished(
+    entry: runs.Entry,
+    palette: Palette,
+    chosen: Kept,
+    there: Sequence[Kept],
+    shown: Shown,
+    likes: dict[str, Kept],
+) -> None:
+    """A landscape at which nobody works: its pictures, or why there are none."""
+    ended(entry, chosen)
+    if not chosen.is_drawn:
+        chooser(there)
+        return
+    drawn.landscape(entry, palette, chosen, shown, likes, lambda: chooser(there))
+    taking.everything(entry, chosen)
+
+
+def ended(entry: runs.Entry, chosen: Kept) -> None:
+    """Why a landscape is not whole, and the way to the rest of it."""
+    if chosen.state == "done":
+        return
+    sentence = {
+        "cancelled": "Cancelled: what was measured is kept and shown.",
+        "interrupted": "The worker was ended before it was finished: what was measured is kept and shown.",
+        "failed": f"Not finished: {chosen.error}",
+    }[chosen.state]
+    (st.warning if chosen.state == "cancelled" else st.error)(escaped(sentence))
+    with st.container(horizontal=True):
+        if st.button(
+            "Measure it again",
+            key="again",
+            icon=":material/restart_alt:",
+            help="From its beginning, with the same settings.",
+        ):
+            form.start(entry, chosen.settings)
+
+
+def chooser(there: Sequence[Kept]) -> None:
+    """The list of the run's landscapes, where there are several."""
+    if len(there) < 2:
+        return
+    by_key = {kept.name: kept for kept in there}
+    st.selectbox(
+        "Landscape",
+        list(by_key),
+        **LANDSCAPE.control("map"),
+        width=330,
+        format_func=lambda key: title(by_key[key]),
+        help="Those that were measured of this run, the newest first.",
+    )
+
+
+def title(kept: Kept) -> str:
+    """A landscape in the list."""
+    settings = kept.settings
+    facts = settings["landscape"]
+    spanning = ", ".join(who(name).replace("network ", "") for name in settings["through"])
+    state = "" if kept.state == "done" else f" · {kept.state}"
+    return f"{spanning} · {facts['resolution']}² points, {facts['images']} images, seed {facts['seed']}{state}"

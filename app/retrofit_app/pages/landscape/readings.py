@@ -1,0 +1,161 @@
+"""What the page reads: surveys from their folders, the networks of a run, the time that a landscape will take."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from retrofit_app import runs
+from retrofit_app.figures.landscape import who
+from retrofit_app.runs.landscapes import Kept
+
+
+def survey(kept: Kept) -> Any:
+    """A landscape as far as it is known, a `landscape.Survey`. It is shared by all sessions: do not change it.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    return _survey(*kept.version)
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _survey(folder: str, changed: int) -> Any:
+    from retrofit_core.landscape import Survey
+
+    try:
+        return Survey.load(folder)
+    except ValueError as error:
+        raise ValueError(str(error).replace(str(Path(folder).parent), "landscapes")) from error
+
+
+@st.cache_resource(max_entries=2, show_spinner="Reading the networks…")
+def material(folder: str, updated: float, *, _entry: Any) -> Any:
+    """The networks of a run and its images, a `runs.landscapes.Material`. It is shared: do not change it.
+
+    Raises:
+        ValueError: they have no common plane, or a file is missing or has changed.
+    """
+    from retrofit_core.runs.landscapes import material_of
+
+    try:
+        return material_of(folder, base=_entry.base)
+    except ValueError as error:
+        raise ValueError(
+            str(error).replace(str(_entry.folder.parent), "RUNS").replace(str(Path.home()), "~")
+        ) from error
+
+
+def names(entry: runs.Entry, align: str | None) -> list[str]:
+    """The networks of a run that a plane can go through.
+
+    Raises:
+        ValueError: as `material`.
+    """
+    there = list(material(*entry.version, _entry=entry).networks)
+    parents = [name for name in there if name.startswith("parent ")]
+    return there + ([f"aligned {name}" for name in parents[1:]] if align else [])
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a landscape would take on this machine."""
+
+    evaluations: dict[str, int]
+    """Points of weight space, by what they are for"""
+    seconds: float
+
+    @property
+    def total(self) -> int:
+        """All points."""
+        return sum(self.evaluations.values())
+
+
+def estimate(entry: runs.Entry, config: Any) -> Estimate:
+    """Evaluations and seconds of a `LandscapeConfig`; its plane is checked where no network has to be aligned first.
+
+    Raises:
+        ValueError: three networks on a line, too few images, networks that do not take these images.
+    """
+    there = list(material(*entry.version, _entry=entry).networks)
+    spanning = config.through
+    if not set(spanning) <= set(there):  # aligned ones take as long as others
+        spanning = tuple([*(name for name in ("parent 0", "parent 1", "fused") if name in there), *there][:3])
+    landscape = config.landscape
+    once, on_grid = _seconds(*entry.version, spanning, landscape.images, landscape.norms, _entry=entry)
+    networks = len(there) + (sum(name.startswith("parent ") for name in there) - 1 if config.align else 0)
+    counts = {
+        "networks": networks,
+        "the grid": landscape.resolution**2,
+        "the lines": 3 * landscape.path_points,
+        "flatness": networks * (landscape.directions + 1),
+    }
+    exact = sum(counts.values()) - counts["the grid"]
+    return Estimate(counts, exact * once + counts["the grid"] * on_grid)
+
+
+@st.cache_resource(max_entries=64, show_spinner="Trying a point of the landscape…")
+def _seconds(
+    folder: str, updated: float, through: tuple[str, ...], images: int, norms: Any, *, _entry: Any
+) -> tuple[float, float]:
+    """Of a network, and of a point of the grid."""
+    from retrofit_core.landscape import Landscape
+
+    shared = material(folder, updated, _entry=_entry)
+    device = _entry.config.get("device") or "auto"
+    trial = Landscape(resolution=2, images=images, norms=norms)
+    plan = trial.plan(shared.networks, through, shared.images(), device=device)
+    once = plan.mixtures.seconds()
+    return once, plan.mixtures.seconds(plan.precision) if plan.precision else once
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def grid_table(survey: Any) -> pd.DataFrame:
+    """A row for each point that is measured, after the networks themselves."""
+    at = [{"what": who(m.name), "x": m.x, "y": m.y, "loss": m.loss, "accuracy %": m.accuracy} for m in survey.markers]
+    cells = [
+        {
+            "what": "grid",
+            "x": survey.xs[column].item(),
+            "y": survey.ys[row].item(),
+            "loss": survey.loss[row, column].item(),
+            "accuracy %": survey.accuracy[row, column].item(),
+        }
+        for row, column in survey.finished.nonzero().tolist()
+    ]
+    return pd.DataFrame([*at, *cells])
+
+
+def path_table(path: Any) -> pd.DataFrame:
+    """A row for each point of a line."""
+    return pd.DataFrame(
+        {
+            f"share of {who(path.last)}": path.t,
+            "loss": path.loss,
+            "accuracy %": path.accuracy,
+            "rise above the line": path.rises,
+        }
+    )
+
+
+def network_table(survey: Any) -> pd.DataFrame:
+    """Loss, accuracy, distance off the plane and flatness of each network."""
+    rises = {rise.name: rise for rise in survey.rises}
+    nothing = float("nan")
+    return pd.DataFrame(
+        [
+            {
+                "network": who(marker.name),
+                "loss": marker.loss,
+                "accuracy %": marker.accuracy,
+                "off the plane": 0.0 if survey.is_on_plane(marker) else marker.distance,
+                "mean rise": rises[marker.name].mean if marker.name in rises else nothing,
+                "largest rise": rises[marker.name].most if marker.name in rises else nothing,
+            }
+            for marker in survey.markers
+        ]
+    )

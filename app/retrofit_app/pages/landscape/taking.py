@@ -1,0 +1,95 @@
+"""Everything to take away: link, files, the command and the Python that measure it again, and the paper's own figure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app import runs
+from retrofit_app.address import session
+from retrofit_app.runs.landscapes import Kept
+
+PYTHON = """\
+from retrofit_core.landscape import Landscape
+from retrofit_core.runs.landscapes import material_of
+
+material = material_of({record!r})
+landscape = Landscape({settings})
+plan = landscape.plan(material.networks, {through!r}, material.images())
+*_, survey = landscape.run(plan)
+survey.save("landscape")
+"""
+ALIGNED = "material_of({record!r}, align={align!r})"
+
+
+def everything(entry: runs.Entry, kept: Kept) -> None:
+    """Two columns: this landscape, and the paper's."""
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown("**Take it with you**")
+        st.markdown("A link to exactly this view:")
+        st.code(session.link(), language=None, wrap_lines=True)
+        for name, words in (("landscape.csv", "All points (CSV)"), ("landscape.json", "Everything (JSON)")):
+            st.download_button(
+                words,
+                (kept.folder / name).read_bytes(),
+                f"{entry.name}-{name}",
+                on_click="ignore",
+                icon=":material/download:",
+                key=f"take-{name}",
+                help="As `retrofit landscape --out` writes it: networks, grid, lines"
+                + ("." if name.endswith("csv") else ", flatness and how it was measured."),
+            )
+        with st.expander("Copy as command or Python", icon=":material/content_copy:"):
+            st.caption("Start them in the folder where the run lies. Same settings, same numbers." + where(entry))
+            command, python = st.tabs(["Command", "Python"])
+            command.code(command_of(entry, kept.settings), language="bash", wrap_lines=True)
+            python.code(python_of(entry, kept), language="python", wrap_lines=True)
+    with right:
+        the_papers()
+
+
+def the_papers() -> None:
+    """How the paper's figure is made."""
+    st.markdown("**The paper’s figure**")
+    st.markdown(
+        "It shows vision transformers of a non-IID split of CIFAR-10 and KF-Gradient with DeepLIFT, the loss clipped at 4.6. The "
+        "first line trains, fuses and measures that at a scale for two cores (`--scale paper`: at the paper’s), the second "
+        "prints losses, rises and barriers."
+    )
+    st.code("retrofit reproduce landscape --scale small\nretrofit report landscape", language="bash")
+    st.caption("The colours “loss 0 to 4.6, as in the paper” above draw this run in the same way.")
+
+
+def where(entry: runs.Entry) -> str:
+    """What has to be done first for a shipped run, whose record lies with the program."""
+    if not entry.shipped:
+        return ""
+    return " First make the record: its own command stands on the pages Fuse and Levels (Copy the shown run)."
+
+
+def record_of(entry: runs.Entry) -> str:
+    """What the record is called that the run's own command writes."""
+    from retrofit_core.runs import RunConfig
+
+    return RunConfig.from_json(entry.config).key() if entry.shipped else entry.name
+
+
+def command_of(entry: runs.Entry, settings: Mapping[str, Any]) -> str:
+    """The command line that measures a landscape of these settings again."""
+    from retrofit_core.runs.landscapes import LandscapeConfig
+
+    return f"{LandscapeConfig.from_json(settings).command(record_of(entry))} --clip 4.6 --out landscape"
+
+
+def python_of(entry: runs.Entry, kept: Kept) -> str:
+    """The same as a script."""
+    from retrofit_core.landscape import Landscape
+
+    settings = kept.settings["landscape"]
+    words = ", ".join(f"{name}={value!r}" for name, value in settings.items() if value != getattr(Landscape, name))
+    text = PYTHON.format(record=record_of(entry), settings=words, through=kept.settings["through"])
+    if align := kept.settings["align"]:
+        plain = f"material_of({record_of(entry)!r})"
+        text = text.replace(plain, ALIGNED.format(record=record_of(entry), align=align))
+    return text

@@ -1,0 +1,75 @@
+"""The page Landscape in a real Chromium: measuring one, a click on the plane, links, Back, a phone."""
+
+import pytest
+
+from .browsing import act_until, at_rest, does_not_scroll_sideways, words_of_figures
+
+pytestmark = pytest.mark.browser
+PAGE = "/landscape?run=hf-linear"
+PLANE = "[aria-label^='Contours of the {}']"
+
+
+def drawn(page) -> None:
+    """Both planes and the line stand."""
+    page.wait_for_function(
+        "(plots => plots.length === 3 && plots.every(one => one.querySelector('.main-svg')))"
+        "([...document.querySelectorAll('.js-plotly-plot')])"
+    )
+    at_rest(page)
+
+
+def click_plane(page, kind: str, across: float, down: float) -> None:
+    """Click at a share of the width and height of a plane."""
+    plot = page.locator(PLANE.format(kind)).first.locator(".nsewdrag").first
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    page.mouse.move(box["x"] + across * box["width"] - 3, box["y"] + down * box["height"])
+    page.mouse.move(box["x"] + across * box["width"], box["y"] + down * box["height"], steps=3)
+    page.mouse.click(box["x"] + across * box["width"], box["y"] + down * box["height"])
+
+
+def test_a_landscape_is_measured_found_again_after_a_reload_and_shown(open_page):
+    page = open_page(f"{PAGE}&resolution=5&images=32")
+    drawn(page)
+    page.get_by_text("Measure another landscape of this run").click()
+    page.get_by_text("61 evaluations").or_(page.get_by_text("98 evaluations")).first.wait_for()
+    page.get_by_role("button", name="Start", exact=True).or_(page.get_by_role("button", name="Show it")).click()
+    page.wait_for_url("**map=*")
+    page.reload()
+    page.get_by_text("5 × 5 points, 32 images of digits").wait_for()
+    drawn(page)
+    # In the list beside the shipped one.
+    assert page.get_by_role("combobox", name="Landscape").count() == 1
+
+
+def test_a_click_on_the_plane_picks_a_point_and_the_line_next_to_it(open_page):
+    page = open_page(PAGE)
+    drawn(page)
+    act_until(page, "**point=*", lambda: click_plane(page, "loss", 0.7, 0.4))
+    page.get_by_text("The ringed point").wait_for()
+    assert "path=2" in page.url and page.get_by_text("From B to fused in a straight line").is_visible()
+    page.go_back()
+    page.get_by_text("The ringed point").wait_for(state="detached")
+    page.get_by_text("From A to B in a straight line").wait_for()
+    act_until(page, "**path=1*", lambda: page.get_by_text("A – fused").click())
+    page.get_by_text("From A to fused in a straight line").wait_for()
+
+
+def test_a_copied_link_shows_the_same_view(open_page):
+    page = open_page(f"{PAGE}&scale=own&path=1&point=7-7")
+    drawn(page)
+    link = page.get_by_test_id("stCode").filter(has_text="/landscape?").first.inner_text().replace("\n", "").strip()
+    other = open_page(link.removeprefix(page.base))
+    drawn(other)
+    assert other.get_by_text("own scale").is_visible()
+    assert words_of_figures(other) == words_of_figures(page)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_does_not_scroll_sideways_and_every_picture_has_words(open_page, scheme):
+    page = open_page(f"{PAGE}&point=7-7", width=390, scheme=scheme)
+    drawn(page)
+    assert does_not_scroll_sideways(page)
+    loss, accuracy, line = words_of_figures(page)
+    assert loss.startswith("Contours of the loss") and "fused 0." in loss
+    assert accuracy.startswith("Contours of the accuracy") and line.startswith("Lines of loss and accuracy")

@@ -1,0 +1,214 @@
+"""The pictures of a landscape, as numbers."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from retrofit_app.figures import DARK, LIGHT, headline, landscape_plane, loss_path
+from retrofit_app.figures.landscape import (
+    PAPER,
+    Scale,
+    caption,
+    extent_of,
+    nearest_path,
+    own_scale,
+    paths_of,
+    place_words,
+    shares,
+    short,
+    who,
+)
+
+from .surveys import invented
+
+PALETTES = pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+
+
+def traces(picture, kind):
+    return [trace for trace in picture.figure.data if trace.type == kind]
+
+
+def patterns(picture):
+    return [trace.fillpattern.shape for trace in traces(picture, "scatter") if trace.fillpattern.shape]
+
+
+def networks(picture):
+    return next(trace for trace in traces(picture, "scatter") if trace.mode == "markers+text")
+
+
+def targets(picture):
+    return next(trace for trace in traces(picture, "scatter") if trace.customdata is not None)
+
+
+@PALETTES
+def test_contours_go_through_the_measured_points(palette):
+    survey = invented()
+    for kind, measured in (("loss", survey.loss), ("accuracy", survey.accuracy)):
+        (contour,) = traces(landscape_plane(survey, kind, palette), "contour")
+        x, y, z = (np.array(values) for values in (contour.x, contour.y, contour.z))
+        for row in range(5):
+            for column in range(5):
+                at = z[np.abs(y - survey.ys[row].item()).argmin(), np.abs(x - survey.xs[column].item()).argmin()]
+                low, high = getattr(Scale(), kind)
+                assert at == pytest.approx(min(max(measured[row, column].item(), low), high), abs=1e-5)
+
+
+def test_the_loss_above_the_clip_is_hatched_and_counted_and_the_accuracy_never():
+    survey = invented()
+    picture = landscape_plane(survey, "loss", LIGHT)
+    above = int((survey.loss > PAPER).sum())
+    assert patterns(picture) == ["/"] and f"Hatched: {above} of 25 points above 4.6." in picture.alt
+    hatched = next(trace for trace in traces(picture, "scatter") if trace.fillpattern.shape)
+    corners = [(x, y) for x, y in zip(hatched.x, hatched.y, strict=True) if x is not None]
+    assert (
+        min(x + 2 + y + 2 for x, y in corners) > PAPER - 0.6
+    )  # a drawn cell is a tenth wide, and its corners lie outside
+    assert patterns(landscape_plane(survey, "accuracy", LIGHT)) == []
+    assert patterns(landscape_plane(survey, "loss", LIGHT, Scale(loss=(0, 100), clip=None))) == []
+
+
+def test_loss_and_accuracy_are_dark_where_they_are_good():
+    loss, accuracy = (traces(landscape_plane(invented(), kind, LIGHT), "contour")[0] for kind in ("loss", "accuracy"))
+    assert loss.colorscale == accuracy.colorscale and not loss.reversescale and accuracy.reversescale
+
+
+def test_axes_say_between_which_networks_they_run():
+    layout = landscape_plane(invented(), "loss", LIGHT).figure.layout
+    assert layout.xaxis.title.text == "network A → network B" and layout.yaxis.title.text == "towards fused →"
+
+
+def test_each_network_has_its_own_value_beside_its_marker():
+    marks = networks(landscape_plane(invented(), "loss", LIGHT))
+    assert list(marks.text[:3]) == ["<b>A</b> 1.50", "<b>B</b> 1.25", "<b>fused</b> 0.50"]
+    assert (list(marks.x), list(marks.y)) == ([0, 10, 5, 5], [0, 0, 8, 1])
+    assert networks(landscape_plane(invented(), "accuracy", LIGHT)).text[2] == "<b>fused</b> 90.0\N{NO-BREAK SPACE}%"
+
+
+def test_a_network_off_the_plane_is_hollow_and_says_how_far():
+    marks = networks(landscape_plane(invented(), "loss", LIGHT))
+    assert marks.text[3] == "<b>average</b> 2.25<br>3.21 off the plane"
+    assert marks.marker.color[3] != marks.marker.color[2] == "#FFFFFF"
+    assert marks.marker.line.color[3] == "#FFFFFF"
+
+
+@PALETTES
+@pytest.mark.parametrize("finished", [0, 1, 7, 24])
+def test_cells_that_are_not_measured_are_hatched(palette, finished):
+    survey = invented(finished=finished)
+    picture = landscape_plane(survey, "loss", palette)
+    assert not traces(picture, "contour") and patterns(picture) == ["x"]
+    assert len(targets(picture).x) == finished
+    if finished:
+        (cells,) = traces(picture, "heatmap")
+        assert cells.z[0][0] == pytest.approx(survey.loss[0, 0].item())
+        assert f"{finished} of 25 points are measured" in picture.alt
+    else:
+        assert not traces(picture, "heatmap") and "No point of the grid is measured yet." in picture.alt
+
+
+def test_a_point_that_is_not_measured_has_the_colour_of_its_nearest_neighbour():
+    survey = invented(finished=7)
+    (cells,) = traces(landscape_plane(survey, "loss", LIGHT), "heatmap")
+    assert cells.z[1][2] == pytest.approx(survey.loss[1, 1].item()) or cells.z[1][2] == pytest.approx(
+        survey.loss[0, 2].item()
+    )
+
+
+def test_every_measured_point_can_be_clicked_and_says_loss_accuracy_and_mixture():
+    survey = invented()
+    marks = targets(landscape_plane(survey, "accuracy", LIGHT))
+    assert len(marks.x) == 25 and list(marks.customdata[7]) == [1, 2]
+    assert "loss 10.00, accuracy 55.0" in marks.text[7] and "% A +" in marks.text[7]
+
+
+def test_places_are_mixtures_of_the_three():
+    survey = invented()
+    assert shares(survey, 5.0, 8.0) == pytest.approx((0, 0, 1))
+    assert shares(survey, 10.0, 0.0) == pytest.approx((0, 1, 0))
+    assert shares(survey, 7.5, 4.0) == pytest.approx((0, 0.5, 0.5))
+    assert place_words(survey, 5.0, 0.0) == "50 % A + 50 % B + 0 % fused"
+
+
+def test_a_click_means_the_nearest_line():
+    survey = invented()
+    assert [paths_of(survey)[nearest_path(survey, row, column)] for row, column in ((0, 2), (3, 1), (3, 4))] == [
+        ("parent 0", "parent 1"),
+        ("parent 0", "fused"),
+        ("parent 1", "fused"),
+    ]
+
+
+def test_the_line_and_the_ring_are_drawn_where_they_are():
+    picture = landscape_plane(invented(), "loss", LIGHT, path=("parent 1", "fused"), point=(1, 2))
+    lines = [trace for trace in traces(picture, "scatter") if trace.mode == "lines"]
+    assert {(*line.x, *line.y) for line in lines} == {(10, 5, 0, 8)}
+    rings = [trace for trace in traces(picture, "scatter") if trace.mode == "markers" and trace.marker.size == 16]
+    assert any((ring.x[0], ring.y[0]) == (5.0, 1.0) for ring in rings if len(ring.x) == 1)
+
+
+def test_losses_beyond_all_numbers_are_drawn_as_high():
+    survey = invented()
+    loss = survey.loss.clone()
+    loss[4, 4] = float("inf")
+    picture = landscape_plane(dataclasses.replace(survey, loss=loss), "loss", LIGHT)
+    assert np.isfinite(np.array(traces(picture, "contour")[0].z)).all()
+    assert "beyond all numbers" in picture.alt
+
+
+def test_the_own_scale_holds_networks_and_paths_and_hatches_what_explodes():
+    survey = invented()
+    loss = survey.loss.clone()
+    loss[4, 4] = 600.0
+    scale = own_scale(dataclasses.replace(survey, loss=loss))
+    assert scale.loss == (0.0, pytest.approx(1.5 * 2.5)) and scale.clip == scale.loss[1]
+    assert scale.accuracy == (48.0, 62.0)
+    flat = dataclasses.replace(survey, loss=torch.full_like(loss, 2.0))
+    assert own_scale(flat).clip is None
+
+
+def test_two_landscapes_in_one_frame_have_one_size():
+    small, large = invented(), dataclasses.replace(invented(), xs=2 * invented().xs)
+    extent = extent_of([small, large])
+    spans = []
+    for survey in (small, large):
+        layout = landscape_plane(survey, "loss", LIGHT, Scale(extent=extent)).figure.layout
+        spans.append((np.ptp(layout.xaxis.range), np.ptp(layout.yaxis.range)))
+    assert all(span == pytest.approx((28.0, 12.0)) for span in spans)
+
+
+@PALETTES
+def test_a_line_shows_its_barrier_as_a_number_and_a_bar(palette):
+    path = invented().paths[0]
+    picture = loss_path(path, palette)
+    assert path.barrier == pytest.approx(1.125)
+    assert "<b>barrier 1.12</b>" in {text for trace in picture.figure.data for text in trace.text or ()}
+    assert "the loss rises by up to 1.12" in picture.alt and "50\N{NO-BREAK SPACE}% of the way" in picture.alt
+    assert "no barrier" in loss_path(invented().paths[1], palette).alt
+
+
+def test_words_say_what_was_found_and_how_it_was_measured():
+    survey = invented()
+    assert headline(survey).startswith(
+        "The highest barrier lies between network A and network B: the loss rises by 1.12"
+    )
+    assert headline(dataclasses.replace(survey, paths=survey.paths[1:2])).startswith("No barrier")
+    assert headline(invented(finished=3)) == ""
+    words = caption(survey)
+    for fact in (
+        "network A, network B and fused",
+        "5 × 5 points",
+        "40 images of digits (test)",
+        "seed 3",
+        "BatchNorm:",
+    ):
+        assert fact in words
+    without = dataclasses.replace(survey, facts={**survey.facts, "norms": "none"})
+    assert "No BatchNorm in these networks." in caption(without)
+    assert (who("aligned parent 1"), short("parent 1"), short("average")) == ("aligned network B", "B", "average")
+
+
+def test_the_same_landscape_gives_the_same_picture():
+    first, second = (landscape_plane(invented(), "loss", DARK, path=("parent 0", "fused")) for _ in range(2))
+    assert first.figure.to_json() == second.figure.to_json()

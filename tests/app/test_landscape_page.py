@@ -1,0 +1,216 @@
+"""The page Landscape without a browser, and its landscapes on disk."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from retrofit_app import runs
+from retrofit_app.runs import landscapes
+from retrofit_app.runs.landscapes import Kept
+from retrofit_core.landscape import Landscape
+from retrofit_core.runs.landscapes import LandscapeConfig
+
+from .pages import to_page
+from .surveys import SPANNING, invented, noted, placed
+
+pytestmark = pytest.mark.slow
+
+MAIN = str(runs.BUNDLED.parent / "shell" / "main.py")
+SMALL = LandscapeConfig(SPANNING, None, Landscape(resolution=5, images=32))
+
+
+def open_page(**address) -> AppTest:
+    page = AppTest.from_file(MAIN, default_timeout=120)
+    for name, value in address.items():
+        page.query_params[name] = value
+    return to_page(page, "landscape").run()
+
+
+def words(page: AppTest) -> str:
+    return "\n".join(element.value for kind in (page.title, page.markdown, page.caption, page.info) for element in kind)
+
+
+def clean(page: AppTest) -> bool:
+    return not page.exception and not page.error and not page.warning
+
+
+def pictures(page: AppTest) -> list[dict]:
+    return [json.loads(element.proto.spec) for element in page.get("plotly_chart")]
+
+
+@pytest.fixture
+def entry() -> runs.Entry:
+    return runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
+
+
+@pytest.fixture
+def record(runs_folder) -> Path:
+    """A finished run of the user's, without landscapes."""
+    folder = runs_folder / "mine"
+    shutil.copytree(runs.BUNDLED / "kf-linear", folder, ignore=shutil.ignore_patterns(landscapes.FOLDER))
+    return folder
+
+
+def test_a_shipped_run_shows_its_landscape_before_any_click(runs_folder):
+    page = open_page()
+    assert clean(page) and len(pictures(page)) == 3
+    assert "The highest barrier lies between" in words(page)
+    for fact in (
+        "15 × 15 points, 256 images of digits (test), seed 0",
+        "No BatchNorm",
+        "Flatness depends on how weights",
+    ):
+        assert fact in words(page)
+
+
+@pytest.mark.parametrize("name", runs.bundle_facts()["runs"])
+def test_every_shipped_run_has_the_landscape_of_the_forms_defaults(name):
+    entry = runs.read_entry(runs.BUNDLED / name, shipped=True)
+    (kept,) = landscapes.kept(entry)
+    assert kept.state == "done" and kept.name == LandscapeConfig(SPANNING).key(entry.folder)
+
+
+def test_the_form_says_what_it_takes_before_it_starts(record):
+    page = open_page(run="mine")
+    assert clean(page), [element.value for element in [*page.error, *page.warning]]
+    assert "No landscape of this run is measured yet." in words(page)
+    counted = (
+        "**298 evaluations** of 256 images each (4 for networks, 225 for the grid, 33 for the lines, 36 for flatness)"
+    )
+    assert counted in words(page)
+    assert any("retrofit landscape --record mine" in code.value for code in page.code)
+    assert not page.button(key="start-landscape").disabled
+    page.selectbox(key="landscape-resolution").set_value("7").run()
+    assert page.query_params["resolution"] == "7" and "49 for the grid" in words(page)
+
+
+def test_three_different_networks_that_are_not_on_one_line(record):
+    page = open_page(run="mine", third="average")
+    assert "lie on one line" in page.warning[0].value and "start-landscape" not in {b.key for b in page.button}
+    page = open_page(run="mine", third="parent 1")
+    assert "three different networks" in page.warning[0].value
+
+
+def test_aligned_parents_can_be_chosen_where_an_alignment_is(record):
+    page = open_page(run="mine", align="OTFusion", second="aligned parent 1")
+    assert clean(page) and "for networks" in words(page) and "the time of the alignment" in words(page)
+    page = open_page(run="mine", second="aligned parent 1")
+    assert "no such network of this run" in page.warning[0].value
+
+
+def test_start_makes_a_worker_and_cancel_asks_it_to_stop(record, sleeper):
+    page = open_page(run="mine", resolution="5", images="32")
+    page.button(key="start-landscape").click().run()
+    assert not page.exception
+    key = page.query_params["map"]
+    assert key == SMALL.key(record)
+    folder = record / landscapes.FOLDER / key
+    assert Kept(folder, {}).going and "Reading the networks" in page.get("progress")[0].proto.text
+    page.button(key="cancel-landscape").click().run()
+    assert (folder / "cancel").exists() and page.button(key="cancel-landscape").label == "Cancelling…"
+    with pytest.raises(runs.Busy, match="the landscape"):
+        other = LandscapeConfig(SPANNING, None, Landscape(resolution=7))
+        landscapes.survey(runs.read_entry(record), other)
+    with pytest.raises(ValueError, match="going on"):
+        runs.delete(record)
+
+
+def test_a_growing_landscape_shows_what_is_measured(record, sleeper):
+    landscapes.survey(runs.read_entry(record), SMALL)
+    folder = record / landscapes.FOLDER / SMALL.key(record)
+    invented(finished=7).save(folder)
+    page = open_page(run="mine", map=folder.name)
+    assert clean(page) and "7 of 25 points are measured" in page.get("progress")[0].proto.text
+    assert len(pictures(page)) == 2 and "the others are hatched crosswise" in words(page)
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "said"),
+    [
+        ("cancelled", "", "what was measured is kept and shown"),
+        ("failed", "no space on the disk.", "Not finished: no space on the disk."),
+        ("running", "", "The worker was ended before it was finished"),
+    ],
+)
+def test_how_an_unfinished_landscape_ended_is_said_and_its_part_shown(record, state, error, said):
+    noted(placed(record, invented(finished=9)), state, error)
+    page = open_page(run="mine")
+    sentences = [element.value for element in [*page.warning, *page.error]]
+    assert not page.exception and len(sentences) == 1 and said in sentences[0]
+    assert len(pictures(page)) == 2 and "This line is not measured yet" in words(page)
+    assert page.button(key="again").label == "Measure it again"
+
+
+def test_colours_are_those_of_the_paper_of_its_own_or_of_another_run(record):
+    placed(record)
+    page = open_page(run="mine")
+    assert pictures(page)[0]["data"][0]["zmax"] == 4.6 and not page.get("badge")
+    assert "own scale" not in words(page)
+    page.selectbox(key="landscape-scale").set_value("own").run()
+    assert page.query_params["scale"] == "own" and "own scale" in words(page)
+    assert pictures(page)[0]["data"][0]["zmax"] == pytest.approx(3.75)
+    page.selectbox(key="landscape-scale").set_value("as kf-linear").run()
+    like = open_page(run="kf-linear", scale="own")
+    assert pictures(page)[0]["data"][0]["zmax"] == pictures(like)[0]["data"][0]["zmax"]
+    page.button(key="go-as-paper").click().run()
+    assert "scale" not in page.query_params and clean(page)
+
+
+def test_a_line_and_a_point_are_in_the_address_and_in_words(record):
+    placed(record)
+    page = open_page(run="mine", path="2", point="1-2")
+    assert clean(page) and "From B to fused in a straight line" in words(page)
+    assert "The ringed point" in words(page) and "loss **10.00**" in words(page)
+    page.button(key="go-clear-point").click().run()
+    assert "point" not in page.query_params and "The ringed point" not in words(page)
+
+
+def test_nonsense_in_the_address_is_named(record):
+    placed(record)
+    page = open_page(run="mine", map="gone", point="x", scale="loud", path="7")
+    assert not page.exception and len(pictures(page)) == 3
+    said = " ".join(warning.value for warning in page.warning)
+    assert [word for word in ("map=gone", "point=x", "scale=loud", "path=7") if word not in said] == []
+    assert clean(open_page(run="mine", point="99-99"))  # another landscape of the run may have it
+
+
+def test_of_several_landscapes_the_last_is_shown_and_the_others_can_be_chosen(record):
+    import os
+
+    for index in range(2):
+        folder = placed(record, key=f"000000000{index}", seed=index)
+        os.utime(folder / "settings.json", (1000 + index, 1000 + index))
+    page = open_page(run="mine")
+    assert page.selectbox(key="landscape-map").value == "0000000001"
+    page.selectbox(key="landscape-map").set_value("0000000000").run()
+    assert page.query_params["map"] == "0000000000" and clean(page)
+
+
+def test_a_damaged_landscape_is_named_in_its_place(record):
+    (placed(record) / "landscape.json").write_text("{}")
+    page = open_page(run="mine")
+    assert not page.exception and page.error and "landscape" in page.error[0].value
+
+
+def test_what_has_no_plane_says_why(runs_folder, config):
+    from retrofit_core.runs import create
+
+    create(runs_folder / "begun", config, runs.BUNDLED)
+    assert "not finished" in words(open_page(run="begun"))
+
+
+def test_a_landscape_of_a_shipped_run_is_kept_in_the_runs_folder(entry, runs_folder, sleeper):
+    kept = landscapes.survey(entry, SMALL)
+    assert kept.folder == runs_folder / landscapes.FOLDER / SMALL.key(entry.folder) and kept.going
+    SMALL.save(kept.folder, entry.folder)
+    assert {one.name for one in landscapes.kept(entry)} >= {kept.name}
+    other = runs.read_entry(runs.BUNDLED / "hf-linear", shipped=True)
+    assert kept.name not in {one.name for one in landscapes.kept(other)}
+
+
+def test_what_is_measured_is_not_measured_again(entry, runs_folder):
+    kept = landscapes.survey(entry, LandscapeConfig(SPANNING))
+    assert kept.folder.is_relative_to(runs.BUNDLED) and kept.state == "done" and not runs_folder.exists()

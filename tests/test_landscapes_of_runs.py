@@ -1,0 +1,131 @@
+"""Landscapes of finished runs: known by settings and content, kept while they grow, taken up from any folder."""
+
+import dataclasses
+import json
+import shutil
+
+import pytest
+import torch
+
+from retrofit_core.architectures import build
+from retrofit_core.checkpoints import load_model, save_model
+from retrofit_core.cli import main
+from retrofit_core.landscape import Landscape, Survey, keep
+from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.runs import RunConfig, execute
+from retrofit_core.runs.landscapes import LandscapeConfig, content_of, material_of
+from retrofit_core.runs.standing import analysis_notes
+
+MLP = {"architecture": "mlp", "sizes": [64, 8, 6, 10]}
+THROUGH = ("parent 0", "parent 1", "fused")
+TINY = Landscape(resolution=3, images=40, path_points=3, directions=2)
+CONFIG = LandscapeConfig(THROUGH, None, TINY)
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory):
+    """A run whose file names are relative to its folder's parent."""
+    folder = tmp_path_factory.mktemp("runs")
+    for index, name in enumerate(("a", "b")):
+        save_model(build(MLP, seed=index), folder / f"{name}.safetensors")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        config = RunConfig(("a.safetensors", "b.safetensors"), fusion_from="iid", samples=60, device="cpu")
+        execute(config, "run")
+    return folder / "run"
+
+
+def surveys(record, monitor=None):
+    material = material_of(record, base=record.parent)
+    plan = TINY.plan(material.networks, THROUGH, material.images(), device="cpu")
+    return TINY.run(plan, monitor)
+
+
+def test_settings_come_back_from_their_json():
+    config = LandscapeConfig(("parent 0", "aligned parent 1", "fused"), "OTFusion", Landscape(resolution=7, seed=4))
+    assert LandscapeConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    with pytest.raises(ValueError, match="no settings of a landscape"):
+        LandscapeConfig.from_json({"through": ["parent 0"]})
+
+
+def test_the_command_names_what_is_not_as_by_default():
+    config = LandscapeConfig(THROUGH, "Git-Re-Basin", Landscape(resolution=7, path_points=5))
+    assert config.command("runs/3f") == (
+        "retrofit landscape --record runs/3f --through 'parent 0, parent 1, fused' --align Git-Re-Basin --resolution 7 "
+        "--path-points 5"
+    )
+
+
+def test_the_key_changes_with_what_changes_numbers_and_not_with_a_clip(record, tmp_path):
+    def key(**changes):
+        return dataclasses.replace(CONFIG, landscape=dataclasses.replace(TINY, **changes)).key(record)
+
+    assert key() == CONFIG.key(record) == key(clip=4.6)
+    others = [key(seed=1), key(resolution=5), key(images=41), dataclasses.replace(CONFIG, align="OTFusion").key(record)]
+    assert len({key(), *others}) == 5
+    copy = shutil.copytree(record, tmp_path / "copy")
+    assert CONFIG.key(copy) == key()
+    status = json.loads((copy / "status.json").read_text())
+    status["checksums"]["fused.safetensors"] = "another network"
+    (copy / "status.json").write_text(json.dumps(status))
+    assert CONFIG.key(copy) != key()
+    with pytest.raises(ValueError, match="no record of a finished run"):
+        content_of(tmp_path)
+
+
+def test_networks_and_images_are_found_from_any_folder(record, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    material = material_of(record, base=record.parent)
+    assert list(material.networks) == ["parent 0", "parent 1", "average", "fused"]
+    expected = load_model(record.parent / "a.safetensors")[0].state_dict()
+    for name, tensor in material.networks["parent 0"].state_dict().items():
+        assert torch.equal(tensor, expected[name])
+    assert len(material.images()) == 359
+
+
+def test_a_run_whose_parents_have_changed_has_no_landscape(record, tmp_path):
+    shutil.copytree(record.parent, tmp_path / "runs")
+    save_model(build(MLP, seed=7), tmp_path / "runs" / "a.safetensors")
+    with pytest.raises(ValueError, match=r"run has no landscape: the content of a.safetensors"):
+        material_of(tmp_path / "runs" / "run", base=tmp_path / "runs")
+
+
+def test_the_last_survey_is_kept(record, tmp_path):
+    *_, last = surveys(record)
+    kept = keep(surveys(record), tmp_path / "new" / "plane")
+    assert Survey.load(tmp_path / "new" / "plane").is_finished
+    assert torch.equal(kept.loss, last.loss)
+    with pytest.raises(ValueError, match="no survey to keep"):
+        keep([], tmp_path)
+
+
+def test_what_is_measured_before_a_cancellation_is_kept(record, tmp_path):
+    steps = []
+    monitor = Monitor(lambda event: steps.append(event), lambda: sum(step["kind"] == "step" for step in steps) > 4)
+    with pytest.raises(Cancelled):
+        keep(surveys(record, monitor), tmp_path)
+    kept = Survey.load(tmp_path)
+    assert 0 < kept.done < kept.total and len(kept.markers) == 4
+
+
+def test_the_command_keeps_settings_beside_the_landscape_and_leaves_no_notes(record, monkeypatch, capsys):
+    monkeypatch.chdir(record.parent)
+    out = record / "landscapes" / CONFIG.key(record)
+    assert main(["landscape", "--record", "run", *CONFIG.words(), "--device", "cpu", "--out", str(out), "--json"]) == 0
+    capsys.readouterr()
+    settings = json.loads((out / "settings.json").read_text())
+    assert LandscapeConfig.from_json(settings) == CONFIG and settings["of"] == content_of(record)
+    assert Survey.load(out).is_finished and analysis_notes(out) == {}
+
+
+def test_a_file_called_cancel_stops_the_command_and_a_failure_is_noted(record, monkeypatch, capsys):
+    monkeypatch.chdir(record.parent)
+    out = record.parent / "stopped"
+    out.mkdir()
+    (out / "cancel").touch()
+    words = ["landscape", "--record", "run", *CONFIG.words(), "--device", "cpu", "--out", str(out)]
+    assert main(words) == 130
+    assert analysis_notes(out)["state"] == "cancelled" and not (out / "cancel").exists()
+    assert main([*words, "--images", "5000"]) == 2
+    assert "Ask for at most" in analysis_notes(out)["error"] and (out / "settings.json").exists()
+    capsys.readouterr()
