@@ -142,7 +142,8 @@ def main() -> None:
             return resident(address.rpartition(":")[2]), metrics()["JSHeapUsedSize"] / 1e6
 
         first = switches(page, names, metrics)
-        page.get_by_role("button", name="First").click()
+        page.locator("h1").click()
+        page.keyboard.press("Home")
         page.wait_for_function(DRAWN, arg=names[0], timeout=60_000)
         page.wait_for_timeout(1500)
         second = switches(page, names, metrics)

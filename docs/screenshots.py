@@ -16,8 +16,8 @@ from playwright.sync_api import Page, sync_playwright
 
 IMAGES = Path(__file__).parent / "images"
 PAGES = {"fuse": "/", "levels": "/levels?step=grouping"}
-#: Width and height of the windows: a laptop, and a telephone held upright.
-WINDOWS = {"wide": (1280, 1240), "phone": (390, 1240)}
+#: Width and height of the windows: a laptop, a telephone held upright, a projector.
+WINDOWS = {"wide": (1280, 1240), "phone": (390, 1240), "projector": (1920, 1080)}
 #: A fusion that takes long enough to be seen at work.
 RUNNING = "/?view=new&preset=sharded&method=KF-Gradient&samples=400&fusion-seed=7"
 LARGEST = 400_000  # bytes of an image
@@ -96,7 +96,7 @@ def work(open_page: Callable[..., Page], address: str) -> None:
 
 
 def main() -> None:
-    """Both pages with the shipped run, wide and narrow, light and dark; then the form, a fusion at work, and the list."""
+    """Both pages with the shipped run, wide and narrow, light and dark; a lecture; the form, a fusion at work, the list."""
     IMAGES.mkdir(exist_ok=True)
     executable = chromium()
     if executable is None:
@@ -111,13 +111,17 @@ def main() -> None:
             return page
 
         for name, place in PAGES.items():
-            for window in WINDOWS:
+            for window in ("wide", "phone"):
                 for scheme in ("light", "dark"):
                     page = open_page(window, scheme)
                     page.goto(address + place)
                     settle(page)
                     shoot(page, f"{name}-{window}-{scheme}")
                     page.close()
+        page = open_page("projector")
+        page.goto(f"{address}/levels?step=grouping&lecture=1")
+        settle(page)
+        shoot(page, "lecture-light")
         work(open_page, address)
         browser.close()
 

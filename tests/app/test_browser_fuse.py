@@ -88,7 +88,7 @@ def test_phone_in_both_themes_does_not_scroll_sideways(open_page, scheme):
         page = open_page(f"/?view={view}", width=390, scheme=scheme)
         settled(page)
         assert does_not_scroll_sideways(page), view
-    page.locator(".js-plotly-plot .ytick text").first.wait_for()
+    page.locator(".js-plotly-plot .xtick text").first.wait_for()
     assert does_not_scroll_sideways(page)
     tiles = [tile.bounding_box() for tile in page.locator(".retrofit-tiles .tile").all()]
     assert len(tiles) == 5 and all(tile["width"] > 150 for tile in tiles)
@@ -96,7 +96,7 @@ def test_phone_in_both_themes_does_not_scroll_sideways(open_page, scheme):
     background = page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor")
     assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 22, 20)"}[scheme]
     # Lettering inside a figure must follow the theme.
-    fill = page.evaluate("getComputedStyle(document.querySelector('.js-plotly-plot .ytick text')).fill")
+    fill = page.evaluate("getComputedStyle(document.querySelector('.js-plotly-plot .xtick text')).fill")
     assert fill == {"light": "rgb(89, 89, 85)", "dark": "rgb(169, 169, 164)"}[scheme]
 
 

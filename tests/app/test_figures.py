@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,8 @@ import torch
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import DARK, LIGHT, Network
-from retrofit_app.figures.levels import AXES, RADIUS, number_box, number_positions
+from retrofit_app.figures.counterparts import counterparts, named
+from retrofit_app.figures.errors import AXES, RADIUS, number_box, number_positions
 from retrofit_app.figures.palette import shade
 from retrofit_core.importance import IMPORTANCE, Importance
 from retrofit_core.results import LevelReport, frame
@@ -118,15 +120,41 @@ def test_eight_images_of_359_are_no_difference():
     assert not figures.difference(93.0, 60.0, 0).clear
 
 
-def test_errors_stack_to_the_reports_numbers(shipped):
+def blocks_of(picture: figures.Picture) -> Any:
+    """The levels of a drawn network."""
+    return next(trace for trace in picture.figure.data if trace.type == "bar" and trace.text and trace.text[0])
+
+
+def test_blocks_say_the_reports_errors_and_widths(shipped):
     table = frame(shipped.levels)
-    picture = figures.knowledge_strip(table, [], LIGHT, chosen=1)
-    grouping, approximation = picture.figure.data[:2]
-    assert np.allclose(np.array(grouping.y) / 100, table["grouping share"])
-    assert np.allclose(np.array(approximation.y) / 100, table["approximation share"])
-    assert approximation.marker.pattern.shape == "/"
-    worst = int((table["grouping share"] + table["approximation share"]).argmax())
-    assert f"Level {worst + 1} " in picture.alt
+    picture = figures.drawn_network(table, [], LIGHT, chosen=1)
+    blocks, errors = blocks_of(picture), 100 * (table["grouping share"] + table["approximation share"])
+    assert list(blocks.text) == [f"{error:.1f}" for error in errors]
+    assert np.allclose(blocks.base, -np.array(blocks.y) / 2)  # around the middle line
+    assert np.argsort(blocks.y, kind="stable").tolist() == np.argsort(table["fused"], kind="stable").tolist()
+    tints = [sum(int(colour[at : at + 2], 16) for at in (1, 3, 5)) for colour in blocks.marker.color]
+    assert np.argsort(tints).tolist() == np.argsort(-errors.to_numpy()).tolist()  # the larger, the darker
+    assert list(blocks.marker.pattern.shape) == [
+        "/" if row["approximation share"] > row["grouping share"] else "" for _, row in table.iterrows()
+    ]
+    assert f"Level {int(errors.argmax()) + 1} " in picture.alt
+
+
+def test_every_parent_flows_into_the_drawn_network(shipped):
+    table = frame(shipped.levels).assign(widths="16 + 8 + 4")
+    bars = [trace for trace in figures.drawn_network(table, [], LIGHT).figure.data if trace.type == "bar"][:-1]
+    assert [bar.marker.color for bar in bars] == [LIGHT.parent(parent) for parent in range(3)]
+    assert [bar.hovertext[:9] for bar in bars] == ["network A", "network B", "network C"]
+    assert all(high.y[0] > low.y[0] for high, low in zip(bars, bars[1:], strict=False))  # widths 16, 8, 4
+
+
+def test_a_network_of_many_levels_has_numbers_that_fit(shipped):
+    few = frame(shipped.levels)
+    many = pd.concat([few] * 5, ignore_index=True)
+    picture = figures.drawn_network(many, [90.0] * 21, LIGHT, chosen=3)
+    assert not any(trace.type == "bar" and trace.text and any(trace.text) for trace in picture.figure.data)
+    assert list(picture.figure.layout.xaxis.ticktext) == ["1", "6", "11", "16"]
+    assert figures.drawn_network(few, [], LIGHT, chosen=3).figure.layout.xaxis.ticktext[3] == "<b>4 · classifier</b>"
 
 
 def test_densest_is_the_largest_cluster_and_on_a_tie_the_tightest():
@@ -136,14 +164,46 @@ def test_densest_is_the_largest_cluster_and_on_a_tie_the_tightest():
     assert figures.densest_cluster(points, np.arange(5), np.ones(5)) is None
 
 
-def test_neighbouring_clusters_differ_in_hue():
-    # A chain of pairs: with at most eight linked neighbours and six hues the two nearest always differ.
-    x = np.repeat(np.arange(30.0) ** 1.1, 2)
-    labels = np.repeat(np.arange(30), 2)
-    hue = figures.neighbour_hues(np.column_stack([x, 0 * x]), labels, np.ones(60), 6)
-    assert set(hue) == set(range(6))
-    assert all(hue[i] != hue[i + 1] for i in range(29))
-    assert (hue == figures.neighbour_hues(np.column_stack([x, 0 * x]), labels, np.ones(60), 6)).all()
+def colours_of(picture: figures.Picture) -> dict[int, str]:
+    """The colour of every neuron."""
+    marks = next(trace for trace in picture.figure.data if trace.customdata is not None)
+    return {int(row[0]): colour for row, colour in zip(marks.customdata, marks.marker.color, strict=True)}
+
+
+def test_the_six_largest_clusters_have_a_colour_each():
+    labels = np.repeat(np.arange(9), [6, 5, 5, 4, 3, 2, 2, 2, 1]).tolist()
+    weights = [1.0] * 25 + [2.0, 2.0] + [1.0] * 3  # of the three pairs the second is the most important
+    grouped = seen(labels, weights)
+    assert named(grouped) == [0, 1, 2, 3, 4, 6]
+    colours = colours_of(figures.clusters(grouped, LIGHT))
+    by_cluster = {cluster: {colours[row] for row in np.flatnonzero(grouped.labels == cluster)} for cluster in range(9)}
+    assert [by_cluster[cluster] for cluster in named(grouped)] == [{LIGHT.ink}, *({hue} for hue in LIGHT.clusters)]
+    assert by_cluster[5] == by_cluster[7] == {LIGHT.grey} and by_cluster[8] == {LIGHT.paper}  # alone: hollow
+
+
+def test_the_same_colour_is_the_same_cluster_under_another_score():
+    reference = seen([0, 0, 0, 0, 1, 1, 1, 2, 2, 3])
+    other = seen([2, 2, 2, 1, 1, 0, 0, 3, 4, 5])  # 0 is now 2, 1 is now 0, 2 fell apart
+    assert counterparts(reference, other).tolist() == [1, -1, 0, -1, -1, -1]
+    colours = colours_of(figures.clusters(other, LIGHT, reference=reference))
+    assert [colours[row] for row in (0, 5, 3, 7)] == [LIGHT.ink, LIGHT.clusters[0], LIGHT.grey, LIGHT.paper]
+
+
+def test_no_two_clusters_are_called_the_same():
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        first, second = (seen(generator.integers(0, 12, 60).tolist() + [11]) for _ in range(2))
+        places = counterparts(first, second)
+        assert len(set(places[places >= 0])) == (places >= 0).sum()
+        assert counterparts(first, first)[named(first)].tolist() == list(range(6))
+
+
+def test_lines_join_every_cluster_of_few_neurons_and_the_largest_one_of_many():
+    def lines(grouped: figures.Neurons) -> int:
+        return sum(trace.mode == "lines" for trace in figures.clusters(grouped, LIGHT).figure.data)
+
+    assert lines(seen([0, 0, 0, 1, 1, 2])) == 2
+    assert lines(seen((np.arange(300) // 3).tolist())) == 1
 
 
 def test_cluster_picture_shows_each_neuron_once_with_its_number(points):
@@ -175,7 +235,7 @@ def test_a_cluster_picture_is_drawn_once_by_the_browser(points):
 
 def test_a_picture_grows_for_a_projector(shipped):
     for picture in (
-        figures.knowledge_strip(frame(shipped.levels), [], LIGHT),
+        figures.drawn_network(frame(shipped.levels), [], LIGHT),
         figures.clusters(shipped.levels[0], DARK),
         figures.residual_bars(shipped.levels[0], LIGHT),
     ):
@@ -247,9 +307,11 @@ def test_lettering_can_be_read_on_every_shade_of_the_scale(palette):
 def test_text_and_marks_have_contrast(palette):
     assert all(contrast(colour, palette.paper) >= 4.5 for colour in (palette.ink, palette.muted, palette.accent))
     assert contrast(palette.grey, palette.paper) >= 3
-    # Two light hues stand out on white by their outline.
+    assert contrast(palette.grouping, palette.paper) >= 3
+    # Light colours stand out on white by their outline.
     assert palette is DARK or contrast(palette.outline, palette.paper) >= 3
-    assert palette is LIGHT or all(contrast(hue, palette.paper) >= 3 for hue in palette.hues)
+    for colours in (palette.clusters, palette.networks):
+        assert palette is LIGHT or all(contrast(colour, palette.paper) >= 3 for colour in colours)
 
 
 #: How colours look without one kind of cone: Machado, Oliveira and Fernandes (2009), table 1, severity 1.0, on linear RGB.
@@ -286,12 +348,18 @@ def apart(colours: list[str], seen: np.ndarray) -> float:
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
 @pytest.mark.parametrize("cones", CONES)
 def test_hues_are_told_apart_by_the_colour_blind(palette, cones):
-    assert apart([*palette.hues, palette.ink], CONES[cones]) > 12  # 2.3 is just noticeable
+    assert apart([*palette.clusters, palette.ink], CONES[cones]) > 12  # 2.3 is just noticeable
     assert apart([palette.grouping, palette.approximation], CONES[cones]) > 40
+    assert apart(list(palette.networks[:4]), CONES[cones]) > 10  # letters, shapes and hatches say it, too
 
 
-def test_a_seventh_hue_would_be_lost_on_the_colour_blind():
-    assert apart([*LIGHT.hues, "#7B61C9"], CONES["deutan"]) < 8
+@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+def test_a_colour_means_one_thing(palette):
+    """A network, a cluster, an error, what is fused: none has a colour that could be taken for another's."""
+    families = [palette.networks, palette.clusters, (palette.grouping,), (palette.approximation,), (palette.accent,)]
+    for i, first in enumerate(families):
+        for second in families[:i]:
+            assert min(apart([one, other], CONES["all"]) for one in first for other in second) > 18
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
@@ -328,7 +396,7 @@ def test_distances_are_to_the_weighted_centroid():
     assert clusters.distances[2] == pytest.approx(np.linalg.norm(clusters.points[2] - clusters.points[3]) / 2)
 
 
-def test_picked_neurons_stay_bright_and_marked_ones_get_a_ring():
+def test_picked_neurons_stay_bright_and_have_a_ring_and_marked_ones_a_name():
     picture = figures.clusters(seen([0, 0, 1, 2]), LIGHT, picked=[0, 3], marked=[3])
     bright = [
         int(trace.customdata[point][0])
@@ -337,12 +405,15 @@ def test_picked_neurons_stay_bright_and_marked_ones_get_a_ring():
         for point in trace.selectedpoints
     ]
     assert sorted(bright) == [0, 3]
-    assert picture.figure.data[-1].text == ("B1",) and picture.figure.data[-1].marker.color == LIGHT.accent
+    thin, thick = picture.figure.data[-2:]
+    assert len(thin.x) == 2 and thin.text is None and thick.text == ("B1",)
+    assert thin.marker.line.color == thick.marker.line.color == LIGHT.accent
+    assert thin.marker.line.width < thick.marker.line.width
 
 
-def test_the_strip_names_the_biggest_drop_and_carries_levels_for_clicks(shipped):
+def test_the_drawn_network_names_the_biggest_drop_and_carries_levels_for_clicks(shipped):
     table = frame(shipped.levels)
-    picture = figures.knowledge_strip(table, [90.0, 89.0, 80.5, 81.0, 81.0], LIGHT, chosen=0, images=1000)
+    picture = figures.drawn_network(table, [90.0, 89.0, 80.5, 81.0, 81.0], LIGHT, chosen=0, images=1000)
     assert f"Level 2 ({table['level'][1]}) loses 8.5" in picture.caption
     clicks = [
         trace
@@ -350,7 +421,7 @@ def test_the_strip_names_the_biggest_drop_and_carries_levels_for_clicks(shipped)
         if trace.type == "scatter" and trace.customdata is not None and trace.marker.color == "rgba(0,0,0,0)"
     ]
     assert [[int(row[0]) for row in trace.customdata] for trace in clicks] == [[0, 1, 2, 3]] * len(clicks)
-    assert "has the largest error" in figures.knowledge_strip(table, [], LIGHT).caption  # accuracy was not measured
+    assert "has the largest error" in figures.drawn_network(table, [], LIGHT).caption  # accuracy was not measured
 
 
 @pytest.mark.parametrize(

@@ -87,8 +87,8 @@ def test_first_page_shows_the_shipped_fusion(shipped):
         assert figures.percent(networks[name]["accuracy"]) in words(page)
     assert words(page).count("PCA hides") == 2 and "No level clearly loses accuracy" in words(page)
     assert [download.label for download in page.get("download_button")] == ["Fused network", "Levels", "Run record"]
-    for table in ("accuracy-data", "per-class-data"):
-        page.session_state[table] = True  # as a click on Table does
+    for table in ("menu-accuracy", "menu-per-class"):
+        page.session_state[table] = True  # as a click on the menu does
     page.run()
     shown = [table.value for table in page.dataframe if "network" in table.value]
     assert [list(table["network"]) for table in shown] == [

@@ -142,7 +142,7 @@ class Scope:
         return parameters, canonical(parameters, values)
 
 
-#: What all pages share: the run, and the format of saved pictures.
+#: What all pages share: the run.
 ALL = Scope("")
 
 

@@ -6,26 +6,19 @@ Colours, shapes and sizes follow one set of tokens (`palette`).
 
 from .accuracy import Network, accuracy_bars, class_grid
 from .agreement import agreement_matrix, agreement_words, cluster_sizes, title
-from .clusters import (
-    Neurons,
-    activations,
-    cluster_key,
-    clusters,
-    densest_cluster,
-    destinations,
-    flow,
-    neighbour_hues,
-    neurons,
-    same_numbers,
-)
+from .clusters import cluster_key, clusters
+from .counterparts import flow
 from .diagnosis import fitted, worst_level
+from .errors import errors_scatter
 from .fits import loss_curve, loss_plane, residual_bars
 from .landscape import headline, landscape_plane, loss_path
-from .levels import errors_scatter, knowledge_strip
 from .markdown import escaped, shown
+from .network import drawn_network
+from .neurons import Neurons, densest_cluster, destinations, neurons, same_numbers
 from .noise import Difference, difference, interval, margin
 from .palette import CONFIG, DARK, LIGHT, Palette
 from .picture import LETTERS, Picture, enlarged, letter, lettered, listing, number, percent, share, sign
+from .plane import activations
 from .single import activity_histogram, explained, fit_scatter, kept_histogram, members_words, score_histogram
 from .tiles import KNOWN, Tile, tiles
 
@@ -53,6 +46,7 @@ __all__ = [
     "densest_cluster",
     "destinations",
     "difference",
+    "drawn_network",
     "enlarged",
     "errors_scatter",
     "escaped",
@@ -63,7 +57,6 @@ __all__ = [
     "headline",
     "interval",
     "kept_histogram",
-    "knowledge_strip",
     "landscape_plane",
     "letter",
     "lettered",
@@ -73,7 +66,6 @@ __all__ = [
     "loss_plane",
     "margin",
     "members_words",
-    "neighbour_hues",
     "neurons",
     "number",
     "percent",

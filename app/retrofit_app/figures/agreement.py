@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from .clusters import Neurons
+from .neurons import Neurons
 from .palette import TEXT, Palette
 from .picture import Picture, axis, hatched, layout, number, percent, titled
 

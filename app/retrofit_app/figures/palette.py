@@ -30,23 +30,19 @@ class Palette:
     accent: str
     line: str
     grey: str
-    """Singletons, and networks that are not the subject"""
+    """Clusters without a colour of their own, and networks that are not the subject"""
     outline: str
-    hues: tuple[str, ...]
-    alone: float
-    """Opacity of singletons: less than 1 only where their outline keeps them visible"""
+    clusters: tuple[str, ...]
+    """Of the largest clusters but one, which is in ink"""
+    networks: tuple[str, ...]
+    grouping: str
+    """Of grouping errors, and of errors as a whole"""
+    approximation: str
+    """Of approximation errors, which are hatched, too"""
 
     def parent(self, index: int) -> str:
-        """A parent's colour: for two of them neither that of grouping errors nor of approximation errors."""
-        return self.hues[(index + 2) % len(self.hues)]
-
-    @property
-    def grouping(self) -> str:
-        return self.hues[0]
-
-    @property
-    def approximation(self) -> str:
-        return self.hues[1]
+        """A network's colour, which nothing else has."""
+        return self.networks[index % len(self.networks)]
 
 
 LIGHT = Palette(
@@ -57,8 +53,10 @@ LIGHT = Palette(
     "#D9D9D4",
     "#8A8A85",
     "#3A3A38",
-    ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"),
-    0.55,
+    ("#E69F00", "#009E73", "#56B4E9", "#CC79A7", "#F0E442"),
+    ("#0072B2", "#8C2D55", "#7C8B1F", "#9D8DF1", "#9010D0", "#B07070"),
+    "#C2410C",
+    "#FBCB9A",
 )
 DARK = Palette(
     "#161614",
@@ -68,8 +66,10 @@ DARK = Palette(
     "#3A3A37",
     "#6F6F6C",
     "#0B0B0A",
-    ("#4BA3E3", "#F0B429", "#2CC295", "#E79BC4", "#8CD3FF", "#FF8A4C"),
-    1.0,
+    ("#F0A000", "#1FB889", "#8CD3FF", "#D66BA8", "#F5E663"),
+    ("#3B8EDB", "#D0487A", "#A8B43A", "#B3A4FF", "#D0B0D0", "#D0D090"),
+    "#F0602B",
+    "#FFE0C2",
 )
 
 
@@ -80,10 +80,15 @@ def scale(palette: Palette) -> tuple[str, str]:
 
 def shade(share: float, palette: Palette) -> tuple[str, str]:
     """A colour of that scale for a share of 0 to 1, and one of lettering that can be read on it."""
-    low, high = ([int(end[at : at + 2], 16) for at in (1, 3, 5)] for end in scale(palette))
-    mixed = [round(one * (1 - share) + other * share) for one, other in zip(low, high, strict=True)]
-    ink = "#FFFFFF" if _luminance(mixed) < 0.18 else "#000000"
-    return f"#{''.join(f'{value:02X}' for value in mixed)}", ink
+    return mixed(*scale(palette), share)
+
+
+def mixed(first: str, second: str, share: float) -> tuple[str, str]:
+    """So much of the second colour in the first, 0 to 1, and a colour of lettering that can be read on it."""
+    low, high = ([int(end[at : at + 2], 16) for at in (1, 3, 5)] for end in (first, second))
+    both = [round(one * (1 - share) + other * share) for one, other in zip(low, high, strict=True)]
+    ink = "#FFFFFF" if _luminance(both) < 0.18 else "#000000"
+    return f"#{''.join(f'{value:02X}' for value in both)}", ink
 
 
 def _luminance(rgb: Sequence[int]) -> float:

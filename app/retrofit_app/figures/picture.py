@@ -50,26 +50,41 @@ def sign(figure: go.Figure, lines: Sequence[str], palette: Palette) -> None:
     )
 
 
-def enlarged(picture: Picture, height: int) -> Picture:
-    """The same picture for a projector: lettering and the room for it grow, in a figure of a given height."""
+def enlarged(picture: Picture, height: int, ratio: float = 1.0) -> Picture:
+    """The same picture for a projector: lettering, marks and the room for them grow, in a figure of a given height.
+
+    Args:
+        ratio: how much larger than on a page of 720 px everything is.
+    """
     whole = picture.figure.to_plotly_json()
-    _grow(whole)
-    margins = {side: round(room * LECTURE) for side, room in whole["layout"].get("margin", {}).items()}
+    _grow(whole, LECTURE * ratio)
+    margins = {side: round(room * LECTURE * ratio) for side, room in whole["layout"].get("margin", {}).items()}
     whole["layout"].update(height=height, margin=margins)
     return replace(picture, figure=go.Figure(whole, _validate=False))
 
 
-def _grow(part: Any) -> None:
-    """All lettering in a part of a figure."""
+def _grow(part: Any, ratio: float) -> None:
+    """All lettering, marks and lines in a part of a figure."""
     if isinstance(part, dict):
         for name, inner in part.items():
-            if name.endswith("font") and isinstance(inner, dict) and isinstance(inner.get("size"), int | float):
-                inner["size"] = round(inner["size"] * LECTURE, 1)
+            if name.endswith("font") and isinstance(inner, dict):
+                _stretch(inner, "size", ratio)
+            elif name in ("marker", "line") and isinstance(inner, dict):
+                _stretch(inner, "size" if name == "marker" else "width", ratio)
+                _grow(inner, ratio)
             elif name != "template":
-                _grow(inner)
+                _grow(inner, ratio)
     elif isinstance(part, list | tuple) and part and isinstance(part[0], dict):
         for inner in part:
-            _grow(inner)
+            _grow(inner, ratio)
+
+
+def _stretch(part: dict[str, Any], name: str, ratio: float) -> None:
+    size = part.get(name)
+    if isinstance(size, int | float):
+        part[name] = round(size * ratio, 1)
+    elif isinstance(size, list | tuple):
+        part[name] = [round(each * ratio, 1) for each in size]
 
 
 def number(value: float, digits: int = 1) -> str:

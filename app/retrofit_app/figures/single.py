@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from .clusters import Neurons
+from .neurons import Neurons
 from .palette import Palette
 from .picture import Picture, axis, hatched, layout, letter, listing, number, percent, titled
 

@@ -11,7 +11,7 @@ import streamlit as st
 
 from retrofit_app.address import session
 from retrofit_app.figures import escaped
-from retrofit_app.shell import camera, navigation, picker
+from retrofit_app.shell import navigation, picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.mark import mark
 from retrofit_app.shell.style import stylesheet
@@ -33,7 +33,6 @@ def whole() -> None:
     mark()
     session.begin()
     shown = picker.pick_run()
-    camera.camera()
     st.set_page_config(page_title=f"{page.title} · {shown.entry.name}")
     above = st.container()
     page.run()

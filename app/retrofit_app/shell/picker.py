@@ -9,7 +9,6 @@ from retrofit_app.address import session
 from retrofit_app.address.rule import option
 from retrofit_app.address.session import ALL
 from retrofit_app.figures import escaped
-from retrofit_app.widgets.downloads import FORMATS
 
 from . import navigation
 
@@ -19,7 +18,6 @@ class Shared:
     """The parameters of all pages."""
 
     run: str
-    format: str
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ def pick_run() -> Shown:
     by_name = {entry.name: entry for entry in entries}
     chosen = ALL.read(
         Shared,
-        [option("run", list(by_name), first, "run"), option("format", list(FORMATS), "svg", "format of pictures")],
+        [option("run", list(by_name), first, "run")],
     ).run
     with st.sidebar:
         navigation.menu()

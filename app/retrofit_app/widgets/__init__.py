@@ -1,9 +1,11 @@
 """What pages are made of: pictures with their menu, tables, files, texts to copy, and what is read from a record for them."""
 
-from .charts import chart, data
+from .charts import chart
 from .downloads import csv, html, origin
+from .menu import menu
 from .notes import why
 from .split import split
 from .theme import palette
+from .window import window
 
-__all__ = ["chart", "csv", "data", "html", "origin", "palette", "split", "why"]
+__all__ = ["chart", "csv", "html", "menu", "origin", "palette", "split", "why", "window"]

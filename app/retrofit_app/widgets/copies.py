@@ -17,14 +17,13 @@ def show(config: Any, training: Any, what: str = "this new run") -> None:
     )
     if not box.open:
         return
-    from retrofit_core import snippets
-
     with box:
         st.caption("Each of them gives every number of this run. Start them in the runs folder, where the files lie.")
         command, python, cell = st.tabs(["Command", "Python", "Notebook cell"])
-        command.code(snippets.command(config, training), language="bash", wrap_lines=True)
-        python.code(snippets.python(config, training), language="python", wrap_lines=True)
-        cell.code(snippets.notebook_cell(config, training), language="python", wrap_lines=True)
+        in_shell, in_python, in_cell = _texts(config, training)
+        command.code(in_shell, language="bash", wrap_lines=True)
+        python.code(in_python, language="python", wrap_lines=True)
+        cell.code(in_cell, language="python", wrap_lines=True)
 
 
 def of_run(entry: runs.Entry) -> None:
@@ -32,6 +31,21 @@ def of_run(entry: runs.Entry) -> None:
     from retrofit_core.runs import RunConfig
 
     show(RunConfig.from_json(entry.config), training_of(entry), "the shown run")
+
+
+def texts(entry: runs.Entry) -> tuple[str, str, str]:
+    """A recorded run as a command, as Python and as a notebook cell."""
+    from retrofit_core.runs import RunConfig
+
+    return _texts(RunConfig.from_json(entry.config), training_of(entry))
+
+
+def _texts(config: Any, training: Any) -> tuple[str, str, str]:
+    from retrofit_core import snippets
+
+    made = (snippets.command, snippets.python, snippets.notebook_cell)
+    command, python, cell = (make(config, training) for make in made)
+    return command, python, cell
 
 
 def training_of(entry: runs.Entry) -> Any:

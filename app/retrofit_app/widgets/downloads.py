@@ -13,9 +13,8 @@ from retrofit_app import runs
 from retrofit_app.figures import CONFIG, Picture
 
 LICENCE = "The data set's own licence holds for what is derived from it."
-#: One button, the camera, which saves the picture in the format that is chosen in the sidebar.
+#: One button, the camera, which the page hides and a picture's menu presses.
 CAMERA: dict[str, Any] = {**CONFIG, "displayModeBar": "hover", "modeBarButtons": [["toImage"]]}
-FORMATS = {"svg": "SVG", "png": "PNG"}
 
 
 def csv(table: pd.DataFrame, entry: runs.Entry) -> bytes:

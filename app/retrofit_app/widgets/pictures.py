@@ -13,7 +13,8 @@ def picture(entry: runs.Entry, kind: str, palette: Palette, level: int = 0, **op
     """A picture, drawn once for a run, level, score and theme. It is shared: do not change it.
 
     Args:
-        options: what this kind of picture takes; for all of them `large`, the height of one for a projector.
+        options: what this kind of picture takes; for all of them `large`, the height of one for a projector and how
+            much larger than on a page of 720 px everything is.
     """
     return _picture(*version(entry), kind, level, palette is figures.DARK, tuple(sorted(options.items())), _entry=entry)
 
@@ -31,15 +32,15 @@ def _picture(
     _entry: Any,
 ) -> Picture:
     palette, chosen = figures.DARK if dark else figures.LIGHT, dict(options)
-    large = chosen.pop("large", 0)
+    large = chosen.pop("large", None)
     drawn = _drawn(_entry, kind, level, palette, chosen)
-    return figures.enlarged(drawn, large) if large else drawn
+    return figures.enlarged(drawn, *large) if large else drawn
 
 
 def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str, Any]) -> Picture:
     if kind == "strip":
         levels = overview(entry)
-        return figures.knowledge_strip(levels.table, levels.accuracy, palette, level, levels.samples)
+        return figures.drawn_network(levels.table, levels.accuracy, palette, level, levels.samples)
     if kind == "errors":
         return figures.errors_scatter(overview(entry).table, palette)
     if kind == "agreement":
@@ -56,7 +57,7 @@ def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str
     if kind in ("clusters", "sizes", "scores"):
         grouped = grouping(entry, level, chosen.pop("score", None), chosen.pop("seed", 0))
         if kind == "clusters":
-            return figures.clusters(grouped, palette, **chosen)
+            return figures.clusters(grouped, palette, reference=grouping(entry, level), **chosen)
         if kind == "sizes":
             return figures.cluster_sizes(grouped, palette)
         return figures.score_histogram(grouped, chosen["name"], palette)

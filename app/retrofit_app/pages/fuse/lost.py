@@ -36,12 +36,12 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
         palette,
         lambda: overview.table,
         entry,
-        heading="Errors as bars" + (", accuracy as a line" if overview.measured else ""),
+        heading="A block a level" + (", accuracy as a line" if overview.measured else ""),
         below="",
     )
     fitted = methods.goes_level_by_level(entry)
     st.caption(
-        "Bars: errors in per cent of the neurons' importance-weighted energy. Grouping: neurons that share a cluster "
+        "Blocks: errors in per cent of the neurons' importance-weighted energy. Grouping: neurons that share a cluster "
         "are not alike. "
         + (
             "Approximation: the new level does not reach the clusters' centres."

@@ -67,7 +67,7 @@ def accuracies(entry: runs.Entry, entries: list[runs.Entry], palette: figures.Pa
     )
     st.caption(
         f"Whiskers: 95 % intervals. Teal: fused networks of one network's size; the one that is open has a frame. {hatched}"
-        "*Table* has losses and calibration errors, too: the mean gap between confidence and accuracy over 15 bins, 0 is best."
+        "Its menu has losses and calibration errors, too: the mean gap between confidence and accuracy over 15 bins, 0 is best."
     )
 
 

@@ -186,7 +186,7 @@ def flatness(entry: runs.Entry, survey: Any) -> None:
     table = readings.network_table(survey)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
         st.markdown("**How flat do they lie?**", width="stretch")
-        widgets.data("landscape-flatness", lambda: table, entry)
+        widgets.menu("landscape-flatness", lambda: table, entry)
     number = st.column_config.NumberColumn
     on_plane = not table["off the plane"].any()
     st.dataframe(

@@ -8,7 +8,6 @@ import streamlit as st
 
 from retrofit_app import figures, widgets
 from retrofit_app.address import session
-from retrofit_app.figures import percent
 from retrofit_app.widgets import readings
 
 from .parameters import LEVELS
@@ -21,10 +20,9 @@ def targets(view: View) -> None:
     made = (
         "The fused neuron's weights are the mean of its group's; nothing is fitted to the mean of its answers"
         if aligned
-        else "Each group's target is the importance-weighted mean of what its members answer: that is what the fused neuron "
-        "should answer to the same samples"
+        else "Each group's target is the importance-weighted mean of what its members answer: the fused neuron should answer that"
     )
-    view.say(f"{made}. A network's neuron keeps what this one answer tells about its own, R² = 1 being everything.")
+    view.say(f"{made}.")
     if view.analysis is None:
         widgets.why("What neurons keep, and the targets, are part of the analysis, which this run does not have.")
         return
@@ -70,16 +68,12 @@ def fit(view: View) -> None:
             "targets and no approximation error."
         )
         return
-    share = percent(100 * report.approximation_error / (report.energy or 1))
     how = (
-        "are trained by gradient descent until its outputs come close to the targets"
+        "are trained by gradient descent towards the targets"
         if report.form == "gradient"
-        else "are solved for in closed form, so that its outputs reach the targets as well as they can"
+        else "are solved for in closed form"
     )
-    view.say(
-        f"The weights of the fused level {how}, from the fused outputs of the level below. What is missing then is the "
-        f"approximation error: {share} of the neurons' energy here."
-    )
+    view.say(f"The weights of the fused level {how}; what is missing then is the approximation error.")
     left, right = st.columns(2, gap="large")
     with left:
         if report.curve:
@@ -127,7 +121,3 @@ def plane(view: View) -> None:
         widgets.why(f"No picture: {view.analysis.plane.get('why', 'it was not computed for this level.')}")
     else:
         view.chart("plane", heading, lambda: pd.DataFrame(view.analysis.plane["marks"]))
-        view.note(
-            "★ the fitted weights, ● ◆ each network's own weights mapped onto the fused inputs. "
-            "Dark is low loss; the scale is logarithmic, and exact on this plane."
-        )

@@ -13,10 +13,9 @@ from .view import View
 
 def activations(view: View) -> None:
     """How the neurons respond, before anything is done with them."""
-    report = view.report
     view.say(
-        f"The networks see the same samples, and each neuron answers with {report.rows:,} numbers. Neurons "
-        "that lie close together here answer alike, whichever network they come from: those are the ones worth merging."
+        "Neurons that lie close together answer alike to the same samples, whichever network they come from: those are worth "
+        "merging."
     )
     left, right = st.columns(2, gap="large")
     with left:
@@ -28,8 +27,7 @@ def activations(view: View) -> None:
 def importance(view: View) -> None:
     """How much each neuron counts."""
     view.say(
-        "Importance says how much of a network's decisions passes through a neuron. It weighs the neuron when groups are formed "
-        "and when errors are added up, so a neuron that nobody listens to may be lost."
+        "Importance says how much of a network's decisions passes through a neuron, and weighs it in every group and error."
     )
     columns = st.columns(len(view.scores)) if len(view.scores) > 1 else [st.container()]
     for column, score in zip(columns, view.scores, strict=True):

@@ -17,21 +17,20 @@ from retrofit_app.widgets.readings import Overview
 
 from . import analysing, panels, parameters, stepper
 from .parameters import LEVELS, Where
+from .reading import how_to_read
 from .steps import DRAWN
-from .view import View
-
-STRIP = 204  # px, the height of the strip in a lecture, and 720 less all that is above the pictures is theirs
+from .view import NETWORK, View
 
 
 def page() -> None:
-    """The strip of all levels, the stepper, and one level's steps."""
+    """The drawn network, the stepper, and one level's steps."""
     entry, palette = picker.shown().entry, widgets.palette()
     with st.container(key="heading"):
         st.title("Where is knowledge lost?", anchor=False)
     if not (entry.folder / "levels.parquet").exists():
         empty(entry)
         return
-    overview = readings.overview(entry)  # without torch: the strip is on the page before it is loaded
+    overview = readings.overview(entry)  # without torch: the network is on the page before it is loaded
     if overview.table.empty:
         empty(entry)
         return
@@ -47,15 +46,19 @@ def body(entry: runs.Entry, palette: Palette) -> None:
     names = list(overview.table["level"])
     where = parameters.where(names, names[overview.worst])
     index = names.index(where.level)
-    if where.lecture:
-        st.html(stylesheet("lecture"))
-        stepper.stepper(overview, names, index, lecture=True)
-        strip(entry, overview, palette, index, names, lecture=True)
-        level(entry, palette, index, where)
-        return
-    strip(entry, overview, palette, index, names)
-    stepper.stepper(overview, names, index)
-    level(entry, palette, index, where)
+    with st.container(gap="xsmall", key="levels"):
+        if where.lecture:
+            st.html(stylesheet("lecture"))
+            ratio = session.remember("enlarged", widgets.window("window", session.recall("enlarged", 1.0)))
+            stepper.stepper(names, index, lecture=True)
+            with st.container(key="facts"):
+                st.markdown(stepper.facts(entry, overview, index, lecture=True))
+            network(entry, overview, palette, index, names, ratio)
+            level(entry, overview, palette, index, where, ratio)
+            return
+        network(entry, overview, palette, index, names)
+        stepper.stepper(names, index)
+        level(entry, overview, palette, index, where)
     st.divider()
     everything(entry, overview, palette, index)
 
@@ -75,12 +78,16 @@ def empty(entry: runs.Entry) -> None:
 # --- all levels -----------------------------------------------------------------------------------
 
 
-def strip(
-    entry: runs.Entry, overview: Overview, palette: Palette, index: int, names: Sequence[str], lecture: bool = False
+def network(
+    entry: runs.Entry, overview: Overview, palette: Palette, index: int, names: Sequence[str], lecture: float = 0.0
 ) -> None:
-    """Errors and accuracy of all levels; a click on a level goes there."""
+    """Where something is lost, in a sentence and as a drawn network; a click on a level goes there.
+
+    Args:
+        lecture: how much larger than 1280 x 720 the page of a lecture is; 0 for none.
+    """
     heading = "" if lecture else f"**{escaped(pictures.picture(entry, 'strip', palette, index).caption)}**"
-    large = {"large": STRIP} if lecture else {}
+    large = {"large": (round(NETWORK * lecture), lecture)} if lecture else {}
     if entry.state != "done":
         total = entry.status.get("levels") or "?"
         st.caption(f"Not finished: the first {len(names)} of {escaped(total)} levels are ready and shown.")
@@ -88,8 +95,7 @@ def strip(
     def go() -> None:
         points = session.points_in("strip")
         if points:
-            # Bars, line and the marks over them all stand at "3" or "3 · name".
-            LEVELS.change(level=names[int(str(points[0]["x"]).split()[0]) - 1])
+            LEVELS.change(level=names[int(points[0]["customdata"][0])])
 
     widgets.chart(
         "strip",
@@ -99,16 +105,14 @@ def strip(
         entry,
         heading=heading,
         below="",
-        bare=lecture,
+        bare=bool(lecture),
         on_select=go,
         selection_mode="points",
     )
-    if not lecture and (sentence := readings.accuracy_words(entry, overview)):
-        st.caption(sentence)
 
 
 def overview_table(overview: Overview) -> Any:
-    """The strip's numbers."""
+    """The drawn network's numbers."""
     shown = overview.table[["level", "widths", "fused", "kind", "form"]].copy()
     shown.insert(0, "number", range(1, len(shown) + 1))
     shown["grouping %"] = (100 * overview.table["grouping share"]).round(3)
@@ -121,7 +125,9 @@ def overview_table(overview: Overview) -> Any:
 # --- one level ------------------------------------------------------------------------------------
 
 
-def level(entry: runs.Entry, palette: Palette, index: int, where: Where) -> None:
+def level(
+    entry: runs.Entry, overview: Overview, palette: Palette, index: int, where: Where, lecture: float = 0.0
+) -> None:
     """The chosen step. Everything from here on needs the whole record, and torch to read it."""
     try:
         run, analysis = readings.record(entry), readings.analysis(entry)
@@ -151,14 +157,18 @@ def level(entry: runs.Entry, palette: Palette, index: int, where: Where) -> None
             len(report.widths),
         ),
         last=entry.state == "done" and index == len(run.levels) - 1,
-        lecture=where.lecture,
+        lecture=lecture,
     )
     grouped = view.grouping()
     clusters = [str(cluster) for cluster, count in enumerate(grouped.counts.tolist()) if count]
     largest = clusters[0] if grouped.densest is None else str(grouped.densest)
     view = replace(view, cluster=int(parameters.followed(clusters, largest)))
-    if analysed is None and not where.lecture:
-        analysing.panel(entry)
+    if not where.lecture:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", key="facts"):
+            st.markdown(stepper.facts(entry, overview, index), width="stretch")
+            how_to_read(view, overview, where.step)
+        if analysed is None:
+            analysing.panel(entry)
     DRAWN[where.step](view)
 
 
@@ -169,7 +179,7 @@ def everything(entry: runs.Entry, overview: Overview, palette: Palette, index: i
     """Grouping against approximation over all levels, and downloads."""
     left, right = st.columns(2, gap="large")
     if not fitted(overview.table):
-        right = st.container()  # one kind of error alone: the strip shows it
+        right = st.container()  # one kind of error alone: the drawn network shows it
     else:
         with left:
             widgets.chart(

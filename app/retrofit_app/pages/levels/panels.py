@@ -90,22 +90,17 @@ def agreement(view: View) -> None:
         if cells and cells[0] in combinations:
             LEVELS.change(pair=cells[0])
 
-    left, right = st.columns([3, 2], gap="large")
+    left, right = st.columns([3, 2], gap="medium", vertical_alignment="center")
     with left:
         view.chart(
             "agreement",
             "**Do the scores group differently?**",
             lambda: pd.DataFrame(view.analysis.agreement),
+            below="",
             on_select=side_by_side,
             selection_mode="points",
         )
-    with right:
-        st.markdown(
-            "**How to read it.** The adjusted Rand index (ARI) says how alike two groupings are: 1 the same groups, 0 no more "
-            "alike than by chance; below 0 (down to −0.5) is less than chance. On the diagonal one score is grouped again "
-            "from other seeds: mean, and least to most. That is the noise floor: two scores only differ where their index lies "
-            "below it. A click on a cell shows its two groupings side by side."
-        )
+    right.markdown(escaped(figures.agreement_words(view.analysis.agreement)))
     view.missing()
 
 
@@ -146,7 +141,7 @@ def one_cluster(view: View) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
         st.markdown("**Where they are under the other scores**", width="stretch")
-        widgets.data(
+        widgets.menu(
             "members", lambda: members_table(view, rows), view.entry, level=f"{view.index + 1}-{view.report.name}"
         )
     st.dataframe(
@@ -218,7 +213,7 @@ def show_picked(view: View) -> None:
         st.caption(
             "None of the picked neurons exists at this level; they are kept for the others."
             if view.look.pick
-            else "Draw around some neurons in a picture: they stay bright everywhere, and a table here lists them."
+            else "Draw around some neurons in a picture: they get rings everywhere, and a table here lists them."
         )
         return
     parents = [

@@ -1,23 +1,21 @@
-"""Going through the levels and steps: buttons, keys, lists, and the way into a lecture."""
+"""Going through the levels and steps: two buttons around the level's name, the steps, keys, and the way into a lecture."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
+from retrofit_app import runs
 from retrofit_app.address import session
 from retrofit_app.figures import escaped, percent
 from retrofit_app.widgets.readings import Overview
 
 from .parameters import LEVELS, STEPS
 
-MOVES = ("first", "previous", "next", "last")
 KEYS = {"first": "Home", "previous": "K", "next": "J", "last": "End"}
-ICONS = {
-    "first": ":material/first_page:",
-    "previous": ":material/chevron_left:",
-    "next": ":material/chevron_right:",
-    "last": ":material/last_page:",
-}
+ICONS = {"previous": ":material/chevron_left:", "next": ":material/chevron_right:"}
+#: In a lecture these turn the page: to the next step, and after the last step to the next level. Presenters' remote controls
+#: send the first two.
+PAGES = {"PageDown": 1, "PageUp": -1, "Right": 1, "Left": -1}
 
 
 def shortcuts() -> None:
@@ -32,8 +30,9 @@ def shortcuts() -> None:
             width="stretch",
             on_click=toggle_lecture,
             shortcut="L" if keys else None,
-            help="For a projector: larger type, only the strip, the stepper and the pictures of one step. Key L leads in and "
-            "out. The address says so, too: such a link opens exactly there.",
+            help="For a projector: the drawn network and the pictures of one step, as large as the window. Page down and page "
+            "up (or the arrows) go through the steps and levels, key L leads in and out. The address says so, too: such a "
+            "link opens exactly there.",
         )
         st.toggle(
             "Keyboard shortcuts",
@@ -48,9 +47,8 @@ def toggle_lecture() -> None:
     LEVELS.change(lecture=not LEVELS.current("lecture"))
 
 
-def stepper(overview: Overview, names: Sequence[str], index: int, lecture: bool = False) -> None:
-    """Buttons, a list of levels, and what this level is."""
-
+def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
+    """‹ the level's name ›, and the steps inside it."""
     keys = session.first_time("shortcuts", True)
 
     def target(to: str, start: int) -> int:
@@ -61,36 +59,43 @@ def stepper(overview: Overview, names: Sequence[str], index: int, lecture: bool 
         # From the address, not from the list: the second of two quick presses starts where the first one went.
         LEVELS.change(level=names[target(to, names.index(LEVELS.current("level")))])
 
-    with st.container(
-        horizontal=True, vertical_alignment="center" if lecture else "bottom", gap="xsmall", key="stepper"
-    ):
-        for to in MOVES:  # a lecture hides the outer two, whose keys go on working
-            st.button(
-                to.capitalize(),
-                icon=ICONS[to],
-                key=f"go-{to}",
-                on_click=move,
-                args=(to,),
-                disabled=target(to, index) == index,
-                shortcut=KEYS[to] if keys else None,
-                help=f"Go to the {to} level" + (f" (key {KEYS[to]})." if keys else "."),
-            )
+    def turn(by: int) -> None:
+        """A page on: the next step, of the next level after the last one."""
+        page = names.index(LEVELS.current("level")) * len(STEPS) + STEPS.index(LEVELS.current("step")) + by
+        if 0 <= page < len(names) * len(STEPS):
+            LEVELS.change(level=names[page // len(STEPS)], step=STEPS[page % len(STEPS)])
+
+    def button(to: str) -> None:
+        st.button(
+            to.capitalize(),
+            icon=ICONS.get(to),
+            key=f"go-{to}",
+            on_click=move,
+            args=(to,),
+            disabled=target(to, index) == index,
+            shortcut=KEYS[to] if keys else None,
+            help=f"Go to the {to} level" + (f" (key {KEYS[to]})." if keys else "."),
+        )
+
+    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="stepper"):
+        button("previous")
         st.selectbox(
             "Level",
             names,
             **LEVELS.control("level"),
-            width=170 if not lecture else 210,
-            label_visibility="collapsed" if lecture else "visible",
+            width=190,
+            label_visibility="collapsed",
             format_func=lambda name: f"{names.index(name) + 1} of {len(names)} · {name}",
             help="From the input up. Each level is one layer with the functions without weights before it.",
         )
+        button("next")
         st.segmented_control(
             "Step",
             STEPS,
             **LEVELS.control("step"),
             required=True,
             format_func=lambda name: f"{STEPS.index(name) + 1} {name}",
-            label_visibility="collapsed" if lecture else "visible",
+            label_visibility="collapsed",
             help="What happens inside a level, in order: neurons respond, get an importance, are grouped, each group gets a "
             "target, and the fused neuron is fitted to it.",
         )
@@ -102,13 +107,28 @@ def stepper(overview: Overview, names: Sequence[str], index: int, lecture: bool 
                 on_click=toggle_lecture,
                 help="Back to the whole page.",
             )
+        with st.container(key="keys"):  # not to be seen: what only keys do
+            button("first")
+            button("last")
+            if lecture and keys:
+                _turners(turn)
+
+
+def _turners(turn: Callable[[int], None]) -> None:
+    for key, by in PAGES.items():
+        st.button(f"Turn, {key}", key=f"go-{key}", on_click=turn, args=(by,), shortcut=key, help="Another step.")
+
+
+def facts(entry: runs.Entry, overview: Overview, index: int, lecture: bool = False) -> str:
+    """What a level is and what it loses, in a line of Markdown; in a lecture, where the picker is hidden, with the run."""
     row = overview.table.iloc[index]
-    facts = [
+    words = [
         f"{escaped(row['kind'])}, {row['widths'].replace(' ', chr(160))} → **{row['fused']}** neurons",
-        f"grouping error {percent(100 * row['grouping share'])}",
+        f"error: grouping {percent(100 * row['grouping share'])}"
+        + ("" if row["form"] == "aligned" else f", approximation {percent(100 * row['approximation share'])}"),
     ]
-    if row["form"] != "aligned":
-        facts.append(f"approximation error {percent(100 * row['approximation share'])}")
     if overview.measured:
-        facts.append(f"accuracy {percent(overview.accuracy[index])} → {percent(overview.accuracy[index + 1])}")
-    st.markdown(f"Level {index + 1}, {escaped(row['level'])}: " + " · ".join(facts))
+        of_all = entry.metrics.get("networks", {}).get("fused", {}).get("samples", 0)
+        part = f" on {overview.samples:,} of the {of_all:,} test images" if overview.samples < of_all else ""
+        words.append(f"accuracy {percent(overview.accuracy[index])} → {percent(overview.accuracy[index + 1])}{part}")
+    return " · ".join([*([f"**{escaped(runs.label(entry))}**"] if lecture else []), *words])

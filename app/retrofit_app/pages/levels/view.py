@@ -12,7 +12,9 @@ from retrofit_app.widgets import pictures, readings
 
 from .parameters import Look
 
-LARGE = 292  # px, the height of a picture in a lecture
+#: px of a lecture's page of 1280 x 720, which grows with the window: the heights of the drawn network, of a picture, and of
+#: one with a key below.
+NETWORK, HEIGHT, WITH_KEY = 206, 348, 306
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,12 @@ class View:
     """The cluster that is followed"""
     last: bool = False
     """The level whose neurons are the classes"""
-    lecture: bool = False
-    """On a projector: only the pictures of the step"""
+    lecture: float = 0.0
+    """On a projector, whose page is so much larger than 1280 x 720: only the pictures of the step; 0 for none"""
 
     def say(self, text: str) -> None:
-        """What a step is about; left out in a lecture, where somebody says it."""
-        if not self.lecture:
-            st.markdown(text)
+        """What a step is about, in one sentence."""
+        st.markdown(text)
 
     def note(self, text: str, **options: Any) -> None:
         """Small print; left out in a lecture."""
@@ -53,12 +54,20 @@ class View:
         return [f"network {letter(parent)}" for parent in range(len(self.report.widths))]
 
     def chart(
-        self, key: str, heading: str, table: Any, *, kind: str | None = None, below: str | None = None, **options: Any
+        self,
+        key: str,
+        heading: str,
+        table: Any,
+        *,
+        kind: str | None = None,
+        below: str | None = None,
+        across: int = 2,
+        **options: Any,
     ) -> None:
-        """One of level_data's pictures."""
+        """One of the level's pictures."""
         selection = {name: options.pop(name) for name in ("on_select", "selection_mode") if name in options}
         if self.lecture:
-            options["large"] = LARGE
+            options["large"] = (round((WITH_KEY if kind == "clusters" else HEIGHT) * self.lecture), self.lecture)
 
         def draw(colours: Palette) -> Picture:
             return pictures.picture(self.entry, kind or key, colours, self.index, **options)
@@ -71,7 +80,7 @@ class View:
             self.entry,
             heading=heading,
             below=below,
-            bare=self.lecture,
+            bare=bool(self.lecture),
             level=f"{self.index + 1}-{self.report.name}",
             **selection,
         )

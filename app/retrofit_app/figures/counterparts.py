@@ -1,0 +1,55 @@
+"""Which cluster of one grouping is which of another: the largest have a colour, and keep it in every picture."""
+
+import numpy as np
+
+from .neurons import Neurons
+
+NAMED = 6  # clusters with a colour: the densest in ink, and five hues
+ALIKE = 0.1  # of the members of two clusters together, how many both must have to be called the same
+
+
+def named(reference: Neurons) -> list[int]:
+    """The clusters of a grouping that have a colour: its densest, then the largest; of equal ones the most important."""
+    if reference.densest is None:
+        return []
+    weights = np.bincount(reference.labels, reference.weights, reference.width)
+    order = np.lexsort((-weights, -reference.counts)).tolist()
+    several = [cluster for cluster in order if reference.counts[cluster] > 1 and cluster != reference.densest]
+    return [reference.densest, *several[: NAMED - 1]]
+
+
+def counterparts(reference: Neurons, grouped: Neurons) -> np.ndarray:
+    """For each cluster (width,) of a grouping the place among `named(reference)` of the one that it is; -1 for none.
+
+    Two clusters are the same if they share most, measured by the members of both over those of either (Jaccard); the most
+    alike are joined first, each once.
+    """
+    places = np.full(grouped.width, -1)
+    alike = []
+    for place, cluster in enumerate(named(reference)):
+        members = reference.labels == cluster
+        shared = np.bincount(grouped.labels[members], minlength=grouped.width)
+        either = grouped.counts + int(members.sum()) - shared
+        others = np.flatnonzero((shared > 0) & (grouped.counts > 1)).tolist()
+        alike += [(-shared[other] / either[other], place, other) for other in others]
+    taken: set[int] = set()
+    for share, place, other in sorted(alike):
+        if -share >= ALIKE and place not in taken and places[other] < 0:
+            places[other] = place
+            taken.add(place)
+    return places
+
+
+def flow(reference: Neurons, grouped: Neurons) -> str:
+    """Where the members of the densest cluster went: "63 → 81: 40 stayed, 23 left, 41 joined"."""
+    if reference.densest is None:
+        return "no cluster to follow"
+    there = np.flatnonzero(counterparts(reference, grouped) == 0)
+    before = reference.labels == reference.densest
+    if not len(there):
+        return f"{before.sum()}, now spread over {len(np.unique(grouped.labels[before]))} clusters"
+    after = grouped.labels == there[0]
+    stayed = int((before & after).sum())
+    return (
+        f"{before.sum()} → {after.sum()}: {stayed} stayed, {before.sum() - stayed} left, {after.sum() - stayed} joined"
+    )

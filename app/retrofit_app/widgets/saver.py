@@ -1,0 +1,44 @@
+"""Buttons that save a picture from the browser, as it is seen: nothing is drawn again on the server."""
+
+from typing import Any
+
+import streamlit as st
+from streamlit.components.v2 import component
+
+NAME = "retrofit-saver"
+HTML = "<div class='saver' role='group' aria-label='Save the picture'><button>SVG</button><button>PNG</button></div>"
+CSS = """
+.saver{display:flex;gap:.5rem}
+button{font:inherit;font-size:.875rem;color:var(--st-text-color);background:var(--st-background-color);cursor:pointer;min-height:2.5rem;
+border:1px solid var(--st-border-color);border-radius:var(--st-button-radius);padding:.25rem .75rem}
+button:hover,button:focus-visible{color:var(--st-primary-color);border-color:var(--st-primary-color)}
+"""
+#: Plotly's own camera makes the file. Its button stands hidden in the picture, and its settings with the picture.
+SCRIPT = """
+export default function ({ parentElement, data }) {
+    parentElement.querySelectorAll('button').forEach(button => {
+        const format = button.textContent.toLowerCase()
+        button.title = `Save the picture as it is seen: ${data.stem}.${format}`
+        button.onclick = () => {
+            const chart = document.querySelector(`.st-key-${CSS.escape(data.chart)} .js-plotly-plot`)
+            chart._context.toImageButtonOptions = { format, filename: data.stem, scale: format === 'png' ? 3 : 1 }
+            chart.querySelector('.modebar-btn').click()
+        }
+    })
+}
+"""
+
+
+@st.cache_resource
+def _component() -> Any:
+    return component(NAME, html=HTML, css=CSS, js=SCRIPT)
+
+
+def saver(chart: str, stem: str, key: str) -> None:
+    """Buttons for SVG (sharp at any size) and PNG (goes anywhere).
+
+    Args:
+        chart: the key of a `st.plotly_chart` on the page.
+        stem: the file's name without its ending.
+    """
+    _component()(key=key, data={"chart": chart, "stem": stem}, width="content")
