@@ -7,9 +7,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from playwright.sync_api import Page, sync_playwright
 
@@ -17,6 +18,8 @@ IMAGES = Path(__file__).parent / "images"
 PAGES = {"fuse": "/", "levels": "/levels?step=grouping"}
 #: Width and height of the windows: a laptop, and a telephone held upright.
 WINDOWS = {"wide": (1280, 1240), "phone": (390, 1240)}
+#: A fusion that takes long enough to be seen at work.
+RUNNING = "/?view=new&preset=sharded&method=KF-Gradient&samples=400&fusion-seed=7"
 LARGEST = 400_000  # bytes of an image
 
 
@@ -59,26 +62,63 @@ def settle(page: Page) -> None:
     page.wait_for_timeout(1000)  # figures that were resized are drawn once more
 
 
+def shoot(page: Page, name: str) -> None:
+    """Save what is seen.
+
+    Raises:
+        SystemExit: the image is too large.
+    """
+    image = IMAGES / f"{name}.png"
+    page.screenshot(path=image)
+    if image.stat().st_size > LARGEST:
+        sys.exit(f"{image.name} has more than {LARGEST // 1000} kB: take a smaller window.")
+    page.close()
+
+
+def work(open_page: Callable[..., Page], address: str) -> None:
+    """The form, a fusion at work, its notice beside the form, and the list of runs."""
+    page = open_page("wide")
+    page.goto(f"{address}/?view=new&preset=four")
+    page.get_by_text("takes about").wait_for()
+    page.wait_for_timeout(1500)
+    shoot(page, "fuse-form-wide-light")
+    page = open_page("wide")
+    page.goto(address + RUNNING)
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.get_by_text("Level 2 of").wait_for()
+    page.wait_for_timeout(500)
+    shoot(page, "fuse-running-wide-light")
+    page = open_page("wide")
+    page.goto(f"{address}/?view=runs&ticks=hf-gradient|kf-linear")
+    page.get_by_text("is going on").or_(page.get_by_text("is done")).first.wait_for()
+    page.locator("[data-testid=stDataFrame]").nth(1).wait_for()
+    page.wait_for_timeout(1500)
+    shoot(page, "fuse-runs-wide-light")
+
+
 def main() -> None:
-    """Both pages with the shipped run, wide and narrow, light and dark."""
+    """Both pages with the shipped run, wide and narrow, light and dark; then the form, a fusion at work, and the list."""
     IMAGES.mkdir(exist_ok=True)
     executable = chromium()
     if executable is None:
         sys.exit("no Chromium found: install Debian's package, or name the executable in CHROMIUM.")
     with tempfile.TemporaryDirectory() as runs, served(Path(runs)) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+
+        def open_page(window: str, scheme: Literal["light", "dark"] = "light") -> Page:
+            width, height = WINDOWS[window]
+            page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+            page.set_default_timeout(120_000)
+            return page
+
         for name, place in PAGES.items():
-            for window, (width, height) in WINDOWS.items():
+            for window in WINDOWS:
                 for scheme in ("light", "dark"):
-                    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
-                    page.set_default_timeout(120_000)
+                    page = open_page(window, scheme)
                     page.goto(address + place)
                     settle(page)
-                    image = IMAGES / f"{name}-{window}-{scheme}.png"
-                    page.screenshot(path=image)
-                    if image.stat().st_size > LARGEST:
-                        sys.exit(f"{image.name} has more than {LARGEST // 1000} kB: take a smaller window.")
-                    page.close()
+                    shoot(page, f"{name}-{window}-{scheme}")
+        work(open_page, address)
         browser.close()
 
 

@@ -41,6 +41,7 @@ EMPTY: dict[str, Any] = dict.fromkeys(
     (
         "name",
         "method",
+        "grouping",
         "importance",
         "options",
         "seconds",
@@ -60,9 +61,10 @@ class Leaderboard:
     """What `compare` found: a row for each parent and each method, best first; those that do not apply last."""
 
     rows: list[dict[str, Any]]
-    """name, method and importance (None for parents), options, accuracy (%), loss, per_class (%), calibration_error,
-    difference (points to the best row, be it a method or a parent) and interval (its 95 %), seconds (of the fusion),
-    operations (multiply-adds for one image), parameters, reason (None, or why there is no network), key (of the run).
+    """name, method, grouping (None: the method's own), importance (None for parents), options, accuracy (%), loss,
+    per_class (%), calibration_error, difference (points to the best row, be it a method or a parent) and interval (its
+    95 %), seconds (of the fusion), operations (multiply-adds for one image), parameters, reason (None, or why there is no
+    network), key (of the run).
     Every row has all of them; what was not measured is None."""
     classes: list[str]
     data: str
@@ -121,6 +123,11 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
         keywords, takes = METHODS[method].keywords(), METHODS[method].takes
         others = {setting: DEFAULT[setting] for setting in STYLE if setting not in keywords}
         options = read_options(texts)
+        if "importance" in options or "+" in importance:
+            raise ValueError(
+                f"a comparison takes names of scores for all methods (--importance {','.join(IMPORTANCE)}); options of a score "
+                "stand behind a method (--methods kf-linear+steps=20) and go to the runs with that score."
+            )
         if takes.levels and "grouping" in options:
             others["grouping"] = options.pop("grouping")
         scores = [score.strip() for score in importance.split(",")] if takes.importance else ["uniform"]
@@ -262,6 +269,7 @@ def _row(
     row = EMPTY | {
         "name": name,
         "method": config.method,
+        "grouping": config.grouping,
         "importance": _taken(config),
         "options": config.options,
         "key": config.key(),

@@ -218,9 +218,7 @@ class Method:
                     said = f"{type(value).__name__}(..., {keyword}={keywords[keyword]!r})"
                     raise ValueError(f"{name} is given as a value, so {keyword} belongs into it: {said}.")
             if owners := self.owners(keyword):
-                raise ValueError(
-                    f"{keyword} is a setting of {' and '.join(owners)}, which is not chosen. Leave it out."
-                )
+                raise ValueError(f"{keyword} is a setting of {' or '.join(owners)}, which is not chosen. Leave it out.")
             known_name(accepted, keyword, f"keyword of {self.name}:")
 
     def _preset(self, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,10 +49,15 @@ def parents_data(data: Any, fusion: tuple[Tensor, Tensor | None], n: int) -> lis
     """(inputs, labels) of each of n parents: its own data as `as_tensors` takes them, or the fusion data (None, "fusion").
 
     Raises:
-        ValueError: another number of sets than parents.
+        ValueError: no sets at all, or another number of them than parents.
     """
     if data is None or data == "fusion":
         return [fusion] * n
+    if not isinstance(data, Iterable) or isinstance(data, (str, bytes)):
+        found = repr(data) if isinstance(data, (str, bytes)) else f"of type {type(data).__name__}"
+        raise ValueError(
+            f"importance data are {found}. Pass [(inputs, labels), ...], one pair per parent, or 'fusion' for the fusion data."
+        )
     pairs = [as_tensors(pair) for pair in data]
     if len(pairs) != n:
         raise ValueError(f"importance_data holds {len(pairs)} sets for {n} parents.")

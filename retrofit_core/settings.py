@@ -157,7 +157,16 @@ class Value:
 
 @cache
 def settings_of(value: type[Value]) -> dict[str, Setting]:
-    """The settings of a class of values, in the order of its fields."""
+    """The settings of a class of values, in the order of its fields.
+
+    Raises:
+        TypeError: a class with settings that is no dataclass; its options would silently be none.
+    """
+    # A dataclass keeps nothing but the defaults in their place.
+    if any(isinstance(entry, dataclasses.Field) for entry in vars(value).values()):
+        raise TypeError(
+            f"{value.__name__} has settings but is no dataclass. Write @dataclass(frozen=True) above the class."
+        )
     hints = get_type_hints(value)
     settings = {}
     for entry in dataclasses.fields(value):

@@ -270,12 +270,16 @@ def test_the_command_prints_and_writes_the_board(base, tmp_path, capsys):
     words = ["compare", *base.models, "--splits", str(base.splits), "--samples", "40", "--images", "60"]
     assert main([*words, "--methods", "average,kf-linear,rebasin", "--out", str(tmp_path)]) == 2  # a typing error
     assert "Git-Re-Basin" in capsys.readouterr().err and not list(tmp_path.iterdir())
-    assert main([*words, "--methods", "average,kf-linear", "--out", str(tmp_path)]) == 0
+    assert main([*words, "--methods", "average,kf-linear+grouping=random", "--out", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     board = json.loads((tmp_path / "leaderboard.json").read_text())
     with (tmp_path / "leaderboard.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert [line["name"] for line in lines] == [row["name"] for row in board["rows"]]
+    assert {line["method"]: line["grouping"] for line in lines if line["method"]} == {
+        "Average": "",
+        "KF-Linear": "random",
+    }
     for line, row in zip(lines, board["rows"], strict=True):
         assert row["name"] in shown and f"{row['accuracy']:.2f}" in shown
         assert [float(line[f"class {name}"]) for name in board["classes"]] == pytest.approx(row["per_class"])
@@ -289,3 +293,9 @@ def test_a_comparison_takes_groupings_and_gives_options_of_a_score_to_runs_with_
     assert title(configs[1]) == "KF-Linear, local_search, conductance, max_swaps=3, steps=4"
     with pytest.raises(ValueError, match="no option 'steps'.*importance='conductance', which is not chosen"):
         configurations(base, "kf-linear+steps=4", "uniform")
+    for methods, scores in (
+        ("kf-linear+importance=conductance", "uniform"),
+        ("kf-linear", "uniform,conductance+steps=4"),
+    ):
+        with pytest.raises(ValueError, match="options of a score stand behind a method"):
+            configurations(base, methods, scores)

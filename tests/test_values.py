@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
@@ -295,7 +296,31 @@ def test_an_own_score_and_grouping_need_no_table():
     own_data = Lengths([(torch.arange(6000.0).reshape(1000, 6), None)] * 2)
     with pytest.raises(ValueError, match="grouping is of type Lengths") as refusal:
         fuse(pair(), X, grouping=own_data)
-    assert "\n" not in str(refusal.value) and len(str(refusal.value)) < 200
+    assert "\n" not in str(refusal.value) and "tensor" not in str(refusal.value)  # however many groupings there are
+
+
+def test_what_is_forgotten_in_an_own_score_or_grouping_is_named():
+    class Undecorated(Importance):
+        power: float = setting(1.0, "an exponent", Range(0))
+
+    class Bare(Grouper):
+        pass
+
+    class Numpy(Grouper):
+        def __call__(self, gram, scores, widths, width, *, generator=None):
+            labels: Any = np.arange(len(gram)) % width
+            return Grouping(labels, width, 0.0)
+
+    with pytest.raises(
+        TypeError, match=r"Undecorated has settings but is no dataclass. Write @dataclass\(frozen=True\)"
+    ):
+        fuse(pair(), X, importance=Undecorated)
+    with pytest.raises(NotImplementedError, match=r"Bare has no __call__\(self, gram"):
+        fuse(pair(), X, grouping=Bare())
+    with pytest.raises(ValueError, match="16 whole-number labels, a tensor"):
+        fuse(pair(), X, grouping=Numpy())
+    with pytest.raises(ValueError, match=r"importance data are of type float. Pass \[\(inputs, labels\)"):
+        fuse(pair(), (X, Y), importance=Conductance(2.0))
 
 
 def test_a_new_score_is_one_line_in_the_table(monkeypatch):

@@ -171,7 +171,7 @@ def methods_command(
         return print_json(
             {key: dict(zip(("default", "takes", "help"), fact, strict=True)) for key, fact in facts.items()}
         )
-    table = new_table("option", "default", "takes", "what it does", title=name)
+    table = new_table("option", "default", "takes", "what it does", title=METHODS[name].name)
     for key, value in options.items():
         default = "none" if value.default in (None, ()) else json.dumps(value.default)
         cells = (default, value.description, value.help + _of_importance(key))
@@ -329,7 +329,8 @@ def compare_command(
     methods: Annotated[
         str,
         typer.Option(
-            help="all, or names separated by commas, each with options behind plus signs: all,zipit+repair=true."
+            help="all, or names separated by commas, each with options behind plus signs: all,zipit+repair=true. Another "
+            "grouping and options of a score stand there too: kf-linear+grouping=local_search+max_swaps=50+steps=20."
         ),
     ] = "all",
     importance: Annotated[str, typer.Option(help=f"Names separated by commas: {', '.join(IMPORTANCE)}.")] = "uniform",

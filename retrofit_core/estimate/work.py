@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +51,14 @@ class _Data:
     """that reading it took"""
 
 
-@cache
+@lru_cache(maxsize=2)
 def _data(name: str, mean: Any, std: Any, size: int | None) -> _Data:
     start = time.perf_counter()
     train, test = (load(name, split, mean, std, size) for split in ("train", "test"))
     return _Data(train, len(test), time.perf_counter() - start)
 
 
-@cache
+@lru_cache(maxsize=512)
 def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, all_parents: bool = False) -> Work:
     """Counted once for each config; raises ValueError where the run cannot work."""
     check_choices(config)

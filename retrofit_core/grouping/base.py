@@ -69,7 +69,9 @@ class Grouper(Value):
             width: d, the number of groups.
             generator: the source of randomness, on the CPU.
         """
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{type(self).__name__} has no __call__(self, gram, scores, widths, width, *, generator=None)."
+        )
 
 
 def check_enough(widths: tuple[int, ...], width: int) -> None:
@@ -92,9 +94,14 @@ def check_grouping(grouping: Grouping, m: int, width: int) -> Grouping:
         ValueError: labels of another shape, type or range, another number of groups, or an empty group.
     """
     labels = grouping.labels if isinstance(grouping, Grouping) else None
-    if labels is None or labels.shape != (m,) or labels.dtype.is_floating_point or grouping.width != width:
+    if (
+        not isinstance(labels, Tensor)
+        or labels.shape != (m,)
+        or labels.dtype.is_floating_point
+        or grouping.width != width
+    ):
         raise ValueError(
-            f"the grouping must return Grouping(labels, width={width}, cost) with {m} whole-number labels."
+            f"the grouping must return Grouping(labels, width={width}, cost) with {m} whole-number labels, a tensor."
         )
     counts = torch.bincount(labels.long().clamp(0, width - 1), minlength=width)
     if not 0 <= int(labels.min()) <= int(labels.max()) < width:

@@ -20,7 +20,11 @@ from .custom import Custom
 from .deeplift import DeepLift
 from .uniform import Uniform
 
-IMPORTANCE: dict[str, type[Importance]] = {"uniform": Uniform, "conductance": Conductance, "deeplift": DeepLift}
+IMPORTANCE: dict[str, type[Importance]] = {
+    "uniform": Uniform,
+    "conductance": Conductance,
+    "deeplift": DeepLift,
+}
 
 __all__ = [
     "EPSILON",

@@ -92,7 +92,7 @@ class Importance(Value):
                 that there are some.
             monitor: to be asked before each batch (`check`), and told of it (`emit("step", index=, total=, name=)`).
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no scores(self, levels, x, y, *, monitor).")
 
     def scores_at(
         self,

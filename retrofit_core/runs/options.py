@@ -53,7 +53,7 @@ def _owners(method: str, option: str, fields: Collection[str]) -> str:
     """Whose option it is, as a sentence."""
     owners = find(METHODS, method, "method").owners(option)
     if owners:
-        return f" It belongs to {' and '.join(owners)}, which is not chosen."
+        return f" It belongs to {' or '.join(owners)}, which is not chosen."
     others = [other for other in METHODS if option in options_of(other, fields)]
     return f" It is an option of {', '.join(others)}." if others else ""
 

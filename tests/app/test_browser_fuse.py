@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from retrofit_app.pages.fuse.history import HEAD, ROW
 from retrofit_app.pages.fuse.presets import PRESETS
 
 from .browsing import (
@@ -238,12 +239,38 @@ def test_a_killed_worker_is_reported_and_its_run_can_be_deleted_and_brought_back
     page.get_by_text("The worker was killed by SIGKILL").wait_for()
     page.get_by_text("levels were finished and are kept").wait_for()
     settled(page)
-    page.locator(f".st-key-delete-{run}").get_by_role("button").click()
+    page.goto(f"{page.base}/?view=runs&run={run}&ticks={run}")
+    settled(page)
+    page.locator(".st-key-delete").get_by_role("button").click()
     page.get_by_text(f"Run {run} was deleted").wait_for()
-    page.get_by_role("heading", name="Two half-blind networks").wait_for()
+    assert not (served_runs / run).exists()
     page.get_by_role("button", name="Undo").click()
-    page.locator(f".st-key-open-{run}").get_by_role("button").click()
+    page.get_by_text(f"Run {run} was deleted").wait_for(state="detached")
+    page.goto(f"{page.base}/?run={run}")
     page.get_by_text("The worker was killed").wait_for()
+
+
+def test_ticks_and_opening_in_the_list_of_runs(open_page):
+    page = open_page("/?view=runs&filter=gradient")
+    settled(page)
+    table = page.locator("[data-testid=stDataFrame] .dvn-scroller").first
+
+    def click(x: int, number: int, url: str) -> None:
+        """On a row of the table, once: a second click would take its tick away."""
+        table.wait_for()
+        at_rest(page)
+        table.click(position={"x": x, "y": HEAD + ROW * (number + 0.5)})
+        page.wait_for_url(url)
+        at_rest(page)
+
+    click(16, 0, "**ticks=hf-gradient*")
+    click(16, 1, "**ticks=hf-gradient%7Ckf-gradient*")
+    page.get_by_role("heading", name="How the ticked runs differ").wait_for()
+    page.go_back()
+    page.get_by_text("1 ticked").wait_for()
+    click(70, 1, "**run=kf-gradient*")
+    page.get_by_role("heading", name="Two half-blind networks").wait_for()
+    assert "view" not in page.url
 
 
 def test_a_run_outlives_its_server_and_the_next_one_finds_it(open_page, screenshots, served_runs):

@@ -592,16 +592,66 @@ def test_uploads_of_before_stay_when_others_come_and_keep_their_names(runs_folde
 
 def test_runs_can_be_deleted_and_brought_back(runs_folder):
     key = stopped(runs_folder, state="cancelled", levels_done=1, levels=4)
-    page = open_runs(run=key)
-    button(page, f"delete-{key}").click().run()
+    page = open_runs(run=key, ticks=f"{key}|kf-linear")
+    button(page, "delete").click().run()
     assert not (runs_folder / key).exists() and "run" not in page.query_params
+    assert page.title[0].value == "Your runs" and page.query_params["ticks"] == "kf-linear"  # shipped runs stay
     assert f"Run {key} was deleted." in words(page)
     button(page, "undo").click().run()
-    assert (runs_folder / key / "config.json").exists() and f"open-{key}" in keys(page)
+    assert (runs_folder / key / "config.json").exists() and key in listed(page) and "undo" not in keys(page)
 
 
-def stopped(runs_folder, **status):
-    config = bundle.config("KF-Linear", seed=8)
+def test_a_run_at_work_is_not_deleted_from_a_list_that_was_drawn_before(runs_folder, sleeper, config):
+    key = stopped(runs_folder, state="cancelled", levels_done=1, levels=4)
+    other = stopped(runs_folder, seed=9, state="cancelled", levels_done=1, levels=4)
+    page = open_runs(ticks=f"{key}|{other}")
+    runs.resume(runs_folder / key)
+    button(page, "delete").click().run()
+    assert f"Not deleted: run {key} is going on" in errors(page) and (runs_folder / key).exists()
+    assert not (runs_folder / other).exists() and page.query_params["ticks"] == key
+
+
+def listed(page: AppTest) -> list[str]:
+    """Names in the table of runs."""
+    return [name.removesuffix(" (shipped)") for name in page.dataframe[0].value["run"]]
+
+
+def test_the_list_is_filtered_and_pinned_runs_stand_first(runs_folder, shipped):
+    shutil.copytree(shipped.folder, runs_folder / "mine")
+    page = open_runs()
+    assert listed(page) == ["mine", *runs.bundle_facts()["runs"]]
+    page.text_input(key="fuse-view-filter").set_value("gradient digits").run()
+    assert listed(page) == ["hf-gradient", "kf-gradient"] and page.query_params["filter"] == "gradient digits"
+    page = open_runs(ticks="kf-gradient")
+    button(page, "pin").click().run()
+    assert listed(page)[0] == "kf-gradient" and page.dataframe[0].value["pin"].tolist()[:2] == ["★", ""]
+    assert listed(open_runs(filter="pinned")) == ["kf-gradient"]  # also in another session
+    button(page, "pin").click().run()
+    assert listed(page)[0] == "mine" and "pin" not in page.dataframe[0].value
+    empty = open_runs(filter="nothing of the kind")
+    assert "No run has all the words" in words(empty) and not empty.dataframe
+
+
+def test_an_empty_list_says_what_makes_a_run():
+    page = open_runs()
+    assert "No runs of your own yet" in words(page) and "hf-linear" in listed(page) and not page.exception
+
+
+def test_ticked_runs_show_only_what_differs(runs_folder):
+    page = open_runs(ticks="hf-linear|kf-linear|gone")
+    assert "Not among these runs: gone" in errors(page)
+    table = page.dataframe[1].value
+    assert table["run"].tolist() == ["hf-linear", "kf-linear"]
+    assert list(table.columns) == ["run", "accuracy", "±", "to the best", "method", "grouping"]
+    assert "No clear difference: " in words(page) and "within chance" in " ".join(table["to the best"])
+    button(page, "clear-ticks").click().run()
+    assert "ticks" not in page.query_params and len(page.dataframe) == 1
+    page = open_runs(ticks="|".join(map(str, range(99))))
+    assert "Ignored ticks=" in errors(page) and not page.exception
+
+
+def stopped(runs_folder, seed=8, **status):
+    config = bundle.config("KF-Linear", seed=seed)
     folder = runs_folder / config.key()
     create(folder, config)
     (folder / "status.json").write_text(json.dumps({"schema": 1, "updated": time.time(), "pid": 2**22 - 1, **status}))

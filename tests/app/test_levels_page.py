@@ -60,8 +60,8 @@ def test_the_images_behind_an_accuracy_are_told_where_it_stands(record):
     fused.update(samples=10_000, accuracy=93.0)
     said = readings.accuracy_words(entry, replace(overview, samples=1000, accuracy=[*overview.accuracy[:-1], 95.0]))
     assert "on 1,000 of the 10,000 test images, as many of each class" in said
-    assert f"gets {figures.percent(95)} ±\N{NO-BREAK SPACE}1.4; on all" in said
-    assert said.endswith(f"{figures.percent(93)} ±\N{NO-BREAK SPACE}0.5.")
+    assert f"gets {figures.percent(95)}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}1.4; on all" in said
+    assert said.endswith(f"{figures.percent(93)}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.5.")
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -72,6 +72,23 @@ def test_channel_major_inputs_are_told_from_others():
     assert not is_channel_major(turned[1], turned[0].module(x), turned[0].axis)
 
 
+class Mean(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.fc = nn.Conv2d(2, 6, 3), nn.Linear(6, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.conv(x).relu().mean((2, 3)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rounding_of_a_mean_in_another_memory_format_decides_nothing(seed):
+    x = normal(2, *CNN_SHAPE).float()
+    levels = partition(initialised(Mean(), seed).float(), x)
+    h = levels[0].module(x).contiguous(memory_format=torch.channels_last)
+    assert is_channel_major(levels[1], h, levels[0].axis)
+
+
 class Positions(nn.Module):
     """Linear layers on (B, height, width, C), as many positions as neurons."""
 

@@ -16,6 +16,8 @@ from . import checkpoints, sources
 IMAGES = 1000
 #: Seconds up to which a network is measured without being asked.
 QUICK = 1.0
+#: Networks whose accuracy is kept.
+MOST_MEASURED = 1000
 
 
 def words(picks: Any, name: str, entries: Sequence[Entry]) -> str:
@@ -54,7 +56,10 @@ def measure(picks: Any, name: str) -> None:
     rows = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:IMAGES]
     accuracy = evaluate(checkpoints.model(name), test, rows=rows)["accuracy"]
     whose = "the test images" if len(rows) == len(test) else f"{len(rows):,} test images"
-    _measured()[_key(picks, name)] = f"{percent(accuracy)} of {whose}"
+    measured = _measured()
+    while len(measured) >= MOST_MEASURED:
+        measured.pop(next(iter(measured)))
+    measured[_key(picks, name)] = f"{percent(accuracy)} of {whose}"
 
 
 def measure_all(picks: Any, names: Iterable[str]) -> None:

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import streamlit as st
-
 from retrofit_app.figures import lettered
+from retrofit_app.memory import MEBI, kept
 from retrofit_core import files
 
 from .sources import located
@@ -53,14 +52,14 @@ def stamped(name: str) -> tuple[str, str]:
         return path, ""
 
 
-@st.cache_resource(max_entries=8, show_spinner="Reading the checkpoint…")
+@kept(1024 * MEBI, "Reading the checkpoint…")
 def _read(path: str, content: str) -> tuple[Any, dict[str, Any]]:
     from retrofit_core.checkpoints import load_model
 
     return load_model(path)
 
 
-@st.cache_data(max_entries=32, show_spinner=False)
+@kept(MEBI)
 def _described(path: str, content: str) -> Checkpoint:
     model, metadata = _read(path, content)
     spec = metadata["architecture"]

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-import streamlit as st
-
 from retrofit_app import runs
+from retrofit_app.memory import MEBI, kept
 
 #: Folders with data sets, besides `data` beside the runs folder; separated as in PATH.
 VARIABLE = "RETROFIT_DATA"
@@ -80,7 +79,7 @@ def changed(name: str) -> float:
         return 0.0
 
 
-@st.cache_resource(max_entries=8, show_spinner="Looking at the data set…")
+@kept(1024 * MEBI, "Looking at the data set…")
 def _loaded(name: str, mean: tuple[float, ...], std: tuple[float, ...], size: int, changed: float) -> tuple[Any, Any]:
     from retrofit_core.data import load
 

@@ -14,7 +14,7 @@ from .endings import analysis_ending, failure, log_tail
 from .listing import entries, past, reader_of, same_work
 from .records import BUNDLED, Entry, bundle_facts, class_counts, home, own_name, read_entry, runs_folder
 from .trash import delete, restore
-from .words import details, label, library, other_version
+from .words import details, label, library, networks_words, other_version
 from .workers import Busy, alone, analyse, begin, resume, start
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "label",
     "library",
     "log_tail",
+    "networks_words",
     "other_version",
     "own_name",
     "past",

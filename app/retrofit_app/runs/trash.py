@@ -1,4 +1,4 @@
-"""Deleting a run, and bringing back the one that was deleted last."""
+"""Deleting runs, and bringing back what was deleted last."""
 
 import shutil
 from pathlib import Path
@@ -10,9 +10,11 @@ from .workers import alone
 TRASH = ".deleted"
 
 
-def delete(folder: Path) -> None:
-    """Move a run to the trash, which holds one: the run before it is gone for good.
+def delete(folder: Path, with_others: bool = False) -> None:
+    """Move a run to the trash; what was there before is gone for good.
 
+    Args:
+        with_others: it belongs to those that are in the trash already, and they stay.
     Raises:
         ValueError: it is going on by now, it cannot be read, or the runs folder cannot be written to.
     """
@@ -23,13 +25,14 @@ def delete(folder: Path) -> None:
         entry = read_entry(folder)
         if entry.active or entry.analysing or is_surveyed(entry):
             raise ValueError(f"run {folder.name} is going on. Cancel it first.")
-        shutil.rmtree(trash, ignore_errors=True)
-        trash.mkdir()
+        if not with_others:
+            shutil.rmtree(trash, ignore_errors=True)
+        trash.mkdir(exist_ok=True)
         folder.rename(trash / folder.name)
 
 
 def restore(folder: Path) -> None:
-    """Bring back the run that was deleted last.
+    """Bring back a run from the trash.
 
     Raises:
         ValueError: it is not in the trash, has been started anew since, or the runs folder cannot be written to.

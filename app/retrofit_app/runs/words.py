@@ -32,7 +32,7 @@ def details(entry: Entry) -> str:
         *(f"{name} {value}" for name, value in (config.get("options") or {}).items()),
         f"{config.get('samples')} samples" + (" of all networks" if config.get("fusion_from") == "iid" else ""),
         f"seed {config.get('seed')}",
-        f"{_networks(entry)} on {Path(config.get('data', '')).name}",
+        f"{networks_words(entry)} on {Path(config.get('data', '')).name}",
     ]
     if entry.status.get("started"):
         words.append(time.strftime("%d %b %Y", time.localtime(entry.status["started"])))
@@ -58,7 +58,7 @@ def other_version(entry: Entry) -> str:
     )
 
 
-def _networks(entry: Entry) -> str:
+def networks_words(entry: Entry) -> str:
     """How many were fused, and on which split they were trained where that was noted."""
     n, training = len(entry.config["models"]), entry.training or {}
     kind = {"dirichlet": "non-IID"}.get(training.get("split", ""), training.get("split"))

@@ -238,10 +238,10 @@ def _launch(job: Job) -> None:
 
 def _step_back(pid: int) -> None:
     """Give a process a low priority: whoever works at this machine goes first."""
-    low = psutil.BELOW_NORMAL_PRIORITY_CLASS if psutil.WINDOWS else NICENESS
     with suppress(psutil.Error):
         process = psutil.Process(pid)
-        process.nice(low if psutil.WINDOWS else max(low, process.nice()))
+        lower = getattr(psutil, "BELOW_NORMAL_PRIORITY_CLASS", None)  # on Windows
+        process.nice(lower or max(NICENESS, process.nice()))
 
 
 def _wait_for_exit(record: Path) -> None:

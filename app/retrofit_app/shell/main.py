@@ -13,6 +13,7 @@ from retrofit_app.address import session
 from retrofit_app.figures import escaped
 from retrofit_app.shell import camera, navigation, picker
 from retrofit_app.shell.errors import guarded
+from retrofit_app.shell.mark import mark
 from retrofit_app.shell.style import stylesheet
 
 ICON = Path(__file__).parents[1] / "static" / "favicon.png"
@@ -29,6 +30,7 @@ def spare_the_libraries(with_torch: bool) -> None:
 def whole() -> None:
     """The picker and the chosen page."""
     spare_the_libraries("torch" in sys.modules)
+    mark()
     session.begin()
     shown = picker.pick_run()
     camera.camera()

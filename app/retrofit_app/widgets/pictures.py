@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import streamlit as st
-
 from retrofit_app import figures, runs
 from retrofit_app.figures import Palette, Picture
+from retrofit_app.memory import MEBI, kept
 
 from .readings import analysis, grouping, overview, record, version
 
@@ -19,7 +18,7 @@ def picture(entry: runs.Entry, kind: str, palette: Palette, level: int = 0, **op
     return _picture(*version(entry), kind, level, palette is figures.DARK, tuple(sorted(options.items())), _entry=entry)
 
 
-@st.cache_resource(max_entries=512, show_spinner=False)
+@kept(256 * MEBI)
 def _picture(
     folder: str,
     updated: float,

@@ -1,7 +1,6 @@
 """What pages read from a record, cached until it changes."""
 
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,12 @@ import streamlit as st
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import Neurons
+from retrofit_app.memory import MEBI, kept
 
 MEMBERS = 30  # of a cluster that are named one by one
 
 
-@st.cache_resource(max_entries=16, show_spinner="Reading the run's levels…")
+@kept(512 * MEBI, "Reading the run's levels…")
 def _record(folder: str, updated: float) -> Any:
     from retrofit_core.runs import read_run
 
@@ -64,7 +64,7 @@ def overview(entry: runs.Entry) -> Overview:
     return _overview(*version(entry))
 
 
-@st.cache_resource(max_entries=32, show_spinner=False)
+@kept(16 * MEBI)
 def _overview(folder: str, updated: float, sealed: str) -> Overview:
     path = Path(folder)
     try:
@@ -93,9 +93,7 @@ def accuracy_words(entry: runs.Entry, overview: Overview) -> str:
 
 
 def _with_interval(accuracy: float, images: int) -> str:
-    share = accuracy / 100
-    margin = 196 * math.sqrt(max(share * (1 - share), 1e-4) / images)  # of 95 %
-    return f"{figures.percent(accuracy)} ±\N{NO-BREAK SPACE}{figures.number(margin)}"
+    return f"{figures.percent(accuracy)}\N{NO-BREAK SPACE}{figures.interval(accuracy, images)}"
 
 
 def report(overview: Overview) -> pd.DataFrame:
@@ -108,7 +106,7 @@ def version(entry: runs.Entry) -> tuple[str, float, str]:
     return *entry.version, entry.status.get("checksums", {}).get("analysis.json", "")
 
 
-@st.cache_resource(max_entries=8, show_spinner="Reading the analysis…")
+@kept(512 * MEBI, "Reading the analysis…")
 def _analysis(folder: str, updated: float, sealed: str) -> Any:
     from retrofit_core.analysis import Analysis
 
@@ -129,7 +127,7 @@ def grouping(entry: runs.Entry, level: int, score: str | None = None, seed: int 
     return _grouping(*version(entry), level, score, seed, _entry=entry)
 
 
-@st.cache_resource(max_entries=256, show_spinner=False)
+@kept(64 * MEBI)
 def _grouping(
     folder: str, updated: float, sealed: str, level: int, score: str | None, seed: int, *, _entry: Any
 ) -> Neurons:

@@ -35,7 +35,8 @@ def form() -> None:
     for sentence in ignored:
         st.warning(escaped(sentence))
     _pick_preset(preset)
-    action = st.container(key="fuse-action")  # filled last: what Start would do depends on everything below
+    # Filled last: what Start would do depends on everything below.
+    action = st.container(horizontal=True, vertical_alignment="center", key="fuse-action")
     st.markdown("**Networks**")
     networks(picks)
     closed = permission.missing(picks)
@@ -302,7 +303,7 @@ def start(planned: plan.Plan) -> None:
         st.info(f"Run {escaped(busy.name)} is still going on, and one at a time is done. Wait for it, or cancel it.")
     else:
         st.markdown(planned.words)
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(horizontal=True, vertical_alignment="center", width="content"):
         pressed = st.button(
             "Open that run" if same else "Start",
             key="start",

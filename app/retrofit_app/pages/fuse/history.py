@@ -1,106 +1,202 @@
-"""Your runs: open, go on, delete with a way back."""
+"""Your runs: one table with a filter, pins and ticks, what can be done with the ticked ones, and how they differ."""
 
-from pathlib import Path
+from collections.abc import Sequence
+from pathlib import PurePath
 
+import pandas as pd
 import streamlit as st
 
-from retrofit_app import runs
+from retrofit_app import figures, runs
 from retrofit_app.address import session
-from retrofit_app.figures import escaped, percent
+from retrofit_app.figures import escaped, listing
+from retrofit_app.runs import methods, pins
 from retrofit_app.shell import picker
 
-from . import unfinished
+from . import ticked, trash, unfinished, views
+from .views import MOST_TICKS, VIEW
 
-SHOWN = 8
-DELETED, ERROR = "deleted", "history-error"  # what the session remembers
-WORDS = {
-    "created": "in progress",
-    "running": "in progress",
-    "cancelled": "cancelled",
-    "failed": "failed",
-    "interrupted": "interrupted",
-}
+TABLE, OPEN, MADE = "runs-table", "runs-open", "runs-made"  # keys
+ROW, HEAD, MOST_HIGH = 35, 38, 500  # pixels of the table
+STATES = {"created": "at work", "running": "at work", "done": "finished"}
 
 
 def history() -> None:
-    """A line for each run of the user, newest first."""
-    own = [entry for entry in picker.shown().entries if not entry.shipped]
-    st.header("Your runs", anchor=False)
-    _undo()
-    if not own:
+    """The runs of the user, the pinned ones first and then the newest, and the shipped ones below them."""
+    st.title("Your runs", anchor=False)
+    trash.undo()
+    every, pinned, chosen = picker.shown().entries, pins.pinned(), views.chosen()
+    if all(entry.shipped for entry in every):
         st.caption(
-            "No runs of your own yet: press Start above, or record one on the command line with "
-            "`retrofit fuse … --record FOLDER`."
+            "No runs of your own yet. *New fusion* makes one; `retrofit fuse … --record FOLDER` records one. These came with "
+            "the workbench:"
         )
+    listed = [entry for entry in ordered(every, pinned) if fits(entry, chosen.filter, pinned)]
+    ticks = [entry for name in chosen.ticks for entry in every if entry.name == name]
+    if gone := [name for name in chosen.ticks if name not in [entry.name for entry in every]]:
+        st.warning(escaped(f"Not among these runs: {listing(gone)}."))
+    st.text_input(
+        "Filter",
+        **VIEW.control("filter"),
+        icon=":material/search:",
+        placeholder="words of a run: kf-linear digits pinned …",
+        label_visibility="collapsed",
+        help="Shows the runs whose line has all of these words.",
+    )
+    if listed:
+        table(listed, [entry.name for entry in ticks], pinned)
+    else:
+        st.caption(f"No run has all the words of “{escaped(chosen.filter)}”.")
+    actions(ticks, pinned)
+    ticked.differences(ticks)
+
+
+def ordered(entries: Sequence[runs.Entry], pinned: frozenset[str]) -> list[runs.Entry]:
+    """Pinned runs first, shipped ones last, and otherwise as they were."""
+    return sorted(entries, key=lambda entry: (entry.name not in pinned, entry.shipped))
+
+
+def fits(entry: runs.Entry, words: str, pinned: frozenset[str]) -> bool:
+    """Whether a run's line has all of these words."""
+    line = f"{runs.details(entry)} {state(entry)} {entry.name}{' pinned' if entry.name in pinned else ''}".lower()
+    return all(word in line for word in words.lower().split())
+
+
+def state(entry: runs.Entry) -> str:
+    """Where a run stands, in a word."""
+    return STATES.get(entry.state, entry.state)
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+def rows(entries: Sequence[runs.Entry], pinned: frozenset[str], opened: str) -> pd.DataFrame:
+    """A row for each run."""
+    images = [entry.metrics.get("networks", {}).get("fused", {}).get("samples", 0) for entry in entries]
+    return pd.DataFrame(
+        {
+            "open": ["shown" if entry.name == opened else "Open" for entry in entries],
+            "pin": ["★" if entry.name in pinned else "" for entry in entries],
+            "method": [entry.config["method"] for entry in entries],
+            "accuracy": [entry.accuracy for entry in entries],
+            "±": [
+                None if entry.accuracy is None else figures.margin(entry.accuracy, images=count)
+                for entry, count in zip(entries, images, strict=True)
+            ],
+            "state": [state(entry) for entry in entries],
+            "importance": [entry.config.get("importance") if methods.weighs(entry) else "" for entry in entries],
+            "networks": [runs.networks_words(entry) for entry in entries],
+            "data": [PurePath(entry.config.get("data", "")).name for entry in entries],
+            "samples": [entry.config.get("samples") for entry in entries],
+            "seed": [entry.config.get("seed") for entry in entries],
+            "made": [pd.Timestamp(entry.status.get("started") or 0, unit="s") for entry in entries],
+            "run": [f"{entry.name}{' (shipped)' if entry.shipped else ''}" for entry in entries],
+        }
+    )
+
+
+def table(listed: list[runs.Entry], ticks: list[str], pinned: frozenset[str]) -> None:
+    """The table; its ticks are in the address."""
+    names = [entry.name for entry in listed]
+    key = _key(names, ticks)
+
+    def tick() -> None:
+        shown = [names[row] for row in sorted(session.rows_in(key))]
+        hidden = [name for name in ticks if name not in names]
+        if len(hidden + shown) > MOST_TICKS:
+            st.toast(f"{MOST_TICKS} runs can be ticked at a time.", icon=":material/info:")
+        kept = (hidden + shown)[:MOST_TICKS]
+        session.remember(MADE, (names, kept if kept == hidden + shown else None, session.recall(MADE)[2]))
+        VIEW.change(ticks=tuple(kept))
+
+    def open_one() -> None:
+        picker.to_run(names[session.recall(OPEN)["row"]])
+
+    shown = rows(listed, pinned, picker.shown().entry.name)
+    said = {"pin": any(name in pinned for name in names), "state": any(entry.state != "done" for entry in listed)}
+    column = st.column_config
+    st.dataframe(
+        shown.drop(columns=[name for name, wanted in said.items() if not wanted]),
+        key=key,
+        hide_index=True,
+        height=min(ROW * len(listed) + HEAD, MOST_HIGH),
+        on_select=tick,
+        selection_mode="multi-row",
+        selection_default={"selection": {"rows": [names.index(name) for name in ticks if name in names]}},
+        placeholder="–",
+        alt="Runs with their accuracies and settings. Ticked rows are compared below.",
+        column_config={
+            "open": column.ButtonColumn("", width=78, on_click=open_one, key=OPEN),
+            "pin": column.TextColumn("★", width=36, help="Pinned runs stand first."),
+            "method": column.TextColumn("method", width=110),
+            "accuracy": column.NumberColumn("accuracy", format="%.1f %%", width=86, help="Of the fused network."),
+            "±": column.NumberColumn("±", format="%.1f", width=52, help="Half the 95 % interval, in points."),
+            "state": column.TextColumn("state", width=84),
+            "importance": column.TextColumn("importance", width=100),
+            "networks": column.TextColumn("networks", width=190),
+            "data": column.TextColumn("data", width=84),
+            "samples": column.NumberColumn("samples", width=76),
+            "seed": column.NumberColumn("seed", width=56),
+            "made": column.DatetimeColumn("made", format="D MMM YYYY, HH:mm", width=150),
+            "run": column.TextColumn("run", width=160),
+        },
+    )
+
+
+def _key(names: list[str], ticks: list[str]) -> str:
+    """Of the table's widget. It is another one where rows or ticks are others than it knows, for it takes ticks only once."""
+    known_names, known_ticks, count = session.recall(MADE, (None, None, 0))
+    if (names, ticks) != (known_names, known_ticks):
+        count += 1
+        session.remember(MADE, (names, ticks, count))
+    return f"{TABLE}-{count}"
+
+
+# --- what can be done with ticked runs ------------------------------------------------------------
+
+
+def actions(ticks: list[runs.Entry], pinned: frozenset[str]) -> None:
+    """Buttons for the ticked runs."""
+    if not ticks:
+        st.caption("Tick runs to pin, delete or compare them.")
         return
-    everything = len(own) <= SHOWN or st.toggle(f"Show all {len(own)} runs", key="all-runs", help="Newest first.")
-    for entry in own if everything else own[:SHOWN]:
-        _line(entry)
-
-
-def _line(entry: runs.Entry) -> None:
-    opened = entry.name == picker.shown().entry.name
-    with st.container(horizontal=True, vertical_alignment="center"):
-        result = percent(entry.accuracy) if entry.accuracy is not None else WORDS.get(entry.state, entry.state)
-        st.markdown(
-            f"**{escaped(result)}** · {escaped(runs.details(entry))}" + (" · *open above*" if opened else ""), width=560
+    names = [entry.name for entry in ticks]
+    own = [entry.name for entry in ticks if not entry.shipped]
+    pin = not set(names) <= pinned
+    with st.container(horizontal=True, vertical_alignment="center", key="runs-actions"):
+        st.markdown(f"**{len(ticks)} ticked**", width="content")
+        st.button(
+            "Pin" if pin else "Unpin",
+            key="pin",
+            icon=":material/keep:",
+            on_click=pins.pin,
+            args=(names, pin),
+            help="Pinned runs stand first in this list.",
         )
-        if not opened:
-            st.button(
-                "Open",
-                key=f"open-{entry.name}",
-                on_click=picker.to_run,
-                args=(entry.name,),
-                help="Shows this run on every page.",
-            )
-        if entry.resumable and st.button(
-            "Go on", key=f"resume-{entry.name}", icon=":material/resume:", help="Takes it up after what is finished."
-        ):
-            unfinished.resume(entry)
-        if not entry.active and not entry.analysing:
+        if own:
             st.button(
                 "Delete",
-                key=f"delete-{entry.name}",
+                key="delete",
                 icon=":material/delete:",
-                on_click=delete,
-                args=(entry.folder,),
-                help="Can be undone until you delete another run.",
+                on_click=_delete,
+                args=(own, names),
+                help="Can be undone until you delete again. Shipped runs stay.",
             )
-
-
-def delete(folder: Path) -> None:
-    """Move a run to the trash, or say why not: it may have been started since the page was drawn."""
-    try:
-        runs.delete(folder)
-    except ValueError as error:
-        session.remember(ERROR, f"Not deleted: {error}")
-        return
-    session.remember(DELETED, folder.name)
-    picker.leave_run(folder.name)
-
-
-def restore(folder: Path) -> None:
-    """Bring back the run that was deleted last."""
-    try:
-        runs.restore(folder)
-    except ValueError as error:
-        session.remember(ERROR, f"Not brought back: {error}")
-    session.forget(DELETED)
-
-
-def _undo() -> None:
-    if error := session.forget(ERROR):
-        st.error(escaped(error))
-    name = session.recall(DELETED)
-    if name is None:
-        return
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"Run {escaped(name)} was deleted.", width="content")
+        if (
+            len(ticks) == 1
+            and ticks[0].resumable
+            and st.button("Go on", key="go-on", icon=":material/resume:", help="Takes it up after what is finished.")
+        ):
+            unfinished.resume(ticks[0])
         st.button(
-            "Undo",
-            key="undo",
-            icon=":material/undo:",
-            on_click=restore,
-            args=(runs.runs_folder() / name,),
-            help="Brings the run back as it was.",
+            "Clear",
+            key="clear-ticks",
+            type="tertiary",
+            on_click=lambda: VIEW.change(ticks=()),
+            help="Takes all ticks away.",
         )
+
+
+def _delete(own: list[str], ticks: list[str]) -> None:
+    gone = trash.delete(own)
+    if gone:
+        VIEW.change(ticks=tuple(name for name in ticks if name not in gone))

@@ -11,6 +11,8 @@ def page() -> None:
     views.bar(view)
     if view != "new":
         presets.FORM.declare(presets.words())
+    if view != "runs":
+        views.VIEW.declare(views.words())
     going.notice(shown.entries, watched=shown.entry.name if view == "result" else "")
     if view == "new":
         form.form()

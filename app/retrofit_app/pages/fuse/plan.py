@@ -88,7 +88,7 @@ def _shipped() -> runs.Entry:
     return runs.read_entry(runs.BUNDLED / runs.bundle_facts()["first"], shipped=True)
 
 
-@st.cache_data(max_entries=64, show_spinner=False)
+@st.cache_data(max_size=2**20, show_spinner=False)
 def _counts_of_split(training: dict[str, Any], _picks: Picks, changed: float) -> tuple[tuple[int, ...], ...]:
     import torch
 
@@ -181,7 +181,7 @@ def _crowding() -> float:
     return round(2 * crowding()) / 2
 
 
-@st.cache_data(max_entries=128, show_spinner="Checking whether this works…")
+@st.cache_data(max_size=2**20, show_spinner="Checking whether this works…")
 def _estimated(
     key: tuple, crowding: float, _config: Any, _training: Any, _past: list[dict[str, Any]], _folder: Path
 ) -> Any:

@@ -1,0 +1,58 @@
+"""The settings of runs as words, and those in which some of them differ."""
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+from .methods import decided
+from .records import Entry
+
+#: What decides no number, or is said by other settings.
+LEFT_OUT = ("models", "splits", "device", "memory", "evaluate", "analyse", "options")
+#: Of a training, what `networks` says.
+SAID = ("data", "split", "parts", "twins", "seed", "device")
+NONE = "–"
+
+
+def settings(entry: Entry) -> dict[str, str]:
+    """Everything that decides a run's numbers: name -> value in words.
+
+    What a finished run has decided itself, such as the score of a method that weighs neurons, wins over what it was asked.
+    """
+    made = {name: value for name, value in decided(entry).items() if isinstance(value, str | int | float | bool)}
+    values = {name: value for name, value in {**entry.config, **made}.items() if name not in LEFT_OUT}
+    values |= entry.config.get("options") or {}
+    values |= {"data": PurePath(entry.config.get("data", "")).name, "networks": _networks(entry)}
+    values |= {f"training {name}": value for name, value in (entry.training or {}).items() if name not in SAID}
+    return {name.replace("_", " "): _words(value) for name, value in values.items()}
+
+
+def differing(entries: Sequence[Entry]) -> dict[str, list[str]]:
+    """The settings in which some of these runs differ: name -> the value of each, in the order of the runs.
+
+    A setting that a run does not have at all, such as the epochs of a closed form, makes no difference.
+    """
+    each = [settings(entry) for entry in entries]
+    names = dict.fromkeys(name for values in each for name in values)
+    different = [name for name in names if len({values[name] for values in each if name in values}) > 1]
+    return {name: [values.get(name, NONE) for values in each] for name in different}
+
+
+def _networks(entry: Entry) -> str:
+    """Which networks were fused: how they were trained where that is known, else the names of their files."""
+    training = entry.training
+    if not training:
+        return ", ".join(PurePath(name).stem for name in entry.config["models"])
+    split = training.get("split", "")
+    kind = "twins" if training.get("twins") else {"dirichlet": "non-IID"}.get(split, split)
+    return f"{len(entry.config['models'])} {kind}, seed {training.get('seed', NONE)}"
+
+
+def _words(value: Any) -> str:
+    if value is None or value in ("", [], ()):
+        return NONE
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_words, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)

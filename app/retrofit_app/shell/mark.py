@@ -1,0 +1,29 @@
+"""The product's name and mark above the menu: two circles, and what they share."""
+
+from functools import cache
+from pathlib import Path
+
+import streamlit as st
+
+from retrofit_app.widgets import palette
+
+STATIC = Path(__file__).parents[1] / "static"
+NAME = (
+    "<text x='70' y='30' font-family='Source Sans, Source Sans Pro, Arial, sans-serif' font-size='29' font-weight='600' "
+    "fill='{ink}'>Retrofit</text></svg>"
+)
+
+
+def mark() -> None:
+    """Mark and name at the head of the sidebar, the mark alone where that is folded away."""
+    st.logo(_drawn(palette().ink), icon_image=_drawn(""), size="large")
+
+
+@cache
+def _drawn(ink: str) -> str:
+    """The mark as SVG, with the name beside it in a colour; without a colour, alone."""
+    drawing = (STATIC / "mark.svg").read_text().strip()
+    if not ink:
+        return drawing
+    wide = drawing.replace('viewBox="0 0 58 40" width="58"', 'viewBox="0 0 186 40" width="186"')
+    return wide.removesuffix("</svg>") + NAME.format(ink=ink)
