@@ -39,7 +39,7 @@ MUTATIONS = [
         "retrofit_core/moments/products.py",
         "return whole.sum(0, dtype=torch.float64)",
         "return whole.sum(0)",
-        "tests/test_moments.py::test_small_numbers_behind_a_large_one_are_not_lost_in_float32_rows",
+        "tests/test_moments.py::test_blocks_of_rows_are_added_in_float64",
     ),
     Mutation(
         "moments: the bias column counts in the mean diagonal",

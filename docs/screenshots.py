@@ -80,28 +80,27 @@ def shoot(page: Page, name: str) -> None:
     page.screenshot(path=image)
     if image.stat().st_size > LARGEST:
         sys.exit(f"{image.name} has more than {LARGEST // 1000} kB: take a smaller window.")
-    page.close()
 
 
 def work(open_page: Callable[..., Page], address: str) -> None:
-    """The form, a fusion at work, its notice beside the form, and the list of runs."""
+    """The form, a fusion at work, and the list of runs with the notice of it."""
     page = open_page("wide")
     page.goto(f"{address}/?view=new&preset=four")
     page.get_by_text("takes about").wait_for()
     page.wait_for_timeout(1500)
     shoot(page, "fuse-form-wide-light")
-    page = open_page("wide")
     page.goto(address + RUNNING)
+    page.get_by_text("takes about").wait_for()
     page.get_by_role("button", name="Start", exact=True).click()
     page.get_by_text("Level 2 of").wait_for()
-    page.wait_for_timeout(500)
     shoot(page, "fuse-running-wide-light")
-    page = open_page("wide")
-    page.goto(f"{address}/?view=runs&ticks=hf-gradient|kf-linear")
-    page.get_by_text("is going on").or_(page.get_by_text("is done")).first.wait_for()
-    page.locator("[data-testid=stDataFrame]").nth(1).wait_for()
-    page.wait_for_timeout(1500)
-    shoot(page, "fuse-runs-wide-light")
+    other = open_page("wide")
+    other.goto(f"{address}/?view=runs&ticks=hf-gradient|kf-linear")
+    other.get_by_text("fusion is").first.wait_for()
+    other.locator("[data-testid=stDataFrame] canvas").nth(1).wait_for()
+    other.wait_for_timeout(1500)
+    shoot(other, "fuse-runs-wide-light")
+    page.get_by_role("heading", name="Where is something lost?").wait_for()  # nothing is left at work
 
 
 def main() -> None:
@@ -126,6 +125,7 @@ def main() -> None:
                     page.goto(address + place)
                     settle(page, name)
                     shoot(page, f"{name}-{window}-{scheme}")
+                    page.close()
         work(open_page, address)
         browser.close()
 

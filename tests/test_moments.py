@@ -117,7 +117,14 @@ def test_float32_rows_are_accumulated_in_float64():
 def test_sums_of_columns_have_every_row(rows, device):
     z = normal(rows, 5).to(device)
     assert_close(products.column_sums(z), z.double().sum(0), 1e-14)
-    assert products.column_sums(z.float()).dtype == torch.float64
+
+
+def test_blocks_of_rows_are_added_in_float64(device):
+    """Forty blocks of ones behind one large number, which float32 would swallow one by one."""
+    z = torch.ones(40 * products.BLOCK, 1, device=device)
+    z[: products.BLOCK] = 0
+    z[0] = 2.0**34
+    assert products.column_sums(z).item() == 2.0**34 + 39 * products.BLOCK
 
 
 def test_small_numbers_behind_a_large_one_are_not_lost_in_float32_rows():

@@ -519,12 +519,12 @@ def test_workers_run_the_command_lines_own_code(finished, training, runs_folder)
 
 
 def test_any_kind_of_work_starts_once_and_holds_up_other_work(runs_folder, config, sleeper):
-    job = jobs.Job("survey", runs_folder / "plane", ("survey", "plane"), runs_folder)
+    job = jobs.Job("landscape", runs_folder / "plane", ("landscape", "plane"), runs_folder)
     runs.begin(job)
     pid = worker_of(job.folder)["pid"]
     runs.begin(job)
     assert worker_of(job.folder)["pid"] == pid
-    with pytest.raises(runs.Busy, match=r"the work \(survey\) in plane is still going on"):
+    with pytest.raises(runs.Busy, match="the landscape plane is still going on"):
         runs.start(config)
     ended(pid)
     runs.start(config)

@@ -122,7 +122,7 @@ def _made(entry: runs.Entry) -> str:
     config, method, n = entry.config, escaped(entry.config["method"]), len(entry.config["models"])
     if methods.keeps_parents(entry):
         return f"**{method}** runs all networks side by side and fuses nothing"
-    seconds = f" in {number(entry.status['seconds'])} s" if "seconds" in entry.status else ""
+    seconds = f" in {number(entry.status['seconds'])}\N{NO-BREAK SPACE}s" if "seconds" in entry.status else ""
     source = f" from {escaped(config['samples'])}" + (
         " of network A's training images" if shortfall.of_first(entry) else " training images"
     )
