@@ -15,7 +15,13 @@ from typing import Literal
 from playwright.sync_api import Page, sync_playwright
 
 IMAGES = Path(__file__).parent / "images"
-PAGES = {"fuse": "/", "levels": "/levels?step=grouping"}
+PAGES = {"fuse": "/", "levels": "/levels?step=grouping", "landscape": "/landscape"}
+#: Of each page: how the words of its last picture begin, and how many pictures it has at least.
+LAST = {
+    "fuse": ("Scatter plot of the neurons", 4),
+    "levels": ("Scatter plot of the neurons", 4),
+    "landscape": ("Lines of loss", 3),
+}
 #: Width and height of the windows: a laptop, a telephone held upright, a projector.
 WINDOWS = {"wide": (1280, 1240), "phone": (390, 1240), "projector": (1920, 1080)}
 #: A fusion that takes long enough to be seen at work.
@@ -51,12 +57,14 @@ def served(runs: Path) -> Iterator[str]:
         server.wait()
 
 
-def settle(page: Page) -> None:
-    """Wait until the last picture of the page is drawn."""
-    page.locator("[aria-label^='Scatter plot of the neurons']").nth(1).wait_for()
+def settle(page: Page, name: str) -> None:
+    """Wait until the last picture of a page is drawn."""
+    words, figures = LAST[name]
+    page.locator(f"[aria-label^='{words}']").last.wait_for()
     page.wait_for_function(
-        "(found => found.length >= 4 && found.every(one => one.querySelector('.main-svg')))"
-        "([...document.querySelectorAll('.js-plotly-plot')])"
+        "count => (found => found.length >= count && found.every(one => one.querySelector('.main-svg')))"
+        "([...document.querySelectorAll('.js-plotly-plot')])",
+        arg=figures,
     )
     page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
     page.wait_for_timeout(1000)  # figures that were resized are drawn once more
@@ -96,7 +104,7 @@ def work(open_page: Callable[..., Page], address: str) -> None:
 
 
 def main() -> None:
-    """Both pages with the shipped run, wide and narrow, light and dark; a lecture; the form, a fusion at work, the list."""
+    """All pages with the shipped run, wide and narrow, light and dark; a lecture; the form, a fusion at work, the list."""
     IMAGES.mkdir(exist_ok=True)
     executable = chromium()
     if executable is None:
@@ -115,12 +123,12 @@ def main() -> None:
                 for scheme in ("light", "dark"):
                     page = open_page(window, scheme)
                     page.goto(address + place)
-                    settle(page)
+                    settle(page, name)
                     shoot(page, f"{name}-{window}-{scheme}")
                     page.close()
         page = open_page("projector")
         page.goto(f"{address}/levels?step=grouping&lecture=1")
-        settle(page)
+        settle(page, "levels")
         shoot(page, "lecture-light")
         work(open_page, address)
         browser.close()

@@ -111,11 +111,11 @@ def landscape_command(
         check_folder(out_folder, "--out")
     if record is not None:
         _check_alone_with_record(context)
-    is_kept = out_folder is not None and not plan_only
-    with progress(as_json) as bar, noted(out_folder, bar) if is_kept else nullcontext(bar) as monitor:
+    kept = None if plan_only else out_folder
+    with progress(as_json) as bar, noted(kept, bar) if kept else nullcontext(bar) as monitor:
         if record is not None:
-            if is_kept and through is not None:  # before anything can fail: whoever looks on knows what was asked for
-                _config(spanning({}, through), align, landscape).save(out_folder, record)
+            if kept and through is not None:  # before anything can fail: whoever looks on knows what was asked for
+                _config(spanning({}, through), align, landscape).save(kept, record)
             material = material_of(record, _network(tuned, None), align=align, device=device, monitor=monitor)
             config, networks = material.config, material.networks
         else:
@@ -124,15 +124,15 @@ def landscape_command(
             )
             networks = _named(config, fused, tuned, align, device, monitor)
         names = spanning(networks, through)
-        if record is not None and is_kept and through is None:
-            _config(names, align, landscape).save(out_folder, record)
+        if record is not None and kept and through is None:
+            _config(names, align, landscape).save(kept, record)
         measured_on = load(config.data, split, config.mean, config.std, config.size)
         plan = landscape.plan(networks, names, measured_on, device=device)
         if plan_only:
             return _say_plan(plan, as_json)
         surveys = landscape.run(plan, monitor)
-        if is_kept:
-            survey = keep(surveys, out_folder)
+        if kept:
+            survey = keep(surveys, kept)
         else:
             *_, survey = surveys
     if as_json:

@@ -188,7 +188,7 @@ def flatness(entry: runs.Entry, survey: Any) -> None:
         st.markdown("**How flat do they lie?**", width="stretch")
         widgets.menu("landscape-flatness", lambda: table, entry)
     number = st.column_config.NumberColumn
-    on_plane = not table["off the plane"].any()
+    on_plane = all(map(survey.is_on_plane, survey.markers))
     st.dataframe(
         table.drop(columns="off the plane") if on_plane else table,
         hide_index=True,
