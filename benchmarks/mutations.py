@@ -28,7 +28,8 @@ from machine import read, write
 from mutation_table import MUTATIONS, Mutation
 
 ROOT = Path(__file__).parent.parent
-QUICK = "not slow and not browser"
+NAMED = "not browser"  # what may run of the tests that a change names
+QUICK = f"not slow and {NAMED}"
 #: Seconds for the tests of one change, which may make a loop endless; and for all named tests, unchanged.
 LIMIT, LIMIT_UNCHANGED = 300, 1800
 SURVIVED, BROKEN = "nothing", "no test: "
@@ -132,9 +133,10 @@ def objection(copy: Path, tests: Sequence[str], limit: float) -> tuple[str, floa
     """The first test that fails, a reason where there was nothing to test, or "" where all pass; seconds.
 
     Args:
-        tests: files or FILE::NAME; none: all. Those that are slow or need a browser are left out.
+        tests: files or FILE::NAME; none: all that are not slow. Those that need a browser are left out.
     """
-    words = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=line", "-p", "no:cacheprovider", "-m", QUICK]
+    marks = NAMED if tests else QUICK
+    words = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=line", "-p", "no:cacheprovider", "-m", marks]
     start = time.perf_counter()
     try:
         done = subprocess.run(
