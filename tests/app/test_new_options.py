@@ -66,8 +66,9 @@ def registered(monkeypatch, runs_folder) -> Iterator[None]:
 
 
 def open_page(**address: str) -> AppTest:
+    """The form of a new fusion."""
     page = AppTest.from_file(MAIN, default_timeout=60)
-    for name, value in address.items():
+    for name, value in {"view": "new", **address}.items():
         page.query_params[name] = value
     return page.run()
 
