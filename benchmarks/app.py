@@ -1,5 +1,5 @@
-"""How long the workbench takes to show another level: `python benchmarks/app.py RUN` (needs Chromium); and to list a
-thousand runs: `python benchmarks/app.py listing`.
+"""How long the workbench takes to show another level: `python benchmarks/app.py RUN` (needs Chromium); its first page:
+`python benchmarks/app.py first` (as well); and to list a thousand runs: `python benchmarks/app.py listing`.
 
 RUN is the folder of a finished record with an analysis. The workbench is served from the folder that holds it, every
 level is visited twice by the Next button, and the time runs from the click until all pictures of the new level are drawn:
@@ -33,7 +33,7 @@ DRAWN = """name => {
 }"""
 
 
-SWITCHES, RECORDS = 50, 1000
+SWITCHES, RECORDS, VISITS = 50, 1000, 3
 
 
 def switches(page: Page, names: list[str], metrics: Callable[[], dict[str, float]]) -> dict[str, tuple[float, float]]:
@@ -111,10 +111,41 @@ def listing() -> None:
             )
 
 
+def first_page() -> None:
+    """Print how long a new server takes to answer, and then, visit by visit, the first page: its tiles with the headline,
+    its first figure, and the last of them."""
+    print(json.dumps(facts()))
+    begun = time.perf_counter()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        screenshots.served(Path(folder)) as address,
+        sync_playwright() as playwright,
+    ):
+        print(f"the server answers after {time.perf_counter() - begun:.1f} s")
+        browser = playwright.chromium.launch(executable_path=screenshots.chromium(), args=["--no-sandbox"])
+        for visit in range(1, VISITS + 1):
+            page = browser.new_page(viewport={"width": 1280, "height": 900})
+            begun = time.perf_counter()
+            page.goto(address)
+            seconds = []
+            for selector in (
+                ".retrofit-tiles",
+                ".js-plotly-plot .main-svg",
+                "[aria-label^='Scatter plot of the neurons']",
+            ):
+                page.locator(selector).first.wait_for(timeout=60_000)
+                seconds.append(time.perf_counter() - begun)
+            print(
+                "visit {}: tiles {:.1f} s, first figure {:.1f} s, neurons {:.1f} s".format(visit, *seconds), flush=True
+            )
+            page.close()
+        browser.close()
+
+
 def main() -> None:
-    """Print a line per level and write nothing."""
-    if sys.argv[1:] == ["listing"]:
-        listing()
+    """Print what was measured and write nothing."""
+    if sys.argv[1:] in (["listing"], ["first"]):
+        listing() if sys.argv[1] == "listing" else first_page()
         return
     if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "analysis.json").exists():
         sys.exit("name the folder of one finished record with an analysis: python benchmarks/app.py RUN")
