@@ -254,8 +254,8 @@ MUTATIONS = [
     Mutation(
         "targets: the plain mean of an unimportant group is a sum",
         "retrofit_core/targets.py",
-        "1.0 / counts[labels].to(scores.dtype)",
-        "1.0",
+        "clamp_min(1e-300), 1 / counts)",
+        "clamp_min(1e-300), 1.0)",
         "tests/grouping/test_groupings.py::test_columns_of_the_averaging_matrix_are_weighted_means",
     ),
     Mutation(
@@ -295,9 +295,9 @@ MUTATIONS = [
     ),
     Mutation(
         "grouping: centroids without scores",
-        "retrofit_core/grouping/kmeans.py",
-        "torch.where(totals > 0, scores / totals.clamp_min(1e-300), 1 / counts)",
-        "1 / counts",
+        "retrofit_core/targets.py",
+        "return torch.where(totals > 0, scores / totals.clamp_min(1e-300), 1 / counts)",
+        "return 1 / counts",
         "tests/grouping/test_kmeans.py::test_never_beats_brute_force_and_comes_near",
     ),
     Mutation(

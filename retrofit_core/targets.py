@@ -47,6 +47,14 @@ def group_sums(values: Tensor, labels: Tensor, width: int) -> Tensor:
     return (members.to(values) @ values.expand_as(labels)[..., None])[..., 0]
 
 
+def shares(labels: Tensor, scores: Tensor, width: int) -> Tensor:
+    """(..., m) the weight of each neuron in its group's mean, of groupings (..., m): s_j / S_k, or equal ones in a group
+    whose scores are all zero."""
+    totals = group_sums(scores, labels, width).gather(-1, labels)
+    counts = group_sums(torch.ones_like(scores), labels, width).gather(-1, labels)
+    return torch.where(totals > 0, scores / totals.clamp_min(1e-300), 1 / counts)
+
+
 def weighted_means(labels: Tensor, scores: Tensor, width: int) -> Targets:
     """The importance-weighted mean of each group, the best single representative of it; a group whose scores are all
     zero gets its plain mean. Column k of A holds s_j / S_k over group k, and sums to one.
@@ -55,13 +63,8 @@ def weighted_means(labels: Tensor, scores: Tensor, width: int) -> Targets:
         labels: (m,) groups, 0 to width - 1, none of them empty.
         scores: (m,) not negative.
     """
-    sums = group_sums(scores, labels, width)
-    counts = torch.bincount(labels, minlength=width)
-    weights = torch.where(
-        sums[labels] > 0, scores / sums[labels].clamp_min(1e-300), 1.0 / counts[labels].to(scores.dtype)
-    )
     A = scores.new_zeros(len(labels), width)
-    A[torch.arange(len(labels), device=labels.device), labels] = weights
+    A[torch.arange(len(labels), device=labels.device), labels] = shares(labels, scores, width)
     return Targets(A, group_totals(labels, scores, width))
 
 
@@ -76,7 +79,7 @@ def excess(targets: Targets, labels: Tensor, scores: Tensor) -> Tensor | None:
     z times column k is the sum over the group of s_j (T_k - z_j): what keeps Theorem 1 from holding.
     """
     width = targets.A.shape[1]
-    shares = one_hot(labels, width).to(scores) * scores[:, None]
-    difference = targets.A * targets.totals - shares
+    members = one_hot(labels, width).to(scores) * scores[:, None]
+    difference = targets.A * targets.totals - members
     rounding = len(labels) * torch.finfo(difference.dtype).eps
     return None if (difference.abs() <= rounding * targets.totals).all() else difference

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..settings import COUNT, setting
-from ..targets import adds_in_order, group_sums
+from ..targets import adds_in_order, group_sums, shares
 from .base import Grouper, Grouping, check_enough, squared_distances
 
 ITERATIONS = 300
@@ -172,11 +172,11 @@ def distances_to_centroids(gram: Tensor, scores: Tensor, labels: Tensor, width: 
         for centroids, row in zip(each, labels, strict=True):
             centroids.move_to(row)
         return torch.stack([c.distances for c in each]), torch.stack([c.to_own for c in each])
-    shares = _shares(scores, labels, width)
+    weights = shares(labels, scores, width)
     members = labels[:, None] == torch.arange(width, device=labels.device)[:, None]
-    products = (members * shares[:, None]) @ gram  # A'G
+    products = (members * weights[:, None]) @ gram  # A'G
     to_own = products.gather(1, labels[:, None])[:, 0]
-    norms = group_sums(shares * to_own, labels, width)
+    norms = group_sums(weights * to_own, labels, width)
     to_own = (gram.diagonal() - 2 * to_own + norms.gather(1, labels)).clamp_min_(0)
     return products.mul_(-2).add_(norms[:, :, None]).add_(gram.diagonal()), to_own
 
@@ -205,12 +205,12 @@ class Centroids:
         changed[groups] = True
         members = changed[labels].nonzero()[:, 0]
         own = (changed.cumsum(0) - 1)[labels[members]]  # row of a member's group among the changed ones
-        shares = _shares(self.scores, labels[None], len(self.distances))[0, members]
+        weights = shares(labels, self.scores, len(self.distances))[members]
         products = self.gram.new_zeros(len(groups), len(labels))  # A'G
         rows = self.gram if len(members) == len(labels) else self.gram[members]
-        products.index_add_(0, own, rows * shares[:, None])
+        products.index_add_(0, own, rows * weights[:, None])
         of_members = products[own, members]
-        norms = group_sums(shares * of_members, own, len(groups))
+        norms = group_sums(weights * of_members, own, len(groups))
         self.to_own[members] = (self.norms[members] - 2 * of_members + norms[own]).clamp_min_(0)
         self.labels = labels.clone()
         self._renew(groups, changed, products.mul_(-2).add_(norms[:, None]).add_(self.norms))
@@ -227,13 +227,6 @@ class Centroids:
         self.nearest = torch.where(nearer, group, self.nearest)
         self.to_nearest = torch.where(nearer, least, self.to_nearest)
         self.to_nearest[lost], self.nearest[lost] = self.distances[:, lost].min(0)
-
-
-def _shares(scores: Tensor, labels: Tensor, width: int) -> Tensor:
-    """(restarts, m) the weight of each neuron in its group's centroid; equal ones in a group without scores."""
-    totals = group_sums(scores, labels, width).gather(1, labels)
-    counts = group_sums(torch.ones_like(scores), labels, width).gather(1, labels)
-    return torch.where(totals > 0, scores / totals.clamp_min(1e-300), 1 / counts)
 
 
 def _refill_empty_groups(labels: Tensor, badness: Tensor, width: int) -> None:

@@ -17,6 +17,16 @@ def to_page(app: AppTest, name: str) -> AppTest:
     return app
 
 
+def words(page: AppTest) -> str:
+    """What is written on a page."""
+    return "\n".join(element.value for kind in (page.title, page.markdown, page.caption, page.info) for element in kind)
+
+
+def clean(page: AppTest) -> bool:
+    """Whether nothing on it is wrong."""
+    return not page.exception and not page.error and not page.warning
+
+
 def form_of(address: Mapping[str, Any]) -> tuple[str, Picks, list[str]]:
     """The preset and the picks that an address names, and what was ignored."""
     url = {word: [text] for word, text in address.items()}

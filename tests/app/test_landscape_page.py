@@ -13,7 +13,7 @@ from retrofit_app.runs.landscapes import Kept
 from retrofit_core.landscape import Landscape
 from retrofit_core.runs.landscapes import LandscapeConfig
 
-from .pages import to_page
+from .pages import clean, to_page, words
 from .surveys import SPANNING, invented, noted, placed
 
 pytestmark = pytest.mark.slow
@@ -27,14 +27,6 @@ def open_page(**address) -> AppTest:
     for name, value in address.items():
         page.query_params[name] = value
     return to_page(page, "landscape").run()
-
-
-def words(page: AppTest) -> str:
-    return "\n".join(element.value for kind in (page.title, page.markdown, page.caption, page.info) for element in kind)
-
-
-def clean(page: AppTest) -> bool:
-    return not page.exception and not page.error and not page.warning
 
 
 def pictures(page: AppTest) -> list[dict]:

@@ -13,7 +13,7 @@ from retrofit_app.widgets import pictures, readings
 from retrofit_core.runs.standing import worker_of
 
 from .analyses import SCORES, analysed, plain
-from .pages import to_page
+from .pages import clean, to_page, words
 
 pytestmark = pytest.mark.slow
 
@@ -26,14 +26,6 @@ def open_page(**address) -> AppTest:
     for name, value in address.items():
         page.query_params[name] = value
     return to_page(page, "levels").run()
-
-
-def words(page: AppTest) -> str:
-    return "\n".join(element.value for kind in (page.title, page.markdown, page.caption, page.info) for element in kind)
-
-
-def clean(page: AppTest) -> bool:
-    return not page.exception and not page.error and not page.warning
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from .downloads import csv, html, origin
 from .menu import menu
 from .notes import why
 from .split import split
+from .stopping import stop
 from .theme import palette
 from .window import window
 
-__all__ = ["chart", "csv", "html", "menu", "origin", "palette", "split", "why", "window"]
+__all__ = ["chart", "csv", "html", "menu", "origin", "palette", "split", "stop", "why", "window"]

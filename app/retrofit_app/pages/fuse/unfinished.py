@@ -79,16 +79,11 @@ def watch(folder: str) -> None:
         st.rerun()
     followed, share, words = going.standing(entry)
     st.progress(share, text=escaped(words))
-    stopping = runs.was_asked(entry.folder)
-    if st.button(
-        "Cancelling…" if stopping else "Cancel",
-        key="cancel",
-        icon=":material/stop:",
-        disabled=stopping,
-        help="Stops after the current step, and within a minute at the latest. What is finished is kept; you can go on later.",
-    ):
-        runs.cancel(entry.folder)
-        st.rerun(scope="fragment")
+    widgets.stop(
+        entry.folder,
+        "cancel",
+        "Stops after the current step, and within a minute at the latest. What is finished is kept; you can go on later.",
+    )
     st.caption("You can reload or close this page: the run goes on, and this address finds it again.")
     training_table(followed)
     level_table(entry.folder, followed)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from retrofit_app import runs
+from retrofit_app import widgets
 from retrofit_app.figures import DARK, LIGHT, Palette, escaped, landscape_plane
 from retrofit_app.figures.landscape import KINDS
 from retrofit_app.runs.landscapes import Kept
@@ -25,16 +25,7 @@ def watch(folder: str, dark: bool) -> None:
         st.rerun()
     survey = readings.survey(kept) if kept.is_drawn else None
     progress(survey)
-    stopping = (kept.folder / "cancel").exists()
-    st.button(
-        "Cancelling…" if stopping else "Cancel",
-        key="cancel-landscape",
-        icon=":material/stop:",
-        disabled=stopping,
-        on_click=runs.cancel,
-        args=(kept.folder,),
-        help="Stops after the current point. What is measured is kept and shown.",
-    )
+    widgets.stop(kept.folder, "cancel-landscape", "Stops after the current point. What is measured is kept and shown.")
     st.caption("You can reload or close this page: the work goes on, and this address finds it again.")
     if survey is not None and survey.markers:
         pictures(survey, DARK if dark else LIGHT)

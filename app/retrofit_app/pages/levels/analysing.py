@@ -70,14 +70,9 @@ def watch(folder: str) -> None:
         st.rerun()
     done, sentence = progress.of_analysis(path)
     st.progress(done, text=escaped(sentence))
-    stopping = runs.was_asked(path)
-    st.button(
-        "Cancelling…" if stopping else "Cancel",
-        key="cancel-analysis",
-        icon=":material/stop:",
-        disabled=stopping,
-        on_click=runs.cancel,
-        args=(path,),
-        help="Stops after the current step, and within a minute at the latest. The run stays as it is.",
+    widgets.stop(
+        path,
+        "cancel-analysis",
+        "Stops after the current step, and within a minute at the latest. The run stays as it is.",
     )
     st.caption("You can reload or close this page: the analysis goes on, and this address finds it again.")
