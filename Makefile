@@ -41,8 +41,8 @@ format: $(VENV)/installed-dev  ## Format and fix
 bundle: $(VENV)/installed  ## Make the run that the first page shows again (about 20 seconds)
 	$(BIN)/python -m retrofit_app.bundle
 
-notebooks: $(VENV)/installed  ## Execute the notebooks again
-	$(BIN)/jupytext --to ipynb --execute notebooks/*.py
+notebooks: $(VENV)/installed-dev  ## Execute the notebooks again
+	$(BIN)/python docs/notebooks.py
 
 benchmark: $(VENV)/installed  ## Measure everything again (about three hours on two cores; needs the checkpoints)
 	$(BIN)/python benchmarks/accuracy.py && $(BIN)/python benchmarks/speed.py && $(BIN)/python benchmarks/methods.py

@@ -1,5 +1,6 @@
 """How long the workbench takes to show another level: `python benchmarks/app.py RUN` (needs Chromium); its first page:
-`python benchmarks/app.py first` (as well); and to list a thousand runs: `python benchmarks/app.py listing`.
+`python benchmarks/app.py first` (as well); a landscape: `python benchmarks/app.py landscape [RUN]` (as well); and to list a
+thousand runs: `python benchmarks/app.py listing`.
 
 RUN is the folder of a finished record with an analysis. The workbench is served from the folder that holds it, every
 level is visited twice by the Next button, and the time runs from the click until all pictures of the new level are drawn:
@@ -25,14 +26,27 @@ specification = importlib.util.spec_from_file_location("screenshots", ROOT / "do
 assert specification is not None and specification.loader is not None
 screenshots = importlib.util.module_from_spec(specification)
 specification.loader.exec_module(screenshots)
-#: Pictures carry their level in their alternative text; all three must be the new level's, and drawn.
+#: Pictures carry their level in their alternative text, which is written together with what is drawn; all must be the new
+#: level's.
 DRAWN = """name => {
-  const figures = [...document.querySelectorAll('[aria-label^="Scatter plot of the neurons of level"]')];
+  const figures = [...document.querySelectorAll('.retrofit-neurons [aria-label^="Scatter plot of the neurons of level"]')];
   return figures.length > 0 && figures.every(figure => figure.getAttribute('aria-label').includes(`level ${name} on`)
-    && (figure.querySelector('.scatterlayer') || figure.closest('[data-testid=stPlotlyChart]').querySelector('.scatterlayer')));
+    && figure.querySelector('canvas').style.width);
 }"""
 
 
+#: The planes of a landscape that is being measured say how many points there are; nine are the coarse picture. The caption of
+#: a whole one names its seed. The page before stays until the new pictures are there.
+LANDSCAPE_DRAWN = """([seed, whole]) => {
+  const drawn = one => one && (one.querySelector('.main-svg')
+    || one.closest('[data-testid=stPlotlyChart]').querySelector('.main-svg'));
+  const planes = [...document.querySelectorAll('[aria-label^="Unfinished picture of the"]')];
+  const points = one => Number((one.getAttribute('aria-label').match(/(\\d+) of \\d+ points are/) || [0, 0])[1]);
+  if (!whole && planes.length === 2 && planes.every(one => points(one) >= 9 && drawn(one))) return true;
+  return document.body.innerText.includes(`(test), seed ${seed}.`)
+    && ['Contours of the loss', 'Contours of the accuracy', 'Lines of loss']
+      .every(words => drawn(document.querySelector(`[aria-label^="${words}"]`)));
+}"""
 SWITCHES, RECORDS, VISITS = 50, 1000, 3
 
 
@@ -142,8 +156,47 @@ def first_page() -> None:
         browser.close()
 
 
+def landscape(run: Path | None) -> None:
+    """Print how long a landscape at the form's defaults takes, from the press of Start: its first coarse picture (nine points,
+    drawn), and the whole of it, drawn; of the shipped run, or of a record of one's own.
+
+    The shipped run has its landscape already, so that another seed is asked for, which is the same work.
+    """
+    print(json.dumps(facts()))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        screenshots.served(run.parent if run else Path(folder)) as address,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=screenshots.chromium(), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(3_600_000)
+        seed = int(time.time()) % 1_000_000  # one that was not measured before
+        page.goto(f"{address}/landscape?seed={seed}" + (f"&run={run.name}" if run else ""))
+        box = page.get_by_text("Measure another landscape of this run").or_(
+            page.get_by_text("Measure a landscape of this run")
+        )
+        box.wait_for()
+        start = page.get_by_role("button", name="Start", exact=True)
+        screenshots.at_rest(page)
+        if not start.count():
+            box.click()
+        start.wait_for()
+        screenshots.at_rest(page)
+        print(page.get_by_text("evaluations of").inner_text().replace("\n", " "))
+        begun = time.perf_counter()
+        start.click()
+        for words in ("coarse picture", "whole"):
+            page.wait_for_function(LANDSCAPE_DRAWN, arg=[seed, words == "whole"], polling=50)
+            print(f"{words}: {time.perf_counter() - begun:.1f} s after Start", flush=True)
+        browser.close()
+
+
 def main() -> None:
     """Print what was measured and write nothing."""
+    if sys.argv[1:2] == ["landscape"]:
+        landscape(Path(sys.argv[2]).absolute() if sys.argv[2:] else None)
+        return
     if sys.argv[1:] in (["listing"], ["first"]):
         listing() if sys.argv[1] == "listing" else first_page()
         return

@@ -15,17 +15,20 @@ from typing import Literal
 from playwright.sync_api import Page, sync_playwright
 
 IMAGES = Path(__file__).parent / "images"
-PAGES = {"fuse": "/", "levels": "/levels?step=grouping", "landscape": "/landscape"}
+PAGES = {"fuse": "/", "levels": "/levels?step=grouping", "landscape": "/landscape", "compare": "/compare"}
 #: Of each page: how the words of its last picture begin, and how many pictures it has at least.
 LAST = {
     "fuse": ("Scatter plot of the neurons", 4),
-    "levels": ("Scatter plot of the neurons", 4),
+    "levels": ("Scatter plot of the neurons", 3),
     "landscape": ("Lines of loss", 3),
+    "compare": ("Grouping and approximation error of", 2),
 }
 #: Width and height of the windows: a laptop, a telephone held upright, a projector.
 WINDOWS = {"wide": (1280, 1240), "phone": (390, 1240), "projector": (1920, 1080)}
 #: A fusion that takes long enough to be seen at work.
 RUNNING = "/?view=new&preset=sharded&method=KF-Gradient&samples=400&fusion-seed=7"
+#: A landscape that takes long enough to be seen growing.
+GROWING = "/landscape?run=hf-linear&resolution=51"
 LARGEST = 400_000  # bytes of an image
 
 
@@ -57,17 +60,26 @@ def served(runs: Path) -> Iterator[str]:
         server.wait()
 
 
-def settle(page: Page, name: str) -> None:
-    """Wait until the last picture of a page is drawn."""
-    words, figures = LAST[name]
+def settle(page: Page, name: str, figures: int | None = None) -> None:
+    """Wait until the last picture of a page is drawn.
+
+    Args:
+        figures: how many there are at least, where that is not as usual.
+    """
+    words, usual = LAST[name]
     page.locator(f"[aria-label^='{words}']").last.wait_for()
     page.wait_for_function(
         "count => (found => found.length >= count && found.every(one => one.querySelector('.main-svg')))"
         "([...document.querySelectorAll('.js-plotly-plot')])",
-        arg=figures,
+        arg=usual if figures is None else figures,
     )
-    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+    at_rest(page)
     page.wait_for_timeout(1000)  # figures that were resized are drawn once more
+
+
+def at_rest(page: Page) -> None:
+    """The server has sent everything that belongs to the last click."""
+    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
 
 
 def shoot(page: Page, name: str) -> None:
@@ -103,6 +115,29 @@ def work(open_page: Callable[..., Page], address: str) -> None:
     page.get_by_role("heading", name="Where is something lost?").wait_for()  # nothing is left at work
 
 
+def measuring(open_page: Callable[..., Page], address: str) -> None:
+    """A landscape that is being measured, once its coarse picture is there; it is cancelled afterwards."""
+    page = open_page("wide")
+    page.goto(address + GROWING)
+    settle(page, "landscape")
+    page.get_by_text("Measure another landscape of this run").click()
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.locator("[aria-label*='of 2601 points are measured']").first.wait_for()
+    page.evaluate("document.querySelector('[data-testid=stMain]').scrollTo(0, 0)")
+    page.wait_for_function(
+        """() => {
+            const words = document.querySelector("[aria-label*='of 2601 points are']")?.getAttribute('aria-label') || '';
+            const planes = [...document.querySelectorAll('.js-plotly-plot')];
+            return Number((words.match(/(\\d+) of 2601 points are/) || [0, 0])[1]) > 24 && planes.length === 2
+                && planes.every(one => one.querySelector('.heatmaplayer image'));
+        }""",
+        polling="raf",
+    )
+    shoot(page, "landscape-measuring-wide-light")
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_text("Cancelled: what was measured").wait_for()
+
+
 def main() -> None:
     """All pages with the shipped run, wide and narrow, light and dark; a lecture; the form, a fusion at work, the list."""
     IMAGES.mkdir(exist_ok=True)
@@ -128,9 +163,16 @@ def main() -> None:
                     page.close()
         page = open_page("projector")
         page.goto(f"{address}/levels?step=grouping&lecture=1")
-        settle(page, "levels")
+        settle(page, "levels", figures=0)
         shoot(page, "lecture-light")
+        page = open_page("projector")
+        page.goto(f"{address}/landscape?lecture=1&path=1")
+        page.get_by_role("button", name="Leave").wait_for()
+        at_rest(page)
+        page.wait_for_timeout(2500)
+        shoot(page, "landscape-lecture-light")
         work(open_page, address)
+        measuring(open_page, address)
         browser.close()
 
 

@@ -530,3 +530,15 @@ table = torch.tensor(table)
 mean, deviation = table.mean(0), table.std(0)
 print(f"fused: mean {mean[4]:.1f} %, standard deviation {deviation[4]:.1f}; ensemble: mean {mean[3]:.1f} %")
 assert (table[:, 4] > table[:, :3].amax(1) + 10).all()
+
+# %% [markdown]
+# ## Where each step matters
+#
+# - The grouping (line 4): against random groups in [10](10_vgg11_noniid.ipynb), on networks that know different classes in
+#   [11](11_vgg11_sharded.ipynb), of different widths in [13](13_widths.ipynb).
+# - The scores (line 3): what they change in the groups in [51](51_neuron_importance.ipynb), how many neurons hardly count in
+#   [52](52_importance_histogram.ipynb).
+# - The fit (lines 8 and 9): how many samples it needs in [14](14_fusion_set_size.ipynb), how long it takes in
+#   [40](40_runtimes.ipynb).
+# - The class head: a network that knows other classes in [15](15_bloodmnist.ipynb).
+# - Your own networks: [95](95_your_own.ipynb).

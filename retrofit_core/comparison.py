@@ -1,5 +1,6 @@
 """Many methods on the same parents, data and test images: one leaderboard."""
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -25,7 +26,8 @@ from .methods import METHODS
 from .monitor import Cancelled, Monitor
 from .registry import known_name
 from .results import FusionResult
-from .runs import RunConfig, execute, read_inputs, read_run, record_folder
+from .runs import RunConfig, execute, identity, read_identity, read_inputs, read_run, record_folder
+from .runs import difference as other_work
 from .runs.config import check_choices, config_options
 from .runs.options import read_options
 from .settings import settings_of
@@ -34,6 +36,8 @@ from .training_flags import evaluating
 RESAMPLES = 10_000
 #: Settings that are passed to those methods that have them.
 STYLE = ("ridge", "toward", "preset", "memory")
+#: What all runs of a comparison share.
+SAME = ("models", "data", "arch", "mean", "std", "size", "splits", "device")
 DEFAULT = {field.name: field.default for field in dataclasses.fields(RunConfig)}
 SCORES = ("accuracy", "loss", "calibration_error", "per_class")
 #: A row without any results.
@@ -103,7 +107,8 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
     """The runs of a comparison: each method with each importance; methods that take no importance once.
 
     Args:
-        base: the settings of all; ridge, toward, preset and memory are left out for methods that do not have them.
+        base: the settings of all; ridge, toward, preset and memory are left out for methods that do not have them, and the
+            analysis for those that do not go level by level.
         methods: names separated by commas, each with options behind plus signs ("zipit+repair=true",
             "kf-linear+grouping=local_search"); "all" for all. An option of some scores is given to the runs with these.
         importance: names separated by commas.
@@ -122,6 +127,7 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
         method = known_name(METHODS, name, "method")
         keywords, takes = METHODS[method].keywords(), METHODS[method].takes
         others = {setting: DEFAULT[setting] for setting in STYLE if setting not in keywords}
+        others["analyse"] = base.analyse and takes.levels  # there are no levels to analyse otherwise
         options = read_options(texts)
         if "importance" in options or "+" in importance:
             raise ValueError(
@@ -154,6 +160,8 @@ def compare(
     *,
     images: int | None = None,
     records: str | Path | None = None,
+    also: Iterable[str | Path] = (),
+    out: str | Path | None = None,
     monitor: Monitor | None = None,
 ) -> Leaderboard:
     """Run every config and measure its network on the same test images.
@@ -163,6 +171,8 @@ def compare(
         images: test images, balanced over the classes (default: all).
         records: folder for the runs' records, see `runs.record_folder`; a run that is finished there, with checkpoints and
             data as they are now, is not run again.
+        also: further finished records of any name; one of the same work is taken in place of a new run.
+        out: folder into which the leaderboard is saved after every row.
     Raises:
         ValueError: no configs, configs of different parents or data, or inputs that cannot be read. A method that does
             not apply to the parents is a row with its reason.
@@ -173,16 +183,25 @@ def compare(
     test, rows, parents = _inputs(configs[0], images)
     correct: dict[str, Tensor] = {}
     table = []
+    finished = _finished(also)
+
+    def board() -> Leaderboard:
+        so_far = Leaderboard(_ranked(table, correct), list(test.classes), test.name, len(rows), **_compared(configs))
+        if out is not None:
+            so_far.save(out)
+        return so_far
+
     for index, parent in enumerate(parents):
         row = EMPTY | {"name": f"parent {index}"}
         model = on_device(parent, configs[0].device)
         table.append(row | _measured(model, test, rows, row["name"], correct, monitor))
     for index, config in enumerate(configs):
+        board()
         monitor.check()
         name = title(config)
         monitor.emit("phase", name=f"{name} ({index + 1} of {len(configs)}):", index=index, total=len(configs))
-        table.append(_row(config, name, test, rows, correct, records, monitor))
-    return Leaderboard(_ranked(table, correct), list(test.classes), test.name, len(rows), **_compared(configs))
+        table.append(_row(config, name, test, rows, correct, records, finished, monitor))
+    return board()
 
 
 def _compared(configs: Sequence[RunConfig]) -> dict[str, Any]:
@@ -230,7 +249,7 @@ def _check_same(configs: Sequence[RunConfig]) -> None:
     """Refuse runs of different parents, data or devices."""
     if not configs:
         raise ValueError("nothing to compare: name at least one method.")
-    for name in ("models", "data", "arch", "mean", "std", "size", "splits", "device"):
+    for name in SAME:
         if len({str(getattr(config, name)) for config in configs}) > 1:
             raise ValueError(f"a comparison needs the same {name} in all runs.")
 
@@ -264,6 +283,7 @@ def _row(
     rows: Tensor,
     correct: dict[str, Tensor],
     records: str | Path | None,
+    finished: Sequence[Path],
     monitor: Monitor,
 ) -> dict[str, Any]:
     row = EMPTY | {
@@ -275,7 +295,7 @@ def _row(
         "key": config.key(),
     }
     try:
-        folder = record_folder(records, config) if records else None
+        folder = _same_work(config, finished) or (record_folder(records, config) if records else None)
         row["key"] = folder.name if folder else config.key()
         result = _result(config, folder, monitor)
     except (Cancelled, KeyboardInterrupt):
@@ -286,6 +306,25 @@ def _row(
         return row | {"reason": f"failed: {type(error).__name__}: {error}"}
     model = on_device(result.model, config.device)
     return row | {"seconds": result.seconds} | _measured(model, test, rows, name, correct, monitor)
+
+
+def _finished(also: Iterable[str | Path]) -> list[Path]:
+    """Those of some folders that hold a finished record that can be read."""
+    folders = []
+    for folder in map(Path, also):
+        with contextlib.suppress(ValueError):
+            if read_run(folder).state == "done":
+                folders.append(folder)
+    return folders
+
+
+def _same_work(config: RunConfig, finished: Sequence[Path]) -> Path | None:
+    """The first of some finished records that did what a config would do with the files as they are now."""
+    for folder in finished:
+        stored = read_identity(folder)
+        if stored is not None and stored.config.method == config.method and not other_work(stored, identity(config)):
+            return folder
+    return None
 
 
 def _taken(config: RunConfig) -> str | None:

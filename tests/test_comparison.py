@@ -299,3 +299,44 @@ def test_a_comparison_takes_groupings_and_gives_options_of_a_score_to_runs_with_
     ):
         with pytest.raises(ValueError, match="options of a score stand behind a method"):
             configurations(base, methods, scores)
+
+
+@pytest.mark.slow
+def test_finished_records_of_any_name_stand_for_runs(base, tmp_path, monkeypatch):
+    (config,) = configurations(base, "average", "uniform")
+    execute(config, tmp_path / "mine")
+    monkeypatch.setattr(comparison, "execute", lambda *given: pytest.fail("it is there already"))
+    board = compare([config], images=40, also=[tmp_path / "gone", tmp_path / "mine"])
+    assert next(row for row in board.rows if row["method"])["key"] == "mine"
+    with pytest.raises(pytest.fail.Exception):  # another work has to be run
+        compare([dataclasses.replace(config, seed=1)], images=40, also=[tmp_path / "mine"])
+
+
+def test_the_leaderboard_is_saved_after_every_row(base, tmp_path):
+    saved = []
+
+    def look(event):
+        if event["kind"] == "phase" and "of 2" in event["name"]:
+            saved.append([row["name"] for row in json.loads((tmp_path / "leaderboard.json").read_text())["rows"]])
+
+    board = compare(configurations(base, "average,fedavg", "uniform"), images=40, out=tmp_path, monitor=Monitor(look))
+    assert [set(names) - {"parent 0", "parent 1"} for names in saved] == [set(), {"Average"}]
+    assert json.loads((tmp_path / "leaderboard.json").read_text()) == json.loads(json.dumps(board.to_json()))
+
+
+def test_levels_are_analysed_where_there_are_some(base):
+    configs = configurations(dataclasses.replace(base, analyse=True), "kf-linear,average", "uniform")
+    assert [config.analyse for config in configs] == [True, False]
+
+
+def test_an_analysis_needs_records(base, capsys):
+    words = ["compare", *base.models, "--splits", str(base.splits), "--methods", "average", "--analyse"]
+    assert main(words) == 2 and "--records" in capsys.readouterr().err
+
+
+def test_a_file_in_the_leaderboards_folder_stops_it(base, tmp_path):
+    (tmp_path / "cancel").touch()
+    words = ["compare", *base.models, "--splits", str(base.splits), "--methods", "average", "--out", str(tmp_path)]
+    assert main(words) == 130
+    assert json.loads((tmp_path / "analysing.json").read_text())["state"] == "cancelled"
+    assert not (tmp_path / "cancel").exists()

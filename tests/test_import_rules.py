@@ -63,7 +63,7 @@ LAYERS = {
     "__main__": 12,
 }
 #: The steps inside a layer: folding is a part of partitioning, lags are another way to the moments, errors are those of targets,
-#: an experiment counts what a comparison counts.
+#: an experiment counts what a comparison counts, and a comparison is copied as text.
 INSIDE_LAYERS = {
     ("levels", "batchnorm"),
     ("lags", "moments"),
@@ -73,6 +73,7 @@ INSIDE_LAYERS = {
     ("runtime", "monitor"),
     ("runtime", "settings"),
     ("experiments", "comparison"),
+    ("snippets", "comparison"),
 }
 FILES = sorted(CORE.rglob("*.py"))
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shlex
 import shutil
 
 import pytest
@@ -13,7 +14,8 @@ from retrofit_core.cli import main
 from retrofit_core.landscape import Landscape, Survey, keep
 from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.runs import RunConfig, execute
-from retrofit_core.runs.landscapes import LandscapeConfig, content_of, material_of
+from retrofit_core.runs.kept import content_of
+from retrofit_core.runs.landscapes import LandscapeConfig, material_of
 from retrofit_core.runs.standing import analysis_notes
 
 MLP = {"architecture": "mlp", "sizes": [64, 8, 6, 10]}
@@ -35,10 +37,13 @@ def record(tmp_path_factory):
     return folder / "run"
 
 
-def surveys(record, monitor=None):
+def planned(record):
     material = material_of(record, base=record.parent)
-    plan = TINY.plan(material.networks, THROUGH, material.images(), device="cpu")
-    return TINY.run(plan, monitor)
+    return TINY.plan(material.networks, THROUGH, material.images(), device="cpu")
+
+
+def surveys(record, monitor=None):
+    return TINY.run(planned(record), monitor)
 
 
 def test_settings_come_back_from_their_json():
@@ -129,3 +134,77 @@ def test_a_file_called_cancel_stops_the_command_and_a_failure_is_noted(record, m
     assert main([*words, "--images", "5000"]) == 2
     assert "Ask for at most" in analysis_notes(out)["error"] and (out / "settings.json").exists()
     capsys.readouterr()
+
+
+# --- going on -------------------------------------------------------------------------------------
+
+
+def test_what_was_stopped_goes_on_where_it_was_and_measures_no_point_twice(record, monkeypatch):
+    whole = list(surveys(record))
+    plan = planned(record)
+    points = []
+    measure = plan.mixtures.measure
+    monkeypatch.setattr(
+        plan.mixtures,
+        "measure",
+        lambda shares, *rest, **more: points.append(len(shares)) or measure(shares, *rest, **more),
+    )
+    for known in whole[:-1]:
+        points.clear()
+        *_, last = TINY.run(plan, known=known)
+        assert last.to_json() | {"seconds": 0} == whole[-1].to_json() | {"seconds": 0}
+        assert sum(points) == known.total - max(known.done, 4)  # networks are measured in another way
+
+
+def test_what_is_of_other_networks_or_settings_is_not_gone_on_with(record):
+    *_, last = surveys(record)
+    with pytest.raises(ValueError, match="other networks or settings"):
+        next(TINY.run(planned(record), known=dataclasses.replace(last, facts={**last.facts, "seed": 1})))
+    moved = (dataclasses.replace(last.markers[0], x=0.5), *last.markers[1:])
+    with pytest.raises(ValueError, match="other networks or settings"):
+        next(TINY.run(planned(record), known=dataclasses.replace(last, markers=moved)))
+
+
+def test_a_finished_one_is_handed_over_as_it_is(record):
+    *_, last = surveys(record)
+    (again,) = {survey.done for survey in TINY.run(planned(record), known=last)}
+    assert again == last.total
+
+
+def test_the_command_goes_on_in_the_folder(record, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(record.parent)
+    first = next(survey for survey in surveys(record) if survey.finished.any())
+    out = tmp_path / "part"
+    keep([first], out)
+    CONFIG.save(out, record)
+    words = ["landscape", "--record", "run", *CONFIG.words(), "--device", "cpu", "--out", str(out), "--resume"]
+    assert main([*words, "--seed", "1"]) == 2
+    assert "holds a landscape with other settings" in capsys.readouterr().err.replace("\n", " ")
+    assert main(words) == 0
+    assert Survey.load(out).is_finished
+    assert main(["landscape", "--record", "run", *CONFIG.words(), "--resume"]) == 2
+    capsys.readouterr()
+
+
+# --- the fine-tuned network -----------------------------------------------------------------------
+
+
+def test_the_fine_tuned_network_is_among_the_networks(record, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(record.parent)
+    assert (
+        main(["finetune", "--record", "run", "--epochs", "1", "--device", "cpu", "--out", "run/finetunings/0123456789"])
+        == 0
+    )
+    through = ("parent 0", "fused", "fine-tuned")
+    with_tuned = dataclasses.replace(CONFIG, through=through, tuned="0123456789")
+    assert with_tuned.key(record) != dataclasses.replace(with_tuned, tuned="9876543210").key(record)
+    assert LandscapeConfig.from_json(json.loads(json.dumps(with_tuned.to_json()))) == with_tuned
+    words = with_tuned.command("run").split("retrofit ")[1]
+    assert words.endswith("--tuned run/finetunings/0123456789")
+    save_model(build(MLP, seed=5), "run/finetunings/0123456789/tuned.safetensors")  # that of one epoch may be the start
+    assert main([*shlex.split(words), "--device", "cpu", "--out", str(tmp_path)]) == 0
+    names = [marker.name for marker in Survey.load(tmp_path).markers]
+    assert names == ["parent 0", "fused", "fine-tuned", "parent 1", "average"]
+    assert LandscapeConfig.from_json(json.loads((tmp_path / "settings.json").read_text())) == with_tuned
+    assert main(["landscape", "--record", "run", "--tuned", "run/finetunings/gone", "--plan"]) == 2
+    assert "there is no fine-tuning gone" in capsys.readouterr().err.replace("\n", " ")

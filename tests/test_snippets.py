@@ -1,8 +1,10 @@
 """What is copied from a page gives the numbers of the page: executed in a folder of its own."""
 
 import ast
+import contextlib
 import dataclasses
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -121,3 +123,56 @@ def test_no_field_is_forgotten_by_the_command(field):
 def test_the_docstring_tells_the_truth():
     config = RunConfig(models=("a.safetensors",), splits="splits.json")
     assert snippets.command(config) in str(snippets.command.__doc__)
+
+
+# --- comparisons ----------------------------------------------------------------------------------
+
+PAIR = dataclasses.replace(CONFIG, ridge="auto")
+
+
+def made_by(line: str) -> set[str]:
+    """Keys of the runs that a line of `retrofit compare` or `retrofit fuse` makes."""
+    from retrofit_core.cli import fusing, main
+
+    found: list[RunConfig] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fusing, "compare", lambda configs, **_: found.extend(configs))
+        patch.setattr(fusing, "execute", lambda config, *_: found.append(config))
+        with contextlib.suppress(Exception):  # there is nothing to print
+            main(shlex.split(line)[1:])
+    return {config.key() for config in found}
+
+
+@pytest.mark.parametrize(
+    ("changes", "lines"),
+    [
+        ([{"method": "HF-Linear"}, {"method": "KF-Linear"}, {"method": "Average", "importance": "uniform"}], 1),
+        ([{"importance": "uniform"}, {"importance": "conductance"}], 1),
+        ([{"seed": 0}, {"seed": 1}], 2),
+        ([{"method": "HF-Linear", "importance": "uniform"}, {"importance": "conductance"}], 2),  # no product of both
+        ([{"options": {"restarts": 3}}, {"grouping": "random"}], 1),
+        ([{"head": "matched"}, {}], 2),
+    ],
+)
+def test_lines_of_a_comparison_make_exactly_its_runs(changes, lines):
+    configs = [dataclasses.replace(PAIR, **each) for each in changes]
+    text = snippets.comparison_command([(config, None) for config in configs])
+    assert len(text.splitlines()) == lines
+    assert set().union(*map(made_by, text.splitlines())) == {config.key() for config in configs}
+
+
+def test_python_of_a_comparison_builds_the_same_configs():
+    configs = [PAIR, dataclasses.replace(PAIR, method="HF-Linear"), dataclasses.replace(PAIR, data="other")]
+    for text in (snippets.comparison_python, snippets.comparison_cell):
+        tree = ast.parse(text([(config, TRAINING) for config in configs]))
+        built = [
+            eval(ast.unparse(node.value), {"RunConfig": RunConfig})
+            for node in tree.body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "configs"
+        ]
+        assert built == [configs[:2], configs[2:]]
+
+
+def test_a_comparison_is_copied_with_the_training_of_its_parents():
+    text = snippets.comparison_command([(PAIR, TRAINING), (dataclasses.replace(PAIR, seed=5), TRAINING)])
+    assert [line.split()[1] for line in text.splitlines()] == ["train", "compare", "compare"]

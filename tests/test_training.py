@@ -98,6 +98,19 @@ def test_the_best_epoch_is_restored(digits, monkeypatch):
     assert not torch.equal(model.classifier.weight, states[4]["classifier.weight"])
 
 
+def test_the_monitor_first_gets_the_history_so_far(digits, tmp_path):
+    model, events = build({"architecture": "mlp", "sizes": [64, 8, 10]}, seed=0), []
+    monitor = Monitor(events.append, cancelled=lambda: sum(event["kind"] == "epoch" for event in events) == 1)
+    options = {"epochs": 2, "state": tmp_path / "state.safetensors"}
+    with pytest.raises(Cancelled):
+        train(model, digits, torch.arange(200), **options, monitor=monitor)
+    assert events[0]["kind"] == "history" and [entry["epoch"] for entry in events[0]["entries"]] == [0]
+    again: list = []
+    model = build({"architecture": "mlp", "sizes": [64, 8, 10]}, seed=0)
+    history = train(model, digits, torch.arange(200), **options, monitor=Monitor(again.append))
+    assert [entry["epoch"] for entry in again[0]["entries"]] == [0, 1] and again[0]["entries"] == history[:2]
+
+
 def test_without_held_out_rows_the_last_epoch_stays(digits):
     history = train(build(CNN, seed=0), digits, torch.arange(64), epochs=2, holdout=0)
     assert [entry["accuracy"] for entry in history] == [None, None, None] and history[-1]["best"] == 2
@@ -118,7 +131,7 @@ def test_events_and_cancellation(digits):
 
 def test_held_out_rows_are_a_part_of_every_class(generator):
     labels = torch.tensor([0] * 50 + [1] * 20 + [2])
-    kept = loop._held_out(labels, 0.1, generator)
+    kept = loop.held_out_of(labels, 0.1, generator)
     assert torch.bincount(labels[kept], minlength=3).tolist() == [5, 2, 0]
 
 

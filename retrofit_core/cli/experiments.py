@@ -10,7 +10,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..device import pick
-from ..experiments.bundles import Bundle, Given, merged, read_bundle, write_bundle
+from ..experiments.bundles import Bundle, Given, merged, results_in, write_bundle
 from ..experiments.cells import Cell, Table, substitute
 from ..experiments.parallel import run_in_parallel
 from ..experiments.planning import Planned, plan
@@ -177,7 +177,7 @@ def report_command(
     scales = [scale_of(name.strip()) for name in scale.split(",")]
     wanted = _columns_of(chosen, columns)
     given = _given_for(chosen if tables else [], wanted, _given(models, splits, data))
-    known = merged([Bundle(all_results(folder), given), *(_results_in(path) for path in results or [])])
+    known = merged([Bundle(all_results(folder), given), *map(results_in, results or [])])
     if bundle is not None:
         size = write_bundle(bundle, known, with_images)
         out.print(f"{len(known.results)} results are in {bundle}, {size / 1000:,.0f} kB.", soft_wrap=True)
@@ -223,10 +223,6 @@ def _given_for(tables: Sequence[str], columns: set[str] | None, source: Source |
             f"{parts} checkpoints (--model) belong to no column: name a table (and --columns) with {parts} parents."
         )
     return (Given(stands_for, source.models, source.to_json(), source.given_splits),)
-
-
-def _results_in(path: Path) -> Bundle:
-    return Bundle(all_results(path)) if path.is_dir() else read_bundle(path)
 
 
 def _given(models: list[Path] | None, splits: Path | None, data: str) -> Source | None:

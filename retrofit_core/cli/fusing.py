@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ from ..grouping import GROUPINGS, Grouper
 from ..importance import IMPORTANCE, Importance
 from ..methods import METHODS, methods_with
 from ..runs import RunConfig, analyse_record, checkpoint_metadata, config_options, execute, read_config
+from ..runs.noting import noted
 from ..runs.options import options_of, read_options
 from ..settings import Value, settings_of
 from .terminal import (
@@ -360,8 +362,25 @@ def compare_command(
             "again, so an interrupted comparison goes on."
         ),
     ] = None,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A finished record, of any name: it is taken in place of a new run of the same work. Repeat it."
+        ),
+    ] = None,
+    evaluate: Annotated[
+        bool, typer.Option(help="Measure each run's networks into its record, as `retrofit fuse --evaluate` does.")
+    ] = False,
+    analyse: Annotated[
+        bool, typer.Option(help="Analyse the levels into each record, as `retrofit fuse --analyse` does.")
+    ] = False,
     out_folder: Annotated[
-        Path | None, typer.Option("--out", help="Write leaderboard.csv and leaderboard.json into this folder.")
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Write leaderboard.csv and leaderboard.json into this folder, again after each row; a file `cancel` there "
+            "stops the work.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -376,6 +395,10 @@ def compare_command(
         raise ValueError("name at least one checkpoint.")
     base = _config(context, importance=RunConfig.importance)  # a list of names here
     configs = configurations(base, methods, importance)
+    if analyse and records is None:
+        raise ValueError(
+            "an analysis is kept in a run's record: name their folder (--records), or leave --analyse away."
+        )
     for folder, flag in ((out_folder, "--out"), (records, "--records")):
         if folder is not None:
             check_folder(folder, flag)
@@ -383,10 +406,12 @@ def compare_command(
     advice = (
         f"{again}: finished runs in {records} are kept." if records else f"{again} with --records FOLDER to keep runs."
     )
-    with advised(advice), progress(as_json) as monitor:
-        board = compare(configs, images=images, records=records, monitor=monitor)
-    if out_folder is not None:
-        board.save(out_folder)
+    with (
+        advised(advice),
+        progress(as_json) as bar,
+        noted(out_folder, bar) if out_folder else nullcontext(bar) as monitor,
+    ):
+        board = compare(configs, images=images, records=records, also=also or (), out=out_folder, monitor=monitor)
     if as_json:
         print_json(board.to_json())
     else:

@@ -11,10 +11,12 @@ from torch import nn
 from ..checkpoints import load_model
 from ..data import load
 from ..data.sampling import balanced
+from ..files import digest
 from ..landscape import ALIGNMENTS, Landscape, Plan, Survey, keep, networks_of
-from ..landscape.survey import SCALING
+from ..landscape.survey import JSON, SCALING
 from ..monitor import Monitor
 from ..runs import RunConfig
+from ..runs.finetunings import read_tuned
 from ..runs.landscapes import LandscapeConfig, material_of
 from ..runs.noting import noted
 from ..settings import settings_of
@@ -27,6 +29,7 @@ from .terminal import (
     Seed,
     Size,
     Std,
+    check_alone_with_record,
     check_folder,
     command,
     floats,
@@ -58,7 +61,12 @@ def landscape_command(
         Path | None, typer.Option(help="A finished run: its parents, its fused network and its data.")
     ] = None,
     fused: Annotated[Path | None, typer.Option(help="Checkpoint of the fused network.")] = None,
-    tuned: Annotated[Path | None, typer.Option(help="Checkpoint of the fine-tuned network.")] = None,
+    tuned: Annotated[
+        Path | None,
+        typer.Option(
+            help="The fine-tuned network: a checkpoint, or the folder that retrofit finetune --record has written."
+        ),
+    ] = None,
     align: Annotated[
         str | None,
         typer.Option(help=f"Also the other parents aligned to parent 0, by {' or '.join(ALIGNMENTS)}."),
@@ -96,6 +104,10 @@ def landscape_command(
             "there stops the work.",
         ),
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with what lies in --out: no point that is measured is measured again."),
+    ] = False,
     plan_only: Annotated[
         bool, typer.Option("--plan", help="Say how many points are measured and how long it takes, and do nothing.")
     ] = False,
@@ -110,12 +122,14 @@ def landscape_command(
     if out_folder is not None:
         check_folder(out_folder, "--out")
     if record is not None:
-        _check_alone_with_record(context)
+        check_alone_with_record(context, OF_RECORD)
     kept = None if plan_only else out_folder
+    if resume and out_folder is None:
+        raise ValueError("--resume goes on with the landscape in a folder: name it with --out.")
     with progress(as_json) as bar, noted(kept, bar) if kept else nullcontext(bar) as monitor:
         if record is not None:
             if kept and through is not None:  # before anything can fail: whoever looks on knows what was asked for
-                _config(spanning({}, through), align, landscape).save(kept, record)
+                _note(_config(spanning({}, through), align, landscape, tuned), kept, record, resume)
             material = material_of(record, _network(tuned, None), align=align, device=device, monitor=monitor)
             config, networks = material.config, material.networks
         else:
@@ -125,12 +139,13 @@ def landscape_command(
             networks = _named(config, fused, tuned, align, device, monitor)
         names = spanning(networks, through)
         if record is not None and kept and through is None:
-            _config(names, align, landscape).save(kept, record)
+            _note(_config(names, align, landscape, tuned), kept, record, resume)
         measured_on = load(config.data, split, config.mean, config.std, config.size)
         plan = landscape.plan(networks, names, measured_on, device=device)
         if plan_only:
             return _say_plan(plan, as_json)
-        surveys = landscape.run(plan, monitor)
+        known = Survey.load(kept) if resume and kept and (kept / JSON).exists() else None
+        surveys = landscape.run(plan, monitor, known)
         if kept:
             survey = keep(surveys, kept)
         else:
@@ -158,23 +173,18 @@ def spanning(networks: Mapping[str, nn.Module], text: str | None) -> Sequence[st
     return there
 
 
-def _config(names: Sequence[str], align: str | None, landscape: Landscape) -> LandscapeConfig:
+def _config(names: Sequence[str], align: str | None, landscape: Landscape, tuned: Path | None) -> LandscapeConfig:
     if len(names) != 3:
         raise ValueError(f"a plane goes through three different networks. Found {', '.join(names) or 'none'}.")
-    return LandscapeConfig((names[0], names[1], names[2]), align, landscape)
+    known_by = None if tuned is None else digest(tuned)[:10] if tuned.is_file() else tuned.absolute().name
+    return LandscapeConfig((names[0], names[1], names[2]), align, landscape, known_by)
 
 
-def _check_alone_with_record(context: typer.Context) -> None:
-    """Refuse what the record says already."""
-    given = [name for name in OF_RECORD if _is_given(context, name)]
-    if given:
-        flags = ["the checkpoints" if name == "models" else f"--{name}" for name in given]
-        raise ValueError(f"--record has parents, fused network and data of its own: leave {', '.join(flags)} away.")
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
+def _note(config: LandscapeConfig, folder: Path, record: Path, resume: bool) -> None:
+    """Write down what is measured in a folder; what is gone on with there has to be the same."""
+    if resume:
+        config.check_same(folder, record)
+    config.save(folder, record)
 
 
 def _named(
@@ -194,7 +204,10 @@ def _named(
 
 
 def _network(path: Path | None, arch: str | None) -> nn.Module | None:
-    return None if path is None else load_model(path, arch)[0]
+    """Of a checkpoint, or of a fine-tuning's folder."""
+    if path is None:
+        return None
+    return load_model(path, arch)[0] if path.suffix else read_tuned(path)
 
 
 def _say_plan(plan: Plan, as_json: bool) -> None:

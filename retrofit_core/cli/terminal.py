@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -178,6 +178,24 @@ def pixel_words(config: Any) -> list[str]:
         if (value := getattr(config, name)) is not None:
             words += [f"--{name}", " ".join(map(str, value)) if isinstance(value, tuple) else str(value)]
     return words
+
+
+def check_alone_with_record(context: typer.Context, of_record: Sequence[str]) -> None:
+    """Refuse parameters of a command that the record says already, if they were given.
+
+    Args:
+        of_record: their names.
+    """
+    given = [name for name in of_record if _is_given(context, name)]
+    if given:
+        positional = {"models": "the checkpoints", "model": "the checkpoint"}
+        flags = [positional.get(name, f"--{name}") for name in given]
+        raise ValueError(f"--record has networks and data of its own: leave {', '.join(flags)} away.")
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def check_output(out_file: Path | None, record: Path | None) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -14,6 +14,9 @@ from ..data import load
 from ..data.splits import SPLITS
 from ..evaluation import evaluate
 from ..monitor import Cancelled, Event, Monitor
+from ..runs import read_run
+from ..runs.finetunings import FOLDER, TUNED, FinetuneConfig, finetune_run, plan_finetuning, read_run_to_tune
+from ..runs.noting import noted
 from ..training import RECIPES
 from ..training.files import AGAIN, check_unfinished, facts_of, settings_of, trained
 from ..training.loop import check_settings
@@ -30,6 +33,7 @@ from .terminal import (
     Seed,
     Size,
     Std,
+    check_alone_with_record,
     check_folder,
     check_output,
     command,
@@ -152,8 +156,19 @@ def train_command(
 
 @command("finetune")
 def finetune_command(
-    model: Annotated[Path, typer.Argument(help="The checkpoint to train on.")],
-    out_file: Annotated[Path, typer.Option("--out", help="Checkpoint to write (.safetensors).")],
+    context: typer.Context,
+    model: Annotated[Path | None, typer.Argument(help="The checkpoint to train on.")] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="A finished run: its fused network, on its whole training set.")
+    ] = None,
+    out_path: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Checkpoint to write (.safetensors). With --record a folder, by default where the workbench looks for it "
+            "(RECORD/finetunings/KEY); it shows the curve as it grows, and a file `cancel` there stops the work.",
+        ),
+    ] = None,
     data: Data = "digits",
     epochs: Epochs = None,
     batch: Batch = None,
@@ -175,8 +190,15 @@ def finetune_command(
 
     Example: `retrofit finetune fused.safetensors --data cifar10 --out tuned.safetensors`
     """
-    check_output(out_file, None)
     chosen = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate, "precision": precision}
+    if record is not None:
+        check_alone_with_record(context, ("model", "data", "arch", "mean", "std", "size"))
+        given = {name: value for name, value in chosen.items() if value is not None}
+        config = FinetuneConfig(**given, augment=augment, seed=seed)
+        return _finetune_record(record, config, out_path, resume, device, as_json)
+    if model is None or out_path is None:
+        raise ValueError("name a checkpoint and --out FILE.safetensors, or a finished run with --record FOLDER.")
+    check_output(out_path, None)
     # Before any file is read.
     check_settings({name: value for name, value in chosen.items() if value is not None})
     if augment != AUTO:
@@ -187,7 +209,7 @@ def finetune_command(
     images, test = (load(data, name, *constants, size) for name in ("train", "test"))
     spec = metadata["architecture"]
     settings = settings_of("finetune", images, spec["architecture"], 1, chosen, augment)
-    check_unfinished(out_file, resume)
+    check_unfinished(out_path, resume)
     origin = {"from": model.name, "from_weights": digest(network.state_dict())}
     rows = torch.arange(len(images))
     facts = facts_of(images, rows, {"name": "finetune", **settings, "seed": seed, **origin}, size)
@@ -195,19 +217,46 @@ def finetune_command(
         networks = {"before": evaluate(network, test)}
         monitor.emit("phase", name=model.name)
         run = {**settings, "seed": seed, "device": device, "monitor": monitor}
-        network, best = trained(out_file, network, images, rows, run, facts, resume)
+        network, best = trained(out_path, network, images, rows, run, facts, resume)
         networks["after"] = evaluate(network, test)
+    return _say_tuned(model.name, out_path, networks, best, as_json)
+
+
+def _finetune_record(
+    record: Path, config: FinetuneConfig, out_folder: Path | None, resume: bool, device: str, as_json: bool
+) -> None:
+    """Fine-tune the fused network of a finished run, in a folder that shows how far it is."""
+    folder = out_folder or record / FOLDER / config.key(record)
+    if folder.suffix == ".safetensors":
+        raise ValueError(
+            f"--out {folder}: of a run's fine-tuning a folder is kept, in which the network is {TUNED}. Name a folder, or leave "
+            "--out away."
+        )
+    check_folder(folder, "--out")
+    config.check_same(folder, record)
+    config.save(folder, record)  # before anything can fail: whoever looks on knows what was asked for
+    with _bar(as_json) as bar, _interruption_explained(), noted(folder, bar) as monitor:
+        plan = plan_finetuning(config, *read_run_to_tune(record))
+        after = finetune_run(plan, folder, resume=resume, device=device, monitor=monitor)
+    best = load_model(folder / TUNED)[1].get("best_epoch")
+    before = read_run(record).metrics.get("networks", {}).get("fused")
+    networks = {"before": before, "after": after}
+    measured = {name: network for name, network in networks.items() if network}
+    _say_tuned(f"the fused network of {record.name}", folder / TUNED, measured, best, as_json)
+
+
+def _say_tuned(name: str, file: Path, networks: dict[str, Any], best: int | None, as_json: bool) -> None:
     if as_json:
-        accuracy = networks["after"]["accuracy"]
-        return print_json({"out": str(out_file), "accuracy": accuracy, "best_epoch": best, "networks": networks})
+        accuracy = networks.get("after", {}).get("accuracy")
+        return print_json({"out": str(file), "accuracy": accuracy, "best_epoch": best, "networks": networks})
     out.print(networks_table(networks))
     if best == 0:
         out.print(
-            f"No epoch was better than {model.name} on held-out training images, so {out_file} holds its weights as they "
+            f"No epoch was better than {name} on held-out training images, so {file} holds its weights as they "
             "were. Try a lower --learning-rate or --augment none."
         )
     else:
-        out.print(f"Fine-tuned {model.name}, written to {out_file}.")
+        out.print(f"Fine-tuned {name}, written to {file}.")
     return None
 
 

@@ -1,1 +1,5 @@
-"""The paper's tables and figures: specs, a runner, records and a report."""
+"""Every table and figure of the paper: what it needs, the runner that measures it, and the paper's numbers beside ours."""
+
+from .reproduction import ReproducedColumn, ReproducedTable, Shown, table
+
+__all__ = ["ReproducedColumn", "ReproducedTable", "Shown", "table"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import write
-from .results import Result, seal_of
+from .results import Result, all_results, seal_of
 from .units import Source
 
 SCHEMA = 1
@@ -99,6 +99,15 @@ def read_bundle(path: str | Path) -> Bundle:
     results = [_unpacked(entry, content["shared"]) for entry in content["results"]]
     given = [_given(entry) for entry in content["given"]]
     return Bundle({result.key: result for result in results}, tuple(given))
+
+
+def results_in(path: str | Path) -> Bundle:
+    """The results of a runs folder or of a bundle.
+
+    Raises:
+        ValueError: as `read_bundle`.
+    """
+    return Bundle(all_results(path)) if Path(path).is_dir() else read_bundle(path)
 
 
 REMEDY = "Copy it again from where it came, or write one with `retrofit report --bundle FILE`."

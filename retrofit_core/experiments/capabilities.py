@@ -6,6 +6,7 @@ import pandas as pd
 
 from ..methods import METHODS
 from ..task import Takes
+from .paper import claimed_capabilities
 
 #: A column's title, as in the paper, and the declared fact.
 COLUMNS: dict[str, Callable[[Takes], bool]] = {
@@ -28,6 +29,34 @@ def capabilities() -> pd.DataFrame:
     """
     rows = {name: {title: has(method.takes) for title, has in COLUMNS.items()} for name, method in METHODS.items()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=list(COLUMNS)).rename_axis("method")
+
+
+#: The algorithms of the paper's table that are several methods here; one of them suffices for a tick.
+FAMILIES = {
+    "OTFusion": ("OTFusion", "Transformer-OTFusion"),
+    "HF": ("HF-Linear", "HF-Gradient"),
+    "KF": ("KF-Linear", "KF-Gradient"),
+}
+#: (ticked by the paper, ticked here) -> word.
+COMPARED = {
+    (True, True): "both",
+    (False, False): "neither",
+    (True, False): "only in the paper",
+    (False, True): "only here",
+}
+
+
+def compared_capabilities() -> pd.DataFrame:
+    """The paper's algorithms down, capabilities across: whether the paper ticks it, we do, both, or neither (COMPARED)."""
+    ours = capabilities()
+    rows = {
+        algorithm: {
+            title: COMPARED[claimed[title], bool(ours.loc[list(FAMILIES.get(algorithm, (algorithm,))), title].any())]
+            for title in COLUMNS
+        }
+        for algorithm, claimed in claimed_capabilities().items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index", columns=list(COLUMNS)).rename_axis("algorithm")
 
 
 def capabilities_markdown() -> str:

@@ -37,6 +37,8 @@ class Line:
     """Why it was refused, or of which row the number is"""
     command: str = ""
     """Does the work of the first seed that is missing, or of the first"""
+    stands_for: str = ""
+    """The row of ours whose numbers these are, where that is another one"""
 
     @property
     def mean(self) -> float | None:
@@ -149,7 +151,9 @@ def report(
     current = Bundle(results, bundle.given)
     columns_of = {name: settings(TABLES[name], current, scales, seeds, columns) for name in tables if name in TABLES}
     written = [
-        _table(TABLES[name], columns_of[name], root, seeds, only_measured) if name in TABLES else _paper_alone(name)
+        table_report(TABLES[name], columns_of[name], root, seeds, only_measured)
+        if name in TABLES
+        else _paper_alone(name)
         for name in tables
         if name in TABLES or not only_measured
     ]
@@ -200,7 +204,14 @@ def _labels(values: Sequence[Value]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value.label for value in values))
 
 
-def _table(table: Table, columns: Sequence[Setting], root: str, seeds: int | None, only_measured: bool) -> TableReport:
+def table_report(
+    table: Table, columns: Sequence[Setting], root: str, seeds: int | None = None, only_measured: bool = False
+) -> TableReport:
+    """A table that is measured here, with one block for each setting of a column.
+
+    Args:
+        root, seeds, only_measured: as in `report`.
+    """
     blocks = [_block(setting, columns, root) for setting in columns]
     missing = [setting for setting, block in zip(columns, blocks, strict=True) if block.measured < block.cells]
     commands = dict.fromkeys(_command(setting, root, seeds) for setting in missing)
@@ -291,7 +302,9 @@ def _sorted_parents(setting: Setting, singles: Mapping[str, Line]) -> dict[str, 
         return {}
     ranked = sorted(rows, key=lambda row: -singles[row].values[0])
     return {
-        row: Line(row, singles[row].paper, MEASURED, singles[other].values, _own(row, other), singles[other].command)
+        row: Line(
+            row, singles[row].paper, MEASURED, singles[other].values, _own(row, other), singles[other].command, other
+        )
         for row, other in zip(rows, ranked, strict=True)
     }
 
@@ -309,7 +322,7 @@ def _best(setting: Setting, row: str, lines: Sequence[Line], paper: Value | None
     best = max(measured, key=lambda line: sign * (line.mean or 0.0), default=None)
     if best is None:
         return Line(row, paper, lines[0].state, (), lines[0].note, lines[0].command)
-    return Line(row, paper, MEASURED, best.values, f"that of {best.row}", best.command)
+    return Line(row, paper, MEASURED, best.values, f"that of {best.row}", best.command, best.row)
 
 
 def _line_without_cell(setting: Setting, name: str, paper: Value | None) -> Line | None:

@@ -24,10 +24,19 @@ from .report_words import (
 def markdown(report: Report) -> str:
     """All tables, between a summary and what differs from the paper."""
     parts = [f"# {TITLE}", _list(summary(report)), _list(READING)]
-    for table in report.tables:
-        parts += _table(table)
+    parts += [table_markdown(table) for table in report.tables]
     parts += ["## What differs from the paper", _list(departures(report))]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def table_markdown(table: TableReport) -> str:
+    """A table with all of its columns, and the command that measures what is missing."""
+    return "\n\n".join(part for part in _table(table) if part)
+
+
+def block_markdown(block: Block) -> str:
+    """A column."""
+    return "\n\n".join(part for part in _block(block) if part)
 
 
 def _table(table: TableReport) -> Iterator[str]:

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ class Result:
         return bits[: int(self.metrics.get("samples", 0))].astype(bool)
 
 
-def share_below(histogram: dict[str, list[float]], score: float) -> float:
+def share_below(histogram: Mapping[str, Sequence[float]], score: float) -> float:
     """Per cent of a histogram's neurons below a score; within a bin they are taken to lie evenly."""
     counts, edges = np.array(histogram["counts"], dtype=float), np.array(histogram["edges"], dtype=float)
     below = np.interp(score, edges, np.concatenate([[0.0], counts.cumsum()]))

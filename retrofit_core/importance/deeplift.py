@@ -128,8 +128,6 @@ def _attributions(network: nn.Sequential, x: Tensor, y: Tensor) -> list[Tensor]:
     Captum attributes to one layer a pass. On the way to the first level's output its backward pass comes by those of all
     others, so one pass gives them all.
     """
-    from captum.attr import LayerDeepLift  # takes a second, and only this score needs it
-
     outputs: list[Tensor] = []
     gradients: dict[int, Tensor] = {}
 
@@ -145,7 +143,7 @@ def _attributions(network: nn.Sequential, x: Tensor, y: Tensor) -> list[Tensor]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # Captum announces the hooks that it sets and removes
-            attributed = LayerDeepLift(network, network[0]).attribute(x, torch.zeros_like(x), target=y)
+            attributed = _captum().LayerDeepLift(network, network[0]).attribute(x, torch.zeros_like(x), target=y)
     finally:
         for hook in hooks:
             hook.remove()
@@ -154,10 +152,17 @@ def _attributions(network: nn.Sequential, x: Tensor, y: Tensor) -> list[Tensor]:
     return [first, *((at_input - at_zero) * gradient for (at_input, at_zero), gradient in halves)]
 
 
+def _captum() -> Any:
+    """Captum: only this score needs it, it takes a second, and it warns in notebooks that have no widgets for its bars."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import captum.attr
+    return captum.attr
+
+
 def uncovered(levels: Sequence[Level]) -> list[str]:
     """The operations of a model for which DeepLIFT has no rule, in words; empty if it covers all."""
-    from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR
-
+    non_linear = tuple(_captum()._core.deep_lift.SUPPORTED_NON_LINEAR)
     missing, seen = [], set()
     parts = [
         (level, part) for level in levels for part in level.module.modules() if isinstance(part, fx.GraphModule)
@@ -166,7 +171,7 @@ def uncovered(levels: Sequence[Level]) -> list[str]:
         for node in part.graph.nodes:
             if node.op == "call_module":
                 module = part.get_submodule(str(node.target))
-                if not isinstance(module, (*LINEAR_MODULES, *SUPPORTED_NON_LINEAR)):
+                if not isinstance(module, (*LINEAR_MODULES, *non_linear)):
                     missing.append(f"the {type(module).__name__} {node.target!r}")
                 elif id(module) in seen and not isinstance(module, LINEAR_MODULES):
                     missing.append(f"the {type(module).__name__} {node.target!r}, which is used twice")

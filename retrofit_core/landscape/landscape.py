@@ -24,6 +24,11 @@ from .weights import check_alike
 
 #: Points a side in the first picture; each further one has twice as many intervals.
 COARSE = 3
+#: Facts of a survey that change no number: it may be gone on with under others. The radius follows from the plane.
+FREE = ("device", "clip", "radius")
+#: A network has not moved if it lies less than this share of the plane's extent from where it was: sums round otherwise with
+#: another number of threads.
+SAME = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,16 +155,24 @@ class Landscape(Value):
         names = (spanning[0], spanning[1], spanning[2])
         return Plan(self, names, mixtures, through_plane, xs, ys, pictures(self.resolution), facts)
 
-    def run(self, plan: Plan, monitor: Monitor | None = None) -> Iterator[Survey]:
+    def run(self, plan: Plan, monitor: Monitor | None = None, known: Survey | None = None) -> Iterator[Survey]:
         """Compute a landscape; what is known so far is handed over again and again, the last time complete.
 
         Networks first, then the grid from coarse to fine, then paths and flatness. Events are "phase" and "step".
 
+        Args:
+            known: what an earlier run of the same plan measured before it was stopped; none of it is measured again.
         Raises:
+            ValueError: `known` is of another plan.
             Cancelled: the monitor asked for it; what was handed over before stays good.
         """
         monitor, start = monitor or Monitor(), time.perf_counter()
         sheet = Sheet(plan.through, plan.xs, plan.ys, plan.facts, sum(plan.evaluations.values()))
+        if known is not None:
+            _check_same(plan, sheet, known)
+            sheet.take(known)
+            start -= known.seconds
+            yield sheet.survey(time.perf_counter() - start)
         for work in (_networks, _cells, _paths, _rises):
             monitor.emit("phase", name=f"landscape: {work.__name__.removeprefix('_')}")
             for count in work(plan, sheet, monitor):
@@ -227,8 +240,39 @@ def rise_around(
     return Rise(mixtures.names[index], radius, sum(rises) / len(rises), max(rises))
 
 
+def _check_same(plan: Plan, sheet: Sheet, known: Survey) -> None:
+    """Refuse a survey of other networks or settings."""
+    own, theirs = (
+        {name: value for name, value in facts.items() if name not in FREE} for facts in (sheet.facts, known.facts)
+    )
+    places = {
+        name: (*place, distance)
+        for name, place, distance in zip(
+            plan.mixtures.names, plan.plane.coordinates.tolist(), plan.plane.distances.tolist(), strict=True
+        )
+    }
+    extent = (plan.xs[-1] - plan.xs[0]).item()
+    moved = [
+        marker.name
+        for marker in known.markers
+        if marker.name not in places
+        or any(
+            abs(was - now) > SAME * extent
+            for was, now in zip((marker.x, marker.y, marker.distance), places[marker.name], strict=True)
+        )
+    ]
+    if own != theirs or known.through != sheet.through or known.total != sheet.total or moved:
+        raise ValueError(
+            "what was measured before is of other networks or settings, so it cannot be gone on with. Measure the landscape "
+            "anew, in another folder."
+        )
+
+
 def _networks(plan: Plan, sheet: Sheet, monitor: Monitor) -> Iterator[int]:
+    measured = {marker.name for marker in sheet.markers}
     for index, name in enumerate(plan.mixtures.names):
+        if name in measured:
+            continue
         monitor.check()
         x, y = plan.plane.coordinates[index].tolist()
         loss, accuracy = plan.mixtures.measure_network(index).tolist()
@@ -238,7 +282,8 @@ def _networks(plan: Plan, sheet: Sheet, monitor: Monitor) -> Iterator[int]:
 
 def _cells(plan: Plan, sheet: Sheet, monitor: Monitor) -> Iterator[int]:
     for picture in plan.cells:
-        for cells in picture.split(plan.mixtures.points_at_once):
+        left = picture[~sheet.finished[picture[:, 0], picture[:, 1]]]
+        for cells in left.split(plan.mixtures.points_at_once) if len(left) else ():
             rows, columns = cells.T
             points = torch.stack([plan.xs[columns], plan.ys[rows]], 1)
             sheet.values[rows, columns] = plan.mixtures.measure(plan.plane.shares(points), plan.precision, monitor)
@@ -247,13 +292,19 @@ def _cells(plan: Plan, sheet: Sheet, monitor: Monitor) -> Iterator[int]:
 
 
 def _paths(plan: Plan, sheet: Sheet, monitor: Monitor) -> Iterator[int]:
+    measured = {(path.first, path.last) for path in sheet.paths}
     for first, last in combinations(plan.through, 2):
+        if (first, last) in measured:
+            continue
         sheet.paths.append(path_between(plan.mixtures, first, last, plan.landscape.path_points, monitor))
         yield plan.landscape.path_points
 
 
 def _rises(plan: Plan, sheet: Sheet, monitor: Monitor) -> Iterator[int]:
     directions = plan.landscape.directions
-    for index in range(len(plan.mixtures.names)) if directions else ():
+    measured = {rise.name for rise in sheet.rises}
+    for index, name in enumerate(plan.mixtures.names) if directions else ():
+        if name in measured:
+            continue
         sheet.rises.append(rise_around(plan.mixtures, plan.plane, index, plan.facts["radius"], directions, monitor))
         yield directions + 1

@@ -255,6 +255,13 @@ class Sheet:
         self.values = torch.full((*shape, 2), float("nan"), dtype=torch.float64)
         self.finished = torch.zeros(shape, dtype=torch.bool)
 
+    def take(self, known: Survey) -> None:
+        """Begin with what is known already, of the same plan."""
+        self.values = torch.stack([known.loss, known.accuracy], -1)
+        self.finished = known.finished.clone()
+        self.markers, self.paths, self.rises = list(known.markers), list(known.paths), list(known.rises)
+        self.done = known.done
+
     def survey(self, seconds: float) -> Survey:
         """What is known now."""
         values = self.values.clone()

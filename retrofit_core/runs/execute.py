@@ -61,7 +61,7 @@ def execute(
             counts=inputs.counts,
         )
         result = method(inputs.models, inputs.fusion, **keywords, monitor=watcher, journal=recorder)
-        test = _test_images(config, required=config.evaluate) if config.evaluate or config.analyse else None
+        test = test_images(config, required=config.evaluate) if config.evaluate or config.analyse else None
         metrics = {}
         if test is not None and config.evaluate:
             metrics = measure(inputs.models, result.model, test, watcher, config.device)
@@ -83,7 +83,7 @@ def _analysis_or_reason(
         return None, str(error)
 
 
-def _test_images(config: RunConfig, *, required: bool) -> Images | None:
+def test_images(config: RunConfig, *, required: bool) -> Images | None:
     """The test split; None if there is none and it is not required."""
     try:
         return load(config.data, "test", config.mean, config.std, config.size)
@@ -126,7 +126,7 @@ def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analys
         _check_unchanged(run)
         inputs = read_inputs(dataclasses.replace(run.config, analyse=True))
         analysis = _analyse(
-            run.config, inputs, FusionResult.load(folder), _test_images(run.config, required=False), watcher
+            run.config, inputs, FusionResult.load(folder), test_images(run.config, required=False), watcher
         )
         seal_analysis(run.folder, run.status, analysis)
     return analysis

@@ -87,7 +87,8 @@ def train(
         One dict an epoch: epoch, epochs, loss, accuracy (per cent on the held-out rows, else None), best (the epoch
         that is best so far). The first is the start, epoch 0, whose loss is None; the last one's best is what was
         restored, and 0 says that no epoch was better than the start. Without held-out rows the last epoch is best.
-        From epoch 1 on they are sent to the monitor as events of kind "epoch", besides one of kind "batch" a step.
+        The monitor first gets an event of kind "history", whose entries are the start, or the epochs in the state; then each
+        further epoch as one of kind "epoch", besides one of kind "batch" a step.
     Raises:
         ValueError: no rows, a model that does not suit the images, settings out of range, a state that is damaged
             or was written with other settings, or a loss that is no longer finite.
@@ -129,7 +130,7 @@ def train(
         "precision": str(dtype).removeprefix("torch."),
     }
     draw = torch.Generator().manual_seed(seed)
-    chosen = _held_out(images.labels[rows], holdout, draw)
+    chosen = held_out_of(images.labels[rows], holdout, draw)
     fitted, held_out = (~chosen).nonzero().flatten(), chosen.nonzero().flatten()
     per_epoch = steps_in(len(fitted), batch)
     rate = rates(schedule, per_epoch, epochs, warmup=warmup, peak=learning_rate, floor=floor)
@@ -169,6 +170,7 @@ def train(
 
         if not history:
             note(0, None)
+        monitor.emit("history", epoch=history[-1]["epoch"], epochs=epochs, entries=[dict(entry) for entry in history])
         for epoch in range(history[-1]["epoch"] + 1, epochs + 1):
             model.train()
             batches = epoch_of(source, fitted, batch, augment, draw, layout)
@@ -238,8 +240,12 @@ def _name(entry: str | Callable[..., Any]) -> str:
     return entry if isinstance(entry, str) else getattr(entry, "__qualname__", type(entry).__qualname__)
 
 
-def _held_out(labels: Tensor, part: float, draw: torch.Generator) -> Tensor:
-    """(n,) bool: this part of every class, at least one row left to train on."""
+def held_out_of(labels: Tensor, part: float, draw: torch.Generator) -> Tensor:
+    """(n,) bool: this part of every class, at least one row left to train on.
+
+    Args:
+        draw: of `train` with a seed, a generator that nothing was drawn from since it was seeded with it.
+    """
     chosen = torch.zeros(len(labels), dtype=torch.bool)
     for label in labels.unique():
         rows = (labels == label).nonzero().flatten()

@@ -12,7 +12,9 @@ from retrofit_app import runs
 PATIENCE = 120_000  # ms; a shared machine may be slow
 #: A fusion of the shipped pair that takes long enough to be watched.
 LONG = "view=new&preset=shipped&method=KF-Gradient&samples=150"
-FIGURES = "[data-testid=stPlotlyChart] [role=figure], [data-testid=stPlotlyChart][role=figure]"
+FIGURES = (
+    "[data-testid=stPlotlyChart] [role=figure], [data-testid=stPlotlyChart][role=figure], .retrofit-neurons [role=img]"
+)
 
 
 def at_rest(page: Any) -> None:
@@ -77,9 +79,9 @@ def shown(page: Any, level: str) -> None:
     """The three cluster pictures are those of a level, and drawn."""
     page.wait_for_function(
         """level => {
-            const found = [...document.querySelectorAll(`[aria-label^="Scatter plot of the neurons of level ${level} on"]`)];
-            return found.length === 3 && found.every(one => one.querySelector('.main-svg .point, .main-svg .points path')
-                || one.closest('[data-testid=stPlotlyChart]').querySelector('.main-svg .points path'));
+            const found = [...document.querySelectorAll('.retrofit-neurons .frame')];
+            return found.length === 3 && found.every(one => one.querySelector('canvas').style.width
+                && one.getAttribute('aria-label').startsWith(`Scatter plot of the neurons of level ${level} on`));
         }""",
         arg=level,
     )
@@ -104,10 +106,10 @@ def does_not_scroll_sideways(page: Any) -> bool:
 
 
 def words_of_figures(page: Any) -> list[str]:
-    """The text that stands for each Plotly figure; every figure has one."""
+    """The text that stands for each figure, drawn by Plotly or on a canvas; every figure has one."""
     figures = page.locator(FIGURES)
     words = [figures.nth(index).get_attribute("aria-label") or "" for index in range(figures.count())]
-    assert len(words) == page.locator(".js-plotly-plot").count()
+    assert len(words) == page.locator(".js-plotly-plot, .retrofit-neurons canvas.base").count()
     return words
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .browsing import act_until, at_rest, does_not_scroll_sideways, words_of_figures
+from .browsing import act_until, at_rest, does_not_scroll_sideways, press_until, words_of_figures
 
 pytestmark = pytest.mark.browser
 PAGE = "/landscape?run=hf-linear"
@@ -73,3 +73,51 @@ def test_a_phone_does_not_scroll_sideways_and_every_picture_has_words(open_page,
     loss, accuracy, line = words_of_figures(page)
     assert loss.startswith("Contours of the loss") and "fused 0." in loss
     assert accuracy.startswith("Contours of the accuracy") and line.startswith("Lines of loss and accuracy")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (1920, 1080)])
+def test_a_lecture_fills_a_projector_and_keeps_run_and_sentence(open_page, width, height):
+    page = open_page(f"{PAGE}&lecture=1&path=1")
+    page.set_viewport_size({"width": width, "height": height})
+    page.get_by_role("button", name="Leave").wait_for()
+    page.wait_for_function(  # drawn anew for a larger window
+        "least => (plots => plots.length === 2 && plots.every(one => one.querySelector('.xtitle') && one.clientHeight > least))"
+        "([...document.querySelectorAll('.js-plotly-plot')])",
+        arg=0.7 * height,
+    )
+    at_rest(page)
+    assert page.evaluate(
+        "(main => main.scrollHeight <= main.clientHeight)(document.querySelector('[data-testid=stMain]'))"
+    )
+    assert does_not_scroll_sideways(page)
+    ends = page.evaluate(
+        "[...document.querySelectorAll('.js-plotly-plot .xtitle')].map(one => one.getBoundingClientRect().bottom)"
+    )
+    assert min(ends) >= 0.9 * height
+    assert page.get_by_text("The highest barrier lies between").is_visible()
+    assert page.locator(".st-key-stepper").get_by_text("HF-Linear 93.0").is_visible()
+
+
+def test_a_lecture_is_entered_and_left_by_a_key_and_turned_by_a_presenters(open_page):
+    page = open_page(f"{PAGE}&lecture=1")
+    page.get_by_role("button", name="Leave").wait_for()
+    # To the ends, where another press changes nothing: a slow page may get two.
+    press_until(page, "PageDown", "**path=2**")
+    press_until(page, "ArrowLeft", "**/landscape?run=hf-linear&lecture=1")
+    press_until(page, "ArrowRight", "**path=2**")
+    at_rest(page)
+    page.keyboard.press("l")
+    page.get_by_text("Take it with you").wait_for()
+    at_rest(page)
+    assert "lecture" not in page.url and "path=2" in page.url
+
+
+def test_the_relief_is_one_click_away_and_back(open_page):
+    page = open_page(PAGE)
+    drawn(page)
+    # Set, not clicked: a slow page may be asked twice.
+    act_until(page, "**relief=1**", lambda: page.get_by_label("Relief").first.set_checked(True, force=True))
+    page.locator("[aria-label^='Relief of the loss']").first.wait_for()
+    page.go_back()
+    drawn(page)
+    assert words_of_figures(page)[0].startswith("Contours of the loss")

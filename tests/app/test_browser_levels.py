@@ -4,12 +4,16 @@ import re
 
 import pytest
 
-from .browsing import at_rest, does_not_scroll_sideways, press_until, shown, words_of_figures
+from retrofit_app.address import neurons
+
+from .browsing import PATIENCE, at_rest, does_not_scroll_sideways, press_until, shown, words_of_figures
 
 pytestmark = pytest.mark.browser
 RUN = "/levels?run=kf-gradient"
+PHONE = "Mozilla/5.0 (Linux; Android 15) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Mobile Safari/537.36"
 FIRST, LAST = "features.0", "classifier"
-PICTURES = "[aria-label^='Scatter plot of the neurons of level {}']"
+PICTURES = ".retrofit-neurons .frame"
+TIP = ".retrofit-neurons .tip"
 
 #: Of each step, what is nowhere else on the page.
 SENTENCES = {
@@ -21,22 +25,44 @@ SENTENCES = {
 }
 
 
-def picture(page, level: str):
-    """What is drawn on, in the first cluster picture of a level."""
-    plot = page.locator(PICTURES.format(level)).first.locator(".nsewdrag").first
-    plot.scroll_into_view_if_needed()
-    return plot
+def box_of(page, index: int = 0) -> dict[str, float]:
+    """Where one of the cluster pictures lies in the window."""
+    frame = page.locator(PICTURES).nth(index)
+    frame.scroll_into_view_if_needed()
+    return frame.bounding_box()
 
 
-def lasso(page, level: str) -> None:
-    """Draw around the middle of the first cluster picture."""
-    box = picture(page, level).bounding_box()
+def draw_around(page, index: int = 0) -> None:
+    """Draw around the middle of a cluster picture."""
+    box = box_of(page, index)
     x, y, w, h = box["x"], box["y"], box["width"], box["height"]
     page.mouse.move(x + 0.1 * w, y + 0.1 * h)
     page.mouse.down()
     for across, down in ((0.9, 0.1), (0.9, 0.9), (0.1, 0.9), (0.1, 0.1)):
         page.mouse.move(x + across * w, y + down * h, steps=6)
     page.mouse.up()
+
+
+def over_a_neuron(page, index: int = 0) -> str:
+    """Move the pointer over one neuron of a picture, and what the tip says then."""
+    box = box_of(page, index)
+    for across in range(20, 80, 2):
+        for down in range(15, 75, 4):
+            page.mouse.move(box["x"] + box["width"] * across / 100, box["y"] + box["height"] * down / 100)
+            if page.locator(TIP).is_visible():
+                return page.locator(TIP).inner_text()
+    raise AssertionError("no neuron was found in the picture")
+
+
+def ink_of(page, layer: str) -> list[int]:
+    """How many points of each picture are drawn on: of `base`, the picture itself, or of `over`, what follows the pointer."""
+    return page.evaluate(
+        """layer => [...document.querySelectorAll(`.retrofit-neurons canvas.${layer}`)].map(one => {
+            const pixels = one.getContext('2d').getImageData(0, 0, one.width, one.height).data
+            return pixels.filter((value, at) => at % 4 === 3 && value).length
+        })""",
+        layer,
+    )
 
 
 def test_keys_buttons_and_back_step_through_the_levels(open_page):
@@ -78,7 +104,7 @@ def test_keys_can_be_switched_off(open_page):
 def test_a_lasso_fills_the_table_and_stays_across_levels_and_in_a_copied_link(open_page):
     page = open_page(f"{RUN}&level={FIRST}")
     shown(page, FIRST)
-    lasso(page, FIRST)
+    draw_around(page)
     page.get_by_text("neurons picked").wait_for()
     picked = page.get_by_text("neurons picked").inner_text()
     page.wait_for_url("**pick=**")
@@ -94,6 +120,153 @@ def test_a_lasso_fills_the_table_and_stays_across_levels_and_in_a_copied_link(op
     other.get_by_role("button", name="Clear pick").click()
     other.get_by_text("neurons picked").wait_for(state="detached")
     assert "pick=" not in other.url
+
+
+def test_a_neuron_that_is_hovered_over_shows_in_every_picture(open_page):
+    page = open_page(f"{RUN}&level={FIRST}")
+    shown(page, FIRST)
+    assert ink_of(page, "over") == [0, 0, 0]
+    lines = over_a_neuron(page, index=1).splitlines()
+    patterns = (r"neuron [AB]\d+", r"cluster \d+, \d+ members", r"importance \S+ × mean", r"\S+ from its centroid")
+    assert all(re.match(pattern, line) for pattern, line in zip(patterns, lines, strict=True))
+    assert min(ink_of(page, "over")) > 0
+    page.mouse.move(5, 5)
+    page.locator(TIP).wait_for(state="hidden")
+    assert ink_of(page, "over") == [0, 0, 0]
+    assert "pick=" not in page.url
+
+
+def test_what_is_drawn_around_shows_in_every_picture_before_the_gesture_ends(open_page):
+    page = open_page(f"{RUN}&level={FIRST}")
+    shown(page, FIRST)
+    page.get_by_text("box", exact=True).click()
+    at_rest(page)
+    box = box_of(page, index=2)
+    page.mouse.move(box["x"] + 0.1 * box["width"], box["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.9 * box["width"], box["y"] + 0.8 * box["height"], steps=4)
+    page.wait_for_function(
+        """() => [...document.querySelectorAll('.retrofit-neurons canvas.over')].every(one =>
+            one.getContext('2d').getImageData(0, 0, one.width, one.height).data.some(value => value))"""
+    )
+    assert "pick=" not in page.url  # the server knows nothing yet
+    page.mouse.up()
+    page.wait_for_url("**pick=**")
+    page.get_by_text("neurons picked").first.wait_for()
+
+
+def test_a_click_picks_shift_adds_and_escape_clears(open_page):
+    page = open_page(f"{RUN}&level={FIRST}&pick=A0")
+    shown(page, FIRST)
+    first = re.match(r"neuron (\w+)", over_a_neuron(page))[1]
+    page.mouse.down()
+    page.mouse.up()
+    page.wait_for_url(f"**pick={first}")
+    at_rest(page)
+    page.keyboard.press("ArrowDown")
+    second = re.match(r"neuron (\w+)", page.locator(TIP).inner_text())[1]
+    page.keyboard.press("Shift+Enter")
+    page.wait_for_url(lambda url: {first, second} == set(url.partition("pick=")[2].split(".")))
+    page.get_by_text("2 neurons picked").first.wait_for()
+    page.keyboard.press("Escape")
+    page.wait_for_url(lambda url: "pick=" not in url)
+
+
+def test_a_picked_neuron_leads_to_the_images_that_excite_its_group(open_page):
+    page = open_page(f"{RUN}&level={FIRST}&panel=images")
+    shown(page, FIRST)
+    rows = page.locator(".retrofit-exciting figure")
+    rows.first.wait_for()
+    page.locator(PICTURES).nth(1).focus()  # that of the run
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    name, cluster = re.match(r"neuron (\w+)\ncluster (\d+)", page.locator(TIP).inner_text()).groups()
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: {f"neuron={cluster}", f"pick={name}"} <= set(url.partition("?")[2].split("&")))
+    rows.filter(has_text=f"Fused neuron {cluster}").wait_for()
+    words = rows.nth(1).locator("figcaption").inner_text()
+    assert words.splitlines()[0] == name  # the picked one comes before other members
+
+
+def test_pictures_are_gone_through_by_keyboard(open_page):
+    page = open_page(f"{RUN}&level={FIRST}&lecture=1")
+    page.get_by_role("button", name="Leave").wait_for()
+    shown(page, FIRST)
+    page.locator(PICTURES).nth(1).focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowDown")
+    one = page.locator(TIP).inner_text()
+    page.keyboard.press("ArrowRight")
+    other = page.locator(TIP).inner_text()
+    assert one != other and one.splitlines()[1] == other.splitlines()[1]  # another neuron of the same cluster
+    said = page.locator(".retrofit-neurons .said")
+    assert said.inner_text() == ", ".join(other.splitlines()) and said.get_attribute("aria-live") == "polite"
+    page.keyboard.press("Space")
+    page.wait_for_url("**pick=**")
+    assert f"level={FIRST}" in page.url and "step=" not in page.url  # the arrows did not turn the lecture's pages
+    members = int(re.search(r"(\d+) members", other)[1])
+    assert len(written(page.url)) == members
+
+
+def written(url: str) -> list[tuple[int, int]]:
+    """The neurons that an address names."""
+    return neurons.read(url.partition("pick=")[2].partition("&")[0], 2)
+
+
+def test_a_finger_scrolls_the_page_and_a_tap_picks(browser, address):
+    context = browser.new_context(
+        viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True, user_agent=PHONE
+    )
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    page.goto(f"{address}{RUN}&level={FIRST}")
+    shown(page, FIRST)
+    boxes = [box_of(page, index) for index in range(3)]
+    assert boxes[0]["x"] == boxes[1]["x"] == boxes[2]["x"]  # below each other
+    box = box_of(page)
+    start = page.evaluate("document.querySelector('[data-testid=stMain]').scrollTop")
+    touch = context.new_cdp_session(page)
+
+    def send(kind: str, *points: tuple[float, float]) -> None:
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y} for x, y in points]})
+
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    send("touchStart", (x, y))
+    for moved in range(0, 130, 10):
+        send("touchMove", (x, y - moved))
+    send("touchEnd")
+    page.wait_for_function("start => document.querySelector('[data-testid=stMain]').scrollTop > start", arg=start)
+    assert "pick=" not in page.url
+    at_rest(page)
+    box = box_of(page)
+    for across in range(30, 80, 5):
+        for down in range(20, 70, 10):
+            page.touchscreen.tap(box["x"] + box["width"] * across / 100, box["y"] + box["height"] * down / 100)
+            if page.locator(TIP).is_visible():
+                page.wait_for_url("**pick=**")
+                context.close()
+                return
+    raise AssertionError("no neuron was found in the picture")
+
+
+def test_pictures_are_as_sharp_as_the_screen_and_follow_the_width_of_the_window(browser, address):
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, device_scale_factor=2)
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    page.goto(f"{address}{RUN}&level={FIRST}")
+    shown(page, FIRST)
+    fits = """() => [...document.querySelectorAll('.retrofit-neurons .frame')].every(one => {
+        const canvas = one.querySelector('canvas')
+        return canvas.width === 2 * one.clientWidth && canvas.height === 2 * one.clientHeight
+    })"""
+    page.wait_for_function(fits)
+    before = page.locator(PICTURES).first.evaluate("one => one.clientWidth")
+    page.set_viewport_size({"width": 1000, "height": 900})
+    page.wait_for_function(
+        "before => document.querySelector('.retrofit-neurons .frame').clientWidth < before", arg=before
+    )
+    page.wait_for_function(fits)
+    context.close()
 
 
 def test_a_row_of_the_table_puts_a_ring_into_the_pictures(open_page):
@@ -127,8 +300,8 @@ def test_a_click_on_an_index_shows_its_two_groupings(open_page):
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 6)  # the first row, in the middle
     page.wait_for_url("**pair=uniform-conductance**")
     at_rest(page)
-    pictures = page.locator(PICTURES.format(FIRST))
-    page.wait_for_function("name => document.querySelectorAll(name).length === 2", arg=PICTURES.format(FIRST))
+    pictures = page.locator(PICTURES)
+    page.wait_for_function("name => document.querySelectorAll(name).length === 2", arg=PICTURES)
     assert pictures.nth(0).bounding_box()["y"] == pictures.nth(1).bounding_box()["y"]  # side by side
 
 
@@ -136,12 +309,12 @@ def test_the_cluster_pictures_stand_above_the_fold_of_a_laptop(open_page):
     page = open_page(f"{RUN}&level={FIRST}")
     page.set_viewport_size({"width": 1280, "height": 800})
     shown(page, FIRST)
-    frames = page.locator(f"{PICTURES.format(FIRST)} .nsewdrag")
+    frames = page.locator(PICTURES)
     boxes = [frames.nth(index).bounding_box() for index in range(3)]
     assert max(box["y"] + box["height"] for box in boxes) <= 800  # whole, not begun
     toolbar = page.locator(".st-key-toolbar").bounding_box()
     assert toolbar["y"] + toolbar["height"] <= min(box["y"] for box in boxes)
-    heading = page.locator(".st-key-head-clusters-uniform").bounding_box()
+    heading = page.locator(".retrofit-neurons .heading").first.bounding_box()
     assert boxes[0]["y"] - heading["y"] - heading["height"] <= 20  # no dead space
 
 
@@ -153,7 +326,8 @@ def test_a_lecture_fills_a_projector_and_keeps_run_and_sentence(open_page, step,
     page.get_by_role("button", name="Leave").wait_for()
     page.wait_for_function(  # drawn anew for a larger window
         "least => [...document.querySelectorAll('.js-plotly-plot text')].length"
-        " && Math.max(...[...document.querySelectorAll('.js-plotly-plot')].map(one => one.clientHeight)) > least",
+        " && Math.max(...[...document.querySelectorAll('.js-plotly-plot, .retrofit-neurons .frame')]"
+        ".map(one => one.clientHeight)) > least",
         arg=0.4 * height,
     )
     at_rest(page)
@@ -162,7 +336,7 @@ def test_a_lecture_fills_a_projector_and_keeps_run_and_sentence(open_page, step,
     )
     assert does_not_scroll_sideways(page)
     ends = page.evaluate(
-        "[...document.querySelectorAll('.js-plotly-plot .xtick, .js-plotly-plot .xtitle')]"
+        "[...document.querySelectorAll('.js-plotly-plot .xtick, .js-plotly-plot .xtitle, .retrofit-neurons .frame')]"
         ".map(one => one.getBoundingClientRect().bottom)"
     )
     assert max(ends) >= 0.88 * height  # down to the last line, which is a key or none
@@ -217,7 +391,9 @@ def smallest_text(page) -> float:
 def test_what_a_pictures_menu_saves_says_where_it_comes_from(open_page, kind):
     page = open_page(f"{RUN}&level={FIRST}")
     shown(page, FIRST)
-    page.locator(".st-key-menu-clusters-uniform button:visible").click()
+    page.locator(".st-key-menu-clusters button:visible").click()
+    page.get_by_test_id("stPopoverBody").get_by_text("Uniform").click()
+    page.get_by_text("clusters-uniform.csv").or_(page.locator(".saver")).first.wait_for()
     button = page.get_by_role("button", name=kind.upper(), exact=True)
     button.wait_for()
     at_rest(page)
@@ -231,20 +407,21 @@ def test_what_a_pictures_menu_saves_says_where_it_comes_from(open_page, kind):
     words = saved.decode()
     for part in ("Run kf-gradient of 20", "retrofit-workbench", "licence holds"):
         assert part in words
-    height = float(re.search(r'height="([\d.]+)"', words)[1])
-    figure = page.locator(PICTURES.format(FIRST)).first
-    assert height == figure.locator(".js-plotly-plot").or_(figure).first.bounding_box()["height"]
+    assert words.count("<circle") == words.count("<polygon") == 16  # every neuron of both networks, as shapes
+    width = float(re.search(r'width="([\d.]+)"', words)[1])
+    assert width == page.locator(PICTURES).first.evaluate("one => one.clientWidth")  # as it is seen
 
 
 def test_a_pictures_menu_has_its_numbers_a_link_and_the_command(open_page):
     page = open_page(f"{RUN}&level={FIRST}&pick=A3")
     shown(page, FIRST)
-    page.locator(".st-key-menu-clusters-uniform button:visible").click()
+    page.locator(".st-key-menu-clusters button:visible").click()
     menu = page.locator("[data-testid=stPopoverBody]")
     menu.locator("[data-testid=stDataFrame] canvas").first.wait_for()
     with page.expect_download() as download:
         menu.get_by_role("button", name="CSV", exact=True).click()
-    assert download.value.suggested_filename == f"kf-gradient-1-{FIRST}-clusters-uniform.csv"
+    # The score that tables follow comes first.
+    assert download.value.suggested_filename == f"kf-gradient-1-{FIRST}-clusters-conductance.csv"
     menu.get_by_role("tab", name="Link").click()
     menu.get_by_text("pick=A3").wait_for()
     menu.get_by_role("tab", name="Command").click()

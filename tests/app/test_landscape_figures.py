@@ -12,6 +12,7 @@ from retrofit_app.figures.landscape import (
     Scale,
     caption,
     extent_of,
+    landscape_surface,
     nearest_path,
     own_scale,
     paths_of,
@@ -212,3 +213,46 @@ def test_words_say_what_was_found_and_how_it_was_measured():
 def test_the_same_landscape_gives_the_same_picture():
     first, second = (landscape_plane(invented(), "loss", DARK, path=("parent 0", "fused")) for _ in range(2))
     assert first.figure.to_json() == second.figure.to_json()
+
+
+# --- the relief -----------------------------------------------------------------------------------
+
+
+def surfaces(picture) -> list[dict]:
+    return [trace for trace in picture.figure.to_plotly_json()["data"] if trace["type"] == "surface"]
+
+
+def test_the_relief_has_the_values_of_the_plane_and_ends_flat_and_grey_at_the_clip():
+    survey = invented()
+    relief = landscape_surface(survey, "loss", LIGHT)
+    coloured, cut = surfaces(relief)
+    heights = np.array(coloured["z"], dtype=float)
+    assert heights.max() == PAPER and heights.min() == pytest.approx(float(survey.loss.min()), abs=1e-5)
+    flat = np.array(cut["z"], dtype=float)
+    assert np.array_equal(np.isfinite(flat), heights == PAPER) and np.ptp(flat[np.isfinite(flat)]) == 0
+    assert cut["colorscale"][0][1] == cut["colorscale"][1][1] and not cut["showscale"]
+    above = int((survey.loss > PAPER).sum())
+    assert (
+        f"Cut off flat and grey: {above} of 25 points above 4.6" in relief.caption and "Hatched" not in relief.caption
+    )
+
+
+def test_the_accuracy_is_never_cut_off_and_its_relief_has_each_networks_own_value():
+    relief = landscape_surface(invented(), "accuracy", DARK)
+    assert len(surfaces(relief)) == 1
+    names = relief.figure.to_plotly_json()["layout"]["scene"]["annotations"]
+    assert [name["text"].replace("\N{NO-BREAK SPACE}", " ") for name in names] == [
+        "<b>A</b> 50.0 %",
+        "<b>B</b> 60.0 %",
+        "<b>fused</b> 90.0 %",
+        "<b>average</b> 20.0 %, off the plane",
+    ]
+    assert "Relief of the accuracy on the plane through network A, network B and fused" in relief.alt
+
+
+def test_names_of_networks_that_lie_close_together_stand_apart():
+    survey = invented()
+    markers = (*survey.markers, dataclasses.replace(survey.markers[2], name="fine-tuned"))
+    names = landscape_surface(dataclasses.replace(survey, markers=markers), "loss", LIGHT, ratio=2.0)
+    lengths = [name["ay"] for name in names.figure.to_plotly_json()["layout"]["scene"]["annotations"]]
+    assert lengths[4] < lengths[2] and lengths[0] == 2 * -34

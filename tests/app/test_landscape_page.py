@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from retrofit_app import runs
-from retrofit_app.runs import landscapes
+from retrofit_app.runs import keeping, landscapes
 from retrofit_app.runs.landscapes import Kept
 from retrofit_core.landscape import Landscape
 from retrofit_core.runs.landscapes import LandscapeConfig
@@ -133,7 +133,92 @@ def test_how_an_unfinished_landscape_ended_is_said_and_its_part_shown(record, st
     sentences = [element.value for element in [*page.warning, *page.error]]
     assert not page.exception and len(sentences) == 1 and said in sentences[0]
     assert len(pictures(page)) == 2 and "This line is not measured yet" in words(page)
-    assert page.button(key="again").label == "Measure it again"
+    assert page.button(key="landscape-resume").label == "Go on with it"
+
+
+def test_a_stopped_one_goes_on_in_its_folder_with_what_is_measured(record, sleeper):
+    placed(record, invented(finished=9), key=SMALL.key(record))
+    SMALL.save(record / landscapes.FOLDER / SMALL.key(record), record)
+    noted(record / landscapes.FOLDER / SMALL.key(record), "cancelled")
+    page = open_page(run="mine")
+    page.button(key="landscape-resume").click().run()
+    assert not page.exception
+    (kept,) = landscapes.kept(runs.read_entry(record))
+    assert kept.going and kept.is_drawn and "points are measured" in page.get("progress")[0].proto.text
+
+
+def test_a_worker_goes_on_and_knows_where_the_fine_tuned_network_lies(record, monkeypatch):
+    asked = []
+    monkeypatch.setattr("retrofit_app.runs.workers.begin", asked.append)
+    config = LandscapeConfig(("parent 0", "fused", "fine-tuned"), None, Landscape(resolution=5), "0123456789")
+    landscapes.survey(runs.read_entry(record), config)
+    words = asked[0].words
+    assert words[-1] == "--resume"
+    assert words[words.index("--tuned") + 1] == str(record / "finetunings" / "0123456789")
+
+
+def test_a_deleted_landscape_comes_back_with_undo_and_the_next_one_is_shown(record):
+    import os
+
+    for index in range(2):
+        folder = placed(record, key=f"000000000{index}", seed=index)
+        os.utime(folder / "settings.json", (1000 + index, 1000 + index))
+    page = open_page(run="mine")
+    page.button(key="landscape-delete").click().run()
+    assert clean(page) and not folder.exists() and "seed 3" in words(page)
+    page.button(key="landscape-undo").click().run()
+    assert clean(page) and folder.exists() and page.selectbox(key="landscape-map").value == folder.name
+
+
+def test_a_shipped_landscape_cannot_be_deleted(runs_folder, entry):
+    assert "landscape-delete" not in {button.key for button in open_page(run="kf-linear").button}
+    with pytest.raises(ValueError, match="came with the workbench"):
+        keeping.delete(landscapes.kept(entry)[0], entry)
+
+
+def test_the_relief_is_in_the_address_and_takes_the_place_of_the_planes(record):
+    placed(record)
+    page = open_page(run="mine")
+    page.toggle(key="landscape-relief").set_value(True).run()
+    assert page.query_params["relief"] == "1" and clean(page)
+    assert [picture["data"][0]["type"] for picture in pictures(page)[:2]] == ["surface", "surface"]
+    noted(placed(record, invented(finished=9)), "cancelled")
+    assert "surface" not in {
+        trace["type"] for picture in pictures(open_page(run="mine", relief="1")) for trace in picture["data"]
+    }
+
+
+def test_a_lecture_has_the_run_the_finding_and_both_planes_alone(record):
+    placed(record)
+    page = open_page(run="mine", path="1")
+    page.button(key="go-lecture").click().run()
+    assert page.query_params["lecture"] == "1" and clean(page)
+    assert len(pictures(page)) == 2 and "barrier lies between" in words(page)
+    assert runs.label(runs.read_entry(record)) in words(page) and "Measure another" not in words(page)
+    page.button(key="go-PageDown").click().run()
+    assert page.query_params["path"] == "2"
+    page.button(key="go-page").click().run()
+    assert "lecture" not in page.query_params and len(pictures(page)) == 3
+
+
+def test_a_lecture_of_a_run_without_landscape_shows_the_page(record):
+    page = open_page(run="mine", lecture="1")
+    assert clean(page) and "No landscape of this run is measured yet" in words(page)
+
+
+def test_the_fine_tuned_network_can_be_among_the_networks(record):
+    from retrofit_core.runs.finetunings import FinetuneConfig
+
+    config = FinetuneConfig(epochs=3)
+    folder = record / "finetunings" / config.key(record)
+    config.save(folder, record)
+    (folder / "metrics.json").write_text("{}")
+    shutil.copy(runs.BUNDLED / "hf-linear" / "fused.safetensors", folder / "tuned.safetensors")
+    page = open_page(run="mine", tuned=folder.name, third="fine-tuned", resolution="5", images="32")
+    assert clean(page), [element.value for element in [*page.error, *page.warning]]
+    assert "5 for networks" in words(page)
+    assert any(f"--tuned mine/finetunings/{folder.name}" in code.value for code in page.code)
+    assert "no such network of this run" in open_page(run="mine", third="fine-tuned").warning[0].value
 
 
 def test_colours_are_those_of_the_paper_of_its_own_or_of_another_run(record):

@@ -1,5 +1,6 @@
 """The Levels page's logic, without a browser."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,11 @@ from sklearn.metrics import adjusted_rand_score
 from streamlit.testing.v1 import AppTest
 
 from retrofit_app import figures, runs, widgets
+from retrofit_app.address import neurons
+from retrofit_app.address.rule import understood
+from retrofit_app.figures.counterparts import counterparts
+from retrofit_app.figures.marks import ALONE, OTHER
+from retrofit_app.models import activity, sources
 from retrofit_app.runs.children import CHILDREN
 from retrofit_app.widgets import pictures, readings
 from retrofit_core.runs.standing import worker_of
@@ -32,6 +38,11 @@ def open_page(**address) -> AppTest:
 def record(runs_folder):
     runs_folder.mkdir()
     return analysed(runs_folder)
+
+
+def drawn(page: AppTest) -> dict:
+    """What the browser is given to draw the cluster pictures."""
+    return json.loads(page.get("bidi_component")[0].proto.bytes)
 
 
 def test_the_worst_level_is_named_and_open(record):
@@ -106,9 +117,52 @@ def test_score_seed_and_picks_of_the_address_reach_the_table(record):
     table = next(frame.value for frame in page.dataframe if "kept R²" in frame.value)
     assert list(table["neuron"]) == ["A3", "A4", "A5", "B1"]
     assert "4 neurons picked" in words(page)
+    widths = drawn(page)["plane"]["widths"]
+    assert drawn(page)["picked"] == [3, 4, 5, widths[0] + 1]
     page.button(key="clear").click().run()
+    assert drawn(page)["picked"] == []
     assert "pick" not in page.query_params and "neurons picked" not in words(page)
     assert not [frame for frame in page.dataframe if "kept R²" in frame.value]
+
+
+def test_the_browser_is_given_what_the_reports_say(record):
+    page = open_page(run="analysed", level="features.0", score="uniform", mark="A1", panel="cluster", cluster="1")
+    entry = runs.read_entry(record)
+    report, data = readings.record(entry).levels[0], drawn(page)
+    assert [picture["name"] for picture in data["pictures"]] == ["Uniform", "Conductance", "DeepLIFT"]
+    assert [picture["bold"] for picture in data["pictures"]] == [True, False, False]
+    marks = data["pictures"][1]["marks"]
+    assert marks["labels"] == report.labels.tolist()
+    table = readings.neuron_table(entry, 0, "conductance", 0)
+    assert marks["importance"] == [f"{value:.3g}" for value in table["importance × mean"]]
+    assert marks["distances"] == [f"{value:.3g}" for value in table["distance"]]
+    assert marks["alt"].startswith("Scatter plot of the neurons of level features.0 on two principal components: ")
+    plane, points = data["plane"], report.coordinates[:, :2].numpy()
+    inside = np.abs(points - plane["centre"]).max(1) <= plane["reach"] * (1 + 1e-9)
+    assert plane["off"] == np.flatnonzero(~inside).tolist()
+    assert np.stack([plane["x"], plane["y"]], 1)[inside] == pytest.approx(points[inside], abs=1e-3 * plane["reach"])
+    assert data["marked"] == [1]
+    labels = readings.record(entry).analysis.levels[0].labels["uniform"][0]
+    assert data["followed"] == np.flatnonzero(labels.numpy() == 1).tolist()
+    assert set(data["colours"]) == {"light", "dark"} and "Run analysed of" in data["signature"][0]
+
+
+def test_one_colour_is_one_cluster_in_all_pictures(record):
+    page = open_page(run="analysed", level="features.0")
+    entry = runs.read_entry(record)
+    run = readings.grouping(entry, 0)
+    for picture, score in zip(drawn(page)["pictures"], SCORES, strict=True):
+        grouped = readings.grouping(entry, 0, score, 0)
+        places = counterparts(run, grouped)[grouped.labels]
+        kinds = np.array(picture["marks"]["kinds"])
+        assert (kinds[places >= 0] == places[places >= 0]).all() and (kinds[places < 0] >= OTHER).all()
+        assert ((kinds == ALONE) == ((places < 0) & (grouped.counts[grouped.labels] == 1))).all()
+
+
+def test_what_is_drawn_around_among_many_neurons_fits_into_the_address():
+    every_second = [(parent, neuron) for parent in (0, 1) for neuron in range(0, 1000, 2)]
+    text = neurons.written(every_second)
+    assert understood(neurons.parameter("pick", 2), text) == (text, "")
 
 
 def test_picks_stay_at_another_level_and_score(record):
@@ -187,7 +241,7 @@ def test_files_say_where_they_come_from(record):
     assert "&lt;sizes&gt;" in page and 'src="http' not in page and "Histogram of cluster sizes" in page
 
 
-@pytest.mark.parametrize("panel", ["scores", "sizes", "cluster", "neurons"])
+@pytest.mark.parametrize("panel", ["scores", "sizes", "cluster", "images", "neurons"])
 def test_every_closer_look_can_be_shown(record, panel):
     page = open_page(run="analysed", level="features.0", panel=panel)
     assert clean(page) and page.segmented_control(key="levels-panel").value == panel
@@ -196,16 +250,15 @@ def test_every_closer_look_can_be_shown(record, panel):
 def test_two_groupings_stand_side_by_side_with_their_index(record):
     page = open_page(run="analysed", level="features.0", pair="uniform-conductance")
     assert clean(page) and page.selectbox(key="levels-pair").value == "uniform-conductance"
-    headings = [
-        text
-        for text in (element.value for element in page.markdown)
-        if text.startswith(("**Uniform**", "**Conductance**"))
-    ]
+    headings = [f"{picture['name']}{picture['note']}" for picture in drawn(page)["pictures"]]
     labels = readings.record(runs.read_entry(record)).analysis.levels[0].labels
     index = adjusted_rand_score(labels["uniform"][0], labels["conductance"][0])
-    assert len(headings) == 2 and f"ARI {figures.number(index, 2)}" in headings[1]
+    assert headings == ["Uniform", f"Conductance · ARI {figures.number(index, 2)} to the left one"]
     seeds = open_page(run="analysed", level="features.0", pair="uniform-uniform")
-    assert "**Uniform**, the run’s seed" in words(seeds) and "**Uniform**, other seed 1" in words(seeds)
+    first, second = drawn(seeds)["pictures"]
+    assert first["note"].startswith(", the run’s seed") and second["note"].startswith(", other seed 1")
+    assert first["marks"]["labels"] == labels["uniform"][0].tolist()
+    assert second["marks"]["labels"] == labels["uniform"][1].tolist()
 
 
 def test_a_cluster_is_followed_to_the_other_scores(record):
@@ -219,6 +272,44 @@ def test_a_cluster_is_followed_to_the_other_scores(record):
     assert table.loc["Uniform", "stayed"] == most and table.loc["Uniform", "left"] == members.sum() - most
     assert table.loc["Uniform", "joined"] == (there == table.loc["Uniform", "most go to"]).sum() - most
     assert table.loc["Uniform", "spread over"] == len(set(there[members].tolist()))
+
+
+def rows_of_images(page: AppTest) -> list[str]:
+    """The rows of images that excite neurons, as HTML."""
+    text = next(element.proto.body for element in page.get("html") if "class='retrofit-exciting'" in element.proto.body)
+    return text.split("<figure")[1:]
+
+
+def test_images_that_excite_a_group_stand_beside_those_of_its_fused_neuron(record):
+    page = open_page(run="analysed", level="features.0", panel="images", neuron="3", pick="B4")
+    assert clean(page)
+    report = readings.record(runs.read_entry(record)).levels[0]
+    members = int((report.labels == 3).sum())
+    rows = rows_of_images(page)
+    assert "Fused neuron 3" in rows[0] and len(rows) == 1 + min(members, 6) and "all 359 test images" in words(page)
+    assert all(row.count("<img") == 1 and row.count("<b>") == 8 for row in rows)
+    page.toggle(key="levels-same_images").set_value(True).run()
+    assert page.query_params["same-images"] == "1"
+    assert [row.count("<img") for row in rows_of_images(page)] == [1] + [0] * (len(rows) - 1)
+    page.selectbox(key="levels-neuron").set_value("5").run()
+    assert page.query_params["neuron"] == "5" and "Fused neuron 5" in rows_of_images(page)[0]
+
+
+def test_a_data_set_outside_the_known_folders_is_not_opened_before_a_click(record, monkeypatch):
+    monkeypatch.setattr(sources, "is_known", lambda name: False)
+    page = open_page(run="analysed", level="features.0", panel="images")
+    assert clean(page) and not [html for html in page.get("html") if "class='retrofit-exciting'" in html.proto.body]
+    page.button(key="levels-open-data").click().run()
+    assert "Fused neuron" in rows_of_images(page)[0]
+
+
+def test_images_that_cannot_be_read_are_named_in_their_place(record, monkeypatch):
+    def refuse(entry, level):
+        raise ValueError(f"{sources.located('digits')} is damaged.")
+
+    monkeypatch.setattr(activity, "activity", refuse)
+    page = open_page(run="analysed", level="features.0", panel="images")
+    assert clean(page) and "The images are not shown: digits is damaged." in words(page)
 
 
 def test_the_loss_curves_axis_can_be_linear(runs_folder):

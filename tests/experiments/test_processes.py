@@ -200,7 +200,8 @@ def cluster(tmp_path):
     file = tmp_path / "scheduler.json"
     worker = ("--nthreads", "1", "--memory-limit", "0", "--no-dashboard", "--no-nanny", "--local-directory", tmp_path)
     with dask("scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)) as scheduler:
-        wait_for(file.exists, scheduler)
+        # The file is there before its content is.
+        wait_for(lambda: file.exists() and file.read_text().rstrip().endswith("}"), scheduler)
         address = json.loads(file.read_text())["address"]
         with dask("worker", address, *map(str, worker)) as first, dask("worker", address, *map(str, worker)) as second:
             yield address, (first, second)

@@ -10,8 +10,8 @@ from typing import Any
 
 from .readers import spelled
 
-#: Characters; longer values are nonsense or not worth a link.
-LONGEST = 2000
+#: Characters; longer values are nonsense or not worth a link. Every second of 2,000 neurons has to fit.
+LONGEST = 8000
 Query = Mapping[str, Sequence[str]]
 
 

@@ -219,6 +219,11 @@ def points_in(key: str) -> list[dict[str, Any]]:
     return st.session_state[key]["selection"]["points"]
 
 
+def told(key: str, name: str) -> Any:
+    """What one of our own components has just told; for its callback."""
+    return st.session_state[key][name]
+
+
 def rows_in(key: str) -> list[int]:
     """The rows of a table that are ticked; for its callback."""
     return st.session_state[key]["selection"]["rows"]

@@ -13,6 +13,7 @@ from .errors import errors_scatter
 from .fits import loss_curve, loss_plane, residual_bars
 from .landscape import headline, landscape_plane, loss_path
 from .markdown import escaped, shown
+from .marks import Marks, cluster_words, marks
 from .network import drawn_network
 from .neurons import Neurons, densest_cluster, destinations, neurons, same_numbers
 from .noise import Difference, difference, interval, margin
@@ -31,6 +32,7 @@ __all__ = [
     "LIGHT",
     "Network",
     "Neurons",
+    "Marks",
     "Palette",
     "Picture",
     "Tile",
@@ -42,6 +44,7 @@ __all__ = [
     "class_grid",
     "cluster_key",
     "cluster_sizes",
+    "cluster_words",
     "clusters",
     "densest_cluster",
     "destinations",
@@ -65,6 +68,7 @@ __all__ = [
     "loss_path",
     "loss_plane",
     "margin",
+    "marks",
     "members_words",
     "neurons",
     "number",

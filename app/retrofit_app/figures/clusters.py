@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from .counterparts import counterparts
+from .marks import ALONE, FEW, OTHER, Marks, cluster_words, digits, fills, marks
 from .neurons import Neurons, centroid, neurons
 from .palette import GLYPHS, SHAPES, TEXT, Palette
-from .picture import Picture, letter, percent, unchecked
-from .plane import frame, mark_size, square
-
-FEW = 80  # neurons up to which lines join those of every cluster
+from .picture import Picture, letter, unchecked
+from .plane import mark_size, square
 
 
 def clusters(
@@ -23,7 +21,6 @@ def clusters(
     marked: Sequence[int] = (),
     followed: Sequence[int] = (),
     whole: bool = False,
-    drag: str | None = None,
     height: int = 430,
 ) -> Picture:
     """A level's neurons in the plane of their first two principal components, as grouped (the paper's cluster figure).
@@ -41,48 +38,33 @@ def clusters(
         marked: neurons with a thick ring and their name.
         followed: neurons with lines to their common centre: members of one cluster of this or another grouping.
         whole: whether the frame holds every neuron.
-        drag: "lasso" or "select", to pick neurons; None leaves a finger's drag to the page.
     """
     grouped = level if isinstance(level, Neurons) else neurons(level)
-    place = counterparts(reference or grouped, grouped)[grouped.labels]
     sizes = np.clip(mark_size(len(grouped.labels)) * np.sqrt(grouped.weights), 4, 26)
-    centre, reach = frame(grouped.points, whole)
-    inside: np.ndarray = np.abs(grouped.points - centre).max(axis=1) <= reach * (1 + 1e-9)
-    shown = np.clip(grouped.points, centre - reach, centre + reach)
-    colours = np.array([palette.ink, *palette.clusters, palette.grey], dtype=object)[place]
+    drawn = marks(grouped, reference, whole)
+    shown, (low, high) = drawn.shown, (drawn.centre - drawn.reach, drawn.centre + drawn.reach)
 
     traces: list[dict[str, Any]] = []
-    for cluster in _joined(grouped, place):
+    for cluster in drawn.joined:
         members = grouped.labels == cluster
-        middle = np.clip(centroid(grouped.points, grouped.weights, members), centre - reach, centre + reach)
-        ink = bool(place[members][0] == 0)
-        colour = colours[members][0] if place[members][0] >= 0 else palette.muted
-        ends = shown[members] if len(grouped.labels) <= FEW else grouped.points[members & inside]
-        traces.append(_spokes(ends, middle, colour, 0.8 if ink else 1.2))
+        middle = np.clip(centroid(grouped.points, grouped.weights, members), low, high)
+        kind = int(drawn.kinds[members][0])
+        colour = palette.muted if kind == OTHER else fills(palette)[kind]
+        ends = shown[members] if len(grouped.labels) <= FEW else shown[members & drawn.inside]
+        traces.append(_spokes(ends, middle, colour, 1.2 if kind else 0.8))
     if len(followed):
         chosen = np.asarray(followed, dtype=int)
         traces.append(_spokes(shown[chosen], shown[chosen].mean(axis=0), palette.accent, 1.6))
-    order = np.argsort(-sizes, kind="stable")  # large marks below, small above
-    # Alone, with others, with a colour; the densest cluster lies on top.
-    layer = np.select([place == 0, place > 0, grouped.counts[grouped.labels] > 1], [3, 2, 1], 0)
-    rows = order[np.argsort(layer[order], kind="stable")]
-    traces.append(_marks(rows, inside, shown, sizes, colours, layer, grouped, palette, picked))
+    traces.append(_marks(drawn, sizes, grouped, palette, picked))
     if len(picked):
         traces.append(_rings(np.asarray(picked, dtype=int), shown, sizes, grouped, palette, named=False))
     if len(marked):
         traces.append(_rings(np.asarray(marked, dtype=int), shown, sizes, grouped, palette))
     figure = unchecked(traces)
-    square(figure, grouped, centre, reach, palette, height)
-    figure.update_layout(dragmode=drag or False, clickmode="event" if drag else "event+select")
+    square(figure, grouped, drawn.centre, drawn.reach, palette, height)
+    figure.update_layout(clickmode="event+select")
     key = cluster_key(len(grouped.widths), len(grouped.labels), palette)
-    return Picture(figure, *_cluster_words(grouped, int((~inside).sum())), key)
-
-
-def _joined(grouped: Neurons, place: np.ndarray) -> list[int]:
-    """Clusters whose members are joined by lines: the one in ink, and of few neurons every cluster of several."""
-    if len(grouped.labels) <= FEW:
-        return np.flatnonzero(grouped.counts > 1).tolist()
-    return np.unique(grouped.labels[place == 0]).tolist()
+    return Picture(figure, *cluster_words(grouped, int((~drawn.inside).sum())), key)
 
 
 def _spokes(points: np.ndarray, middle: np.ndarray, colour: str, width: float = 0.8) -> dict[str, Any]:
@@ -127,41 +109,26 @@ def _rings(
     }
 
 
-def _cluster_words(grouped: Neurons, off: int) -> tuple[str, str]:
-    """Alternative text and caption."""
-    counts, largest = grouped.counts, int(grouped.counts.max())
-    mixed = int(grouped.mixed.sum())
-    facts = [
-        f"{' + '.join(map(str, grouped.widths))} neurons in {grouped.width} clusters",
-        *([f"{mixed} with members of more than one network"] if len(grouped.widths) > 1 else []),
-        f"densest {largest}" if largest > 1 else "no cluster has more than one member",
-        f"{int((counts == 1).sum())} alone",
-    ] + ([f"{off} off-scale"] if off else [])
-    alt = (
-        f"Scatter plot of the neurons of level {grouped.name} on two principal components: {', '.join(facts)}. "
-        f"The plane hides {percent(100 * grouped.hidden, 0)} of the variance."
-    )
-    return alt, f"{' · '.join(facts)} · PCA hides {percent(100 * grouped.hidden, 0)}"
-
-
 def _marks(
-    rows: np.ndarray,
-    inside: np.ndarray,
-    shown: np.ndarray,
-    sizes: np.ndarray,
-    colours: np.ndarray,
-    layer: np.ndarray,
-    grouped: Neurons,
-    palette: Palette,
-    picked: Sequence[int],
+    drawn: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, picked: Sequence[int]
 ) -> dict[str, Any]:
     """All neurons in one trace: a browser draws it in half the time of one trace per layer."""
-    labels, parents, within = grouped.labels[rows], grouped.parents[rows], inside[rows].tolist()
-    shapes, hues = [SHAPES[parent % len(SHAPES)] for parent in parents], colours[rows].tolist()
-    outlines = np.select([layer[rows] == 3, layer[rows] == 0], [palette.paper, palette.grey], palette.outline).tolist()
-    fills = np.where(layer[rows] == 0, palette.paper, colours[rows]).tolist()
+    order = np.argsort(-sizes, kind="stable")  # large marks below, small above
+    # Alone, with others, with a colour; the densest cluster lies on top.
+    layer = np.select([drawn.kinds == 0, drawn.kinds < OTHER, drawn.kinds == OTHER], [3, 2, 1], 0)
+    rows = order[np.argsort(layer[order], kind="stable")]
+    kinds, labels, parents, within = (
+        drawn.kinds[rows],
+        grouped.labels[rows],
+        grouped.parents[rows],
+        drawn.inside[rows].tolist(),
+    )
+    shapes, colours = [SHAPES[parent % len(SHAPES)] for parent in parents], np.array(fills(palette), dtype=object)
+    fill = colours[kinds].tolist()
+    hues = np.where(kinds == ALONE, palette.grey, colours[kinds]).tolist()
+    outlines = np.select([kinds == 0, kinds == ALONE], [palette.paper, palette.grey], palette.outline).tolist()
     bright = np.flatnonzero(np.isin(rows, np.asarray(picked, dtype=int))).tolist() if len(picked) else None
-    x, y = shown[rows].round(_digits(float(np.ptp(shown)))).T.tolist()
+    x, y = drawn.shown[rows].round(digits(float(np.ptp(drawn.shown)))).T.tolist()
     return dict(
         type="scatter",
         x=x,
@@ -179,15 +146,15 @@ def _marks(
                 round(size * (1.2 if shape == "cross" else 1), 1)
                 for size, shape in zip(sizes[rows].tolist(), shapes, strict=True)
             ],
-            "color": [fill if is_inside else hue for fill, hue, is_inside in zip(fills, hues, within, strict=True)],
+            "color": [own if is_inside else hue for own, hue, is_inside in zip(fill, hues, within, strict=True)],
             "line": {
                 "color": [
                     outline if is_inside else hue
                     for outline, hue, is_inside in zip(outlines, hues, within, strict=True)
                 ],
                 "width": [
-                    1.4 if is_inside and one == 0 else 1 if is_inside else 2
-                    for is_inside, one in zip(within, layer[rows], strict=True)
+                    1.4 if is_inside and kind == ALONE else 1 if is_inside else 2
+                    for is_inside, kind in zip(within, kinds, strict=True)
                 ],
             },
         },
@@ -209,11 +176,6 @@ def _marks(
         unselected={"marker": {"opacity": 0.25}},
         **({} if bright is None else {"selectedpoints": bright}),
     )
-
-
-def _digits(span: float) -> int:
-    """Decimals of a coordinate that are less than a pixel of a picture a thousand pixels wide, or ten."""
-    return int(4 - np.floor(np.log10(max(span, 1e-9))))
 
 
 def cluster_key(parents: int, neurons: int, palette: Palette) -> str:

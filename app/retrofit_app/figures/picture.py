@@ -1,13 +1,16 @@
 """A figure with its words, and what every figure shares: numbers as text, layout, axes."""
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import plotly.graph_objects as go
+from plotly.utils import PlotlyJSONEncoder
 
-from .palette import FONT, TEXT, Palette
+from .markdown import escaped
+from .palette import CONFIG, FONT, TEXT, Palette
 
 #: Digits after the point of a share that is nearly nothing or everything, and how near to that counts as being it.
 FINEST, EXACT = 2, 1e-9
@@ -24,30 +27,42 @@ class Picture:
     key: str = ""
     """A legend as HTML, for where the figure stands alone"""
 
+    def _ipython_display_(self) -> None:
+        """In a notebook: the finding, and the figure for JupyterLab's own drawing of Plotly, which needs no network."""
+        from IPython.display import Markdown, display
+
+        if self.caption:
+            display(Markdown(f"**{escaped(self.caption)}**"))
+        whole = {**self.figure.to_plotly_json(), "config": {**CONFIG, "responsive": True}}
+        plain = json.loads(json.dumps(whole, cls=PlotlyJSONEncoder))
+        display({"application/vnd.plotly.v1+json": plain, "text/plain": self.alt}, raw=True)
+
 
 SIGNATURE = 28  # px: two lines below the axes
 LECTURE = 18 / TEXT  # how much larger lettering is on a projector
 
 
-def sign(figure: go.Figure, lines: Sequence[str], palette: Palette) -> None:
-    """Note at a figure's foot where it comes from, in lines that fit below one 300 px wide; its size grows by them."""
-    layout: Any = figure.layout  # Plotly makes its attributes at run time
-    figure.update_layout(
-        title={
-            "text": "<br>".join(lines),
-            "font": {"size": 10, "color": palette.muted},
-            "automargin": False,
-            "x": 0,
-            "xref": "container",
-            "xanchor": "left",
-            "y": 0,
-            "yref": "container",
-            "yanchor": "bottom",
-            "pad": {"l": 4, "b": 17},
-        },  # Plotly puts the first line there, and the second below
-        height=layout.height + SIGNATURE,
-        margin_b=layout.margin.b + SIGNATURE,
-    )
+def sign(figure: go.Figure, lines: Sequence[str], palette: Palette) -> go.Figure:
+    """The figure with a note at its foot where it comes from, in lines that fit below one 300 px wide; its size grows by them.
+
+    As plain dictionaries: Plotly's own check of them would take longer than all else that a page does for a picture.
+    """
+    whole = figure.to_plotly_json()
+    layout, margin = whole["layout"], whole["layout"]["margin"]
+    title = {
+        "text": "<br>".join(lines),
+        "font": {"size": 10, "color": palette.muted},
+        "automargin": False,
+        "x": 0,
+        "xref": "container",
+        "xanchor": "left",
+        "y": 0,
+        "yref": "container",
+        "yanchor": "bottom",
+        "pad": {"l": 4, "b": 17},
+    }  # Plotly puts the first line there, and the second below
+    room = {"height": layout["height"] + SIGNATURE, "margin": {**margin, "b": margin["b"] + SIGNATURE}}
+    return go.Figure({**whole, "layout": {**layout, **room, "title": title}}, _validate=False)
 
 
 def enlarged(picture: Picture, height: int, ratio: float = 1.0) -> Picture:

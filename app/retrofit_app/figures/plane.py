@@ -6,8 +6,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from .neurons import Neurons, neurons
-from .palette import SHAPES, TEXT, Palette
-from .picture import Picture, layout, letter, number, percent
+from .palette import SHAPES, Palette
+from .picture import Picture, layout, letter, number, percent, titled
 
 QUANTILE, MARGIN = 0.94, 1.15  # the frame of a picture: a few outliers must not squeeze the rest
 
@@ -72,12 +72,12 @@ def square(
     }
     padding = reach * 1.06
     figure.update_xaxes(
-        range=[centre[0] - padding, centre[0] + padding], **frame, title=_component_title(1, grouped.explained[0])
+        range=[centre[0] - padding, centre[0] + padding], **frame, title=titled(axis_words(1, grouped.explained[0]))
     )
     figure.update_yaxes(
         range=[centre[1] - padding, centre[1] + padding],
         scaleanchor="x",
-        title=_component_title(2, grouped.explained[1]),
+        title=titled(axis_words(2, grouped.explained[1])),
         **{**frame, "constraintoward": "top"},
     )
 
@@ -94,5 +94,6 @@ def frame(points: np.ndarray, whole: bool = False) -> tuple[np.ndarray, float]:
     return centre, float(max(away.max() * 1.02 if whole else np.quantile(away, QUANTILE) * MARGIN, 1e-9))
 
 
-def _component_title(number: int, share: float) -> dict[str, Any]:
-    return {"text": f"component {number} ({percent(100 * share, 0)})", "standoff": 6, "font": {"size": TEXT}}
+def axis_words(number: int, share: float) -> str:
+    """The title of an axis, with the share of the variance that it shows."""
+    return f"component {number} ({percent(100 * share, 0)})"

@@ -22,4 +22,5 @@ PAGES = (
     Listed("fuse", "Fuse", ":material/merge:", kept=("fuse", "fuse-view")),
     Listed("levels", "Levels", ":material/stacks:"),
     Listed("landscape", "Landscape", ":material/landscape:"),
+    Listed("compare", "Compare", ":material/compare_arrows:", kept=("compare",)),
 )

@@ -5,12 +5,20 @@ which folder it writes. Another kind of work is another function here.
 """
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 #: What has to end first, where something else is to start.
-WORDS = {"fuse": "run", "analyse": "the analysis of run", "train": "the training", "landscape": "the landscape"}
+WORDS = {
+    "fuse": "run",
+    "analyse": "the analysis of run",
+    "train": "the training",
+    "landscape": "the landscape",
+    "finetune": "the fine-tuning",
+    "compare": "the leaderboard",
+}
 
 
 @dataclass(frozen=True)
@@ -50,12 +58,37 @@ def training(config: Any, folder: Path) -> Job:
     return Job("train", folder / config.folder, (*words, "--resume"), folder)
 
 
-def landscape(config: Any, record: Path, base: Path, folder: Path, runs: Path, device: str = "auto") -> Job:
-    """The landscape of a `LandscapeConfig` of a finished record.
+def landscape(
+    config: Any, record: Path, base: Path, folder: Path, runs: Path, device: str = "auto", tuned: Path | None = None
+) -> Job:
+    """The landscape of a `LandscapeConfig` of a finished record; measured points are kept.
+
+    Args:
+        folder: where it is kept.
+        runs: the runs folder.
+        tuned: the folder of the fine-tuning whose network is among the networks.
+    """
+    words = ("landscape", "--record", str(record), *config.words(), *(("--tuned", str(tuned)) if tuned else ()))
+    words = (*words, "--device", device, "--out", str(folder), "--resume")
+    return Job("landscape", folder, words, base, runs)
+
+
+def finetuning(config: Any, record: Path, base: Path, folder: Path, runs: Path, device: str = "auto") -> Job:
+    """The fine-tuning of a `FinetuneConfig` of a finished record; finished epochs are kept.
 
     Args:
         folder: where it is kept.
         runs: the runs folder.
     """
-    words = ("landscape", "--record", str(record), *config.words(), "--device", device, "--out", str(folder))
-    return Job("landscape", folder, words, base, runs)
+    words = ("finetune", "--record", str(record), *config.words(), "--device", device, "--out", str(folder), "--resume")
+    return Job("finetune", folder, words, base, runs)
+
+
+def comparison(words: Sequence[str], base: Path, folder: Path, runs: Path) -> Job:
+    """A leaderboard of many methods, whose records go into the runs folder.
+
+    Args:
+        words: of `retrofit compare`, but for where the leaderboard is written.
+        folder: where that is.
+    """
+    return Job("compare", folder, ("compare", *words, "--out", str(folder)), base, runs)

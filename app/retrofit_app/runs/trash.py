@@ -3,7 +3,9 @@
 import shutil
 from pathlib import Path
 
-from .landscapes import is_surveyed
+from .finetunings import Kept as Finetuning
+from .keeping import is_worked_on
+from .landscapes import Kept as Landscape
 from .records import read_entry
 from .workers import alone
 
@@ -23,7 +25,7 @@ def delete(folder: Path, with_others: bool = False) -> None:
         if not folder.exists():
             raise ValueError(f"run {folder.name} is not there any more.")
         entry = read_entry(folder)
-        if entry.active or entry.analysing or is_surveyed(entry):
+        if entry.active or entry.analysing or any(is_worked_on(entry, kind) for kind in (Landscape, Finetuning)):
             raise ValueError(f"run {folder.name} is going on. Cancel it first.")
         if not with_others:
             shutil.rmtree(trash, ignore_errors=True)

@@ -64,3 +64,10 @@ def networks_words(entry: Entry) -> str:
     kind = {"dirichlet": "non-IID"}.get(training.get("split", ""), training.get("split"))
     split = "twins" if training.get("twins") else f"{kind} split" if kind else ""
     return f"{n} network{'' if n == 1 else 's'}" + (f" ({split})" if split else "")
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

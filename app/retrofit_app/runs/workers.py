@@ -22,8 +22,12 @@ from .records import home, read_entry, runs_folder
 
 #: Held in the runs folder while somebody looks whether a worker may start, and starts it.
 STARTING = ".starting"
-#: Where workers note themselves in a runs folder: runs, parents, landscapes of shipped runs and of its own.
-ANYWHERE = (f"*/{WORKER}", f"landscapes/*/{WORKER}", f"*/landscapes/*/{WORKER}")
+#: Where workers note themselves in a runs folder: runs, parents, leaderboards, what is kept of shipped runs and of its own.
+ANYWHERE = (
+    f"*/{WORKER}",
+    f"comparisons/*/{WORKER}",
+    *(f"{of}{what}/*/{WORKER}" for what in ("landscapes", "finetunings") for of in ("", "*/")),
+)
 #: Seconds that a start waits for that of another session or server.
 PATIENCE = 60.0
 #: Of workers, where it is a number: 19 is the lowest priority.

@@ -4,9 +4,10 @@ from .charts import chart
 from .downloads import csv, html, origin
 from .menu import menu
 from .notes import why
+from .origins import Several
 from .split import split
 from .stopping import stop
 from .theme import palette
 from .window import window
 
-__all__ = ["chart", "csv", "html", "menu", "origin", "palette", "split", "stop", "why", "window"]
+__all__ = ["Several", "chart", "csv", "html", "menu", "origin", "palette", "split", "stop", "why", "window"]

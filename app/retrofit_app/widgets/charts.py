@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
-from retrofit_app import figures, runs
+from retrofit_app import figures
 from retrofit_app.figures import Palette, Picture, escaped
 
 from .downloads import CAMERA, LICENCE, source
 from .menu import menu
+from .origins import Origin
 
 
 def chart(
@@ -20,7 +20,7 @@ def chart(
     draw: Callable[[Palette], Picture],
     palette: Palette,
     table: Callable[[], pd.DataFrame],
-    entry: runs.Entry,
+    entry: Origin,
     *,
     heading: str,
     below: str | None = None,
@@ -54,9 +54,7 @@ def chart(
             st.caption(words)
 
 
-def signed(picture: Picture, palette: Palette, entry: runs.Entry) -> Picture:
+def signed(picture: Picture, palette: Palette, entry: Origin) -> Picture:
     """The picture with its origin at its foot, which the page hides and the camera saves. The given one, which all sessions
     share, stays as it is."""
-    figure = go.Figure(picture.figure.to_plotly_json(), _validate=False)
-    figures.sign(figure, [f"{source(entry)}.", LICENCE], palette)
-    return replace(picture, figure=figure)
+    return replace(picture, figure=figures.sign(picture.figure, [f"{source(entry)}.", LICENCE], palette))

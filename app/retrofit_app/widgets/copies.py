@@ -6,6 +6,8 @@ import streamlit as st
 
 from retrofit_app import runs
 
+from .origins import Origin, Several
+
 
 def show(config: Any, training: Any, what: str = "this new run") -> None:
     """The three texts, made from the run's configs when the box is opened."""
@@ -33,8 +35,10 @@ def of_run(entry: runs.Entry) -> None:
     show(RunConfig.from_json(entry.config), training_of(entry), "the shown run")
 
 
-def texts(entry: runs.Entry) -> tuple[str, str, str]:
-    """A recorded run as a command, as Python and as a notebook cell."""
+def texts(entry: Origin) -> tuple[str, str, str]:
+    """A recorded run, or several, as a command, as Python and as a notebook cell."""
+    if isinstance(entry, Several):
+        return entry.texts()
     from retrofit_core.runs import RunConfig
 
     return _texts(RunConfig.from_json(entry.config), training_of(entry))

@@ -12,19 +12,21 @@ import plotly.graph_objects as go
 from retrofit_app import runs
 from retrofit_app.figures import CONFIG, Picture
 
+from .origins import Origin, Several
+
 LICENCE = "The data set's own licence holds for what is derived from it."
 #: One button, the camera, which the page hides and a picture's menu presses.
 CAMERA: dict[str, Any] = {**CONFIG, "displayModeBar": "hover", "modeBarButtons": [["toImage"]]}
 
 
-def csv(table: pd.DataFrame, entry: runs.Entry) -> bytes:
+def csv(table: pd.DataFrame, entry: Origin) -> bytes:
     """A table with its origin in a last line, which begins with # (pandas: comment="#")."""
     text = io.StringIO()
     table.to_csv(text, index=False)
     return f"{text.getvalue()}# {origin(entry)}\n".encode()
 
 
-def html(picture: Picture, heading: str, entry: runs.Entry) -> bytes:
+def html(picture: Picture, heading: str, entry: Origin) -> bytes:
     """A picture as one HTML page with its words, its key and its origin; Plotly's script is inside."""
     unsigned = go.Figure(picture.figure).update_layout(title_text="")  # it stands below as text
     figure = unsigned.to_html(full_html=False, include_plotlyjs="inline", config=CAMERA)
@@ -43,13 +45,15 @@ def file_stem(run: str, level: str, picture: str) -> str:
     return "-".join(re.sub(r"[^\w.-]+", "_", word) for word in words)
 
 
-def origin(entry: runs.Entry) -> str:
+def origin(entry: Origin) -> str:
     """Run, date, the library's version, licence of the data."""
     return f"{source(entry)}. {LICENCE}"
 
 
-def source(entry: runs.Entry) -> str:
+def source(entry: Origin) -> str:
     """Run, date, and the library's version (this one's, where the record has none)."""
+    if isinstance(entry, Several):
+        return entry.source
     library = entry.status.get("version") or runs.library()
     made = time.strftime("%Y-%m-%d", time.localtime(entry.status.get("started") or time.time()))
     return f"Run {entry.name} of {made}, retrofit-workbench {library}"

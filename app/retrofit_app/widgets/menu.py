@@ -1,36 +1,58 @@
 """One menu for each picture or table: its numbers, its files, a link to the view, the run as a command."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 import streamlit as st
 
-from retrofit_app import runs
 from retrofit_app.address import session
 from retrofit_app.figures import LIGHT, Palette, Picture
 
 from . import copies
 from .downloads import csv, file_stem, html
+from .origins import Origin, Several
 from .saver import saver
+
+
+@dataclass(frozen=True)
+class Item:
+    """What a menu is of: a picture, or (without `draw`) a table; nothing is made before it is opened."""
+
+    key: str
+    """Its files are called so"""
+    table: Callable[[], pd.DataFrame]
+    """The numbers behind it"""
+    draw: Callable[[Palette], Picture] | None = None
+    heading: str = ""
+    """As plain text, for the HTML file and for the choice among several"""
 
 
 def menu(
     key: str,
     table: Callable[[], pd.DataFrame],
-    entry: runs.Entry,
+    entry: Origin,
     draw: Callable[[Palette], Picture] | None = None,
     heading: str = "",
     level: str = "",
 ) -> None:
-    """The menu of a picture or (without `draw`) of a table; nothing is made before it is opened.
+    """The menu of one picture or table; see `Item`.
 
     Args:
         key: of the picture.
-        table: the numbers behind it.
-        heading: as plain text, for the HTML file.
         level: of the run, whose picture it is; files carry its name.
     """
-    stem = file_stem(entry.name, level, key)
+    menu_of(key, [Item(key, table, draw, heading)], entry, level)
+
+
+def menu_of(key: str, items: Sequence[Item], entry: Origin, level: str = "", canvas: bool = False) -> None:
+    """The menu of a picture or table, or of several pictures of which one is chosen in it.
+
+    Args:
+        key: of the chart.
+        level: of the run, whose pictures they are; files carry its name.
+        canvas: whether the chart is that of `neurons.pictures`.
+    """
     box = st.popover(
         "Table and files",
         icon=":material/more_horiz:",
@@ -42,7 +64,8 @@ def menu(
     if not box.open:
         return
     with box:
-        numbers = table()
+        item = _chosen(key, items)
+        stem, numbers = file_stem(entry.name, level, item.key), item.table()
         with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
             st.download_button(
                 "CSV",
@@ -53,11 +76,11 @@ def menu(
                 key=f"{key}-csv",
                 help="The table below, with a last line that says where it comes from.",
             )
-            if draw is not None:
-                saver(key, stem, f"{key}-saver")
+            if draw := item.draw:
+                saver(key, stem, f"{key}-saver", item.key if canvas else "")
                 st.download_button(
                     "HTML",
-                    lambda: html(draw(LIGHT), heading, entry),
+                    lambda: html(draw(LIGHT), item.heading, entry),
                     f"{stem}.html",
                     "text/html",
                     on_click="ignore",
@@ -69,12 +92,31 @@ def menu(
             numbers, hide_index=True, height=min(36 * len(numbers) + 40, 320), alt=f"The numbers of {stem}."
         )
         with link:
-            st.caption("This view: run, level, step, score, and what is picked.")
+            st.caption("This view, with everything that is chosen on the page.")
             st.code(session.link(), language=None, wrap_lines=True)
         in_shell, in_python, _ = copies.texts(entry)
+        makes = entry.what if isinstance(entry, Several) else "Makes this run again, in the runs folder."
         with command:
-            st.caption("Makes this run again, in the runs folder.")
+            st.caption(makes)
             st.code(in_shell, language="bash", wrap_lines=True)
         with python:
-            st.caption("Makes this run again, in the runs folder.")
+            st.caption(makes)
             st.code(in_python, language="python", wrap_lines=True)
+
+
+def _chosen(key: str, items: Sequence[Item]) -> Item:
+    if len(items) == 1:
+        return items[0]
+    by_key = {item.key: item for item in items}
+    return by_key[
+        st.segmented_control(
+            "Picture",
+            list(by_key),
+            default=items[0].key,
+            key=f"{key}-of",
+            required=True,
+            format_func=lambda name: by_key[name].heading,
+            label_visibility="collapsed",
+            help="Which of the pictures the numbers and files below are of.",
+        )
+    ]

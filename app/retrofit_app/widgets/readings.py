@@ -1,6 +1,7 @@
 """What pages read from a record, cached until it changes."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,30 @@ def _grouping(
     return figures.neurons(report, labels[min(seed, len(labels) - 1)], level_analysis.scores[score])
 
 
+def index(entry: runs.Entry, level: int, first: tuple[str | None, int], second: tuple[str | None, int]) -> float:
+    """Adjusted Rand index of two groupings of a level, (score, seed) each, by the library's own code."""
+    return _index(*version(entry), level, first, second, _entry=entry)
+
+
+@kept(MEBI)
+def _index(
+    folder: str,
+    updated: float,
+    sealed: str,
+    level: int,
+    first: tuple[str | None, int],
+    second: tuple[str | None, int],
+    *,
+    _entry: Any,
+) -> float:
+    import torch
+
+    from retrofit_core.grouping import adjusted_rand
+
+    one, other = (torch.from_numpy(grouping(_entry, level, *which).labels) for which in (first, second))
+    return float(adjusted_rand(one, other))
+
+
 def neuron_table(entry: runs.Entry, level: int, score: str | None = None, seed: int = 0) -> pd.DataFrame:
     """One row per neuron of the parents; the index is its number among all of them."""
     grouped, analysed = grouping(entry, level, score, seed), analysis(entry)
@@ -165,14 +190,18 @@ def rows_of(grouped: Neurons, picked: list[tuple[int, int]]) -> list[int]:
     ]
 
 
-def prepare(entry: runs.Entry) -> None:
-    """Compute the planes of all levels in the background, so that the first visit to each is as quick as the second."""
-    _prepare(*version(entry), _entry=entry)
+def prepare(entry: runs.Entry, draw: Callable[[runs.Entry, int], None]) -> None:
+    """Do the work of all levels' pictures in the background, so that the first visit to each is as quick as the second.
+
+    Args:
+        draw: the work of one level of the run.
+    """
+    _prepare(*version(entry), _entry=entry, _draw=draw)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
-def _prepare(folder: str, updated: float, sealed: str, *, _entry: Any) -> None:
+def _prepare(folder: str, updated: float, sealed: str, *, _entry: Any, _draw: Callable[[Any, int], None]) -> None:
     import threading
 
-    levels = record(_entry).levels
-    threading.Thread(target=lambda: [level.coordinates for level in levels], daemon=True).start()
+    levels = range(len(record(_entry).levels))
+    threading.Thread(target=lambda: [_draw(_entry, level) for level in levels], daemon=True).start()

@@ -13,13 +13,18 @@ button{font:inherit;font-size:.875rem;color:var(--st-text-color);background:var(
 border:1px solid var(--st-border-color);border-radius:var(--st-button-radius);padding:.25rem .75rem}
 button:hover,button:focus-visible{color:var(--st-primary-color);border-color:var(--st-primary-color)}
 """
-#: Plotly's own camera makes the file. Its button stands hidden in the picture, and its settings with the picture.
+#: Plotly's own camera makes the file: its button stands hidden in the picture, and its settings with the picture. Pictures on
+#: a canvas of our own make theirs themselves.
 SCRIPT = """
 export default function ({ parentElement, data }) {
     parentElement.querySelectorAll('button').forEach(button => {
         const format = button.textContent.toLowerCase()
         button.title = `Save the picture as it is seen: ${data.stem}.${format}`
         button.onclick = () => {
+            if (data.picture) {
+                document.dispatchEvent(new CustomEvent('retrofit-save', { detail: { ...data, format } }))
+                return
+            }
             const chart = document.querySelector(`.st-key-${CSS.escape(data.chart)} .js-plotly-plot`)
             chart._context.toImageButtonOptions = { format, filename: data.stem, scale: format === 'png' ? 3 : 1 }
             chart.querySelector('.modebar-btn').click()
@@ -34,11 +39,12 @@ def _component() -> Any:
     return component(NAME, html=HTML, css=CSS, js=SCRIPT)
 
 
-def saver(chart: str, stem: str, key: str) -> None:
+def saver(chart: str, stem: str, key: str, picture: str = "") -> None:
     """Buttons for SVG (sharp at any size) and PNG (goes anywhere).
 
     Args:
-        chart: the key of a `st.plotly_chart` on the page.
+        chart: the key of a `st.plotly_chart` on the page, or of `neurons.pictures`.
         stem: the file's name without its ending.
+        picture: which one of `neurons.pictures`.
     """
-    _component()(key=key, data={"chart": chart, "stem": stem}, width="content")
+    _component()(key=key, data={"chart": chart, "stem": stem, "picture": picture}, width="content")

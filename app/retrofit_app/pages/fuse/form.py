@@ -11,6 +11,7 @@ from retrofit_app.address.readers import numbers
 from retrofit_app.figures import escaped, letter
 from retrofit_app.models import accuracies, sources
 from retrofit_app.runs import methods
+from retrofit_app.runs.words import duration
 from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import copies
@@ -199,7 +200,7 @@ def measure(names: tuple[str, ...], picks: Picks) -> None:
     """A button that measures networks of unknown accuracy."""
     wait = sum(accuracies.seconds(picks, name) for name in names)
     st.button(
-        f"Measure how good they are (about {plan.duration(wait)})",
+        f"Measure how good they are (about {duration(wait)})",
         key=FORM.key("measure"),
         icon=":material/speed:",
         help=f"On {accuracies.IMAGES:,} of the test images, here and now. A run measures its networks, too.",

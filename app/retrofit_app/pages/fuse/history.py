@@ -10,7 +10,7 @@ from retrofit_app import figures, runs
 from retrofit_app.address import session
 from retrofit_app.figures import escaped, listing
 from retrofit_app.runs import methods, pins
-from retrofit_app.shell import picker
+from retrofit_app.shell import navigation, picker
 
 from . import ticked, trash, unfinished, views
 from .views import MOST_TICKS, VIEW
@@ -193,6 +193,14 @@ def actions(ticks: list[runs.Entry], pinned: frozenset[str]) -> None:
             type="tertiary",
             on_click=lambda: VIEW.change(ticks=()),
             help="Takes all ticks away.",
+        )
+    finished = [entry.name for entry in ticks if entry.state == "done"]
+    if len(finished) > 1:
+        navigation.link(
+            "compare",
+            "Compare them side by side",
+            "The page Compare: these runs with their parents, ensemble and average, class by class and level by level.",
+            runs="|".join(finished),
         )
 
 

@@ -1,8 +1,10 @@
 """Which network comes out when trained ones are fused? The first page: a run's result, the form of a new one, the list."""
 
+import streamlit as st
+
 from retrofit_app.shell import picker
 
-from . import form, going, history, presets, result, unfinished, views
+from . import form, going, history, presets, result, tuning_asked, unfinished, views
 
 
 def page() -> None:
@@ -13,12 +15,17 @@ def page() -> None:
         presets.FORM.declare(presets.words())
     if view != "runs":
         views.VIEW.declare(views.words())
+    if view != "result" or shown.entry.state != "done":
+        tuning_asked.declare()
     going.notice(shown.entries, watched=shown.entry.name if view == "result" else "")
-    if view == "new":
-        form.form()
-    elif view == "runs":
-        history.history()
-    elif shown.entry.state == "done":
-        result.page(shown.entry, shown.entries)
-    else:
-        unfinished.panel(shown.entry)
+    # A place for each view: what the last one showed is gone at once, and not grey between what is new.
+    places = {name: st.container() if name == view else st.empty() for name in views.VIEWS}
+    with places[view]:
+        if view == "new":
+            form.form()
+        elif view == "runs":
+            history.history()
+        elif shown.entry.state == "done":
+            result.page(shown.entry, shown.entries)
+        else:
+            unfinished.panel(shown.entry)

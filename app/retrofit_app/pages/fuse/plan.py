@@ -10,6 +10,7 @@ from retrofit_app import runs
 from retrofit_app.figures import letter, listing, percent
 from retrofit_app.models import accuracies, checkpoints, sources, uploads
 from retrofit_app.runs import methods
+from retrofit_app.runs.words import duration
 
 from . import configs
 from .parameters import Picks
@@ -213,10 +214,3 @@ def size(count: int) -> str:
     if count >= GIBI:
         return f"{count / GIBI:.1f} GiB"
     return f"{count / MEBI:.0f} MiB" if count >= 10 * MEBI else f"{count / MEBI:.1f} MiB"
-
-
-def duration(seconds: float) -> str:
-    """A time as people say it."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -5,7 +5,7 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.figures import escaped
 
-from . import downloads, headline, lost, measured, seen
+from . import downloads, headline, lost, measured, seen, tuning
 
 
 def page(entry: runs.Entry, entries: list[runs.Entry]) -> None:
@@ -19,5 +19,6 @@ def page(entry: runs.Entry, entries: list[runs.Entry]) -> None:
     show_images = seen.seen(entry, palette)
     lost.lost(entry, palette)
     measured.accuracies(entry, entries, palette)
+    tuning.tuning(entry, palette)
     downloads.downloads(entry)
     show_images()

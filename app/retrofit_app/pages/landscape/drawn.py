@@ -12,6 +12,7 @@ from retrofit_app.figures.landscape import (
     KINDS,
     Scale,
     caption,
+    landscape_surface,
     loss_words,
     nearest_path,
     paths_of,
@@ -49,7 +50,10 @@ def landscape(
     columns = st.columns(2, gap="small")
     for column, kind in zip(columns, KINDS, strict=True):
         with column:
-            plane(entry, palette, survey, kind, scale, paths[int(shown.path)], point)
+            if shown.relief and survey.finished.all():
+                relief(entry, palette, survey, kind, scale)
+            else:
+                plane(entry, palette, survey, kind, scale, paths[int(shown.path)], point)
     if point is not None:
         clicked(survey, point)
     st.caption(
@@ -98,6 +102,12 @@ def controls(
             "another run: its colours, and a frame in which both landscapes have the same size. Above the top of the scale "
             "the loss is hatched.",
         )
+        st.toggle(
+            "Relief",
+            **LANDSCAPE.control("relief"),
+            help="Both planes in space, to be turned by hand: height is the loss or the accuracy. Where the loss is above the "
+            "top of the scale, the relief is cut off flat and grey.",
+        )
         if shown.scale == parameters.OWN:
             st.badge("own scale: elsewhere colours mean other numbers", icon=":material/palette:", color="orange")
         if shown.scale != parameters.PAPER:
@@ -137,6 +147,18 @@ def plane(
         heading=HEADINGS[kind],
         on_select=pick,
         selection_mode="points",
+    )
+
+
+def relief(entry: runs.Entry, palette: Palette, survey: Any, kind: str, scale: Scale) -> None:
+    """One of the two pictures in space."""
+    widgets.chart(
+        f"landscape-{kind}-relief",
+        lambda colours: landscape_surface(survey, kind, colours, scale),
+        palette,
+        lambda: readings.grid_table(survey),
+        entry,
+        heading=f"**{kind.capitalize()}** as a relief",
     )
 
 

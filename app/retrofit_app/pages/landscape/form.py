@@ -8,10 +8,11 @@ import streamlit as st
 from retrofit_app import runs
 from retrofit_app.figures import escaped
 from retrofit_app.figures.landscape import who
-from retrofit_app.runs import landscapes
+from retrofit_app.runs import finetunings, landscapes
+from retrofit_app.runs.words import duration
 
 from . import parameters, readings, taking
-from .parameters import LANDSCAPE, Asked
+from .parameters import LANDSCAPE, Among, Asked
 
 
 def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
@@ -24,12 +25,13 @@ def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
         on_change="rerun",
     )
     if not box.open:
-        LANDSCAPE.declare(["align", *Asked.__dataclass_fields__])
+        LANDSCAPE.declare([*Among.__dataclass_fields__, *Asked.__dataclass_fields__])
         return
     with box:
+        tunings = {kept.name: kept for kept in finetunings.kept(entry) if kept.state == "done"}
         try:
-            align = parameters.aligned()
-            names = readings.names(entry, align)
+            align, tuned = parameters.among(list(tunings))
+            names = readings.names(entry, align, tuned)
         except ValueError as error:
             LANDSCAPE.declare(list(Asked.__dataclass_fields__))
             st.info(f"There is no landscape of this run: {escaped(error)}", icon=":material/info:")
@@ -39,13 +41,17 @@ def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
             st.info(f"A plane goes through three networks, and this run has {len(names)}.", icon=":material/info:")
             return
         asked = parameters.asked(names)
-        controls(names, align)
-        start_row(entry, config_of(asked, align), busy)
+        controls(names, tunings)
+        start_row(entry, config_of(asked, align, tuned), busy)
 
 
-def controls(names: list[str], align: str | None) -> None:
-    """Three networks, then how they are measured."""
-    columns = st.columns(4)
+def controls(names: list[str], tunings: Mapping[str, finetunings.Kept]) -> None:
+    """Three networks, then how they are measured.
+
+    Args:
+        tunings: fine-tunings of the run that are done, by key.
+    """
+    columns = st.columns(5 if tunings else 4)
     places = (
         ("first", "From", "The origin of the plane."),
         ("second", "to", "It lies on the horizontal axis."),
@@ -60,6 +66,14 @@ def controls(names: list[str], align: str | None) -> None:
         help="Adds each further parent with its neurons in the order of the first one's, as this method finds it: the same "
         "function at another place. It takes a while longer.",
     )
+    if tunings:
+        columns[4].selectbox(
+            "Fine-tuned network",
+            [parameters.NONE, *tunings],
+            **LANDSCAPE.control("tuned"),
+            format_func=lambda key: tuning_words(tunings[key]) if key in tunings else key,
+            help="Adds what a fine-tuning of this run has made of the fused network. The page Fuse makes them.",
+        )
     columns = st.columns(4)
     columns[0].selectbox(
         "Points a side",
@@ -86,7 +100,12 @@ def controls(names: list[str], align: str | None) -> None:
     )
 
 
-def config_of(asked: Asked, align: str | None) -> Any:
+def tuning_words(kept: finetunings.Kept) -> str:
+    """A fine-tuning in the list."""
+    return f"{kept.settings['epochs']} epochs, seed {kept.settings['seed']}, rate {kept.settings['learning_rate']:g}"
+
+
+def config_of(asked: Asked, align: str | None, tuned: str | None) -> Any:
     """The `LandscapeConfig` of the form."""
     from retrofit_core.landscape import Landscape
     from retrofit_core.runs.landscapes import LandscapeConfig
@@ -97,7 +116,7 @@ def config_of(asked: Asked, align: str | None) -> Any:
         seed=asked.seed,
         norms=asked.norms,  # type: ignore[arg-type]
     )
-    return LandscapeConfig((asked.first, asked.second, asked.third), align, measured)
+    return LandscapeConfig((asked.first, asked.second, asked.third), align, measured, tuned)
 
 
 def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
@@ -115,7 +134,7 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
         f"**{estimate.total} evaluations** of {config.landscape.images} images each ({parts}): about "
         f"**{duration(estimate.seconds)}** on this machine as it is now{alignment}."
     )
-    there = landscapes.Kept(landscapes.landscape_folder(entry, config.key(entry.folder)), config.to_json())
+    there = landscapes.Kept.at(entry, config.key(entry.folder), config.to_json())
     with st.container(horizontal=True, vertical_alignment="center"):
         if there.folder.exists() and there.state == "done":
             st.button(
@@ -150,10 +169,3 @@ def start(entry: runs.Entry, settings: Mapping[str, Any]) -> None:
         return
     LANDSCAPE.move(map=kept.name, point="")
     st.rerun()
-
-
-def duration(seconds: float) -> str:
-    """About how long, in words."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

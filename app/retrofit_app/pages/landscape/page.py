@@ -11,9 +11,12 @@ from retrofit_app.runs import landscapes
 from retrofit_app.runs.landscapes import Kept
 from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
+from retrofit_app.widgets import deleting
 
-from . import drawn, form, parameters, scales, taking, watching
-from .parameters import LANDSCAPE, Shown
+from . import drawn, form, lecture, parameters, scales, taking, watching
+from .parameters import LANDSCAPE, Among, Asked, Shown
+
+WHAT = "landscape"
 
 
 def page() -> None:
@@ -27,6 +30,7 @@ def page() -> None:
             "on the left."
         )
         return
+    lecture.way_in()
     body(entry, palette)
 
 
@@ -34,16 +38,21 @@ def page() -> None:
 @guarded
 def body(entry: runs.Entry, palette: Palette) -> None:
     """All but the sidebar: another line or scale runs and sends only this."""
+    deleting.undo(WHAT, entry, WHAT)
     there = landscapes.kept(entry)
     likes = scales.others(entry)
 
     def is_going(key: str) -> bool:
-        return Kept(landscapes.landscape_folder(entry, key), {}).going
+        return Kept.at(entry, key).going
 
     shown = parameters.shown([kept.name for kept in there], is_going, list(likes))
     chosen = next((kept for kept in there if kept.name == shown.map), None)
     if chosen is None and shown.map:  # its worker has not written down yet what it does
-        chosen = Kept(landscapes.landscape_folder(entry, shown.map), {})
+        chosen = Kept.at(entry, shown.map)
+    if shown.lecture and chosen is not None and chosen.is_drawn and not chosen.going:
+        LANDSCAPE.declare([*Among.__dataclass_fields__, *Asked.__dataclass_fields__])
+        lecture.lecture(entry, palette, chosen, shown, likes)
+        return
     if chosen is None:
         st.markdown(
             "On the plane through three networks of this run every point is a network, too: a mixture of the three. Its loss "
@@ -67,15 +76,17 @@ def finished(
     likes: dict[str, Kept],
 ) -> None:
     """A landscape at which nobody works: its pictures, or why there are none."""
-    ended(entry, chosen)
+    ended(entry, chosen, there)
     if not chosen.is_drawn:
         chooser(there)
         return
     drawn.landscape(entry, palette, chosen, shown, likes, lambda: chooser(there))
     taking.everything(entry, chosen)
+    if chosen.state == "done":
+        delete(entry, chosen, there)
 
 
-def ended(entry: runs.Entry, chosen: Kept) -> None:
+def ended(entry: runs.Entry, chosen: Kept, there: Sequence[Kept]) -> None:
     """Why a landscape is not whole, and the way to the rest of it."""
     if chosen.state == "done":
         return
@@ -87,12 +98,19 @@ def ended(entry: runs.Entry, chosen: Kept) -> None:
     (st.warning if chosen.state == "cancelled" else st.error)(escaped(sentence))
     with st.container(horizontal=True):
         if st.button(
-            "Measure it again",
-            key="again",
-            icon=":material/restart_alt:",
-            help="From its beginning, with the same settings.",
+            "Go on with it",
+            key="landscape-resume",
+            icon=":material/resume:",
+            help="Measures what is missing; no point that is there is measured again.",
         ):
             form.start(entry, chosen.settings)
+        delete(entry, chosen, there)
+
+
+def delete(entry: runs.Entry, chosen: Kept, there: Sequence[Kept]) -> None:
+    """The button that deletes a landscape."""
+    # The first is what is shown by default, so the address then names none: if it is the one that goes, the next is shown.
+    deleting.delete(WHAT, chosen, entry, WHAT, lambda: LANDSCAPE.change(map=there[0].name, point=""))
 
 
 def chooser(there: Sequence[Kept]) -> None:
@@ -116,4 +134,5 @@ def title(kept: Kept) -> str:
     facts = settings["landscape"]
     spanning = ", ".join(who(name).replace("network ", "") for name in settings["through"])
     state = "" if kept.state == "done" else f" · {kept.state}"
-    return f"{spanning} · {facts['resolution']}² points, {facts['images']} images, seed {facts['seed']}{state}"
+    tuned = ", fine-tuned" if settings.get("tuned") and "fine-tuned" not in spanning else ""
+    return f"{spanning}{tuned} · {facts['resolution']}² points, {facts['images']} images, seed {facts['seed']}{state}"

@@ -5,14 +5,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from retrofit_app.address.readers import whole
-from retrofit_app.address.rule import Parameter, option
+from retrofit_app.address.rule import Parameter, flag, option
 from retrofit_app.address.session import Scope
 
 LANDSCAPE = Scope("landscape")
 #: Points a side and images that the form offers: odd numbers of points have their coarse picture in the middle.
 RESOLUTIONS = ("5", "7", "11", "15", "21", "31", "51")
 IMAGES = ("32", "64", "128", "256", "512", "1024")
-ALIGNMENTS = ("none", "Git-Re-Basin", "OTFusion")
+NONE = "none"
+ALIGNMENTS = (NONE, "Git-Re-Basin", "OTFusion")
 NORMS = ("estimated", "interpolated")
 #: The colours of the paper's figure, and those of one landscape alone; all others are those of a run, LIKE and its name.
 PAPER, OWN, LIKE = "paper", "own", "as "
@@ -30,6 +31,10 @@ class Shown:
     """The line that is looked at: the first two networks, the first and the third, the last two"""
     point: str
     """Row and column of a point that was clicked; "" for none"""
+    relief: bool
+    """Whether the planes are drawn in space"""
+    lecture: bool
+    """On a projector: the planes alone"""
 
 
 @dataclass(frozen=True)
@@ -46,10 +51,13 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Aligned:
-    """Whose alignment to the first parent aligned parents have."""
+class Among:
+    """Which networks are there beside parents, average and fused network."""
 
     align: str
+    """Whose alignment to the first parent aligned parents have"""
+    tuned: str
+    """The key of a fine-tuning of the run"""
 
 
 def shown(keys: Sequence[str], is_going: Callable[[str], bool], likes: Sequence[str]) -> Shown:
@@ -76,14 +84,22 @@ def shown(keys: Sequence[str], is_going: Callable[[str], bool], likes: Sequence[
             option("scale", [PAPER, OWN, *(LIKE + name for name in likes)], PAPER, "scale of colours"),
             option("path", PATHS, "0", "line between two networks"),
             Parameter("point", "", cell, of_run=True),
+            flag("relief", "relief"),
+            flag("lecture", "lecture mode"),
         ],
     )
 
 
-def aligned() -> str | None:
-    """The chosen alignment."""
-    chosen = LANDSCAPE.read(Aligned, [option("align", ALIGNMENTS, "none", "alignment")]).align
-    return None if chosen == "none" else chosen
+def among(tuned: Sequence[str]) -> tuple[str | None, str | None]:
+    """The chosen alignment, and the chosen fine-tuning of these keys."""
+    chosen = LANDSCAPE.read(
+        Among,
+        [
+            option("align", ALIGNMENTS, NONE, "alignment"),
+            option("tuned", [NONE, *tuned], NONE, "fine-tuning of this run", of_run=True),
+        ],
+    )
+    return tuple(None if value == NONE else value for value in (chosen.align, chosen.tuned))  # type: ignore[return-value]
 
 
 def asked(names: Sequence[str]) -> Asked:

@@ -9,6 +9,7 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.figures.landscape import who
+from retrofit_app.runs import finetunings
 from retrofit_app.runs.landscapes import Kept
 
 
@@ -31,30 +32,38 @@ def _survey(folder: str, changed: int) -> Any:
         raise ValueError(str(error).replace(str(Path(folder).parent), "landscapes")) from error
 
 
-@st.cache_resource(max_entries=2, show_spinner="Reading the networks…")
-def material(folder: str, updated: float, *, _entry: Any) -> Any:
+def material(entry: runs.Entry, tuned: str | None = None) -> Any:
     """The networks of a run and its images, a `runs.landscapes.Material`. It is shared: do not change it.
 
+    Args:
+        tuned: the key of the fine-tuning whose network is among them.
     Raises:
         ValueError: they have no common plane, or a file is missing or has changed.
     """
+    return _material(*entry.version, tuned, _entry=entry)
+
+
+@st.cache_resource(max_entries=2, show_spinner="Reading the networks…")
+def _material(folder: str, updated: float, tuned: str | None, *, _entry: Any) -> Any:
+    from retrofit_core.runs.finetunings import read_tuned
     from retrofit_core.runs.landscapes import material_of
 
     try:
-        return material_of(folder, base=_entry.base)
+        network = read_tuned(finetunings.Kept.at(_entry, tuned).folder) if tuned else None
+        return material_of(folder, network, base=_entry.base)
     except ValueError as error:
         raise ValueError(
             str(error).replace(str(_entry.folder.parent), "RUNS").replace(str(Path.home()), "~")
         ) from error
 
 
-def names(entry: runs.Entry, align: str | None) -> list[str]:
+def names(entry: runs.Entry, align: str | None, tuned: str | None) -> list[str]:
     """The networks of a run that a plane can go through.
 
     Raises:
         ValueError: as `material`.
     """
-    there = list(material(*entry.version, _entry=entry).networks)
+    there = list(material(entry, tuned).networks)
     parents = [name for name in there if name.startswith("parent ")]
     return there + ([f"aligned {name}" for name in parents[1:]] if align else [])
 
@@ -79,12 +88,13 @@ def estimate(entry: runs.Entry, config: Any) -> Estimate:
     Raises:
         ValueError: three networks on a line, too few images, networks that do not take these images.
     """
-    there = list(material(*entry.version, _entry=entry).networks)
+    there = list(material(entry, config.tuned).networks)
     spanning = config.through
     if not set(spanning) <= set(there):  # aligned ones take as long as others
         spanning = tuple([*(name for name in ("parent 0", "parent 1", "fused") if name in there), *there][:3])
     landscape = config.landscape
-    once, on_grid = _seconds(*entry.version, spanning, landscape.images, landscape.norms, _entry=entry)
+    measured = spanning, landscape.images, landscape.norms, config.tuned
+    once, on_grid = _seconds(*entry.version, *measured, _entry=entry)
     networks = len(there) + (sum(name.startswith("parent ") for name in there) - 1 if config.align else 0)
     counts = {
         "networks": networks,
@@ -98,12 +108,12 @@ def estimate(entry: runs.Entry, config: Any) -> Estimate:
 
 @st.cache_resource(max_entries=64, show_spinner="Trying a point of the landscape…")
 def _seconds(
-    folder: str, updated: float, through: tuple[str, ...], images: int, norms: Any, *, _entry: Any
+    folder: str, updated: float, through: tuple[str, ...], images: int, norms: Any, tuned: str | None, *, _entry: Any
 ) -> tuple[float, float]:
     """Of a network, and of a point of the grid."""
     from retrofit_core.landscape import Landscape
 
-    shared = material(folder, updated, _entry=_entry)
+    shared = material(_entry, tuned)
     device = _entry.config.get("device") or "auto"
     trial = Landscape(resolution=2, images=images, norms=norms)
     plan = trial.plan(shared.networks, through, shared.images(), device=device)

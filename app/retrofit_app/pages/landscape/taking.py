@@ -7,6 +7,7 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.address import session
+from retrofit_app.runs import finetunings
 from retrofit_app.runs.landscapes import Kept
 
 PYTHON = """\
@@ -19,7 +20,8 @@ plan = landscape.plan(material.networks, {through!r}, material.images())
 *_, survey = landscape.run(plan)
 survey.save("landscape")
 """
-ALIGNED = "material_of({record!r}, align={align!r})"
+BEFORE = "from retrofit_core.runs.landscapes"
+TUNED = "from retrofit_core.runs.finetunings import read_tuned\n"
 
 
 def everything(entry: runs.Entry, kept: Kept) -> None:
@@ -86,10 +88,12 @@ def python_of(entry: runs.Entry, kept: Kept) -> str:
     """The same as a script."""
     from retrofit_core.landscape import Landscape
 
-    settings = kept.settings["landscape"]
+    settings, record = kept.settings["landscape"], record_of(entry)
     words = ", ".join(f"{name}={value!r}" for name, value in settings.items() if value != getattr(Landscape, name))
-    text = PYTHON.format(record=record_of(entry), settings=words, through=kept.settings["through"])
+    text = PYTHON.format(record=record, settings=words, through=kept.settings["through"])
+    more = ""
+    if tuned := kept.settings.get("tuned"):
+        more, text = f", read_tuned({f'{record}/{finetunings.FOLDER}/{tuned}'!r})", text.replace(BEFORE, TUNED + BEFORE)
     if align := kept.settings["align"]:
-        plain = f"material_of({record_of(entry)!r})"
-        text = text.replace(plain, ALIGNED.format(record=record_of(entry), align=align))
-    return text
+        more += f", align={align!r}"
+    return text.replace(f"material_of({record!r})", f"material_of({record!r}{more})")

@@ -1,22 +1,26 @@
 """Who is merged with whom: a picture for each score, or two groupings beside each other."""
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
-from typing import Any
 
-import numpy as np
 import streamlit as st
 
 from retrofit_app import figures, widgets
+from retrofit_app.address import neurons as written
 from retrofit_app.address import session
-from retrofit_app.figures import Neurons, escaped, title
-from retrofit_app.widgets import readings
+from retrofit_app.figures import title
+from retrofit_app.figures.picture import LECTURE
+from retrofit_app.widgets import neurons, pictures, readings
+from retrofit_app.widgets.menu import Item, menu_of
+from retrofit_app.widgets.neurons import Grouped
 
 from . import panels
 from .parameters import LEVELS
-from .view import View
+from .view import WITH_KEY, View
 
-PICKING = {"lasso": "lasso", "box": "box", "click": "points"}
-SQUARE, LARGE = 300, 400  # px, the height of a cluster picture: of three, and of two beside each other
+KEY = "clusters"  # of the pictures
+SQUARE, LARGE = 290, 400  # px, the height of a cluster picture: of three, and of two beside each other
 
 
 def grouping(view: View) -> None:
@@ -36,9 +40,10 @@ def grouping(view: View) -> None:
         widgets.why("Nothing is merged here: as many groups as neurons.")
     phone = "Mobi" in (st.context.headers.get("User-Agent") or "")
     session.first_time("picking", "click" if phone else "lasso")
+    shown = squares(view)
     if not view.lecture:
-        controls(view)
-    squares(view)
+        controls(view, shown)
+    draw(view, shown)
     st.html(figures.cluster_key(len(report.widths), sum(report.widths), view.palette))
     if view.lecture:
         return
@@ -46,9 +51,9 @@ def grouping(view: View) -> None:
     panels.panel(view)
 
 
-def controls(view: View) -> None:
-    """One toolbar: whose grouping and which start is looked at, which are compared, how neurons are picked."""
-    pairs = panels.pairs(view.analysis, view.scores)
+def controls(view: View, shown: Sequence[Grouped]) -> None:
+    """One toolbar: whose grouping and which start is looked at, which are compared, how neurons are picked; and the pictures'
+    menu."""
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="toolbar"):
         if len(view.scores) > 1:
             st.selectbox(
@@ -71,10 +76,10 @@ def controls(view: View) -> None:
                 format_func=lambda seed: "Seed: the run's" if seed == "0" else f"Seed: other {seed}",
                 help="The same neurons grouped again with another start: what changes now is chance, not the score.",
             )
-        if pairs:
+        if view.pairs:
             st.selectbox(
                 "Side by side",
-                ["", *pairs],
+                ["", *view.pairs],
                 **LEVELS.control("pair"),
                 label_visibility="collapsed",
                 width=220,
@@ -83,89 +88,112 @@ def controls(view: View) -> None:
             )
         st.segmented_control(
             "Pick neurons by",
-            list(PICKING),
+            neurons.MODES,
             key="picking",
             persist_state="session",
             required=True,
             label_visibility="collapsed",
-            help="Lasso or box: draw around neurons. Click: one at a time, and a finger scrolls the page as usual. The picked "
-            "ones have a ring under every score and at every level; the table below lists them.",
+            help="Lasso or box: draw around neurons. A click picks one, Shift adds to what is picked, Escape clears it. Click "
+            "alone: a finger scrolls the page as usual. By keyboard: Tab to a picture, arrows go through clusters (up, down) "
+            "and neurons, Enter picks the neuron, Space its cluster. The picked ones have a ring under every score and at "
+            "every level; the table below lists them.",
         )
         st.toggle(
             "Outliers",
             **LEVELS.control("outliers"),
             help="Widen the frame until every neuron is inside. Otherwise those outside stand open on its border.",
         )
+        level = f"{view.index + 1}-{view.report.name}"
+        menu_of(KEY, items(view, shown), view.entry, level, canvas=True)
 
 
-def squares(view: View) -> None:
-    """One cluster picture per grouping, side by side, with a common frame."""
+def squares(view: View) -> list[Grouped]:
+    """One picture per grouping, with its heading and the words below."""
     shown = panels.compared(view)
     run = readings.grouping(view.entry, view.index)
-    columns = st.columns(len(shown), gap="small") if len(shown) > 1 else [st.columns([1, 1])[0]]
-    for position, (column, (score, seed)) in enumerate(zip(columns, shown, strict=True)):
+    twice = len({score for score, _ in shown}) < len(shown)  # the same score, from two seeds
+    off = neurons.off_scale(view.entry, view.index, view.look.outliers)
+    pictures = []
+    for position, (score, seed) in enumerate(shown):
         grouped = view.grouping(score, seed)
         of_run = score == view.entry.config["importance"] and seed == 0
-        name = escaped(title(score))
-        heading = f"**{name}**" if view.look.pair or score == view.look.score else name
-        if len({name for name, _ in shown}) < len(shown):  # twice the same score
-            heading += f", {'other ' if seed else 'the run’s '}seed" + (f" {seed}" if seed else "")
+        note = f", {f'other seed {seed}' if seed else 'the run’s seed'}" if twice else ""
         if view.look.pair and position:
-            index = index_of(view.grouping(*shown[0]).labels, grouped.labels)
-            heading += f" · ARI {figures.number(index, 2)} to the left one"
+            index = readings.index(view.entry, view.index, view.chosen(*shown[0]), view.chosen(score, seed))
+            note += f" · ARI {figures.number(index, 2)} to the left one"
         elif of_run:
-            heading += " · as in this run"
+            note += " · as in this run"
         elif view.analysis is not None and not view.look.pair:
-            heading += f" · ARI {figures.number(index_of(run.labels, grouped.labels), 2)} to the run’s"
+            index = readings.index(view.entry, view.index, (None, 0), view.chosen(score, seed))
+            note += f" · ARI {figures.number(index, 2)} to the run’s"
         words = f"largest {int(grouped.counts.max())} · alone {int((grouped.counts == 1).sum())}"
+        if off:
+            words += f" · {off} off-scale, open at the border"
         words += "" if of_run else f" · the run’s largest {figures.flow(run, grouped)}"
-        with column:
-            square(view, position, score, seed, grouped, heading, words, SQUARE if len(shown) > 2 else LARGE)
-
-
-def square(
-    view: View, position: int, score: str, seed: int, grouped: Neurons, heading: str, words: str, height: int
-) -> None:
-    """One cluster picture that can be picked in."""
-    key = f"clusters-{score}" + (f"-{position}-{seed}" if view.look.pair else "")
-    picked, marked = panels.picks_of(view, grouped, "pick"), panels.picks_of(view, grouped, "mark")
-
-    following = view.look.panel == "cluster"
-
-    def pick() -> None:
-        points = session.points_in(key)
-        rows = sorted({int(point["customdata"][0]) for point in points if "customdata" in point})
-        if rows:
-            # One neuron in the look at a cluster: its cluster is meant, too.
-            with_cluster = (
-                {"cluster": str(int(view.grouping().labels[rows[0]]))} if len(rows) == 1 and following else {}
+        chosen = view.chosen(score, seed)
+        pictures.append(
+            Grouped(
+                f"{KEY}-{score}" + (f"-{position}-{seed}" if view.look.pair else ""),
+                *chosen,
+                name=title(score),
+                note=note,
+                bold=bool(view.look.pair) or score == view.look.score,
+                words="" if view.lecture else words,
             )
-            LEVELS.change(pick=panels.text_of(grouped, rows), **with_cluster)
+        )
+    return pictures
 
-    mode = PICKING[session.recall("picking") or "click"]
-    options: dict[str, Any] = {"score": score, "seed": seed} if view.analysis is not None else {}
-    view.chart(
-        key,
-        heading,
-        partial(view.neurons, score, seed),
-        kind="clusters",
-        below="" if view.lecture else words,
-        picked=tuple(picked),
-        marked=tuple(marked),
-        height=height,
-        whole=view.look.outliers,
-        followed=tuple(panels.followed(view)),
-        drag={"lasso": "lasso", "box": "select"}.get(mode),
-        on_select=pick,
-        selection_mode=("points",) if mode == "points" else ("points", mode),
-        **options,
+
+def draw(view: View, shown: Sequence[Grouped]) -> None:
+    """The pictures side by side, with a common frame."""
+    height = SQUARE if len(shown) > 2 else LARGE
+    neurons.pictures(
+        KEY,
+        view.entry,
+        view.index,
+        shown,
+        looks(view),
+        mode=session.recall("picking") or "click",
+        height=round(WITH_KEY * view.lecture) if view.lecture else height,
+        scale=LECTURE * view.lecture if view.lecture else 1.0,
+        on_pick=partial(pick, view),
     )
 
 
-def index_of(first: np.ndarray, second: np.ndarray) -> float:
-    """Adjusted Rand index of two groupings, by the library's own code."""
-    import torch
+def looks(view: View) -> neurons.Looks:
+    """What is picked, marked and followed among the level's neurons."""
+    return neurons.Looks(
+        tuple(view.rows("pick")),
+        tuple(view.rows("mark")),
+        tuple(panels.followed(view)),
+        view.look.outliers,
+    )
 
-    from retrofit_core.grouping import adjusted_rand
 
-    return float(adjusted_rand(torch.from_numpy(first), torch.from_numpy(second)))
+def pick(view: View, rows: list[int], added: bool) -> None:
+    """Pick neurons; those picked at other levels go, unless these are added to them."""
+    run, widths = readings.grouping(view.entry, view.index), view.report.widths
+    picked = {(int(run.parents[row]), int(run.numbers[row])) for row in rows}
+    if added:
+        picked |= {each for each in written.read(view.look.pick, len(widths)) if each[1] >= widths[each[0]]}
+    # In the looks at one cluster: that of the picked neurons is meant, too.
+    looked_at = {"cluster": view.grouping().labels, "images": run.labels}.get(view.look.panel)
+    clusters = set() if looked_at is None else set(looked_at[rows].tolist())
+    name = {"cluster": "cluster", "images": "neuron"}.get(view.look.panel, "")
+    LEVELS.change(pick=written.written(sorted(picked)), **({name: str(clusters.pop())} if len(clusters) == 1 else {}))
+
+
+def items(view: View, shown: Sequence[Grouped]) -> list[Item]:
+    """What the pictures' menu is of; that of the score which tables follow comes first."""
+    level_looks = asdict(looks(view))
+
+    def item(each: Grouped) -> Item:
+        options = {} if each.score is None else {"score": each.score, "seed": each.seed}
+        return Item(
+            each.key,
+            partial(view.neurons, each.score, each.seed),
+            lambda colours: pictures.picture(view.entry, "clusters", colours, view.index, **level_looks, **options),
+            f"{each.name}{each.note}",
+        )
+
+    return [item(each) for each in sorted(shown, key=lambda each: not each.bold)]

@@ -12,7 +12,7 @@ from retrofit_app.figures import Palette, escaped, fitted
 from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.shell.style import stylesheet
-from retrofit_app.widgets import copies, pictures, readings
+from retrofit_app.widgets import copies, neurons, pictures, readings
 from retrofit_app.widgets.readings import Overview
 
 from . import analysing, panels, parameters, stepper
@@ -134,11 +134,12 @@ def level(
     except ValueError as error:
         st.error(f"This run's levels are not shown: {escaped(str(error).replace(str(entry.folder), entry.name))}")
         return
-    readings.prepare(entry)
+    readings.prepare(entry, neurons.prepare)
     report = run.levels[index]
     analysed = analysis.levels[index] if analysis is not None and index < len(analysis.levels) else None
     scores = list(analysed.labels) if analysed is not None else [run.config.importance]
     seeds = max(len(rows) for rows in analysed.labels.values()) if analysed is not None else 1
+    pairs = panels.pairs(analysed, scores)
     view = View(
         entry,
         palette,
@@ -146,6 +147,7 @@ def level(
         report,
         analysed,
         scores,
+        pairs,
         analysis.missing if analysis is not None else {},
         parameters.look(
             scores,
@@ -153,7 +155,7 @@ def level(
             list(map(str, range(seeds))),
             report.width,
             readings.grouping(entry, index).densest or 0,
-            panels.pairs(analysed, scores),
+            pairs,
             len(report.widths),
         ),
         last=entry.state == "done" and index == len(run.levels) - 1,

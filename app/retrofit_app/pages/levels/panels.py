@@ -9,8 +9,8 @@ import streamlit as st
 from retrofit_app import figures, widgets
 from retrofit_app.address import neurons, session
 from retrofit_app.figures import Neurons, escaped, title
-from retrofit_app.widgets import readings
 
+from . import exciting
 from .parameters import LEVELS, PANELS
 from .view import View
 
@@ -24,7 +24,7 @@ def panel(view: View) -> None:
         required=True,
         format_func=PANELS.__getitem__,
         help="How alike the groupings are, how large the groups, where the members of one "
-        "cluster go under the other scores, or every neuron as a row.",
+        "cluster go under the other scores, the images on which a group's neurons are most active, or every neuron as a row.",
     )
     if view.look.panel == "scores":
         agreement(view)
@@ -35,6 +35,8 @@ def panel(view: View) -> None:
         )
     elif view.look.panel == "cluster":
         one_cluster(view)
+    elif view.look.panel == "images":
+        exciting.panel(view)
     else:
         st.markdown("**All neurons**, the most important first. Choose rows to ring them in the pictures.")
         neuron_rows(view, view.neurons().sort_values("importance × mean", ascending=False), "all")
@@ -82,12 +84,11 @@ def agreement(view: View) -> None:
     if view.analysis is None:
         widgets.why("The groupings of other scores are part of the analysis, which this run does not have.")
         return
-    combinations = pairs(view.analysis, view.scores)
 
     def side_by_side() -> None:
         points = session.points_in("agreement")
         cells = [point["customdata"][0] for point in points if "customdata" in point]
-        if cells and cells[0] in combinations:
+        if cells and cells[0] in view.pairs:
             LEVELS.change(pair=cells[0])
 
     left, right = st.columns([3, 2], gap="medium", vertical_alignment="center")
@@ -195,11 +196,6 @@ def members_table(view: View, rows: list[int]) -> pd.DataFrame:
 # --- neurons --------------------------------------------------------------------------------------
 
 
-def picks_of(view: View, grouped: Neurons, name: str) -> list[int]:
-    """The picked or marked neurons that this level has, as numbers among all of its neurons."""
-    return readings.rows_of(grouped, neurons.read(getattr(view.look, name), len(view.report.widths)))
-
-
 def text_of(grouped: Neurons, rows: list[int]) -> str:
     """Neurons as the address names them."""
     return neurons.written([(int(grouped.parents[row]), int(grouped.numbers[row])) for row in rows])
@@ -208,7 +204,7 @@ def text_of(grouped: Neurons, rows: list[int]) -> str:
 def show_picked(view: View) -> None:
     """The picked neurons as a table; a row that is chosen gets a ring in the pictures."""
     grouped = view.grouping()
-    picked = picks_of(view, grouped, "pick")
+    picked = view.rows("pick")
     if not picked:
         st.caption(
             "None of the picked neurons exists at this level; they are kept for the others."

@@ -13,6 +13,7 @@ PANELS = {
     "scores": "Do the scores group differently?",
     "sizes": "Cluster sizes",
     "cluster": "Follow one cluster",
+    "images": "What excites them?",
     "neurons": "All neurons",
 }
 STEPS = ("activations", "importance", "grouping", "targets", "fit")
@@ -44,6 +45,8 @@ class Look:
     """Neurons that stay bright, as `address.neurons` writes them"""
     mark: str
     """Neurons with a ring"""
+    same_images: bool
+    """Whether all members of a group are shown the images that excite its fused neuron"""
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,7 @@ def look(
             flag("outliers", "frame with outliers"),
             neurons.parameter("pick", parents),
             neurons.parameter("mark", parents),
+            flag("same_images", "choice of images"),
         ],
     )
 

@@ -7,39 +7,23 @@ import streamlit as st
 from retrofit_app import runs
 from retrofit_app.address import session
 from retrofit_app.figures import escaped, percent
+from retrofit_app.widgets import lectures
 from retrofit_app.widgets.readings import Overview
 
 from .parameters import LEVELS, STEPS
 
 KEYS = {"first": "Home", "previous": "K", "next": "J", "last": "End"}
 ICONS = {"previous": ":material/chevron_left:", "next": ":material/chevron_right:"}
-#: In a lecture these turn the page: to the next step, and after the last step to the next level. Presenters' remote controls
-#: send the first two.
-PAGES = {"PageDown": 1, "PageUp": -1, "Right": 1, "Left": -1}
 
 
 def shortcuts() -> None:
-    """The switch for keys, and the way into a lecture, in the sidebar: a fragment cannot write there."""
-    keys = session.first_time("shortcuts", True)
-    with st.sidebar:
-        # In a lecture the sidebar is hidden, and this button's key still works: it leads out again.
-        st.button(
-            "Lecture mode",
-            key="go-lecture",
-            icon=":material/present_to_all:",
-            width="stretch",
-            on_click=toggle_lecture,
-            shortcut="L" if keys else None,
-            help="For a projector: the drawn network and the pictures of one step, as large as the window. Page down and page "
-            "up (or the arrows) go through the steps and levels, key L leads in and out. The address says so, too: such a "
-            "link opens exactly there.",
-        )
-        st.toggle(
-            "Keyboard shortcuts",
-            key="shortcuts",
-            persist_state="session",
-            help="J and K: next and previous level. Home and End: first and last. Switch off if in your way.",
-        )
+    """The switch for keys, and the way into a lecture, in the sidebar."""
+    lectures.way_in(
+        toggle_lecture,
+        "the drawn network and the pictures of one step",
+        "steps and levels",
+        "J and K: next and previous level. Home and End: first and last.",
+    )
 
 
 def toggle_lecture() -> None:
@@ -115,7 +99,7 @@ def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
 
 
 def _turners(turn: Callable[[int], None]) -> None:
-    for key, by in PAGES.items():
+    for key, by in lectures.PAGES.items():
         st.button(f"Turn, {key}", key=f"go-{key}", on_click=turn, args=(by,), shortcut=key, help="Another step.")
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, widgets
+from retrofit_app.address import neurons
 from retrofit_app.figures import Neurons, Palette, Picture, escaped, letter, title
 from retrofit_app.widgets import pictures, readings
 
@@ -29,6 +30,8 @@ class View:
     analysis: Any
     """`LevelAnalysis`, or None"""
     scores: list[str]
+    pairs: list[str]
+    """What can stand side by side"""
     without: dict[str, str]
     """Scores that could not be computed, with the reason"""
     look: Look
@@ -67,7 +70,7 @@ class View:
         """One of the level's pictures."""
         selection = {name: options.pop(name) for name in ("on_select", "selection_mode") if name in options}
         if self.lecture:
-            options["large"] = (round((WITH_KEY if kind == "clusters" else HEIGHT) * self.lecture), self.lecture)
+            options["large"] = (round(HEIGHT * self.lecture), self.lecture)
 
         def draw(colours: Palette) -> Picture:
             return pictures.picture(self.entry, kind or key, colours, self.index, **options)
@@ -98,6 +101,11 @@ class View:
         if self.analysis is None:
             return None, 0
         return score or self.look.score, int(self.look.seed) if seed is None else seed
+
+    def rows(self, name: str) -> list[int]:
+        """The neurons of "pick" or "mark" that this level has, as numbers among all of its neurons."""
+        named = neurons.read(getattr(self.look, name), len(self.report.widths))
+        return readings.rows_of(readings.grouping(self.entry, self.index), named)
 
     def missing(self) -> None:
         """Scores that could not be computed, with the reason."""

@@ -1,0 +1,131 @@
+"""The same rows in several columns of a table of the paper: how they change from one to the next, in the paper and here."""
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import plotly.graph_objects as go
+
+from .palette import SHAPES, TEXT, Palette
+from .picture import Picture, layout, listing, rows
+from .quantities import quantity
+
+#: Height of the panels, of an entry of the legend, and of the panels' titles, in px.
+PANEL, ENTRY, TITLE = 280, 21, 30
+ROOM = 4  # above and below the lines, in points of accuracy
+
+
+def across(columns: Sequence[Any], names: Sequence[str], palette: Palette) -> Picture:
+    """A line for each row over the columns: the paper's at the left, ours at the right, on one axis.
+
+    Args:
+        columns: `ReproducedColumn`s of one metric, in their order.
+        names: rows; where one of them has no number, or a column does not have it, its line has a gap.
+    Raises:
+        ValueError: no number of ours, no column, or a row that none of the columns has.
+    """
+    titles = [column.name for column in columns]
+    lines = {name: _lines(columns, name) for name in names}
+    if not any(_known(line) for of_row in lines.values() for line in of_row):
+        table = columns[0].table if columns else "no table"
+        raise ValueError(f"nothing is measured of these rows of {table}, {listing(titles)}: there is nothing to draw.")
+    kind = quantity(columns[0].block.metric)
+    figure = go.Figure()
+    values, named = [], set()
+    for index, (name, of_row) in enumerate(lines.items()):
+        sides = (
+            ("x", [line.paper.mean if line and line.paper else None for line in of_row]),
+            ("x2", [line.mean if line else None for line in of_row]),
+        )
+        for side, numbers in sides:
+            values += [value for value in numbers if value is not None]
+            if all(value is None for value in numbers):
+                continue
+            figure.add_scatter(
+                name=escape(name),
+                x=titles,
+                y=numbers,
+                xaxis=side,
+                mode="lines+markers",
+                connectgaps=False,
+                legendgroup=name,
+                showlegend=name not in named,
+                line={"color": palette.parent(index), "width": 2, "dash": "solid" if "F-" in name else "dot"},
+                marker={"symbol": SHAPES[index % len(SHAPES)], "size": 9, "color": palette.parent(index)},
+                customdata=["" if value is None else kind.words(value) for value in numbers],
+                hovertemplate=f"{escape(name)}, %{{x}}: %{{customdata}}<extra></extra>",
+            )
+            named.add(name)
+    bottom = 56 + ENTRY * len(named)
+    figure.update_layout(
+        **layout(palette, height=TITLE + PANEL + bottom),
+        margin={"l": 56, "r": 36, "t": TITLE, "b": bottom},
+        legend={
+            "y": 0,
+            "yref": "container",
+            "yanchor": "bottom",
+            "x": 0,
+            "bgcolor": "rgba(0,0,0,0)",
+            "tracegroupgap": 0,
+        },
+    )
+    category = {
+        **rows(palette),
+        "autorange": True,
+        "type": "category",
+        "categoryarray": titles,
+        "categoryorder": "array",
+        "tickvals": titles,
+        "ticktext": [escape(title).replace(", ", ",<br>").replace(" to ", "<br>to ") for title in titles],
+        "tickangle": 0,
+    }
+    axis = kind.axis(values, palette)
+    if kind.whole is not None:  # lines are read against each other: the axis reaches as far as they do
+        low, high = kind.whole
+        axis |= {"range": [max(low, min(values) - ROOM), min(high, max(values) + ROOM)]}
+    figure.update_layout(
+        xaxis={**category, "domain": [0, 0.46], "anchor": "y"},
+        xaxis2={**category, "domain": [0.54, 1], "anchor": "y"},
+        yaxis=axis,
+    )
+    badges = listing(list(dict.fromkeys(column.badge for column in columns if column.lines)))
+    for place, text in ((0.0, "paper"), (0.54, f"ours ({badges})")):
+        figure.add_annotation(
+            x=place,
+            xref="paper",
+            xanchor="left",
+            y=1,
+            yref="paper",
+            yanchor="bottom",
+            yshift=6,
+            text=escape(text),
+            showarrow=False,
+            font={"size": TEXT, "color": palette.muted},
+        )
+    finding = _finding(lines, titles, kind)
+    return Picture(
+        figure, f"Lines of {kind.name} over {listing(titles)}, the paper's and ours ({badges}). {finding}", finding
+    )
+
+
+def _lines(columns: Sequence[Any], name: str) -> list[Any]:
+    """A row in each column; None where a column does not have it."""
+    rows = [{line.row: line for line in column.block.lines} for column in columns]
+    if columns and not any(name in of_column for of_column in rows):
+        columns[0].line(name)  # refuses it, with what there is
+    return [of_column.get(name) for of_column in rows]
+
+
+def _known(line: Any) -> bool:
+    return line is not None and line.mean is not None
+
+
+def _finding(lines: dict[str, list[Any]], titles: Sequence[str], kind: Any) -> str:
+    """The first row that is measured, column by column."""
+    name, of_row = next((name, of_row) for name, of_row in lines.items() if any(_known(line) for line in of_row))
+    known = [(title, line) for title, line in zip(titles, of_row, strict=True) if _known(line)]
+    ours = [
+        f"{title} {kind.words(line.mean)}" + (f" (paper {kind.words(line.paper.mean)})" if line.paper else "")
+        for title, line in known
+    ]
+    return f"{name}: {listing(ours)}."

@@ -1,0 +1,190 @@
+"""A table of results as a book sets it: one set of cells for the page, CSV, Markdown and LaTeX, so that all round alike."""
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from .palette import Palette
+
+MINUS, DASH = "\N{MINUS SIGN}", "–"
+#: Letters that LaTeX reads as commands.
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    MINUS: "$-$",
+    "±": r"$\pm$",
+    "†": r"$\dagger$",
+    "\N{NO-BREAK SPACE}": "~",
+    DASH: "--",
+    "…": r"\ldots{}",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    title: str
+    help: str = ""
+    """What it is, for whoever points at its title"""
+    is_number: bool = True
+    """Numbers stand to the right, words to the left"""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a table."""
+
+    cells: tuple[str, ...]
+    """As they are shown and saved; "" for nothing"""
+    best: frozenset[int] = frozenset()
+    """Columns in which it is the best"""
+    is_reference: bool = False
+    """It stands below a rule, to be measured against"""
+    heading: str = ""
+    """Of the lines that follow; then there are no cells"""
+    note: str = ""
+    """In place of the numbers: why there are none"""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and lines."""
+
+    name: str
+    """Of the table, for those who do not see it"""
+    columns: tuple[Column, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...] = ()
+    """Sentences below it"""
+
+    def html(self, palette: Palette) -> str:
+        """For a page: its first column stays where it is when the rest is scrolled sideways."""
+        head = "".join(map(_head, self.columns))
+        body, references = [], False
+        for line in self.lines:
+            body.append(self._row(line, first_reference=line.is_reference and not references))
+            references = line.is_reference
+        colours = {name: getattr(palette, name) for name in ("ink", "muted", "line", "accent", "paper")}
+        style = ";".join(f"--{name}:{colour}" for name, colour in colours.items())
+        return (
+            f"<div class='retrofit-book' style='{style}' tabindex='0' role='region' "
+            f"aria-label='{escape(self.name, quote=True)}'>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+        )
+
+    def _row(self, line: Line, first_reference: bool) -> str:
+        if line.heading:
+            across = len(self.columns)
+            return f"<tr class='group'><th scope='rowgroup' colspan='{across}'><span>{escape(line.heading)}</span></th></tr>"
+        name, *rest = line.cells
+        shown = f"<th scope='row' class='words'>{escape(name)}</th>"
+        if line.note:
+            shown += f"<td class='words note' colspan='{len(self.columns) - 1}'>{escape(line.note)}</td>"
+        else:
+            for index, (text, column) in enumerate(zip(rest, self.columns[1:], strict=True), start=1):
+                value = escape(text or ("" if line.is_reference else DASH))
+                marked = f"<b>{value}</b><span class='unseen'> (best)</span>" if index in line.best else value
+                shown += f"<td class='{_kind(column)}{'' if text else ' none'}'>{marked}</td>"
+        kinds = [name for name, on in (("reference", line.is_reference), ("ruled", first_reference)) if on]
+        return f"<tr class='{' '.join(kinds)}'>{shown}</tr>"
+
+    def csv(self) -> str:
+        """One line a row; a column "group" where there are groups, and true minus signs as hyphens."""
+        text, group = io.StringIO(), ""
+        grouped = any(line.heading for line in self.lines)
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*(["group"] if grouped else []), *(column.title for column in self.columns)])
+        for line in self.lines:
+            if line.heading:
+                group = line.heading
+                continue
+            cells = [*self._filled(line)]
+            writer.writerow([*([group] if grouped else []), *(_safe(cell.replace(MINUS, "-")) for cell in cells)])
+        return text.getvalue()
+
+    def markdown(self) -> str:
+        """A table for a README; what is best is bold."""
+        titles = [column.title for column in self.columns]
+        rows = [titles, ["--:" if column.is_number else "---" for column in self.columns]]
+        for line in self.lines:
+            if line.heading:
+                rows.append([f"*{_in_markdown(line.heading)}*", *[""] * (len(titles) - 1)])
+            else:
+                cells = map(_in_markdown, self._filled(line, "" if line.is_reference else DASH))
+                rows.append([f"**{cell}**" if index in line.best else cell for index, cell in enumerate(cells)])
+        text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        return "\n\n".join([text, *map(_in_markdown, self.notes)]) + "\n"
+
+    def latex(self) -> str:
+        """A tabular with the rules of the package booktabs; what is best is bold."""
+        sides = "".join("r" if column.is_number else "l" for column in self.columns)
+        titles = " & ".join(_in_latex(column.title) for column in self.columns)
+        rows, ruled = [], True
+        for line in self.lines:
+            if line.heading:
+                rows += [] if ruled else [r"\midrule"]
+                rows.append(rf"\multicolumn{{{len(self.columns)}}}{{l}}{{\textit{{{_in_latex(line.heading)}}}}} \\")
+                continue
+            if line.is_reference and not ruled:
+                rows.append(r"\midrule")
+            ruled = line.is_reference
+            cells = map(_in_latex, self._filled(line, "" if line.is_reference else DASH))
+            bold = (rf"\textbf{{{cell}}}" if index in line.best else cell for index, cell in enumerate(cells))
+            rows.append(f"{' & '.join(bold)} \\\\")
+        notes = [f"% {note}" for note in self.notes]
+        lines = [
+            r"% \usepackage{booktabs}",
+            rf"\begin{{tabular}}{{{sides}}}",
+            r"\toprule",
+            rf"{titles} \\",
+            r"\midrule",
+        ]
+        return "\n".join([*lines, *rows, r"\bottomrule", r"\end{tabular}", *notes]) + "\n"
+
+    def _filled(self, line: Line, empty: str = "") -> list[str]:
+        """The cells; a note stands in the second one."""
+        cells = [cell or empty for cell in line.cells]
+        return [cells[0], line.note, *[""] * (len(self.columns) - 2)] if line.note else cells
+
+
+def ranked(values: Sequence[float | None], smallest: bool = False) -> set[int]:
+    """The places of the best of some values; of none where fewer than two are there, or all are the same."""
+    there = [value for value in values if value is not None]
+    if len(there) < 2 or len(set(there)) == 1:
+        return set()
+    best = min(there) if smallest else max(there)
+    return {index for index, value in enumerate(values) if value == best}
+
+
+def _head(column: Column) -> str:
+    tip = escape(column.help, quote=True)
+    return f"<th scope='col' class='{_kind(column)}' title='{tip}'>{escape(column.title)}</th>"
+
+
+def _kind(column: Column) -> str:
+    return "number" if column.is_number else "words"
+
+
+def _safe(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula; signed numbers stay as they are."""
+    return cell if not cell or cell[0] not in "=@\t\r" and not re.match(r"[+-][^\d.]", cell) else f"'{cell}"
+
+
+def _in_markdown(text: str) -> str:
+    return re.sub(r"([\\|*_`<\[\]])", r"\\\1", text)
+
+
+def _in_latex(text: str) -> str:
+    return "".join(LATEX.get(sign, sign) for sign in text)

@@ -1,0 +1,86 @@
+"""Colours and frame that pictures of landscapes share, so that two of them can be compared."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from ..palette import TEXT, Palette
+from ..picture import number
+
+CIVIDIS = "Cividis"
+#: Loss at which the paper clips its landscape, and the scale on which landscapes are compared.
+PAPER = 4.6
+#: A landscape's own scale goes so far above the losses of its networks and paths.
+ROOM = 1.5
+#: What a picture is about, which is the word for its values, too.
+KINDS = ("loss", "accuracy")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Colours and extent that pictures may share."""
+
+    loss: tuple[float, float] = (0.0, PAPER)
+    accuracy: tuple[float, float] = (0.0, 100.0)
+    clip: float | None = PAPER
+    """Loss above which a picture is hatched"""
+    extent: tuple[float, float] | None = None
+    """Width and height of the frame, in distances between weights; None: that of the landscape itself"""
+
+
+def own_scale(survey: Any) -> Scale:
+    """The colours that show most of one landscape: from its least loss to well above its networks and paths.
+
+    What rises higher is hatched, for a single loss of some hundreds would leave one colour to all the rest.
+    """
+    finished = survey.finished.numpy()
+    loss, accuracy = (finite(getattr(survey, kind).numpy(), finished) for kind in KINDS)
+    if not loss.size:
+        return Scale()
+    low, high = float(loss.min()), float(loss.max())
+    between = [value for path in survey.paths for value in path.loss] + [marker.loss for marker in survey.markers]
+    usual = ROOM * max((value for value in between if isfinite(value)), default=high)
+    least, most = float(accuracy.min()), float(accuracy.max())
+    top = max(min(high, usual), low + 1e-3)
+    return Scale((low, top), (least, max(most, least + 1e-3)), top if high > top else None)
+
+
+def extent_of(surveys: Sequence[Any]) -> tuple[float, float]:
+    """The smallest width and height that hold each of some landscapes."""
+    spans = [[float(ends[-1] - ends[0]) for ends in (survey.xs, survey.ys)] for survey in surveys]
+    return max(span[0] for span in spans), max(span[1] for span in spans)
+
+
+def frame(survey: Any, scale: Scale) -> tuple[float, float, float, float]:
+    """Left, right, bottom and top of the axes."""
+    sides = []
+    for index, ends in enumerate((survey.xs, survey.ys)):
+        low, high = float(ends[0]), float(ends[-1])
+        beyond = max(scale.extent[index] - (high - low), 0) / 2 if scale.extent else 0.0
+        sides += [low - beyond, high + beyond]
+    return sides[0], sides[1], sides[2], sides[3]
+
+
+def colour_key(kind: str, scale: Scale, palette: Palette) -> dict[str, Any]:
+    low, high = getattr(scale, kind)
+    values = np.linspace(low, high, 5)
+    digits = 0 if high - low >= 40 else 1 if high - low >= 3 else 2
+    unit = "" if kind == "loss" else " %"
+    texts = [f"{number(float(value), digits)}{unit}" for value in values]
+    if kind == "loss" and scale.clip is not None:
+        texts[-1] = f"≥ {texts[-1]}"
+    return {
+        "tickvals": values.tolist(),
+        "ticktext": texts,
+        "thickness": 12,
+        "outlinewidth": 0,
+        "tickfont": {"size": TEXT, "color": palette.muted},
+    }
+
+
+def finite(values: np.ndarray, finished: np.ndarray) -> np.ndarray:
+    chosen = values[finished]
+    return chosen[np.isfinite(chosen)]

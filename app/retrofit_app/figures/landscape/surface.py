@@ -1,0 +1,159 @@
+"""The same plane as a relief: height is the loss or the accuracy, cut off flat and grey where the loss is clipped."""
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from ..palette import DARK, FONT, TEXT, Palette
+from ..picture import Picture, layout, listing
+from .grid import interpolated
+from .marks import shape
+from .scale import CIVIDIS, Scale, colour_key
+from .words import plane_words, short, values_words, who
+
+#: Points a side, interpolated between those that were measured.
+POINTS = 61
+HEIGHT = 420  # px
+#: Of the region above the clip, which is not coloured as if it were known.
+CUT = ("#B8B8B2", "#4A4A47")
+#: Where one looks from: the first network's side, from above.
+EYE = {"x": -0.95, "y": -1.5, "z": 1.15}
+#: px above a network at which its name stands, and more where another one is near, in shares of the plane's width.
+LEAST, STEP, NEAR = 34, 26, 0.3
+#: Plotly's marks in space are fewer than those in the plane.
+IN_SPACE = {"triangle-up": "diamond", "pentagon": "circle", "star": "diamond", "star-diamond": "diamond-open"}
+
+
+def landscape_surface(
+    survey: Any, kind: str, palette: Palette, scale: Scale | None = None, *, ratio: float = 1.0
+) -> Picture:
+    """A relief of the loss or the accuracy with the networks on it, to be turned by hand; of a whole landscape only.
+
+    Args:
+        survey: a `landscape.Survey`, finished as far as its grid goes.
+        kind: "loss" or "accuracy".
+        ratio: how much larger its lettering will be made, see `enlarged`: names stand so much further apart.
+    """
+    scale = scale or Scale()
+    low, high = getattr(scale, kind)
+    xs, ys, values = interpolated(survey, kind, POINTS)
+    heights = np.clip(values, low, high)
+    figure = go.Figure()
+    grid = {"x": xs.tolist(), "y": ys.tolist(), "hoverinfo": "skip"}
+    figure.add_surface(
+        **grid,
+        z=heights.tolist(),
+        cmin=low,
+        cmax=high,
+        colorscale=CIVIDIS,
+        reversescale=kind == "accuracy",
+        colorbar={**colour_key(kind, scale, palette), "len": 0.8},
+        contours={
+            "z": {"show": True, "start": low, "end": high, "size": (high - low) / 10, "color": "rgba(255,255,255,.45)"}
+        },
+        lighting={"ambient": 0.75, "diffuse": 0.5, "specular": 0.05},
+    )
+    above = values > scale.clip if kind == "loss" and scale.clip is not None else np.zeros_like(values, dtype=bool)
+    if above.any():
+        cut = CUT[palette is DARK]
+        figure.add_surface(
+            **grid,
+            # A little above the colours, so that the two do not show through each other.
+            z=np.where(above, high + 0.004 * (high - low), np.nan).tolist(),
+            colorscale=[[0, cut], [1, cut]],
+            showscale=False,
+            lighting={"ambient": 0.9, "diffuse": 0.2, "specular": 0},
+        )
+    tops = _heights(survey, kind, (low, high))
+    _draw_networks(figure, survey, tops, palette)
+    # Neither numbers nor words at the axes: heights are in the colour key and at the networks, distances in the flat picture.
+    bare = {
+        "showbackground": False,
+        "gridcolor": palette.line,
+        "zeroline": False,
+        "showticklabels": False,
+        "nticks": 5,
+        "title": {"text": ""},
+        "showspikes": False,
+    }
+    figure.update_layout(
+        **{**layout(palette, HEIGHT), "dragmode": "turntable"},
+        margin={"l": 0, "r": 0, "t": 0, "b": 8},
+        showlegend=False,
+        uirevision="surface",
+        scene={
+            "xaxis": bare,
+            "yaxis": bare,
+            "zaxis": {**bare, "range": [low, high + 0.02 * (high - low)]},
+            "camera": {"eye": EYE, "center": {"x": 0, "y": 0, "z": -0.08}},
+            "aspectmode": "manual",
+            "aspectratio": {"x": 1.25, "y": 1.25 * _ratio(survey), "z": 0.75},
+            "annotations": _names(survey, kind, tops, palette, ratio),
+        },
+    )
+    finding = plane_words(survey, kind, scale).replace("Hatched: ", "Cut off flat and grey: ")
+    names = listing([who(name) for name in survey.through])
+    return Picture(figure, f"Relief of the {kind} on the plane through {names}. {finding}", finding)
+
+
+def _ratio(survey: Any) -> float:
+    """Of the plane's height to its width, as far as it can be drawn."""
+    width, height = (float(ends[-1] - ends[0]) for ends in (survey.xs, survey.ys))
+    return min(max(height / width, 0.5), 2.0)
+
+
+def _heights(survey: Any, kind: str, ends: tuple[float, float]) -> list[float]:
+    """Where each network stands: at its own value, a little above the relief, which would hide half of the mark."""
+    low, high = ends
+    return [min(max(getattr(marker, kind), low), high) + 0.015 * (high - low) for marker in survey.markers]
+
+
+def _draw_networks(figure: go.Figure, survey: Any, heights: list[float], palette: Palette) -> None:
+    """A mark for each network."""
+    on_plane = [survey.is_on_plane(marker) for marker in survey.markers]
+    figure.add_scatter3d(
+        x=[marker.x for marker in survey.markers],
+        y=[marker.y for marker in survey.markers],
+        z=heights,
+        mode="markers",
+        hoverinfo="skip",
+        marker={
+            "symbol": [IN_SPACE.get(shape(marker.name), shape(marker.name)) for marker in survey.markers],
+            "size": 6,
+            "color": ["#FFFFFF" if on else palette.grey for on in on_plane],
+            "line": {"color": "#000000", "width": 2},
+        },
+    )
+
+
+def _names(survey: Any, kind: str, heights: list[float], palette: Palette, ratio: float) -> list[dict[str, Any]]:
+    """Each network's name and value above its mark, on paper of its own, so that no hill hides them; near ones apart."""
+    width = float(survey.xs[-1] - survey.xs[0])
+    lengths: list[int] = []
+    for index, marker in enumerate(survey.markers):
+        near = [
+            lengths[other]
+            for other, before in enumerate(survey.markers[:index])
+            if abs(before.x - marker.x) + abs(before.y - marker.y) < NEAR * width
+        ]
+        lengths.append(max(near) + STEP if near else LEAST)
+    return [
+        {
+            "x": marker.x,
+            "y": marker.y,
+            "z": height,
+            "text": f"<b>{short(marker.name)}</b> {values_words(kind, getattr(marker, kind))}"
+            + ("" if survey.is_on_plane(marker) else ", off the plane"),
+            "font": {"color": palette.ink, "size": TEXT, "family": FONT},
+            "bgcolor": palette.paper,
+            "opacity": 0.9,
+            "borderpad": 2,
+            "ax": 0,
+            "ay": -round(length * ratio),
+            "arrowhead": 0,
+            "arrowwidth": 1.5,
+            "arrowcolor": palette.ink,
+        }
+        for marker, height, length in zip(survey.markers, heights, lengths, strict=True)
+    ]

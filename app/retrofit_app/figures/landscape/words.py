@@ -1,0 +1,93 @@
+"""A landscape in words: networks, losses, places, and the finding of one."""
+
+import re
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from ..picture import letter, listing, number, percent
+from .scale import Scale
+
+
+def who(name: str) -> str:
+    """A network of a landscape as pages name it: "network A", "aligned network B", "average"."""
+    return re.sub(r"parent (\d+)", lambda match: f"network {letter(int(match[1]))}", name)
+
+
+def short(name: str) -> str:
+    """The same, for a marker: "A"."""
+    return who(name).replace("network ", "")
+
+
+def caption(survey: Any) -> str:
+    """Networks, resolution, images, seed, BatchNorm: how the landscape was measured."""
+    none = " No BatchNorm in these networks." if survey.facts["norms"] == "none" else ""
+    return who(survey.caption()).replace(" x ", " × ") + none
+
+
+def headline(survey: Any) -> str:
+    """Whether the loss rises between the networks, in a sentence."""
+    if not survey.paths:
+        return ""
+    worst = max(survey.paths, key=lambda path: path.barrier)
+    least = min(survey.paths, key=lambda path: path.barrier)
+    between = f"{who(worst.first)} and {who(worst.last)}"
+    if worst.barrier < 0.01:
+        return "No barrier between the networks: on the straight lines the loss nowhere rises above its ends."
+    text = f"The highest barrier lies between {between}: the loss rises by {loss_words(worst.barrier)} on the straight line."
+    if least is not worst:
+        text += f" The lowest, {loss_words(least.barrier)}, lies between {who(least.first)} and {who(least.last)}."
+    return text
+
+
+def loss_words(value: float) -> str:
+    """A loss with as many digits as can be told apart."""
+    if not isfinite(value):
+        return "beyond all numbers"
+    return number(value, 2 if abs(value) < 100 else 0)
+
+
+def values_words(kind: str, value: float) -> str:
+    """A value of a picture, in words."""
+    return loss_words(value) if kind == "loss" else percent(value)
+
+
+def place_words(survey: Any, x: float, y: float) -> str:
+    """Where a point of the plane lies, as shares of the networks that span it."""
+    names = [short(name) for name in survey.through]
+    return " + ".join(
+        f"{number(100 * share, 0)} % {name}" for share, name in zip(shares(survey, x, y), names, strict=True)
+    )
+
+
+def shares(survey: Any, x: float, y: float) -> tuple[float, float, float]:
+    """The mixture of the three networks at a point of the plane; they sum to one."""
+    corners = {marker.name: marker for marker in survey.markers}
+    try:
+        _, second, third = (corners[name] for name in survey.through)
+    except KeyError:  # not measured yet
+        return 1.0, 0.0, 0.0
+    towards_third = y / third.y
+    towards_second = (x - towards_third * third.x) / second.x
+    return 1 - towards_second - towards_third, towards_second, towards_third
+
+
+def plane_words(survey: Any, kind: str, scale: Scale) -> str:
+    """The networks' values, the extremes of the grid, how much is hatched."""
+    at = [f"{who(marker.name)} {values_words(kind, getattr(marker, kind))}" for marker in survey.markers]
+    text = f"{kind.capitalize()} of the networks themselves: {listing(at)}." if at else ""
+    finished = survey.finished.numpy()
+    values = getattr(survey, kind).numpy()[finished]
+    if not len(values):
+        return f"{text} No point of the grid is measured yet.".strip()
+    low, high = float(np.min(values)), float(np.max(values))
+    text += f" On the grid from {values_words(kind, low)} to {values_words(kind, high)}."
+    if kind == "loss" and scale.clip is not None:
+        above = int((values > scale.clip).sum())
+        if above:
+            hatched = "Hatched: " if finished.all() else ""
+            text += f" {hatched}{above} of {len(values)} points above {number(scale.clip, 1)}."
+    if not finished.all():
+        text += f" {int(finished.sum())} of {finished.size} points are measured; the others are hatched crosswise."
+    return text.strip()

@@ -1,0 +1,171 @@
+"""Accuracy against seconds: what each method gives, and what it takes."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+from .palette import TEXT, Palette
+from .picture import Picture, axis, layout, number, percent, titled
+
+#: The room for marks on a wide page, px, and what a letter and a line take.
+WIDTH, HEIGHT, LETTER, LINE = 760, 380, 6.9, 17
+MARK = 20  # px, the width of a mark
+LEAST = 0.01  # seconds: what took less stands there
+#: Where the middle of a name's nearer edge may lie from its mark, px to the right and down, in order of preference; farther
+#: ones get a line.
+BESIDE = ((15, 0), (-15, 0), (0, -20), (0, 20))
+FAR = tuple(
+    (across, down) for far in (34, 52, 74, 100) for down in (-far, far) for across in (0, 40, -40, 80, -80, 120, -120)
+)
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A method."""
+
+    rank: int
+    """Its place in the table"""
+    name: str
+    seconds: float
+    accuracy: float
+    ours: bool
+    """It is one of the paper's"""
+    single: bool = True
+    """One network, and not all of them side by side"""
+
+
+def accuracy_against_seconds(points: Sequence[Point], best_parent: float, palette: Palette) -> Picture:
+    """A mark for each method with its place in the table inside, and its name beside it where there is room.
+
+    Args:
+        best_parent: accuracy of the best parent, drawn as a line.
+    """
+    times = [max(point.seconds, LEAST) for point in points]
+    low, high = math.log10(min(times)) - 0.25, math.log10(max(times)) + 0.25
+    worst, best = min([best_parent, *(point.accuracy for point in points)]), max(point.accuracy for point in points)
+    room = max(best - worst, 2.0)
+    bottom, top = worst - 0.12 * room, best + 0.16 * room
+    places = _spread(
+        [
+            ((math.log10(time) - low) / (high - low) * WIDTH, (top - point.accuracy) / (top - bottom) * HEIGHT)
+            for time, point in zip(times, points, strict=True)
+        ]
+    )
+    figure = go.Figure()
+    figure.add_shape(
+        type="line",
+        xref="paper",
+        x0=0,
+        x1=1,
+        y0=best_parent,
+        y1=best_parent,
+        line={"color": palette.muted, "width": 1, "dash": "dot"},
+    )
+    exponents = [low + across / WIDTH * (high - low) for across, _ in places]
+    figure.add_scatter(
+        x=[10**exponent for exponent in exponents],
+        y=[point.accuracy for point in points],
+        mode="markers+text",
+        marker={
+            "size": MARK,
+            "color": [palette.accent if point.ours else palette.paper for point in points],
+            "symbol": ["circle" if point.ours else "square" for point in points],
+            "line": {"color": [palette.accent if point.ours else palette.muted for point in points], "width": 1.5},
+        },
+        text=[str(point.rank) for point in points],
+        textfont={"size": 13, "color": [palette.paper if point.ours else palette.ink for point in points]},
+        hovertext=[
+            f"{point.rank}. {point.name}<br>{percent(point.accuracy)} in {seconds_words(point.seconds)} s"
+            for point in points
+        ],
+        hoverinfo="text",
+        showlegend=False,
+        cliponaxis=False,
+    )
+    for point, exponent, offset in zip(points, exponents, _offsets(places, [one.name for one in points]), strict=True):
+        if offset is not None:
+            figure.add_annotation(x=exponent, y=point.accuracy, **_name(point.name, offset, palette))
+    figure.update_layout(**layout(palette, height=HEIGHT + 54), margin={"l": 44, "r": 10, "t": 8, "b": 46})
+    figure.update_xaxes(
+        type="log", range=[low, high], title=titled("seconds of the fusion"), dtick=1, tickformat="~g", **axis(palette)
+    )
+    figure.update_yaxes(range=[bottom, top], title=titled("accuracy, %"), nticks=6, **axis(palette))
+    finding = _finding(points)
+    words = ", ".join(f"{point.name} {number(point.accuracy)} in {seconds_words(point.seconds)} s" for point in points)
+    return Picture(figure, f"Accuracy in per cent against seconds. {words}. {finding}", finding)
+
+
+def _finding(points: Sequence[Point]) -> str:
+    singles = [point for point in points if point.single] or list(points)
+    best = max(singles, key=lambda point: (point.accuracy, -point.seconds))
+    quicker = [point for point in singles if point.accuracy >= best.accuracy - 1 and point.seconds < best.seconds]
+    of = "" if len(singles) == len(points) else "Of the single networks, "
+    words = f"{of}{best.name} is the most accurate, with {percent(best.accuracy)} in {seconds_words(best.seconds)} s"
+    if not quicker:
+        return f"{words}."
+    quick = min(quicker, key=lambda point: point.seconds)
+    return f"{words}; {quick.name} comes within a point of it in {seconds_words(quick.seconds)} s."
+
+
+def seconds_words(seconds: float) -> str:
+    """A time with a tenth of a second, and more where it is shorter."""
+    return number(seconds, 1 if seconds >= 0.1 else 3)
+
+
+def _name(name: str, offset: tuple[int, int], palette: Palette) -> dict[str, Any]:
+    """A name beside its mark, or away from it at the end of a line."""
+    right, down = offset
+    words = {"text": name, "font": {"size": TEXT, "color": palette.ink}, "borderpad": 0}
+    if offset in BESIDE:
+        anchor = "left" if right > 0 else "right" if right < 0 else "center"
+        return {**words, "showarrow": False, "xshift": right, "yshift": -down, "xanchor": anchor, "yanchor": "middle"}
+    line = {"arrowhead": 0, "arrowwidth": 1, "arrowcolor": palette.muted, "standoff": MARK / 2}
+    return {**words, **line, "showarrow": True, "ax": right, "ay": down}
+
+
+def _spread(places: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Marks that would lie on each other are set side by side."""
+    taken: list[tuple[float, float]] = []
+    for across, down in places:
+        while close := [x for x, y in taken if abs(x - across) < MARK and abs(y - down) < MARK]:
+            across = max(close) + MARK + 1
+        taken.append((across, down))
+    return taken
+
+
+def _offsets(places: Sequence[tuple[float, float]], names: Sequence[str]) -> list[tuple[int, int] | None]:
+    """Where each name stands from its mark, so that no two names or marks touch; None where there is no room."""
+    half = MARK / 2 + 1
+    taken: list[Box] = [(x - half, y - half, x + half, y + half) for x, y in places]
+    chosen: list[tuple[int, int] | None] = []
+    for (x, y), name in zip(places, names, strict=True):
+        for offset in (*BESIDE, *FAR):
+            box = box_of(x, y, name, offset)
+            inside = box[0] >= 0 and box[2] <= WIDTH and box[1] >= 0 and box[3] <= HEIGHT
+            if inside and not any(touch(box, other) for other in taken):
+                taken.append(box)
+                chosen.append(offset)
+                break
+        else:
+            chosen.append(None)
+    return chosen
+
+
+def box_of(x: float, y: float, name: str, offset: tuple[int, int]) -> Box:
+    """Left, top, right and bottom of a name, px."""
+    width, (right, down) = len(name) * LETTER, offset
+    left = (
+        x + right
+        if offset in BESIDE and right > 0
+        else x + right - (width if offset in BESIDE and right else width / 2)
+    )
+    return left, y + down - LINE / 2, left + width, y + down + LINE / 2
+
+
+def touch(one: Box, other: Box) -> bool:
+    """Whether two boxes share a point."""
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

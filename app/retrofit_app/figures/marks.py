@@ -1,0 +1,81 @@
+"""How the neurons of a grouping are drawn, whatever draws them: a Plotly figure, or the page's own canvas."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .counterparts import NAMED, counterparts
+from .neurons import Neurons
+from .palette import Palette
+from .picture import percent
+from .plane import frame
+
+#: Kinds of neurons by their cluster: 0 is the densest, 1 to 5 are those with a hue, and these two.
+OTHER, ALONE = NAMED, NAMED + 1
+FEW = 80  # neurons up to which lines join those of every cluster
+
+
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """The m neurons of a grouping as they are drawn."""
+
+    kinds: np.ndarray
+    """(m,) densest cluster, hue, other or alone"""
+    centre: np.ndarray
+    """(2,) of the frame"""
+    reach: float
+    """Half of the frame's width"""
+    shown: np.ndarray
+    """(m,) x and y, at the border for neurons outside the frame"""
+    inside: np.ndarray
+    """(m,) whether a neuron is inside the frame"""
+    joined: list[int]
+    """Clusters whose members are joined by lines: the densest, and of few neurons every cluster of several"""
+
+
+def marks(grouped: Neurons, reference: Neurons | None = None, whole: bool = False) -> Marks:
+    """How a grouping is drawn.
+
+    Args:
+        reference: the grouping whose clusters have the colours; by default this one.
+        whole: whether the frame holds every neuron.
+    """
+    place, several = counterparts(reference or grouped, grouped)[grouped.labels], grouped.counts[grouped.labels] > 1
+    kinds = np.where(place >= 0, place, np.where(several, OTHER, ALONE))
+    centre, reach = frame(grouped.points, whole)
+    inside: np.ndarray = np.abs(grouped.points - centre).max(axis=1) <= reach * (1 + 1e-9)
+    few = len(grouped.labels) <= FEW
+    joined = np.flatnonzero(grouped.counts > 1) if few else np.unique(grouped.labels[place == 0])
+    shown = np.clip(grouped.points, centre - reach, centre + reach)
+    return Marks(kinds, centre, reach, shown, inside, joined.tolist())
+
+
+def fills(palette: Palette) -> list[str]:
+    """The colour of each kind; neurons that are alone are hollow."""
+    return [palette.ink, *palette.clusters, palette.grey, palette.paper]
+
+
+def digits(span: float) -> int:
+    """Decimals of a coordinate that are less than a pixel of a picture a thousand pixels wide, or ten."""
+    return int(4 - np.floor(np.log10(max(span, 1e-9))))
+
+
+def cluster_words(grouped: Neurons, off: int) -> tuple[str, str]:
+    """Alternative text and caption.
+
+    Args:
+        off: neurons outside the frame.
+    """
+    counts, largest = grouped.counts, int(grouped.counts.max())
+    mixed = int(grouped.mixed.sum())
+    facts = [
+        f"{' + '.join(map(str, grouped.widths))} neurons in {grouped.width} clusters",
+        *([f"{mixed} with members of more than one network"] if len(grouped.widths) > 1 else []),
+        f"densest {largest}" if largest > 1 else "no cluster has more than one member",
+        f"{int((counts == 1).sum())} alone",
+    ] + ([f"{off} off-scale"] if off else [])
+    alt = (
+        f"Scatter plot of the neurons of level {grouped.name} on two principal components: {', '.join(facts)}. "
+        f"The plane hides {percent(100 * grouped.hidden, 0)} of the variance."
+    )
+    return alt, f"{' · '.join(facts)} · PCA hides {percent(100 * grouped.hidden, 0)}"

@@ -1,0 +1,166 @@
+"""How active the neurons of a level are on images, in each network of a run: what excites them most.
+
+A neuron's activity on an image is its largest output over all positions (of a map, or of tokens), before the activation
+function that follows.
+"""
+
+import base64
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from retrofit_app import runs
+from retrofit_app.figures.exciting import GAP
+from retrofit_app.memory import MEBI, kept
+from retrofit_app.runs import methods
+from retrofit_core import files
+
+from . import sources
+
+IMAGES = 1000  # that are looked at, at most
+SIDE = 64  # pixels of an image in a row, at most; smaller ones are enlarged to whole multiples
+BATCH = 100  # images at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Activity:
+    """Of all neurons of one level, in the parents and, last, in the fused network."""
+
+    values: list[Any]
+    """(N, width) of each network, over the images that were looked at"""
+    rows: Any
+    """(N,) numbers of these images in their split"""
+    classes: list[str]
+    """(N) what each of them shows"""
+    split: str
+    of: int
+    """Images in the split"""
+
+    def strongest(self, network: int, neuron: int, count: int) -> list[int]:
+        """The images (among the N) on which a neuron is most active, the strongest first."""
+        values = self.values[network][:, neuron]
+        return values.topk(min(count, len(values))).indices.tolist()
+
+    def on(self, network: int, neuron: int, images: list[int]) -> list[float]:
+        """How active a neuron is on some of the N images."""
+        return self.values[network][images, neuron].tolist()
+
+    def range(self, network: int, neuron: int) -> tuple[float, float]:
+        """The least and the most active that a neuron is on any of the images."""
+        values = self.values[network][:, neuron]
+        return float(values.min()), float(values.max())
+
+
+def activity(entry: runs.Entry, level: int) -> Activity:
+    """How active the neurons of a level are on test images: read and computed once. Shared: do not change it.
+
+    Raises:
+        ValueError: the run has no levels of this kind, a network or the data set is not there or damaged, or they are not
+            those of the run.
+    """
+    if not methods.goes_level_by_level(entry):
+        raise ValueError(
+            f"{entry.config['method']} does not go level by level, so its networks are not cut into levels."
+        )
+    return _activity(*entry.version, _source(entry), sources.changed(_source(entry)), level, _entry=entry)
+
+
+def strip(entry: runs.Entry, found: Activity, images: list[int]) -> str:
+    """Some of the N images side by side, as a data address."""
+    rows = tuple(int(found.rows[image]) for image in images)
+    return _strip(_source(entry), sources.changed(_source(entry)), found.split, _options(entry), rows)
+
+
+def _source(entry: runs.Entry) -> str:
+    """The run's data set: a path, or the bare name of a known one."""
+    path = sources.located(entry.config["data"])
+    return path if Path(path).exists() else entry.config["data"]
+
+
+def _options(entry: runs.Entry) -> tuple[Any, ...]:
+    values = (entry.config.get(name) for name in ("mean", "std", "size"))
+    return tuple(tuple(value) if isinstance(value, list) else value for value in values)
+
+
+@kept(256 * MEBI)
+def _images(data: str, changed: float, split: str, options: tuple[Any, ...]) -> Any:
+    from retrofit_core.data import load
+
+    return load(data, split, *options)
+
+
+@kept(256 * MEBI)
+def _levels(folder: str, updated: float, *, _entry: runs.Entry, _example: Any) -> list[Any]:
+    """The levels of every network, the fused one last, cut as the run cut them."""
+    import torch
+
+    from retrofit_core.analysis.analyse import retrofit_of
+    from retrofit_core.checkpoints import load_model
+    from retrofit_core.eligibility import cut_into_levels
+
+    retrofit = retrofit_of({**methods.decided(_entry), "importance": "uniform"})
+    automatic = retrofit.boundaries == "auto"
+    parents = [_parent(_entry, name) for name in _entry.config["models"]]
+    fused = load_model(Path(folder) / "fused.safetensors")[0]
+    return cut_into_levels(
+        parents,
+        _example,
+        target=fused,
+        device=torch.device("cpu"),
+        boundaries=retrofit.fit.levels if automatic else retrofit.boundaries,
+        leaves=retrofit.leaves,
+    ).networks
+
+
+def _parent(entry: runs.Entry, name: str) -> Any:
+    from retrofit_core.checkpoints import load_model
+
+    path, recorded = entry.base / name, (entry.inputs or {}).get(name)
+    if recorded and path.exists() and files.digest(path) != recorded:
+        raise ValueError(f"{path.name} is not the network that this run fused: it has changed since.")
+    return load_model(path, entry.config.get("arch"))[0]
+
+
+@kept(128 * MEBI, "Looking at images…")
+def _activity(folder: str, updated: float, data: str, changed: float, level: int, *, _entry: runs.Entry) -> Activity:
+    import torch
+
+    from retrofit_core.data.sampling import balanced
+    from retrofit_core.levels import compose
+
+    images = _images(data, changed, "test", _options(_entry))
+    generator = torch.Generator().manual_seed(0)
+    rows = balanced(images.labels, min(IMAGES, len(images)), generator=generator).sort().values
+    networks = _levels(folder, updated, _entry=_entry, _example=images.inputs(rows[:2]))
+    values = []
+    with torch.inference_mode():
+        for levels in networks:
+            parts, last = [], levels[level]
+            for batch in rows.split(BATCH):
+                h = compose(levels[: level + 1], images.inputs(batch)).movedim(last.axis, -1)
+                parts.append(h.reshape(len(batch), -1, last.width).amax(1))
+            values.append(torch.cat(parts).clone())
+    classes = [images.classes[int(images.labels[row])] for row in rows]
+    return Activity(values, rows, classes, images.split, len(images))
+
+
+@kept(32 * MEBI)
+def _strip(data: str, changed: float, split: str, options: tuple[Any, ...], rows: tuple[int, ...]) -> str:
+    from PIL import Image
+
+    images = _images(data, changed, split, options)
+    times = max(SIDE // max(images.shape[1:]), 1)
+    side = min(max(images.shape[1:]) * times, SIDE)
+    gap = round(GAP * side)
+    whole = Image.new("RGBA", ((side + gap) * len(rows) - gap, side), (0, 0, 0, 0))
+    for column, pixels in enumerate(images.pixels(list(rows))):
+        image = pixels.permute(1, 2, 0).numpy()
+        one = Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
+        one = one.resize((one.width * times, one.height * times), Image.Resampling.NEAREST)
+        one.thumbnail((side, side))
+        corner = ((side + gap) * column + (side - one.width) // 2, (side - one.height) // 2)
+        whole.paste(one.convert("RGBA"), corner)
+    written = io.BytesIO()
+    whole.save(written, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(written.getvalue()).decode()}"

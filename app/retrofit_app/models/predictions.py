@@ -1,0 +1,209 @@
+"""What networks say of each test image: computed from stored checkpoints when it is wanted, and kept for all sessions."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from retrofit_app.runs import Entry
+from retrofit_core import files
+
+from . import sources
+
+#: Test images that are asked about, at most.
+IMAGES = 10_000
+#: Operations (of training steps, as estimates count them) up to which networks are asked without a click: a second or two,
+#: whatever else the machine does now.
+QUICK = 2e11
+#: Networks whose answers are kept.
+MOST = 400
+#: Points by which a network may miss its recorded accuracy: another machine rounds otherwise, and two images tip over.
+SLACK = 0.75
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network to be asked."""
+
+    entry: Entry
+    """The run whose data set decides, and whose parents are meant"""
+    which: str
+    """"parent 0", ..., "ensemble", "average", or "fused" for what `file` holds"""
+    file: Path
+    """Of a fused network"""
+    recorded: float
+    """The accuracy in its run's record"""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The classes that a network names, image by image."""
+
+    named: np.ndarray
+    """(n,) int16"""
+    labels: np.ndarray
+    """(n,) int16, the true ones"""
+
+    @property
+    def right(self) -> np.ndarray:
+        """(n,) bool, which images it knows."""
+        return self.named == self.labels
+
+
+def known(network: Network) -> Answers | None:
+    """The answers that are kept; None where the network was not asked yet."""
+    return _kept().get(_key(network))
+
+
+def seconds(networks: Sequence[Network]) -> float:
+    """About how long it takes to ask those that were not asked yet.
+
+    Raises:
+        ValueError: a checkpoint or the data set is missing, damaged or another one than the record's.
+    """
+    from retrofit_core.estimate import forward_seconds
+
+    wanted = [network for network in networks if known(network) is None]
+    total = 0.0
+    for network in wanted:
+        images = len(_test(network.entry))
+        for path in _paths(network):
+            total += forward_seconds(json.dumps(_spec(path))) * min(images, IMAGES)
+    return total
+
+
+def is_quick(networks: Sequence[Network]) -> bool:
+    """Whether asking those that were not asked yet is little enough work to be done unasked.
+
+    Raises:
+        ValueError: as `seconds`.
+    """
+    from retrofit_core.estimate.pace import operations
+
+    total = 0.0
+    for network in (network for network in networks if known(network) is None):
+        images = min(len(_test(network.entry)), IMAGES)
+        total += images * sum(operations(json.dumps(_spec(path))) for path in _paths(network))
+    return total <= QUICK
+
+
+def is_at_hand(entry: Entry) -> bool:
+    """Whether a run's data set lies where the workbench may look without being asked."""
+    return sources.is_known(entry.config.get("data", ""))
+
+
+def ask(network: Network) -> Answers:
+    """The answers of a network, computed once.
+
+    Raises:
+        ValueError: a file is missing, damaged or another one than the record's.
+    """
+    kept = _kept()
+    key = _key(network)
+    if key not in kept:
+        answers = _computed(network)
+        while len(kept) >= MOST:
+            kept.pop(next(iter(kept)), None)
+        kept[key] = answers
+    return kept[key]
+
+
+def _computed(network: Network) -> Answers:
+    import torch
+
+    from retrofit_core.data.sampling import balanced
+    from retrofit_core.evaluation import scores
+
+    test = _test(network.entry)
+    rows = torch.arange(len(test)) if len(test) <= IMAGES else balanced(test.labels, IMAGES)
+    try:
+        named = scores(_model(network), test, rows=rows).argmax(1)
+    except RuntimeError as error:
+        raise ValueError(f"this network does not take the images ({type(error).__name__}).") from error
+    answers = Answers(named.numpy().astype(np.int16), test.labels[rows].numpy().astype(np.int16))
+    accuracy = 100 * float(answers.right.mean())
+    if len(rows) == len(test) and abs(accuracy - network.recorded) > SLACK:
+        raise ValueError(
+            f"it gets {accuracy:.1f} % here and {network.recorded:.1f} % in its record: its checkpoint or the data have changed."
+        )
+    return answers
+
+
+def _model(network: Network) -> Any:
+    from retrofit_core.baselines import average
+    from retrofit_core.checkpoints import load_model
+    from retrofit_core.evaluation import ensemble
+
+    models = [load_model(path, network.entry.config.get("arch"))[0] for path in _paths(network)]
+    if network.which in ("ensemble", "average"):
+        return ensemble(models) if network.which == "ensemble" else average(models)
+    return models[0]
+
+
+def _paths(network: Network) -> list[Path]:
+    """The checkpoints that a network is made of.
+
+    Raises:
+        ValueError: one is missing, or is another one than that of the run.
+    """
+    entry = network.entry
+    if network.which == "fused":
+        return [_there(network.file)]
+    names = entry.config["models"]
+    chosen = [names[int(network.which.split()[1])]] if network.which.startswith("parent ") else names
+    paths = [_there(entry.base / name) for name in chosen]
+    for name, path in zip(chosen, paths, strict=True):
+        recorded = (entry.inputs or {}).get(name)
+        if recorded and files.digest(path) != recorded:
+            raise ValueError(f"the checkpoint {path.name} has changed since the run.")
+    return paths
+
+
+def _there(path: Path) -> Path:
+    if not path.is_file():
+        raise ValueError(f"the checkpoint {path.name} is not there any more.")
+    return path
+
+
+def _test(entry: Entry) -> Any:
+    """The test images of a run's data set."""
+
+    class Picks:
+        """As `sources.images` asks for them."""
+
+        data = entry.config.get("data", "")
+        mean = tuple(entry.config.get("mean") or ())
+        std = tuple(entry.config.get("std") or ())
+        size = entry.config.get("size") or 0
+
+    return sources.images(Picks, "test")
+
+
+@st.cache_data(max_entries=200, show_spinner=False)
+def _spec_of(path: str, content: str) -> Any:
+    from retrofit_core.checkpoints import load_model
+
+    return load_model(path)[1]["architecture"]
+
+
+def _spec(path: Path) -> Any:
+    return _spec_of(str(path), files.digest(path))
+
+
+@st.cache_resource
+def _kept() -> dict[tuple[Any, ...], Answers]:
+    return {}
+
+
+def _key(network: Network) -> tuple[Any, ...]:
+    """A network by what it is made of, and the images."""
+    entry, config = network.entry, network.entry.config
+    data = config.get("data", "")
+    pixels = str([config.get(name) for name in ("mean", "std", "size")])
+    made_of = str(network.file) if network.which == "fused" else "|".join(entry.networks)
+    changed = network.file.stat().st_mtime if network.which == "fused" and network.file.exists() else 0.0
+    return made_of, changed, network.which, data, pixels, sources.changed(data)

@@ -1,0 +1,1 @@
+"""Which network is better, and at what?"""

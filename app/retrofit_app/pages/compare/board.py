@@ -1,0 +1,231 @@
+"""All methods on one set of parents: what is asked for, what it takes, and the leaderboard as it fills."""
+
+from pathlib import PurePath
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from retrofit_app import runs, widgets
+from retrofit_app.figures import CONFIG, DARK, LIGHT, Palette, escaped
+from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
+from retrofit_app.runs import compared, leaderboards, methods
+from retrofit_app.runs.leaderboards import PAPERS, Leaderboard
+from retrofit_app.shell.errors import guarded
+from retrofit_app.shell.picker import Shown
+
+from . import cost, parameters, ranking, taking
+from .parameters import COMPARE, Board
+
+POLL = 0.7  # seconds
+STILL = {**CONFIG, "displayModeBar": False}
+
+
+@st.fragment
+@guarded
+def board(shown: Shown, palette: Palette) -> None:
+    """The form, the plan, and the leaderboard as far as it is known."""
+    finished = {entry.name: entry for entry in shown.entries if entry.state == "done"}
+    if not finished:
+        widgets.why("A leaderboard needs a finished run, whose networks and settings it takes.")
+        return
+    first = finished.get(shown.entry.name) or next(iter(finished.values()))
+    asked = _asked(finished, first)
+    entry = finished[asked.of]
+    _form(_pairs([entry, first, *finished.values()]))
+    try:
+        made = leaderboards.leaderboard(entry, asked.methods, asked.scores, shown.entries)
+    except ValueError as error:
+        widgets.why(f"There is nothing to rank: {error}")
+        return
+    _settings_words(entry)
+    if made.going:
+        watch(str(made.folder), asked, palette is DARK)
+        return
+    plan = cost.plan(made, shown.entries)
+    _ended(made)
+    _start(made, plan)
+    results(made, entry, palette, plan.refusals)
+
+
+def _pairs(entries: list[runs.Entry]) -> dict[str, runs.Entry]:
+    """The first run of each set of parents and each of their settings."""
+    firsts: dict[Any, runs.Entry] = {}
+    for entry in entries:
+        config = entry.config
+        alike = (compared.kind(entry), *(config.get(name) for name in ("samples", "seed", "fusion_from", "target")))
+        firsts.setdefault(alike, entry)
+    return {entry.name: entry for entry in firsts.values()}
+
+
+def _asked(finished: dict[str, runs.Entry], first: runs.Entry) -> Board:
+    every = tuple(methods.table())
+    score = first.config["importance"] if methods.weighs(first) else "conductance"
+    return parameters.board(list(finished), every, tuple(methods.importances()), Board(first.name, every, (score,)))
+
+
+def _form(pairs: dict[str, runs.Entry]) -> None:
+    st.selectbox(
+        "Networks and settings of run",
+        list(pairs),
+        **COMPARE.control("of"),
+        format_func=lambda name: _pair_words(pairs[name]),
+        help="Its parents, data, samples and seed are those of every run of the leaderboard; each set of parents stands here "
+        "once.",
+    )
+    st.pills(
+        "Methods",
+        list(methods.table()),
+        **COMPARE.control("methods", tuple),
+        selection_mode="multi",
+        help="The paper's four, then what they are compared with. A method that does not apply to these networks is a row "
+        "with its reason.",
+    )
+    st.pills(
+        "Importance scores",
+        list(methods.importances()),
+        **COMPARE.control("scores", tuple),
+        selection_mode="multi",
+        help="Methods that weigh neurons run once with each of them.",
+    )
+
+
+def _pair_words(entry: runs.Entry) -> str:
+    config = entry.config
+    target = f", fused into {PurePath(config['target']).name}" if config.get("target") else ""
+    return (
+        f"{runs.networks_words(entry)} on {PurePath(config.get('data', '')).name} · {config.get('samples')} samples, seed "
+        f"{config.get('seed')}{target} · as run {entry.name}"
+    )
+
+
+def _settings_words(entry: runs.Entry) -> None:
+    """What of the run's own settings a leaderboard leaves at its default."""
+    from retrofit_core.runs import RunConfig
+
+    left = [
+        name
+        for name in ("head", "boundaries", "augment", "auto_augment")
+        if entry.config.get(name, getattr(RunConfig, name)) != getattr(RunConfig, name)
+    ]
+    if left:
+        names = ", ".join(name.replace("_", " ") for name in left)
+        st.caption(f"Of that run's settings, these are as by default in a leaderboard: {names}.")
+
+
+# --- the worker -----------------------------------------------------------------------------------
+
+
+def _start(made: Leaderboard, plan: cost.Plan) -> None:
+    st.markdown(plan.words)
+    if made.state == "done" and not plan.missing:
+        st.caption("Everything is there: the leaderboard is whole.")
+        return
+    label = "Start" if made.state == "new" else "Go on"
+    if not plan.missing:
+        label = "Rank them"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if st.button(
+            label,
+            key="start-board",
+            type="primary",
+            icon=":material/play_arrow:",
+            help="Runs in a process of its own: you can reload or close the page. Finished runs appear below, and in *Your "
+            "runs* on Fuse.",
+        ):
+            try:
+                leaderboards.start(made)
+            except ValueError as error:
+                st.warning(f"Not started: {escaped(error)}")
+                return
+            st.rerun()
+
+
+def _ended(made: Leaderboard) -> None:
+    """Why a leaderboard is not whole."""
+    sentence = {
+        "cancelled": "Cancelled: finished runs are kept.",
+        "interrupted": "The worker was ended before it was finished: finished runs are kept.",
+        "failed": f"Not finished: {made.error}",
+    }.get(made.state)
+    if sentence:
+        (st.warning if made.state == "cancelled" else st.error)(escaped(sentence))
+
+
+@st.fragment(run_every=POLL)
+@guarded
+def watch(folder: str, asked: Board, dark: bool) -> None:
+    """Poll until the worker has ended; only this part of the page is drawn again."""
+    entries, _ = runs.entries()
+    entry = next(entry for entry in entries if entry.name == asked.of)
+    made = leaderboards.leaderboard(entry, asked.methods, asked.scores, entries)
+    if not made.going or str(made.folder) != folder:
+        st.rerun()
+    done = sum(run.name in made.measured for run in made.runs)
+    current = made.at_work
+    step = leaderboards.step(current) if current else ""
+    now = f" · {current.name}{f', {step}' if step else ''}" if current else ""
+    st.progress(done / len(made.runs), text=escaped(f"{done} of {len(made.runs)} methods have their row{now}"))
+    widgets.stop(
+        made.folder, "cancel-board", "Stops after the current step. Finished runs are kept, and it can go on later."
+    )
+    st.caption("You can reload or close this page: the work goes on, and this address finds it again.")
+    results(made, entry, DARK if dark else LIGHT, {})
+
+
+# --- the leaderboard ------------------------------------------------------------------------------
+
+
+def results(made: Leaderboard, entry: runs.Entry, palette: Palette, refusals: dict[str, str]) -> None:
+    """The table and the picture."""
+    rows = ranking.rows(made, entry, refusals)
+    table = ranking.table(made, entry, rows)
+    if sentence := ranking.finding(made, rows):
+        st.markdown(f"**{escaped(sentence)}**")
+    st.html(table.html(palette))
+    for note in table.notes:
+        st.caption(escaped(note))
+    origin = ranking.origin(made, entry)
+    if not made.going:
+        taking.notations(table, origin, "leaderboard")
+    _picture(made, rows, palette, origin)
+    if not made.going:
+        st.divider()
+        taking.copy(origin, "this leaderboard", "board")
+
+
+def _picture(made: Leaderboard, rows: list[ranking.Row], palette: Palette, origin: widgets.Several) -> None:
+    """Accuracy against seconds; without a menu as long as it grows, for its files would be of that moment."""
+    points = [
+        Point(
+            row.rank,
+            made.short(row.name),
+            row.seconds,
+            row.accuracy,
+            row.method in PAPERS,
+            not ranking.keeps_parents(row),
+        )
+        for row in rows
+        if row.method and row.rank and row.seconds is not None and row.accuracy is not None
+    ]
+    parents = [row.accuracy for row in rows if row.method is None and row.accuracy is not None]
+    if len(points) < 2 or not parents:
+        return
+    heading = "**What accuracy costs**: accuracy against the seconds of the fusion"
+    if made.going:
+        st.markdown(heading)
+        picture = accuracy_against_seconds(points, max(parents), palette)
+        st.plotly_chart(picture.figure, key="growing-board", theme=None, alt=picture.alt, config=STILL, width="stretch")
+    else:
+        widgets.chart(
+            "accuracy-seconds",
+            lambda colours: accuracy_against_seconds(points, max(parents), colours),
+            palette,
+            lambda: pd.DataFrame([vars(point) for point in points]),
+            origin,
+            heading=heading,
+        )
+    st.caption(
+        "● the paper’s methods, □ others; the number is the place in the table. Marks that would lie on each other are set "
+        "side by side. Dotted: the best parent."
+    )

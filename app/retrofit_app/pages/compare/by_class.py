@@ -1,0 +1,127 @@
+"""Class by class: which parent's knowledge came through, and which classes are mistaken for which."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from retrofit_app import widgets
+from retrofit_app.figures import Network, Palette, escaped
+from retrofit_app.figures.classes import apart, class_sources, forgotten, origins
+from retrofit_app.figures.confusion import confusion_matrix
+from retrofit_app.models import predictions
+from retrofit_app.runs.compared import FUSED, Group, Row
+
+from . import paired, parameters
+from .parameters import COMPARE
+
+MOST = 20  # networks in one picture
+MOST_TOLD = 3  # networks that have a sentence each
+FORGOTTEN = "has forgotten"
+
+
+def by_class(groups: Sequence[Group], palette: Palette, origin: widgets.Several) -> None:
+    """A picture for each set of parents whose networks were measured."""
+    measured = [group for group in groups if group.parents and any(row.n for row in group.rows)]
+    if not measured:
+        return
+    st.header("What came from whom?", anchor=False)
+    for index, group in enumerate(measured):
+        _picture(group, palette, origin, f"{index}" if len(measured) > 1 else "", len(measured) > 1)
+
+
+def _picture(group: Group, palette: Palette, origin: widgets.Several, number: str, several: bool) -> None:
+    parents = [_network(row) for row in group.parents]
+    fused = [_network(row) for row in group.rows if row.n][:MOST]
+    classes = group.classes
+
+    def table() -> pd.DataFrame:
+        rows = [{"network": one.name, **dict(zip(classes, one.per_class, strict=True))} for one in [*parents, *fused]]
+        return pd.DataFrame(rows)
+
+    words = [origins(parents, classes), *_kept(fused, parents, classes)]
+    if len(fused) == 2:
+        words.append(apart(fused[0], fused[1], classes))
+    widgets.chart(
+        f"classes{number}",
+        lambda colours: class_sources(parents, fused, classes, colours),
+        palette,
+        table,
+        origin,
+        heading=f"**Accuracy per class**, in per cent{f': {escaped(group.title)}' if several else ''}",
+        below=escaped(" ".join(filter(None, words))),
+    )
+
+
+def _kept(fused: Sequence[Network], parents: Sequence[Network], classes: Sequence[str]) -> list[str]:
+    """What each network kept; of many only what they have forgotten."""
+    each = [forgotten(network, parents, classes) for network in fused]
+    if len(fused) <= MOST_TOLD:
+        return each
+    return [words for words in each if FORGOTTEN in words] or ["None of them has forgotten a class."]
+
+
+def _network(row: Row) -> Network:
+    return Network(row.name, row.role, row.accuracy or 0.0, row.per_class, samples=row.samples)
+
+
+# --- confusion matrices ---------------------------------------------------------------------------
+
+
+def mistakes(groups: Sequence[Group], palette: Palette, origin: widgets.Several) -> None:
+    """Two confusion matrices beside each other, once somebody asks for them."""
+    rows = {
+        f"{row.id}{f' of {group.title}' if row.role != FUSED and len(groups) > 1 else ''}": (group, row)
+        for group in groups
+        for row in group.every
+    }
+    if not rows:
+        return
+    box = st.expander(
+        "Which classes are mistaken for which?", icon=":material/grid_on:", key="mistakes", on_change="rerun"
+    )
+    names = list(rows)
+    if not box.open:
+        COMPARE.declare(["left", "right"])
+        return
+    with box:
+        pair = parameters.mistakes(names, (names[0], names[1] if len(names) > 1 else names[0]))
+        for name, label, chosen, column in zip(
+            ("left", "right"), ("Network", "and"), (pair.first, pair.second), st.columns(2, gap="medium"), strict=True
+        ):
+            with column:
+                st.selectbox(
+                    label,
+                    names,
+                    **COMPARE.control(name),
+                    format_func=lambda each: rows[each][1].name,
+                    help="A network of the table above. Of several seeds, the first one.",
+                )
+                _matrix(*rows[chosen], name, palette, origin)
+
+
+def _matrix(group: Group, row: Row, name: str, palette: Palette, origin: widgets.Several) -> None:
+    try:
+        network = paired.networks(group, [row])[0]
+        answers = predictions.known(network)
+        if answers is None:
+            if paired.slow(network) and not st.button(
+                f"Ask it about the images ({paired.duration(predictions.seconds([network]))})", key=f"ask-{name}"
+            ):
+                return
+            with st.spinner("Asking the network…"):
+                answers = predictions.ask(network)
+    except ValueError as error:
+        widgets.why(f"There is no matrix of this network: {error}")
+        return
+    counts = np.zeros((len(group.classes), len(group.classes)), dtype=int)
+    np.add.at(counts, (answers.labels.astype(int), answers.named.astype(int)), 1)
+    widgets.chart(
+        f"mistakes-{name}",
+        lambda colours: confusion_matrix(counts, group.classes, row.name, colours),
+        palette,
+        lambda: pd.DataFrame(counts, columns=list(group.classes)).assign(**{"true class": list(group.classes)}),
+        origin,
+        heading=f"**{escaped(row.name)}**",
+    )

@@ -1,0 +1,111 @@
+"""What a leaderboard takes: how many runs, which are there, which cannot be, and about how long the rest will be at work."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app import runs
+from retrofit_app.figures import lettered
+from retrofit_app.runs.leaderboards import Leaderboard, Planned
+from retrofit_app.runs.words import duration
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What Start would do."""
+
+    words: str
+    """In Markdown"""
+    missing: int
+    """Runs that would be made"""
+    refusals: dict[str, str]
+    """Why a method does not apply, by the name of its row"""
+
+
+def plan(made: Leaderboard, entries: Sequence[runs.Entry]) -> Plan:
+    """Count and estimate; nothing is done."""
+    from retrofit_core.estimate.predict import START
+
+    wanted = [run for run in made.runs if run.entry is None and run.name not in _refused(made)]
+    estimates = _estimates(made, wanted, list(entries))
+    refusals = {
+        run.name: lettered(estimate.refusal)
+        for run, estimate in zip(wanted, estimates, strict=True)
+        if estimate.refusal
+    }
+    refusals |= {name: lettered(why) for name, why in _refused(made).items()}
+    missing = [estimate for estimate in estimates if not estimate.refusal]
+    there = sum(run.entry is not None for run in made.runs)
+    # One process makes them all: Python and torch are loaded once.
+    starts = START[0], START[1] * (_crowding() if _on_cpu(made) else 1.0)
+    least, most = (
+        start + sum(max(estimate.seconds[end] - start, 0.0) for estimate in missing) for end, start in enumerate(starts)
+    )
+    parts = [f"{there} {_are(there)} there already"] if there else []
+    parts += [f"{len(refusals)} {_does(len(refusals))} not apply to these networks"] if refusals else []
+    parts += [f"{len(missing)} {_are(len(missing))} to be made"] if missing else []
+    words = f"**{len(made.runs)} run{'s' if len(made.runs) > 1 else ''}**: {', '.join(parts)}."
+    if missing:
+        unknown = (
+            ""
+            if all(estimate.whole for estimate in missing)
+            else (
+                ", and alignments come on top, whose time is not known before their first run here (for small networks seconds)"
+            )
+        )
+        words += f" That takes about **{duration(least)} to {duration(most)}** on this machine as it is now{unknown}."
+    return Plan(words, len(missing), refusals)
+
+
+def _refused(made: Leaderboard) -> dict[str, str]:
+    """Reasons that the worker has found."""
+    return {
+        run.name: row["reason"]
+        for run in made.runs
+        if (row := made.measured.get(run.name)) is not None and row.get("reason") and run.entry is None
+    }
+
+
+def _estimates(made: Leaderboard, wanted: Sequence[Planned], entries: list[runs.Entry]) -> list[Any]:
+    stamps = tuple(_stamp(made.home / name) for name in made.base.models)
+    finished = tuple(entry.name for entry in entries if entry.state == "done")
+    past = runs.past(entries)
+    with st.spinner("Checking which methods apply, and how long they take…"):
+        return [
+            _estimate((run.config.key(), stamps, finished), _crowding(), run.config, past, made.home) for run in wanted
+        ]
+
+
+@st.cache_data(max_size=2**22, show_spinner=False)
+def _estimate(key: tuple[Any, ...], crowding: float, _config: Any, _past: list[dict[str, Any]], _folder: Path) -> Any:
+    from retrofit_core.estimate import estimate
+
+    return estimate(_config, None, _past, _folder, crowding)
+
+
+def _crowding() -> float:
+    """Of this machine, in half steps: what estimates are made for again."""
+    from retrofit_core.estimate import crowding
+
+    return round(2 * crowding()) / 2
+
+
+def _on_cpu(made: Leaderboard) -> bool:
+    from retrofit_core import device
+
+    return device.pick(made.base.device).type == "cpu"
+
+
+def _stamp(path: Path) -> float:
+    return path.stat().st_mtime if path.exists() else 0.0
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _does(count: int) -> str:
+    return "does" if count == 1 else "do"

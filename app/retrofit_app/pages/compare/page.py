@@ -1,0 +1,30 @@
+"""Which network is better, and at what? Any runs side by side, and all methods on one set of parents."""
+
+import streamlit as st
+
+from retrofit_app import widgets
+from retrofit_app.shell import picker
+
+from . import board, parameters, side
+from .parameters import COMPARE, VIEWS
+
+
+def page() -> None:
+    """The view that the address names."""
+    palette = widgets.palette()
+    with st.container(key="heading"):
+        st.title("Which network is better, and at what?", anchor=False)
+    view = parameters.where().view
+    st.segmented_control(
+        "View",
+        list(VIEWS),
+        **COMPARE.control("view"),
+        required=True,
+        format_func=VIEWS.__getitem__,
+        label_visibility="collapsed",
+        help="Finished runs beside each other, or every method on one set of networks.",
+    )
+    if view == "runs":
+        side.side(picker.shown(), palette)
+    else:
+        board.board(picker.shown(), palette)

@@ -1,0 +1,141 @@
+"""How many points lie between two rows, and what chance allows, image by image where each network's answers are known."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import streamlit as st
+
+from retrofit_app import figures, runs
+from retrofit_app.models import predictions
+from retrofit_app.runs.compared import FUSED, Group, Row
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What one row has more than another, in points."""
+
+    points: float
+    interval: tuple[float, float] | None
+    """Of 95 %, paired over the same images; None where their answers are not known"""
+    margin: float
+    """Half the 95 % interval as if both were measured on images of their own"""
+
+    @property
+    def clear(self) -> bool:
+        """Whether it is larger than chance explains."""
+        if self.interval is None:
+            return abs(self.points) > self.margin
+        low, high = self.interval
+        return low > 0 or high < 0
+
+    @property
+    def words(self) -> str:
+        """ "+2.8 (0.4 to 5.1)"."""
+        return f"{signed(self.points)}{self.within}"
+
+    @property
+    def within(self) -> str:
+        """ " (0.4 to 5.1)"; empty where it is not known."""
+        if self.interval is None:
+            return ""
+        low, high = (figures.number(end) for end in self.interval)
+        return f" ({low} to {high})"
+
+
+def signed(points: float) -> str:
+    """ "+2.8"."""
+    return f"{'+' if round(points, 1) > 0 else ''}{figures.number(points)}"
+
+
+def gap(group: Group, row: Row, other: Row) -> Gap:
+    """How many points a row has more than another one of its group."""
+    first, second = row.accuracy or 0.0, other.accuracy or 0.0
+    images = min(row.samples, other.samples)
+    return Gap(first - second, _interval(group, row, other), figures.margin(first, second, images=images))
+
+
+def networks(group: Group, rows: Iterable[Row]) -> list[predictions.Network]:
+    """What has to be asked for these rows."""
+    return [network for row in rows for network in _networks(group, row)]
+
+
+def learn(groups: Sequence[Group]) -> tuple[list[str], float]:
+    """Ask all networks, where that takes a moment.
+
+    Returns:
+        Sentences about what cannot be asked; the seconds that it would take otherwise (0: it is done).
+    """
+    if not all(predictions.is_at_hand(group.entry) for group in groups):
+        return [], 1.0  # what lies elsewhere is opened after a click only
+    there: list[predictions.Network] = []
+    for group in groups:
+        for row in group.every:
+            with suppress(ValueError):  # told when they are asked
+                each = _networks(group, row)
+                predictions.is_quick(each)
+                there += each
+    if not predictions.is_quick(there):
+        return [], max(predictions.seconds(there), 1.0)
+    return ask(groups), 0.0
+
+
+def ask(groups: Sequence[Group]) -> list[str]:
+    """Ask all networks of these groups; a sentence for each reason why some do not answer."""
+    reasons: dict[str, list[str]] = {}
+    with st.spinner("Asking each network about the test images…"):
+        for group in groups:
+            for row in group.every:
+                try:
+                    for network in _networks(group, row):
+                        predictions.ask(network)
+                except ValueError as error:
+                    reasons.setdefault(str(error), []).append(row.name)
+    return [f"{figures.listing(names)}: {_without_folders(reason)}" for reason, names in reasons.items()]
+
+
+def _without_folders(text: str) -> str:
+    """An error of the library without this machine's folders."""
+    return text.replace(str(runs.runs_folder()), "RUNS").replace(str(Path.home()), "~")
+
+
+def slow(network: predictions.Network) -> bool:
+    """Whether a network is asked only after a click.
+
+    Raises:
+        ValueError: it cannot be asked.
+    """
+    return not predictions.is_at_hand(network.entry) or not predictions.is_quick([network])
+
+
+def duration(seconds: float) -> str:
+    """About how long, in words."""
+    return f"about {max(1, round(seconds))} s" if seconds < 90 else f"about {round(seconds / 60)} min"
+
+
+def _networks(group: Group, row: Row) -> list[predictions.Network]:
+    if row.role != FUSED and not row.made:
+        file = group.entry.folder / "fused.safetensors"
+        return [predictions.Network(group.entry, row.id, file, row.accuracy or 0.0)]
+    return [
+        predictions.Network(made.entry, "fused", made.file, made.facts["accuracy"]) for made in row.made if made.facts
+    ]
+
+
+def _interval(group: Group, row: Row, other: Row) -> tuple[float, float] | None:
+    """By bootstrap over the images for single networks; for means over seeds, from the spread of their gaps over the images."""
+    both = [[predictions.known(network) for network in _networks(group, each)] for each in (row, other)]
+    right = [[answers.right for answers in each if answers is not None] for each in both]
+    if any(None in each or not each for each in both) or len({len(one) for each in right for one in each}) != 1:
+        return None
+    if len(right[0]) == len(right[1]) == 1:
+        import torch
+
+        from retrofit_core.comparison import difference
+
+        return difference(torch.from_numpy(right[0][0]), torch.from_numpy(right[1][0]))[1]
+    gaps = 100 * (np.mean(right[0], axis=0) - np.mean(right[1], axis=0))
+    half = 1.96 * float(gaps.std(ddof=1)) / len(gaps) ** 0.5
+    return float(gaps.mean()) - half, float(gaps.mean()) + half

@@ -1,0 +1,198 @@
+"""The rows of a leaderboard, from what its worker has written and from the records that are there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from retrofit_app import runs, widgets
+from retrofit_app.figures import lettered, listing, number, percent, share
+from retrofit_app.figures.booktable import Column, Line, Table, ranked
+from retrofit_app.figures.leaderboard import seconds_words
+from retrofit_app.runs import leaderboards, methods
+from retrofit_app.runs.leaderboards import Leaderboard, Planned
+from retrofit_app.widgets import copies
+
+from .paired import signed
+
+COLUMNS = (
+    Column("network", "The place, the method, its importance and options.", is_number=False),
+    Column("accuracy %", "On the test images. Bold: the best."),
+    Column("to the first", "Points of accuracy to the first row; in brackets the 95 % interval, image by image."),
+    Column("loss", "Mean cross entropy. Bold: the least."),
+    Column("calib.", "Calibration error: mean gap between confidence and accuracy over 15 bins. Bold: the least."),
+    Column("seconds", "Of the fusion on the machine that made it."),
+    Column("M ops", "Million multiply-adds for one image."),
+    Column("run", "Its name in the list of runs.", is_number=False),
+)
+MILLION = 1e6
+MOST_NAMES = 3  # that a sentence lists
+
+
+@dataclass(frozen=True)
+class Row:
+    """A network of a leaderboard, or a method without one."""
+
+    name: str
+    method: str | None
+    """None for a parent"""
+    facts: dict[str, Any]
+    """What it was measured at; empty where it was not"""
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
+    seconds: float | None = None
+    operations: float | None = None
+    run: str = ""
+    note: str = ""
+    """Why there is no network, or what is done about it"""
+    rank: int = 0
+    """0 without a network"""
+
+    @property
+    def accuracy(self) -> float | None:
+        """In per cent."""
+        return self.facts.get("accuracy")
+
+
+def rows(made: Leaderboard, entry: runs.Entry, refusals: dict[str, str]) -> list[Row]:
+    """The best first, then what is waited for, then what does not apply."""
+    parents = [_parent(made, entry, index) for index in range(len(entry.config["models"]))]
+    each = [*parents, *(_row(made, run, refusals) for run in made.runs)]
+    there = sorted((row for row in each if row.accuracy is not None), key=lambda row: -(row.accuracy or 0.0))
+    waiting = [row for row in each if row.accuracy is None and row.name not in refusals]
+    refused = [row for row in each if row.accuracy is None and row.name in refusals]
+    best = there[0].accuracy if there else None
+    places = [
+        Row(**{**vars(row), "rank": place, "difference": (row.accuracy or 0.0) - (best or 0.0)})
+        for place, row in enumerate(there, start=1)
+    ]
+    return [*places, *waiting, *refused]
+
+
+def _parent(made: Leaderboard, entry: runs.Entry, index: int) -> Row:
+    name = f"parent {index}"
+    measured = made.measured.get(name)
+    if measured is not None and measured.get("accuracy") is not None:
+        return Row(lettered(name), None, measured, interval=_pair(measured), operations=measured["operations"])
+    return Row(lettered(name), None, entry.metrics.get("networks", {}).get(name, {}))
+
+
+def _row(made: Leaderboard, run: Planned, refusals: dict[str, str]) -> Row:
+    method = run.config.method
+    measured = made.measured.get(run.name)
+    if measured is not None and measured.get("reason") is None:
+        return Row(
+            run.name,
+            method,
+            measured,
+            interval=_pair(measured),
+            seconds=measured["seconds"],
+            operations=measured["operations"],
+            run=_run(run) or measured["key"] or "",
+        )
+    if run.entry is not None and run.done and run.entry.accuracy is not None:
+        facts = run.entry.metrics["networks"]["fused"]
+        return Row(run.name, method, facts, seconds=run.entry.status.get("seconds"), run=_run(run))
+    reason = (measured or {}).get("reason") or refusals.get(run.name)
+    if reason:
+        refusals.setdefault(run.name, reason)
+        return Row(run.name, method, {}, note=f"does not apply: {lettered(reason)}")
+    if made.at_work is not None and made.at_work.name == run.name:
+        step = leaderboards.step(run)
+        return Row(run.name, method, {}, note=f"at work{f': {step}' if step else ''} …")
+    return Row(run.name, method, {}, note=f"failed before: {lettered(run.reason)}" if run.reason else "not run yet")
+
+
+def _run(run: Planned) -> str:
+    return f"{run.entry.name}{' (shipped)' if run.entry.shipped else ''}" if run.entry is not None else ""
+
+
+def _pair(row: dict[str, Any]) -> tuple[float, float] | None:
+    low, high = row.get("interval") or (None, None)
+    return None if low is None or high is None else (low, high)
+
+
+def table(made: Leaderboard, entry: runs.Entry, every: Sequence[Row]) -> Table:
+    """All rows as the page and its files show them."""
+    there = [row for row in every if row.rank]
+    best = {
+        1: ranked([row.accuracy for row in there]),
+        3: ranked([row.facts.get("loss") for row in there], smallest=True),
+        4: ranked([row.facts.get("calibration_error") for row in there], smallest=True),
+    }
+    lines = [
+        Line(_cells(made, row), frozenset(column for column, places in best.items() if index in places))
+        for index, row in enumerate(there)
+    ]
+    lines += [Line((made.short(row.name), *[""] * (len(COLUMNS) - 1)), note=row.note) for row in every if not row.rank]
+    samples = max((row.facts.get("samples") or made.samples for row in there), default=0)
+    images = f"{samples:,} test images. " if samples else ""
+    weighed = f"{made.score} importance, " if made.score else ""
+    note = f"{images}{runs.networks_words(entry)}; {weighed}{made.base.samples} samples, seed {made.base.seed}."
+    if any(row.rank and row.interval is None for row in every):
+        note += " Intervals are measured when the leaderboard is made."
+    return Table("Leaderboard of methods on the same networks", COLUMNS, tuple(lines), (note,))
+
+
+def _cells(made: Leaderboard, row: Row) -> tuple[str, ...]:
+    loss, calibration = row.facts.get("loss"), row.facts.get("calibration_error")
+    return (
+        f"{row.rank}. {made.short(row.name)}",
+        share(row.accuracy or 0.0),
+        _distance(row),
+        "" if loss is None else number(loss, 2),
+        "" if calibration is None else number(calibration, 3),
+        "" if row.seconds is None else seconds_words(row.seconds),
+        "" if row.operations is None else f"{row.operations / MILLION:.3g}",
+        row.run,
+    )
+
+
+def _distance(row: Row) -> str:
+    if row.rank == 1:
+        return "the first"
+    within = "" if row.interval is None else f" ({number(row.interval[0])} to {number(row.interval[1])})"
+    return f"{signed(row.difference or 0.0)}{within}"
+
+
+def finding(made: Leaderboard, every: Sequence[Row]) -> str:
+    """Who is first, and who is not clearly behind."""
+    there = [row for row in every if row.rank]
+    if len(there) < 2:
+        return ""
+    first = there[0]
+    words = f"{made.short(first.name)} is first with {percent(first.accuracy or 0.0)}"
+    if keeps_parents(first):
+        single = next((row for row in there if row.method is not None and not keeps_parents(row)), None)
+        words += ", with all networks side by side"
+        if single is not None:
+            words += (
+                f"; the best single network is that of {made.short(single.name)} with {percent(single.accuracy or 0.0)}"
+            )
+        return f"{words}."
+    close = [made.short(row.name) for row in there[1:] if row.interval is not None and row.interval[1] >= 0]
+    if not close:
+        return f"{words}."
+    shown = close if len(close) <= MOST_NAMES else [*close[: MOST_NAMES - 1], f"{len(close) - MOST_NAMES + 1} more"]
+    return f"{words}; not clearly behind: {listing(shown)}."
+
+
+def keeps_parents(row: Row) -> bool:
+    """Whether it is all networks side by side."""
+    return row.method is not None and methods.takes(row.method).keeps_parents
+
+
+def origin(made: Leaderboard, entry: runs.Entry) -> widgets.Several:
+    """The leaderboard as the origin of pictures and tables."""
+
+    def texts() -> tuple[str, str, str]:
+        from retrofit_core import snippets
+
+        pairs = [(run.config, copies.training_of(entry)) for run in made.runs]
+        return (
+            snippets.comparison_command(pairs),
+            snippets.comparison_python(pairs),
+            snippets.comparison_cell(pairs),
+        )
+
+    source = f"Leaderboard {made.folder.name} on the networks of run {entry.name}; retrofit-workbench {runs.library()}"
+    return widgets.Several(f"leaderboard-{entry.name}", source, texts)

@@ -1,0 +1,142 @@
+"""Any runs side by side: which ones, their table, and what makes the difference between them."""
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from retrofit_app import runs
+from retrofit_app.figures import Palette, escaped
+from retrofit_app.runs import compared
+from retrofit_app.runs.compared import Group
+from retrofit_app.shell.errors import guarded
+from retrofit_app.shell.picker import Shown
+
+from . import by_class, by_level, paired, parameters, table, taking
+from .parameters import COMPARE, ORDERS, Chosen
+
+
+@st.fragment
+@guarded
+def side(shown: Shown, palette: Palette) -> None:
+    """All but the sidebar: another order or pair runs and sends only this."""
+    finished = [entry for entry in shown.entries if entry.state == "done"]
+    by_name = {entry.name: entry for entry in finished}
+    default = compared.default(shown.entries, shown.entry)
+    chosen = parameters.chosen(by_name, default)
+    controls(by_name, default)
+    groups = compared.groups([by_name[name] for name in chosen.runs], finished, chosen.apart)
+    layout(groups, chosen)
+    results(groups, chosen, palette)
+
+
+def controls(by_name: dict[str, runs.Entry], default: tuple[str, ...]) -> None:
+    """Which runs."""
+    st.multiselect(
+        "Runs",
+        list(by_name),
+        **COMPARE.control("runs", lambda names: tuple(names) or default),
+        format_func=lambda name: f"{name}: {runs.label(by_name[name])}",
+        placeholder="Choose runs",
+        help="Any finished runs, as many as you like; they stand in the table in this order. Ticks in *Your runs* on Fuse "
+        "lead here, too.",
+    )
+
+
+def layout(groups: list[Group], chosen: Chosen) -> None:
+    """The order of the rows, and whether seeds stand together, where there is a choice."""
+    rows = [row for group in groups for row in group.rows]
+    if len(rows) < 2:
+        COMPARE.declare(["order", "apart"])
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.selectbox(
+            "Order",
+            list(ORDERS),
+            **COMPARE.control("order"),
+            format_func=ORDERS.__getitem__,
+            width=210,
+            help="Of the rows; the best first.",
+        )
+        if chosen.apart or any(len(row.made) > 1 for row in rows):
+            st.toggle(
+                "Each seed apart",
+                **COMPARE.control("apart"),
+                help="Off: runs that differ in the seed of the fusion only are one row, with mean and standard deviation.",
+            )
+
+
+def results(groups: list[Group], chosen: Chosen, palette: Palette) -> None:
+    """The finding and the table, which stand before anything is computed for them, and what makes the difference."""
+    finding, place = st.empty(), st.empty()
+    _show(finding, place, groups, chosen, palette)
+    problems, seconds = paired.learn(groups)
+    if seconds and _is_asked(seconds):
+        problems, seconds = paired.ask(groups), 0.0
+    if not seconds:
+        _show(finding, place, groups, chosen, palette)
+    made = table.side_by_side(groups, chosen.order)
+    st.caption(escaped(" ".join([*made.notes, *(f"No interval for {problem}" for problem in problems)])))
+    origin = taking.several(groups)
+    if any(group.wants_baseline for group in groups):
+        _to_baselines(next(group for group in groups if group.wants_baseline))
+    taking.notations(made, origin, "runs")
+    settings(groups, chosen, palette)
+    by_class.by_class(groups, palette, origin)
+    by_class.mistakes(groups, palette, origin)
+    entries = {row.made[0].entry.name: row.made[0].entry for group in groups for row in group.rows}
+    by_level.by_level(list(entries.values()), palette, origin)
+    st.divider()
+    taking.copy(origin, "this comparison", "runs")
+
+
+def settings(groups: list[Group], chosen: Chosen, palette: Palette) -> None:
+    """The settings of the compared runs, as by default those that differ."""
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.header("How do they differ?", anchor=False, width="stretch")
+        st.toggle(
+            "All settings",
+            **COMPARE.control("every"),
+            help="Off: only the settings in which some of these runs differ.",
+        )
+    differing = table.settings(groups, chosen.every)
+    if differing.lines:
+        st.html(differing.html(palette))
+    rows = sum(len(group.rows) for group in groups)
+    if not chosen.every:
+        st.caption(
+            "All other settings are the same."
+            if differing.lines and rows > 1
+            else "All their settings are the same."
+            if rows > 1
+            else "One row alone differs from nothing: choose another run above."
+        )
+
+
+def _show(
+    finding: DeltaGenerator, place: DeltaGenerator, groups: list[Group], chosen: Chosen, palette: Palette
+) -> None:
+    finding.markdown("  \n".join(f"**{escaped(sentence)}**" for sentence in table.findings(groups)))
+    place.html(table.side_by_side(groups, chosen.order).html(palette))
+
+
+def _is_asked(seconds: float) -> bool:
+    """Whether somebody wants the intervals, though they take a while."""
+    return st.button(
+        f"Compare them image by image ({paired.duration(seconds)})",
+        key="compare-asked",
+        icon=":material/rule:",
+        help="Asks every network of the table about every test image, for the intervals of the differences. The answers are "
+        "kept while the workbench runs.",
+    )
+
+
+def _to_baselines(group: Group) -> None:
+    """The way to runs of baselines."""
+    st.button(
+        "Run baselines on these networks",
+        key="go-baselines",
+        icon=":material/leaderboard:",
+        type="tertiary",
+        on_click=COMPARE.change,
+        kwargs={"view": "board"},
+        help="All methods on one set of networks, on the other view of this page.",
+    )

@@ -1,0 +1,184 @@
+"""The table of the compared runs, with what they are measured against, and their settings."""
+
+from collections.abc import Sequence
+
+from retrofit_app.figures import interval, listing, number, percent, share
+from retrofit_app.figures.booktable import Column, Line, Table, ranked
+from retrofit_app.figures.leaderboard import seconds_words
+from retrofit_app.runs import methods
+from retrofit_app.runs.compared import Group, Made, Row
+from retrofit_app.runs.settings import NONE
+
+from .paired import Gap, gap, signed
+
+COLUMNS = (
+    Column("network", "Method, grouping in place of its own, importance, options.", is_number=False),
+    Column(
+        "accuracy %", "On the test images; the mean over seeds where there are several. Bold: the best of these runs."
+    ),
+    Column("±", "Half the 95 % interval that the number of test images allows, in points."),
+    Column(
+        "to best parent", "Points of accuracy more than the best parent; in brackets the 95 % interval, image by image."
+    ),
+    Column("seeds", "Runs that differ in the seed of the fusion only, in one row. †: one seed."),
+    Column("sd", "Standard deviation of the accuracies over the seeds, in points."),
+    Column("loss", "Mean cross entropy on the test images. Bold: the least of these runs."),
+    Column(
+        "calib.",
+        "Calibration error: mean gap between confidence and accuracy over 15 bins, 0 is best. Bold: the least.",
+    ),
+    Column(
+        "seconds", "Of the fusion, and of the fine-tuning, on the machine that made it. Bold: the least of these runs."
+    ),
+    Column("run", "Its name in the list of runs.", is_number=False),
+)
+ACCURACY, LOSS, CALIBRATION, SECONDS = 1, 6, 7, 8  # columns with a best
+MOST_NAMES = 3  # of runs that a cell lists
+ONE_SEED = "† One seed: how far another seed moves it is not known."
+
+
+def side_by_side(groups: Sequence[Group], order: str) -> Table:
+    """All compared runs, each group with its references below."""
+    lines = []
+    for group in groups:
+        lines.append(Line((), heading=heading(group)))
+        lines += _lines(group, ordered(group.rows, order))
+    return Table("Compared runs and what they are measured against", COLUMNS, tuple(lines), tuple(notes(groups)))
+
+
+def ordered(rows: Sequence[Row], order: str) -> list[Row]:
+    """As chosen, or the best first; rows without that number last."""
+    score = {
+        "accuracy": lambda row: None if row.accuracy is None else -row.accuracy,
+        "loss": lambda row: row.mean("loss"),
+        "calibration": lambda row: row.mean("calibration_error"),
+        "seconds": lambda row: row.seconds,
+    }.get(order)
+    if score is None:
+        return list(rows)
+    there = [row for row in rows if score(row) is not None]
+    return sorted(there, key=score) + [row for row in rows if score(row) is None]
+
+
+def heading(group: Group) -> str:
+    """The networks and the images of a group."""
+    images = max((row.samples for row in group.every), default=0)
+    return f"{group.title}{f', {images:,} test images' if images else ''}"
+
+
+def notes(groups: Sequence[Group]) -> list[str]:
+    """What has to be known to read the table."""
+    rows = [row for group in groups for row in group.rows]
+    sentences = [ONE_SEED] if any(row.n == 1 for row in rows) else []
+    if any(row.n == 0 for row in rows):
+        sentences.append("Runs without numbers were not measured: retrofit fuse … --evaluate does that.")
+    if any(group.wants_baseline for group in groups):
+        sentences.append("No baseline was run on these networks yet.")
+    return sentences
+
+
+def findings(groups: Sequence[Group]) -> list[str]:
+    """A sentence about each group, with what chance allows."""
+    sentences = []
+    for group in groups:
+        measured = sorted((row for row in group.rows if row.n), key=lambda row: -(row.accuracy or 0.0))
+        if not measured:
+            continue
+        best, parent = measured[0], group.best_parent
+        equal = [row.name for row in measured if row.accuracy == best.accuracy]
+        if len(measured) == 1:
+            words = f"{best.name} gets {percent(best.accuracy or 0.0)}"
+        elif len(equal) > 1:
+            words = f"{listing(equal)} are equal, with {percent(best.accuracy or 0.0)}"
+        else:
+            second = gap(group, best, measured[1])
+            ahead = "clearly ahead" if second.clear else "but not clearly ahead"
+            beside = " (all networks side by side)" if _keeps_parents(best) else ""
+            words = (
+                f"{best.name}{beside} is the best with {percent(best.accuracy or 0.0)}, {ahead} of {measured[1].name}"
+            )
+            words += f" ({second.words} points)"
+        if parent is not None:
+            more = gap(group, best, parent)
+            clear = (
+                f"clearly {'better' if more.points > 0 else 'worse'}" if more.clear else "not clearly different from"
+            )
+            than = "" if not more.clear else " than"
+            words += f"; that is {clear}{than} the best parent, {parent.name} ({more.words} points)"
+        sentences.append(f"{words}.")
+    return sentences
+
+
+def _keeps_parents(row: Row) -> bool:
+    return bool(row.made) and methods.keeps_parents(row.made[0].entry)
+
+
+def _lines(group: Group, rows: Sequence[Row]) -> list[Line]:
+    numbers = {
+        ACCURACY: ranked([row.accuracy for row in rows]),
+        LOSS: ranked([row.mean("loss") for row in rows], smallest=True),
+        CALIBRATION: ranked([row.mean("calibration_error") for row in rows], smallest=True),
+        SECONDS: ranked([row.seconds for row in rows], smallest=True),
+    }
+    lines = [
+        Line(_cells(group, row), frozenset(column for column, best in numbers.items() if index in best))
+        for index, row in enumerate(rows)
+    ]
+    return lines + [Line(_cells(group, row), is_reference=True) for row in group.references]
+
+
+def _cells(group: Group, row: Row) -> tuple[str, ...]:
+    accuracy, parent = row.accuracy, group.best_parent
+    loss, calibration = row.mean("loss"), row.mean("calibration_error")
+    more = gap(group, row, parent) if parent is not None and accuracy is not None and row is not parent else None
+    return (
+        row.name,
+        "" if accuracy is None else share(accuracy),
+        "" if accuracy is None else interval(accuracy, row.samples).removeprefix("±\N{NO-BREAK SPACE}"),
+        _distance(more) if more else ("the best" if row is parent else ""),
+        "" if not row.made or not row.n else f"{row.n}{' †' if row.n == 1 else ''}",
+        "" if row.deviation is None else number(row.deviation),
+        "" if loss is None else number(loss, 2),
+        "" if calibration is None else number(calibration, 3),
+        "" if row.seconds is None else seconds_words(row.seconds),
+        _runs(row.made),
+    )
+
+
+def _distance(more: Gap) -> str:
+    return f"{signed(more.points)}{more.within}"
+
+
+def _runs(made: Sequence[Made]) -> str:
+    names = [f"{one.id}{' (shipped)' if one.entry.shipped else ''}" for one in made]
+    return ", ".join(names) if len(names) <= MOST_NAMES else f"{', '.join(names[:2])} and {len(names) - 2} more"
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def settings(groups: Sequence[Group], every: bool) -> Table:
+    """A line for each setting, a column for each row of the table above.
+
+    Args:
+        every: those that are the same in all of them, too.
+    """
+    rows = [row for group in groups for row in group.rows]
+    each = [row.made[0].settings | _seeds(row) for row in rows]
+    names = dict.fromkeys(name for values in each for name in values)
+    # A setting that a run does not have at all, such as the epochs of a closed form, makes no difference.
+    shown = [name for name in names if every or len({values[name] for values in each if name in values}) > 1]
+    columns = tuple(Column(name, is_number=False) for name in ("setting", *_titles(rows)))
+    lines = tuple(Line((name, *(values.get(name, NONE) for values in each))) for name in shown)
+    return Table("Settings of the compared runs", columns, lines)
+
+
+def _titles(rows: Sequence[Row]) -> list[str]:
+    """Names of rows, with a run's name where two are called alike."""
+    names = [row.name for row in rows]
+    return [name if names.count(name) == 1 else f"{name} ({row.id})" for name, row in zip(names, rows, strict=True)]
+
+
+def _seeds(row: Row) -> dict[str, str]:
+    seeds = [made.settings.get("seed", NONE) for made in row.made]
+    return {"seed": ", ".join(seeds)} if len(seeds) > 1 else {}

@@ -1,0 +1,91 @@
+"""Everything to take away: the table in three notations, a link, and the comparison as command, Python and notebook cell."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from retrofit_app import runs, widgets
+from retrofit_app.address import session
+from retrofit_app.figures.booktable import Table
+from retrofit_app.runs.compared import Group, Made
+from retrofit_app.widgets import copies, downloads
+
+MOST_NAMES = 4  # of runs in the name of a file
+
+
+def several(groups: Sequence[Group]) -> widgets.Several:
+    """The compared runs as the origin of pictures and tables."""
+    networks = [made for group in groups for row in group.rows for made in row.made]
+    entries = [made.entry for made in networks]
+    names = list(dict.fromkeys(entry.name for entry in entries))
+    shown = names if len(names) <= MOST_NAMES else [*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1}-more"]
+    versions = sorted({entry.status.get("version") or runs.library() for entry in entries})
+    source = f"Runs {', '.join(names)}; retrofit-workbench {', '.join(versions)}"
+    return widgets.Several("-".join(["compare", *shown]), source, lambda: texts(networks))
+
+
+def texts(networks: Sequence[Made]) -> tuple[str, str, str]:
+    """The comparison as a command, as Python and as a notebook cell; fine-tunings are lines of the command."""
+    from retrofit_core import snippets
+    from retrofit_core.runs import RunConfig
+
+    entries = {made.entry.name: made.entry for made in networks}
+    pairs = [(RunConfig.from_json(entry.config), copies.training_of(entry)) for entry in entries.values()]
+    lines = [snippets.comparison_command(pairs), *(_tuning(made) for made in networks if made.tuning is not None)]
+    return "\n".join(lines), snippets.comparison_python(pairs), snippets.comparison_cell(pairs)
+
+
+def _tuning(made: Made) -> str:
+    """The line that fine-tunes a network of a comparison again."""
+    from retrofit_core.runs import RunConfig
+    from retrofit_core.runs.finetunings import FinetuneConfig
+
+    return FinetuneConfig.from_json(made.tuning or {}).command(RunConfig.from_json(made.entry.config).key())
+
+
+def notations(table: Table, origin: widgets.Several, key: str) -> None:
+    """Buttons for the table as CSV, Markdown and LaTeX, with the digits of the page."""
+    signed = downloads.origin(origin)
+    files = (
+        ("CSV", "csv", "text/csv", f"{table.csv()}# {signed}\n"),
+        ("Markdown", "md", "text/markdown", f"{table.markdown()}\n{signed}\n"),
+        ("LaTeX", "tex", "text/x-tex", f"{table.latex()}% {signed}\n"),
+    )
+    stem = downloads.file_stem(origin.name, "", key)
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.caption("Take the table", width="content")
+        for label, ending, kind, text in files:
+            st.download_button(
+                label,
+                text.encode(),
+                f"{stem}.{ending}",
+                kind,
+                on_click="ignore",
+                key=f"take-{key}-{ending}",
+                icon=":material/download:",
+                help=f"{label}, rounded as on the page, with a last line that says where it comes from."
+                + (" Needs the package booktabs." if ending == "tex" else ""),
+            )
+
+
+def copy(origin: widgets.Several, what: str, key: str) -> None:
+    """A link to the view, and the comparison as text; made when the box is opened."""
+    box = st.expander(
+        f"Copy {what} as link, command, Python or notebook cell",
+        icon=":material/content_copy:",
+        key=f"copy-{key}",
+        on_change="rerun",
+    )
+    if not box.open:
+        return
+    with box:
+        link, command, python, cell = st.tabs(["Link", "Command", "Python", "Notebook cell"])
+        with link:
+            st.caption("This view, with everything that is chosen on the page.")
+            st.code(session.link(), language=None, wrap_lines=True)
+        for tab, text, language in zip(
+            (command, python, cell), origin.texts(), ("bash", "python", "python"), strict=True
+        ):
+            with tab:
+                st.caption("Start it in the runs folder. What is finished there is not run again.")
+                st.code(text, language=language, wrap_lines=True)

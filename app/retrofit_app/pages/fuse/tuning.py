@@ -1,0 +1,232 @@
+"""Fine-tuning of a finished run: those that were done, the one that goes on, and what to do next."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from retrofit_app import figures, runs, widgets
+from retrofit_app.figures import difference, escaped, interval, percent
+from retrofit_app.figures.tuning import tuning_curve
+from retrofit_app.runs import finetunings, methods
+from retrofit_app.runs.finetunings import Kept
+from retrofit_app.shell.errors import guarded
+from retrofit_app.widgets import deleting
+
+from . import tuning_asked, tuning_form, tuning_watch
+from .tuning_asked import TUNING
+
+WHAT = "fine-tuning"
+
+
+@st.fragment
+@guarded
+def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
+    """What further training makes of the fused network; nothing for methods that keep all networks."""
+    if methods.keeps_parents(entry):
+        tuning_asked.declare()
+        return
+    st.header("What does fine-tuning add?", anchor=False)
+    deleting.undo(WHAT, entry, WHAT)
+    there = finetunings.kept(entry)
+    key = tuning_asked.shown([kept.name for kept in there], lambda key: Kept.at(entry, key).going).tuned
+    chosen = next((kept for kept in there if kept.name == key), None)
+    if chosen is None and key:  # its worker has not written down yet what it does
+        chosen = Kept.at(entry, key)
+    if chosen is None:
+        st.markdown(
+            "The network above was made without any training. Trained on for some epochs on all training images, it may get "
+            "better still: the paper fine-tunes for 200 epochs, and starts the learning rate afresh after 10, 30, 70 and 150."
+        )
+    else:
+        one(entry, palette, chosen, there)
+    tuning_form.form(entry, busy=chosen is not None and chosen.going)
+
+
+def one(entry: runs.Entry, palette: figures.Palette, chosen: Kept, there: Sequence[Kept]) -> None:
+    """A fine-tuning, finished, going on, or stopped."""
+    chooser(there)
+    if chosen.going:
+        tuning_watch.watch(str(chosen.folder), palette is figures.DARK)
+        return
+    if chosen.state == "done":
+        st.markdown(finding(entry, chosen))
+    else:
+        ended(entry, chosen)
+    if chosen.is_drawn:
+        widgets.chart(
+            "tuning",
+            lambda colours: picture(chosen, colours),
+            palette,
+            lambda: epochs_table(chosen),
+            entry,
+            heading="**Accuracy after each epoch**, on held-out training images",
+        )
+        st.caption(images_words(entry, chosen))
+    with st.container(horizontal=True):
+        if chosen.state == "done":
+            st.download_button(
+                "Fine-tuned network",
+                (chosen.folder / finetunings.TUNED).read_bytes,
+                f"{entry.name}-{chosen.name}-tuned.safetensors",
+                key="get-tuned",
+                on_click="ignore",
+                icon=":material/download:",
+                help="The checkpoint with its configuration, classes and normalisation, as `retrofit evaluate` takes it.",
+            )
+        # The first is what is shown by default, so the address then names none: if it is the one that goes, the next is shown.
+        deleting.delete(WHAT, chosen, entry, WHAT, lambda: TUNING.change(tuned=there[0].name))
+    if len(there) > 1:
+        table(entry, there)
+
+
+def chooser(there: Sequence[Kept]) -> None:
+    """The list of the run's fine-tunings, where there are several."""
+    if len(there) < 2:
+        return
+    by_key = {kept.name: kept for kept in there}
+    st.selectbox(
+        "Fine-tuning",
+        list(by_key),
+        **TUNING.control("tuned"),
+        width=330,
+        format_func=lambda key: title(by_key[key]),
+        help="Those of this run, the newest first.",
+    )
+
+
+def title(kept: Kept) -> str:
+    """A fine-tuning in the list."""
+    facts = kept.settings
+    state = "" if kept.state == "done" else f" · {kept.state}"
+    precision = "" if facts["precision"] == "auto" else f", {facts['precision']}"
+    return f"{facts['epochs']} epochs, rate {facts['learning_rate']:g}{precision}, seed {facts['seed']}{state}"
+
+
+def ended(entry: runs.Entry, chosen: Kept) -> None:
+    """Why one stopped, and the way to go on."""
+    sentence = {
+        "cancelled": "Cancelled: the finished epochs are kept.",
+        "interrupted": "The worker was ended before it was finished: the finished epochs are kept.",
+        "failed": f"Not finished: {chosen.error}",
+    }[chosen.state]
+    (st.warning if chosen.state == "cancelled" else st.error)(escaped(sentence))
+    if st.button(
+        "Go on with it", key="tuning-resume", icon=":material/resume:", help="Takes it up after the last kept epoch."
+    ):
+        tuning_form.start(entry, chosen.settings)
+    if chosen.state != "cancelled" and (log := runs.log_tail(chosen.folder)):
+        with st.expander("The worker's last lines"):
+            st.code(log, language=None)
+
+
+def picture(kept: Kept, palette: figures.Palette) -> figures.Picture:
+    """The curve as far as it goes.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    curve = kept.curve
+    return tuning_curve(curve["history"], curve["networks"], curve["epochs"], palette)
+
+
+# --- words and tables -----------------------------------------------------------------------------
+
+
+def finding(entry: runs.Entry, kept: Kept) -> str:
+    """What a finished one brought, on the test images."""
+    history, metrics = kept.curve["history"], kept.metrics
+    best, epochs = history[-1]["best"], kept.settings["epochs"]
+    if not best:
+        return (
+            f"**No epoch of {epochs} was better than the start** on the held-out images, so the network stays as it was. A "
+            "lower learning rate may help."
+        )
+    trained = f"Trained on for {epochs} epoch{'' if epochs == 1 else 's'}, of which epoch {best} is kept"
+    if not metrics:
+        return f"{trained}. There are no test images to measure it on."
+    samples = metrics["samples"]
+    words = f"{trained}: **{percent(metrics['accuracy'])}** {interval(metrics['accuracy'], samples)} of {samples:,} test images"
+    networks = entry.metrics.get("networks", {})
+    compared = [
+        _compared(metrics, networks[name], what)
+        for name, what in (("fused", "before"), ("ensemble", "the ensemble"))
+        if name in networks and not (name == "ensemble" and len(entry.config["models"]) == 1)
+    ]
+    return f"{words}{', ' if compared else ''}{', '.join(compared)}."
+
+
+def _compared(metrics: dict, other: dict, name: str) -> str:
+    gained = difference(metrics["accuracy"], other["accuracy"], metrics["samples"])
+    if not gained.clear:
+        return f"not clearly different from {name} ({gained.words})"
+    return f"**clearly {'better' if gained.points > 0 else 'worse'} than {name}** ({gained.words})"
+
+
+def images_words(entry: runs.Entry, kept: Kept) -> str:
+    """On which images which number was measured, and what that means for the lines."""
+    curve = kept.curve
+    seen = "the network" if len(entry.config["models"]) == 1 else "the networks that were fused"
+    return (
+        f"Measured on {curve['held_out']:,} training images that this fine-tuning holds out (it trains on the other "
+        f"{curve['trained']:,}). They decide which epoch is kept, and {seen} may have been trained on them: compare networks "
+        "by the test images."
+    )
+
+
+def epochs_table(kept: Kept) -> pd.DataFrame:
+    """A row for each epoch."""
+    rows = [
+        {"epoch": entry["epoch"], "training loss": entry["loss"], "held-out accuracy %": entry["accuracy"]}
+        for entry in kept.curve["history"]
+    ]
+    return pd.DataFrame(rows, columns=["epoch", "training loss", "held-out accuracy %"])
+
+
+def table(entry: runs.Entry, there: Sequence[Kept]) -> None:
+    """All fine-tunings of the run beside each other."""
+    rows = [row for row in map(_row, there) if row]
+    number = st.column_config.NumberColumn
+    st.markdown("**All of this run**")
+    st.dataframe(
+        pd.DataFrame(rows),
+        hide_index=True,
+        key="tuning-table",
+        placeholder="–",
+        alt="The fine-tunings of this run with their settings and accuracies.",
+        column_config={
+            "epochs": number("epochs", width=64),
+            "rate": number("rate", format="%g", width=72),
+            "precision": st.column_config.TextColumn("precision", width=80),
+            "seed": number("seed", width=56),
+            "state": st.column_config.TextColumn("state", width=84),
+            "kept epoch": number("kept epoch", width=88, help="0: no epoch was better than the start."),
+            "held-out %": number(
+                "held-out %", format="%.1f", width=88, help="Of the kept epoch, on held-out training images."
+            ),
+            "test %": number("test %", format="%.1f", width=72, help="On all test images."),
+            "seconds": number("seconds", format="%.0f", width=72),
+        },
+    )
+
+
+def _row(kept: Kept) -> dict | None:
+    """A line of the table; none for what cannot be read."""
+    try:
+        curve = kept.curve
+        metrics = kept.metrics if kept.state == "done" else {}
+    except ValueError:
+        return None
+    history = curve["history"]
+    best = history[-1]["best"] if history else None
+    return {
+        "epochs": kept.settings["epochs"],
+        "rate": kept.settings["learning_rate"],
+        "seed": kept.settings["seed"],
+        "test %": metrics.get("accuracy"),
+        "held-out %": next((entry["accuracy"] for entry in history if entry["epoch"] == best), None),
+        "kept epoch": best,
+        "precision": kept.settings["precision"],
+        "state": {"done": "finished"}.get(kept.state, kept.state),
+        "seconds": curve["seconds"],
+    }

@@ -1,0 +1,173 @@
+"""What to fine-tune next: epochs, rate, precision and seed; what that takes, and Start."""
+
+from collections.abc import Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+import streamlit as st
+
+from retrofit_app import runs
+from retrofit_app.figures import escaped
+from retrofit_app.runs import finetunings
+from retrofit_app.runs.finetunings import Kept
+from retrofit_app.runs.words import duration
+
+from . import permission, tuning_asked
+from .tuning_asked import LEAST_RATE, MOST_EPOCHS, MOST_SEED, PRECISIONS, TUNING, Asked
+
+
+def form(entry: runs.Entry, *, busy: bool) -> None:
+    """The controls of the next fine-tuning; network and images are read only where somebody looks at them."""
+    box = st.expander(
+        "Fine-tune this network", icon=":material/tune:", key=f"tuning of {entry.name}", on_change="rerun"
+    )
+    if not box.open:
+        tuning_asked.declare_form()
+        return
+    with box:
+        asked = tuning_asked.asked()
+        controls()
+        data = entry.config["data"]
+        if permission.closed(data):
+            st.button(
+                f"Open {escaped(PurePath(data).name)}",
+                key="tuning-open-data",
+                icon=":material/lock_open:",
+                on_click=permission.grant,
+                args=([data],),
+                help="This data set lies outside your runs and data folders, and is not opened before you say so.",
+            )
+            return
+        start_row(entry, config_of(asked), busy)
+
+
+def controls() -> None:
+    """Epochs and seed; the rest has good defaults."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.number_input(
+            "Epochs",
+            1,
+            MOST_EPOCHS,
+            **TUNING.control("tune_epochs"),
+            width=150,
+            help="Passes over the training images. The learning rate falls to nearly nothing until epoch 10, 30, 70 and 150, "
+            "and starts afresh after each: these are good numbers. The paper takes 200.",
+        )
+        st.number_input(
+            "Seed",
+            0,
+            MOST_SEED,
+            **TUNING.control("tune_seed"),
+            width=150,
+            help="Decides which images are held out, their order and their augmentation. Same seed, same network.",
+        )
+        with st.popover("More", icon=":material/settings:"):
+            st.number_input(
+                "Learning rate",
+                LEAST_RATE,
+                1.0,
+                **TUNING.control("tune_rate"),
+                step=1e-4,
+                format="%.6f",
+                help="The highest one, after each restart. The paper's is 0.0003 (0.00001 for Tiny-ImageNet).",
+            )
+            st.selectbox(
+                "Precision",
+                PRECISIONS,
+                **TUNING.control("tune_precision"),
+                help="Of products. auto takes bfloat16 where this machine gains by it, else float32; weights are float32 always.",
+            )
+
+
+def config_of(asked: Asked) -> Any:
+    """The `FinetuneConfig` of the form."""
+    from retrofit_core.runs.finetunings import FinetuneConfig
+
+    return FinetuneConfig(
+        epochs=asked.tune_epochs,
+        learning_rate=asked.tune_rate,
+        precision=asked.tune_precision,  # type: ignore[arg-type]
+        seed=asked.tune_seed,
+    )
+
+
+def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
+    """What it takes, or why it cannot be; Start."""
+    try:
+        words = cost(entry, config)
+    except ValueError as error:
+        text = str(error).replace(str(entry.folder.parent), "RUNS").replace(str(Path.home()), "~")
+        st.warning(f"This network cannot be fine-tuned: {escaped(text)}", icon=":material/block:")
+        return
+    st.markdown(words)
+    there = Kept.at(entry, config.key(entry.folder), config.to_json())
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if there.folder.exists() and there.state == "done":
+            st.button(
+                "Show it",
+                key="show-tuning",
+                icon=":material/visibility:",
+                on_click=TUNING.change,
+                kwargs={"tuned": there.name},
+                help="It is done already.",
+            )
+        elif st.button(
+            "Start",
+            key="start-tuning",
+            icon=":material/play_arrow:",
+            disabled=busy,
+            help="Runs in a process of its own: you can reload or close the page.",
+        ):
+            start(entry, config.to_json())
+        st.caption("Or on the command line, in the folder where the run lies:")
+    st.code(config.command(record_of(entry)), language="bash", wrap_lines=True)
+
+
+def start(entry: runs.Entry, settings: Mapping[str, Any]) -> None:
+    """Start the worker, or go on, and show what it does; or say why not."""
+    from retrofit_core.runs.finetunings import FinetuneConfig
+
+    try:
+        kept = finetunings.finetune(entry, FinetuneConfig.from_json(settings))
+    except ValueError as error:
+        st.warning(f"Not started: {escaped(error)}")
+        return
+    TUNING.move(tuned=kept.name)
+    st.rerun()
+
+
+def record_of(entry: runs.Entry) -> str:
+    """What the record is called that the run's own command writes."""
+    from retrofit_core.runs import RunConfig
+
+    return RunConfig.from_json(entry.config).key() if entry.shipped else entry.name
+
+
+def cost(entry: runs.Entry, config: Any) -> str:
+    """Which images it takes and how long, in words.
+
+    Raises:
+        ValueError: as `plan_finetuning`.
+    """
+    from retrofit_core.estimate import finetuning_seconds
+    from retrofit_core.runs.finetunings import plan_finetuning
+
+    plan = plan_finetuning(config, *_material(*entry.version, _entry=entry))
+    held_out = len(plan.held_out)
+    try:
+        seconds = finetuning_seconds(plan, entry.config.get("device") or "auto")
+        takes = f"about **{duration(seconds)}** on this machine as it is now"
+    except ValueError:
+        takes = "how long it takes is known once it has begun"
+    return (
+        f"On **all {len(plan.images):,} training images** of {escaped(plan.images.name)}, whoever saw them before: "
+        f"{len(plan.images) - held_out:,} to train on and {held_out:,} held out, which decide which epoch is kept; {takes}."
+    )
+
+
+@st.cache_resource(max_entries=1, show_spinner="Reading the network and its data…")
+def _material(folder: str, updated: float, *, _entry: runs.Entry) -> Any:
+    """A finished run and its training images. They are shared: do not change them."""
+    from retrofit_core.runs.finetunings import read_run_to_tune
+
+    return read_run_to_tune(folder, _entry.base)

@@ -1,0 +1,60 @@
+"""A fine-tuning that goes on: how far it is, its curve as it grows, and the way to stop it."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from retrofit_app import widgets
+from retrofit_app.figures import DARK, LIGHT, escaped
+from retrofit_app.figures.tuning import tuning_curve
+from retrofit_app.runs.finetunings import Kept
+from retrofit_app.runs.words import duration
+from retrofit_app.shell.errors import guarded
+from retrofit_app.widgets.downloads import CAMERA
+from retrofit_core.runs.standing import analysis_notes
+
+POLL = 0.7  # seconds
+
+
+@st.fragment(run_every=POLL)
+@guarded
+def watch(folder: str, dark: bool) -> None:
+    """Poll until the worker has ended; only this part of the page is drawn again."""
+    kept = Kept(Path(folder), {})
+    if not kept.going:
+        st.rerun()
+    st.progress(*progress(kept))
+    widgets.stop(
+        kept.folder, "cancel-tuning", "Stops after the current step. Finished epochs are kept; you can go on later."
+    )
+    st.caption("You can reload or close this page: the work goes on, and this address finds it again.")
+    if kept.is_drawn:
+        curve = kept.curve
+        picture = tuning_curve(curve["history"], curve["networks"], curve["epochs"], DARK if dark else LIGHT)
+        st.markdown("**Accuracy after each epoch**, on held-out training images")
+        st.plotly_chart(
+            picture.figure,
+            key="growing-tuning",
+            theme=None,
+            alt=picture.alt,
+            config={**CAMERA, "displayModeBar": False},
+            width="stretch",
+        )
+        st.caption(escaped(picture.caption))
+
+
+def progress(kept: Kept) -> tuple[float, str]:
+    """The share that is done, and the line beside the bar."""
+    notes = analysis_notes(kept.folder)
+    if not kept.is_drawn:
+        return 0.0, "Reading the network and its images…"
+    curve = kept.curve
+    done = curve["history"][-1]["epoch"] if curve["history"] else 0
+    if not done:
+        return 0.0, f"{str(notes.get('name', 'starting')).capitalize()}…"
+    share = min((notes.get("index") or 0) / (notes.get("total") or 1), 1.0)
+    left = curve["seconds"] * (curve["epochs"] - done) / done
+    about = f" · about {duration(left)} left" if done < curve["epochs"] else ""
+    loss = curve["history"][-1]["loss"]
+    said = f", loss {loss:.3g}" if loss is not None else ""
+    return share, f"Epoch {done} of {curve['epochs']} is done{said} · {duration(curve['seconds'])}{about}"

@@ -1,0 +1,111 @@
+"""What a group and its fused neuron answer to: the images on which they are most active. Computed when it is looked at."""
+
+from pathlib import PurePath
+
+import numpy as np
+import streamlit as st
+
+from retrofit_app import widgets
+from retrofit_app.address import session
+from retrofit_app.figures import Neurons, escaped, members_words
+from retrofit_app.figures.exciting import Excited, exciting
+from retrofit_app.models import activity, sources
+from retrofit_app.models.activity import Activity
+from retrofit_app.widgets import readings
+
+from .parameters import LEVELS
+from .view import View
+
+ACROSS = 8  # images of a neuron
+MOST = 6  # members of a group that have a row each
+OPENED = "levels-opened"  # data sets outside the known folders that may be opened, in this session
+
+
+def panel(view: View) -> None:
+    """One group of the run: its fused neuron and its members, each with the images that excite it most."""
+    run, data = readings.grouping(view.entry, view.index), view.entry.config["data"]
+    group = int(view.look.neuron)
+    controls(run)
+    more = max(int(run.counts[group]) - MOST, 0)
+    st.markdown(members_words(run, group) + (f" The {MOST} most important ones have a row each." if more else ""))
+    if not sources.is_known(data) and data not in session.recall(OPENED, frozenset()):
+        st.button(
+            f"Show images of {escaped(PurePath(data).name)}",
+            key="levels-open-data",
+            icon=":material/lock_open:",
+            on_click=lambda: session.remember(OPENED, session.recall(OPENED, frozenset()) | {data}),
+            help="This data set lies outside your runs and data folders, and is not opened before you say so.",
+        )
+        return
+    try:
+        found = activity.activity(view.entry, view.index)
+        rows = drawn(view, run, group, found)
+    except (OSError, ValueError, KeyError) as error:
+        text = str(error).replace(sources.located(data), PurePath(data).name)
+        widgets.why(f"The images are not shown: {text.replace(str(view.entry.base), '')}")
+        return
+    st.html(exciting(rows, view.palette))
+    part = f"{len(found.rows):,} of the {found.of:,}" if len(found.rows) < found.of else f"all {found.of:,}"
+    st.caption(
+        f"Looked at: {part} {escaped(found.split)} images{', as many of each class' if len(found.rows) < found.of else ''}. The "
+        "number is the neuron's output before the activation function, of a convolution the largest over all positions; the "
+        "bar says how far up its own range that is, and the word below what the image shows."
+    )
+
+
+def controls(run: Neurons) -> None:
+    """Which group, and whose images."""
+    ranked = np.argsort(-run.counts, kind="stable").tolist()
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.selectbox(
+            "A group of the run",
+            [str(neuron) for neuron in ranked],
+            **LEVELS.control("neuron"),
+            width=260,
+            format_func=lambda neuron: (
+                f"{neuron} · {run.counts[int(neuron)]} member{'' if run.counts[int(neuron)] == 1 else 's'}"
+            ),
+            help="Each group of the run becomes one neuron of the fused network. The largest come first. Picking neurons of one "
+            "group in the pictures chooses that group, too.",
+        )
+        st.toggle(
+            "The fused neuron's images for all",
+            **LEVELS.control("same_images"),
+            help="On: the images of the fused neuron are the columns, and each row says how active a member is on those. Off: "
+            "every neuron has its own.",
+        )
+
+
+def drawn(view: View, run: Neurons, group: int, found: Activity) -> list[Excited]:
+    """The fused neuron, then the members that were picked, then the most important ones."""
+    members = np.flatnonzero(run.labels == group)
+    picked = set(view.rows("pick"))
+    ranked = sorted(members.tolist(), key=lambda row: (row not in picked, -run.weights[row]))
+    of_fused = found.strongest(len(run.widths), group, ACROSS)
+
+    def row(network: int, neuron: int, name: str, note: str, images: list[int], strip: bool) -> Excited:
+        return Excited(
+            name,
+            note,
+            tuple(found.on(network, neuron, images)),
+            *found.range(network, neuron),
+            classes=tuple(found.classes[image] for image in images),
+            image=activity.strip(view.entry, found, images) if strip else "",
+        )
+
+    rows = [
+        row(
+            len(run.widths),
+            group,
+            f"fused neuron {group}",
+            f"made of {len(members)} neuron{'' if len(members) == 1 else 's'}",
+            of_fused,
+            strip=True,
+        )
+    ]
+    for member in ranked[:MOST]:
+        parent, number = int(run.parents[member]), int(run.numbers[member])
+        images = of_fused if view.look.same_images else found.strongest(parent, number, ACROSS)
+        note = f"importance {run.weights[member]:.3g} × mean"
+        rows.append(row(parent, number, run.names[member], note, images, strip=not view.look.same_images))
+    return rows

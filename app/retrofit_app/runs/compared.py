@@ -1,0 +1,295 @@
+"""Runs side by side: the networks that they made, by the parents that they fused, and what these are measured against.
+
+`made` is the one place that says which networks a run has to show; tables and pictures take what it returns.
+"""
+
+import statistics
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from retrofit_app.figures import letter
+
+from . import finetunings, methods
+from .records import Entry
+from .settings import NONE, settings
+from .words import networks_words
+
+PARENT, REFERENCE, FUSED = "parent", "reference", "fused"  # roles
+#: Of a run's settings, what another seed of the same fusion changes.
+SEED = "seed"
+#: Of a network's settings, how long it was fine-tuned.
+TUNING = "fine-tuning"
+
+
+@dataclass(frozen=True)
+class Made:
+    """A network that a run made."""
+
+    entry: Entry
+    name: str
+    """On pages, where its run alone is known: its method and what distinguishes it"""
+    id: str
+    """In addresses; unlike those of all other networks"""
+    facts: dict[str, Any]
+    """What it was measured at: accuracy, per_class, loss, calibration_error, samples; empty where it was not"""
+    seconds: float | None
+    """Of making it"""
+    file: Path
+    """Its checkpoint"""
+    settings: dict[str, str]
+    """All that decides its numbers, in words"""
+    tuning: dict[str, Any] | None = None
+    """How it was fine-tuned, as a `FinetuneConfig` is written; None where it was not"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One network of a comparison, or several that only the seed of the fusion tells apart."""
+
+    name: str
+    role: str
+    """PARENT, REFERENCE or FUSED"""
+    id: str
+    """In addresses: "parent 0", "ensemble", or that of the first network"""
+    each: tuple[dict[str, Any], ...]
+    """What each network was measured at"""
+    made: tuple[Made, ...] = ()
+    """The networks, where runs made them"""
+
+    @property
+    def n(self) -> int:
+        """How many were measured."""
+        return len(self.each)
+
+    @property
+    def accuracy(self) -> float | None:
+        """The mean, in per cent."""
+        return self.mean("accuracy")
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation of the accuracies over seeds, in points; None for a single one."""
+        return statistics.stdev(facts["accuracy"] for facts in self.each) if self.n > 1 else None
+
+    @property
+    def samples(self) -> int:
+        """Test images; 0 where it was not measured."""
+        return min((facts.get("samples", 0) for facts in self.each), default=0)
+
+    @property
+    def seconds(self) -> float | None:
+        """The mean time of making it."""
+        times = [one.seconds for one in self.made if one.seconds is not None]
+        return statistics.fmean(times) if times else None
+
+    @property
+    def per_class(self) -> list[float | None]:
+        """The mean accuracy of each class; None for a class without test images."""
+        return [
+            None if None in values else statistics.fmean(values)
+            for values in zip(*(facts["per_class"] for facts in self.each), strict=True)
+        ]
+
+    def mean(self, score: str) -> float | None:
+        """Of a score over the seeds."""
+        return statistics.fmean(facts[score] for facts in self.each) if self.each else None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that can be measured against each other: of the same parents, on the same images."""
+
+    title: str
+    entry: Entry
+    """A run of these networks, which says where they and the data lie"""
+    rows: tuple[Row, ...]
+    """Of the compared runs, in their order"""
+    references: tuple[Row, ...]
+    """Parents, ensemble, plain average, and the best baseline, where these are known"""
+    classes: tuple[str, ...]
+    """Names; () where nothing was measured"""
+    wants_baseline: bool
+    """No run of a baseline on these networks is known"""
+
+    @property
+    def every(self) -> tuple[Row, ...]:
+        """All rows that were measured."""
+        return tuple(row for row in (*self.rows, *self.references) if row.n)
+
+    @property
+    def parents(self) -> list[Row]:
+        """The measured parents."""
+        return [row for row in self.references if row.role == PARENT]
+
+    @property
+    def best_parent(self) -> Row | None:
+        """The most accurate one."""
+        return max(self.parents, key=lambda row: row.accuracy or 0.0, default=None)
+
+
+def made(entry: Entry, weighed: bool = True) -> list[Made]:
+    """The networks of a finished run: the fused one, then its fine-tuned ones in the order of their making.
+
+    Args:
+        weighed: their names say by which importance; where it is the same everywhere, that is said once.
+    """
+    name, decided = title(entry, weighed), settings(entry)
+    if not methods.weighs(entry):
+        decided.pop("importance", None)  # it was asked for and decides nothing
+    decided[TUNING] = NONE
+    fused = Made(
+        entry,
+        name,
+        entry.name,
+        entry.metrics.get("networks", {}).get("fused", {}),
+        entry.status.get("seconds"),
+        entry.folder / "fused.safetensors",
+        decided,
+    )
+    return [fused, *(_tuned(fused, kept) for kept in reversed(finetunings.kept(entry)) if kept.state == "done")]
+
+
+def _tuned(fused: Made, kept: finetunings.Kept) -> Made:
+    """The network of a finished fine-tuning; without numbers where it is damaged."""
+    facts: dict[str, Any] = {}
+    seconds = None
+    with suppress(ValueError):
+        facts, seconds = kept.metrics, float(kept.curve["seconds"])
+    epochs = kept.settings.get("epochs")
+    long = f"{epochs} epoch{'' if epochs == 1 else 's'}"
+    others = {name: value for name, value in kept.settings.items() if name not in ("of", "epochs")}
+    words = {TUNING: long, **{f"{TUNING} {name.replace('_', ' ')}": f"{value}" for name, value in others.items()}}
+    return Made(
+        fused.entry,
+        f"{fused.name}, fine-tuned {long}",
+        f"{fused.id}+{kept.name}",
+        facts,
+        None if seconds is None or fused.seconds is None else fused.seconds + seconds,
+        kept.folder / finetunings.TUNED,
+        {**fused.settings, **words},
+        kept.settings,
+    )
+
+
+def title(entry: Entry, weighed: bool = True) -> str:
+    """Method, another grouping than its own, importance where it weighs neurons (and that is to be said), and options."""
+    config = entry.config
+    importance = config.get("importance") if weighed and methods.weighs(entry) else None
+    words = [config["method"], config.get("grouping"), importance]
+    options = [name if value is True else f"{name}={value}" for name, value in (config.get("options") or {}).items()]
+    return ", ".join([*filter(None, words), *options])
+
+
+def groups(entries: Sequence[Entry], known: Iterable[Entry], apart: bool = False) -> list[Group]:
+    """The compared runs by what they fused, in the order of the first run of each.
+
+    Args:
+        known: all runs, among which the best baseline is looked for.
+        apart: each seed is a row of its own.
+    """
+    together: dict[Any, list[Entry]] = {}
+    for entry in entries:
+        together.setdefault(kind(entry), []).append(entry)
+    others = [entry for entry in known if entry.state == "done" and entry.accuracy is not None]
+    importance = shared_importance(entries)
+    return [
+        _group(members, [entry for entry in others if kind(entry) == fused], apart, importance)
+        for fused, members in together.items()
+    ]
+
+
+def shared_importance(entries: Iterable[Entry]) -> str:
+    """The importance of all those that weigh neurons; "" where they differ, or none does."""
+    scores = {entry.config.get("importance") for entry in entries if methods.weighs(entry)}
+    return str(scores.pop()) if len(scores) == 1 else ""
+
+
+def kind(entry: Entry) -> tuple[Any, ...]:
+    """What two runs share if their accuracies can be compared: the content of parents and test images."""
+    config, inputs = entry.config, entry.inputs or {}
+    data = config.get("data", "")
+    pixels = [config.get(name) for name in ("mean", "std", "size")]
+    return (*sorted(entry.networks), inputs.get(f"{data} test") or data, str(pixels))
+
+
+def default(entries: Sequence[Entry], shown: Entry) -> tuple[str, ...]:
+    """Which runs are compared where nothing was chosen: the shown one and another of the same parents, else the first two
+    shipped ones of one pair, else the last two."""
+    finished = [entry for entry in entries if entry.state == "done"]
+    for first in [shown] * (shown.state == "done") + [entry for entry in finished if entry.shipped]:
+        same = [entry for entry in finished if entry.name != first.name and kind(entry) == kind(first)]
+        if same:
+            pair = {first.name, same[0].name}
+            return tuple(entry.name for entry in finished if entry.name in pair)
+    return tuple(entry.name for entry in finished[:2])
+
+
+def _group(entries: Sequence[Entry], known: Sequence[Entry], apart: bool, importance: str) -> Group:
+    networks = [network for entry in entries for network in made(entry, weighed=not importance)]
+    measured = next((entry for entry in (*entries, *known) if entry.metrics.get("networks")), None)
+    references = _references(measured) if measured else []
+    baseline = _best_baseline(known, [network.id for network in networks])
+    several = len(entries[0].config["models"]) > 1
+    first = measured or entries[0]
+    return Group(
+        f"{networks_words(entries[0])} on {PurePath(entries[0].config.get('data', '')).name}"
+        + (f", {importance} importance" if importance else ""),
+        first,
+        tuple(_rows(networks, apart)),
+        (*references, *([baseline] if baseline else [])),
+        tuple(measured.metrics["classes"]) if measured else (),
+        several and baseline is None and not any(_is_baseline(entry) for entry in entries),
+    )
+
+
+def _rows(networks: Sequence[Made], apart: bool) -> list[Row]:
+    together: dict[Any, list[Made]] = {}
+    for network in networks:
+        alike = tuple((name, value) for name, value in network.settings.items() if name != SEED)
+        together.setdefault(network.id if apart else (network.name, alike), []).append(network)
+    return [
+        Row(
+            members[0].name + (f", seed {members[0].settings.get(SEED)}" if apart else ""),
+            FUSED,
+            members[0].id,
+            tuple(network.facts for network in members if network.facts),
+            tuple(members),
+        )
+        for members in together.values()
+    ]
+
+
+def _references(entry: Entry) -> list[Row]:
+    """Parents, ensemble and average as a run measured them; of one network alone only itself."""
+    networks, parents = entry.metrics["networks"], len(entry.config["models"])
+    rows = [
+        Row(f"network {letter(index)}", PARENT, f"parent {index}", (networks[f"parent {index}"],))
+        for index in range(parents)
+    ]
+    if parents > 1:
+        rows.append(Row("ensemble", REFERENCE, "ensemble", (networks["ensemble"],)))
+        if "average" in networks:
+            rows.append(Row("plain average", REFERENCE, "average", (networks["average"],)))
+    return rows
+
+
+def _best_baseline(known: Sequence[Entry], compared: Sequence[str]) -> Row | None:
+    """The most accurate run of a method that is not the paper's, where it is not compared anyway."""
+    candidates = [entry for entry in known if _is_baseline(entry)]
+    best = max(candidates, key=lambda entry: entry.accuracy or 0.0, default=None)
+    if best is None or best.name in compared:
+        return None
+    network = made(best)[0]
+    return Row(f"best baseline: {network.name}", REFERENCE, network.id, (network.facts,), (network,))
+
+
+def _is_baseline(entry: Entry) -> bool:
+    """Whether a run makes one network by a method that does not go level by level, and is more than the plain average."""
+    if methods.goes_level_by_level(entry) or methods.keeps_parents(entry):
+        return False
+    networks = entry.metrics.get("networks", {})
+    average = networks.get("average", {}).get("per_class")
+    return average is None or networks["fused"]["per_class"] != average

@@ -1,0 +1,178 @@
+"""Leaderboards of many methods on one set of parents: what is asked for, what of it is there, and the worker that makes the rest.
+
+A leaderboard lies in comparisons/KEY of the runs folder. Every method's run is a record of its own beside the others.
+"""
+
+import hashlib
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from retrofit_core.runs.standing import analysis_notes, worker_lives, worker_of
+
+from . import jobs, workers
+from .listing import same_work
+from .records import Entry, read_entry, runs_folder
+
+FOLDER, BOARD = "comparisons", "leaderboard.json"
+#: Settings of a run that `retrofit compare` does not take: a leaderboard has them as by default.
+UNSAID = ("head", "boundaries", "augment", "auto_augment", "grouping", "options", "importance", "method")
+#: The paper's methods, which a picture tells apart from the others.
+PAPERS = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run of a leaderboard."""
+
+    config: Any
+    """A `RunConfig`"""
+    name: str
+    entry: Entry | None
+    """The run that is there already, done or going on"""
+    reason: str
+    """Why an earlier attempt failed"""
+
+    @property
+    def done(self) -> bool:
+        """Whether its record is finished."""
+        return self.entry is not None and self.entry.state == "done"
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """All runs that belong to one, and where it lies."""
+
+    base: Any
+    """The `RunConfig` with the settings of all"""
+    methods: str
+    scores: str
+    runs: tuple[Planned, ...]
+    folder: Path
+    home: Path
+    """From where file names are read"""
+
+    @property
+    def score(self) -> str:
+        """The importance of all runs that weigh neurons; "" where there are several."""
+        return "" if "," in self.scores else self.scores
+
+    def short(self, name: str) -> str:
+        """A run's name without the importance, where that is the same in all."""
+        return name.replace(f", {self.score}", "", 1) if self.score else name
+
+    @property
+    def going(self) -> bool:
+        """Whether a worker is at it."""
+        return worker_of(self.folder).get("work") == "compare" and worker_lives(self.folder)
+
+    @property
+    def state(self) -> str:
+        """running, done, cancelled, failed, interrupted, or new where nobody asked for it yet."""
+        if self.going:
+            return "running"
+        if ended := analysis_notes(self.folder).get("state"):
+            return ended
+        if not self.folder.exists():
+            return "new"
+        return "done" if self.is_whole else "interrupted"
+
+    @property
+    def error(self) -> str:
+        """Why it failed."""
+        return str(analysis_notes(self.folder).get("error") or "")
+
+    @cached_property
+    def written(self) -> dict[str, Any]:
+        """leaderboard.json as far as its worker has come; {} where there is none."""
+        try:
+            content = json.loads((self.folder / BOARD).read_text())
+        except (OSError, ValueError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    @property
+    def measured(self) -> dict[str, dict[str, Any]]:
+        """Rows that the worker has written, by name."""
+        return {row["name"]: row for row in self.written.get("rows", [])}
+
+    @property
+    def samples(self) -> int:
+        """Test images of these rows."""
+        return int(self.written.get("samples", 0))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every run has its row."""
+        return all(run.name in self.measured for run in self.runs)
+
+    @property
+    def at_work(self) -> Planned | None:
+        """The run at which the worker is."""
+        return next((run for run in self.runs if run.name not in self.measured), None) if self.going else None
+
+
+def leaderboard(entry: Entry, methods: Sequence[str], scores: Sequence[str], entries: Sequence[Entry]) -> Leaderboard:
+    """Every method with every score, on the parents and with the settings of a finished run.
+
+    Args:
+        entries: all runs, some of which may be of it already.
+    Raises:
+        ValueError: no method or no score, or the run's record is of another version.
+    """
+    from retrofit_core.comparison import configurations, title
+    from retrofit_core.runs import RunConfig
+
+    if not methods or not scores:
+        raise ValueError("a leaderboard needs at least one method and one importance score. Choose them above.")
+    whole = RunConfig.from_json(entry.config)
+    usual = {name: getattr(RunConfig, name) for name in UNSAID}
+    base = replace(whole, evaluate=True, analyse=True, **usual)
+    configs = configurations(base, ",".join(methods), ",".join(scores))
+    folder = runs_folder()
+    planned = []
+    for config in configs:
+        same = same_work(config, list(entries), entry.base)
+        planned.append(Planned(config, title(config), same, "" if same else _failure(folder / config.key())))
+    facts = json.dumps([[config.key() for config in configs], entry.networks])
+    key = hashlib.sha256(facts.encode()).hexdigest()[:10]
+    return Leaderboard(base, ",".join(methods), ",".join(scores), tuple(planned), folder / FOLDER / key, entry.base)
+
+
+def start(board: Leaderboard) -> None:
+    """Start the worker that makes what is missing and ranks all, unless it is at work already.
+
+    Raises:
+        Busy: other work is going on.
+        ValueError: the runs folder cannot be written to.
+    """
+    _, _, *words = shlex.split(board.base.command())
+    there = [word for run in board.runs if run.entry and run.done for word in ("--also", str(run.entry.folder))]
+    words += ["--methods", board.methods, "--importance", board.scores, "--records", str(runs_folder()), *there]
+    workers.begin(jobs.comparison(words, board.home, board.folder, runs_folder()))
+
+
+def step(run: Planned) -> str:
+    """How far the run at work is, in words."""
+    try:
+        status = read_entry(runs_folder() / run.config.key()).status
+    except ValueError:
+        return ""
+    if status.get("state") != "running" or not status.get("levels"):
+        return ""
+    return f"level {status.get('level', 0) + 1} of {status['levels']}"
+
+
+def _failure(folder: Path) -> str:
+    """Why an earlier attempt at a run failed."""
+    if not (folder / "config.json").exists():
+        return ""
+    try:
+        status = read_entry(folder).status
+    except ValueError:
+        return ""
+    return str(status.get("error") or "") if status.get("state") == "failed" else ""

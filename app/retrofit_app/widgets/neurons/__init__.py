@@ -1,0 +1,211 @@
+"""The pictures of a level's neurons, one for each grouping, on a canvas of our own (neurons.js): hovering, drawing around
+and picking are linked across them in the browser, and the server hears only what is picked in the end."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import streamlit as st
+from streamlit.components.v2 import component
+
+from retrofit_app import figures, runs
+from retrofit_app.address import session
+from retrofit_app.figures import DARK, LIGHT, Palette
+from retrofit_app.figures.marks import FEW, digits
+from retrofit_app.figures.palette import SHAPES, TEXT
+from retrofit_app.figures.plane import axis_words, mark_size
+from retrofit_app.memory import MEBI, kept
+
+from .. import readings
+from ..downloads import LICENCE, source
+
+NAME = "retrofit-neurons"
+#: What a press that moves does: draw around neurons, or nothing, so that a finger scrolls the page.
+MODES = ("lasso", "box", "click")
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """One of the pictures: the neurons as a score and a seed group them."""
+
+    key: str
+    """Its files are called so"""
+    score: str | None
+    """None: as the run grouped them"""
+    seed: int
+    name: str
+    """Its heading begins with it; "" for none"""
+    note: str
+    """How the heading goes on"""
+    bold: bool
+    """Whether tables follow this one"""
+    words: str
+    """Below the picture"""
+
+
+@dataclass(frozen=True)
+class Looks:
+    """How the neurons are looked at; they are numbers among all neurons of the level."""
+
+    picked: Sequence[int] = ()
+    """With thin rings, while the others are dimmed"""
+    marked: Sequence[int] = ()
+    """With thick rings and their names"""
+    followed: Sequence[int] = ()
+    """Joined by lines"""
+    whole: bool = False
+    """Whether the frame holds every neuron"""
+
+
+def pictures(
+    key: str,
+    entry: runs.Entry,
+    level: int,
+    shown: Sequence[Grouped],
+    looks: Looks,
+    *,
+    mode: str,
+    height: int,
+    scale: float,
+    on_pick: Callable[[list[int], bool], None],
+) -> None:
+    """The pictures beside each other, or below each other where they do not fit.
+
+    Args:
+        mode: one of MODES.
+        height: of a picture, in pixels of a page.
+        scale: how much larger lettering, marks and lines are than on a page.
+        on_pick: what to do with the neurons that are picked now; and whether they were added to those before, which at
+            this level may not all be there.
+    """
+    plane, turn = readings.grouping(entry, level), f"{key}-turn"
+
+    def told() -> None:
+        gesture = session.told(key, "gesture")
+        session.remember(turn, int(gesture["turn"]))
+        if gesture["level"] == level:
+            on_pick([row for row in map(int, gesture["rows"]) if 0 <= row < len(plane.labels)], bool(gesture["keeps"]))
+
+    version = readings.version(entry)
+    parts = [
+        _object(
+            key=each.key, name=each.name, note=each.note, bold=each.bold, words=each.words,
+            marks=_marks(*version, level, each.score, each.seed, looks.whole, _entry=entry),
+        )
+        for each in shown
+    ]  # fmt: skip
+    data = _object(
+        key=key,
+        level=level,
+        turn=session.recall(turn, 0),
+        mode=mode,
+        height=height,
+        scale=scale,
+        picked=list(looks.picked),
+        marked=list(looks.marked),
+        followed=list(looks.followed),
+        signature=[f"{source(entry)}.", LICENCE],
+        colours=_colours(),
+        plane=_plane(*version, level, looks.whole, _entry=entry),
+        pictures=b"[" + b",".join(parts) + b"]",
+    )
+    _component()(key=key, data=data, on_gesture_change=told)
+
+
+def prepare(entry: runs.Entry, level: int) -> None:
+    """Make what the pictures of a level are drawn from, before anybody looks at it."""
+    version, analysis = readings.version(entry), readings.analysis(entry)
+    _plane(*version, level, False, _entry=entry)
+    _off_scale(*version, level, False, _entry=entry)
+    analysed = [] if analysis is None else analysis.levels
+    for score in analysed[level].labels if level < len(analysed) else [None]:
+        _marks(*version, level, score, 0, False, _entry=entry)
+        readings.index(entry, level, (None, 0), (score, 0))
+
+
+@st.cache_resource
+def _component() -> Any:
+    folder = Path(__file__).parent
+    script, sheet = ((folder / f"neurons.{ending}").read_text() for ending in ("js", "css"))
+    # Not in a shadow tree: what stands for a picture is to be found like that of any other one.
+    return component(NAME, js=script, css=sheet, html="<span></span>", isolate_styles=False)
+
+
+def _object(**parts: Any) -> bytes:
+    """A JSON object of values, and of bytes that are JSON already: those of a level are made once."""
+    return (
+        b"{"
+        + b",".join(
+            json.dumps(name).encode() + b":" + (part if isinstance(part, bytes) else json.dumps(part).encode())
+            for name, part in parts.items()
+        )
+        + b"}"
+    )
+
+
+@cache
+def _colours() -> bytes:
+    """Of both themes: the browser knows which one is seen."""
+    return _object(light=_of(LIGHT), dark=_of(DARK))
+
+
+def _of(palette: Palette) -> dict[str, Any]:
+    names = ("paper", "ink", "muted", "accent", "line", "grey", "outline", "clusters")
+    return {name: getattr(palette, name) for name in names}
+
+
+@kept(64 * MEBI)
+def _plane(folder: str, updated: float, sealed: str, level: int, whole: bool, *, _entry: Any) -> bytes:
+    """What all groupings of a level share: where the neurons stand."""
+    grouped = readings.grouping(_entry, level)
+    drawn = figures.marks(grouped, whole=whole)
+    x, y = drawn.shown.round(digits(float(np.ptp(drawn.shown)))).T.tolist()
+    return _object(
+        name=grouped.name,
+        widths=grouped.widths,
+        shapes=[SHAPES[parent % len(SHAPES)] for parent in range(len(grouped.widths))],
+        x=x,
+        y=y,
+        off=np.flatnonzero(~drawn.inside).tolist(),
+        centre=drawn.centre.tolist(),
+        reach=drawn.reach,
+        axes=[axis_words(number, grouped.explained[number - 1]) for number in (1, 2)],
+        unit=mark_size(len(grouped.labels)),
+        text=TEXT,
+        few=FEW,
+    )
+
+
+@kept(128 * MEBI)
+def _marks(
+    folder: str, updated: float, sealed: str, level: int, score: str | None, seed: int, whole: bool, *, _entry: Any
+) -> bytes:
+    """What one grouping makes of them, with the words of tips as everywhere: three digits."""
+    grouped = readings.grouping(_entry, level, score, seed)
+    drawn = figures.marks(grouped, readings.grouping(_entry, level), whole)
+    return _object(
+        alt=figures.cluster_words(grouped, int((~drawn.inside).sum()))[0],
+        labels=grouped.labels.tolist(),
+        kinds=drawn.kinds.tolist(),
+        joined=drawn.joined,
+        importance=_digits(grouped.weights),
+        distances=_digits(grouped.distances),
+    )
+
+
+def _digits(values: np.ndarray) -> list[str]:
+    return [f"{value:.3g}" for value in values.tolist()]
+
+
+def off_scale(entry: runs.Entry, level: int, whole: bool) -> int:
+    """Neurons that stand on the border."""
+    return _off_scale(*readings.version(entry), level, whole, _entry=entry)
+
+
+@kept(MEBI)
+def _off_scale(folder: str, updated: float, sealed: str, level: int, whole: bool, *, _entry: Any) -> int:
+    return int((~figures.marks(readings.grouping(_entry, level), whole=whole).inside).sum())

@@ -1,0 +1,109 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # The paper's settings, and ours
+#
+# **What the paper prints** (table `tab:appendix-hp` and the text above it, table `tab:traininghyperparams`, and the tables of
+# fine-tuning and of vision transformers). One configuration of gradient fits for all data sets and architectures; a strength
+# for each linear variant; one recipe of training.
+#
+# `preset="paper"` of every method uses them, `recipe("paper", ...)` trains with them, and tests compare both with the paper's
+# source. Our defaults differ where that is better or safer: `docs/defaults.md` gives each reason. Seconds; nothing is measured
+# but the last picture, which reads records.
+
+# %% tags=["parameters"]
+SCALE = None  # None: each column at the best scale that is measured; smoke, small, evening, paper
+SEEDS = None  # fusions of the same parents; None: as many as the scale has
+SECONDS = 0  # for measuring what is missing; needs a scale
+RUNS = "../runs"  # where new results go
+RESULTS = "../benchmarks/results/experiments.json"  # results that come with the project
+
+# %%
+from retrofit_app.figures import LIGHT
+from retrofit_app.figures.paper import beside_the_paper
+from retrofit_core import METHODS
+from retrofit_core.architectures import build
+from retrofit_core.data import load
+from retrofit_core.experiments import table
+from retrofit_core.experiments.printed_settings import printed_settings
+
+settings = printed_settings()
+
+# %% [markdown]
+# ## How the methods fit
+#
+# "paper" is printed there, "ours" is what `preset="paper"` uses, "default" is what is used without it. `auto` is a hundredth of
+# the mean diagonal of x'x at each level: levels differ by orders of magnitude in rows and energy, so one number is too weak for
+# one and too strong for another.
+
+# %%
+settings[settings["table"].isin(["gradient fits", "linear fits"])]
+
+# %% [markdown]
+# ## How parents are trained and fine-tuned
+
+# %%
+settings[settings["table"].str.contains("training|tuning")]
+
+# %% [markdown]
+# ## The vision transformers
+
+# %%
+settings[settings["table"].str.startswith("network")]
+
+# %% [markdown]
+# ## Does a fusion really use them?
+#
+# A result keeps what it was made with.
+
+# %%
+digits = load("digits", "train")
+rows = list(range(60))
+pair = [build({"architecture": "mlp", "sizes": [64, 16, 10]}, seed=seed) for seed in range(2)]
+used = METHODS["KF-Gradient"](pair, (digits.inputs(rows), digits.labels[rows]), preset="paper", patience=1).config
+gradient = settings[settings["table"] == "gradient fits"]
+{name: used[name] for name in gradient["setting"]}
+
+# %% [markdown]
+# ## What do they change?
+#
+# The paper's settings beside our defaults, on two VGG11s. Dots are ours, with the 95 % interval over test images; hollow
+# diamonds are the paper's numbers, which were measured with its settings.
+
+# %%
+two_way = table("vgg11-noniid", scale=SCALE, columns=["2-way"], seeds=SEEDS, runs=RUNS, results=RESULTS)
+two_way = two_way.measure(SECONDS, ["Parent", "Ensemble", "KF-Linear"]).column()
+ROWS = [f"KF-Linear, {score}{words}" for score in ("uniform", "conductance") for words in ("", ", paper's settings")]
+beside_the_paper(two_way, LIGHT, ["Ensemble", "Parent 0", *ROWS])
+
+# %%
+two_way.show(ROWS)
+
+# %% [markdown]
+# ## What agrees, what does not, and why
+#
+# **Agrees:** 28 of the 31 numbers that the paper prints are used where it is reproduced.
+#
+# **Does not:** the width inside of the transformers' blocks is the other way round in the earlier code (384 for CIFAR-100, 1536
+# for Tiny-ImageNet), and we follow the code; `vit-mlp1536` and `vit-tiny-imagenet-mlp384` are the printed ones. Fine-tuning has
+# one rate for all data sets; `retrofit reproduce` gives Tiny-ImageNet its own.
+#
+# **What the settings change:** on the given pair of non-IID VGG11s (scale `paper`, one seed) about one point: KF-Linear with
+# conductance has 74.3 with our defaults and 74.8 with the paper's settings, with uniform scores 71.0 and 72.1.
+
+# %%
+assert list(settings.loc[~settings["same"], "setting"]) == ["learning_rate", "mlp_width", "mlp_width"]
+assert all(used[row.setting] == row.paper for row in gradient.itertuples())
+if SCALE is None:  # what is said above is said of the records that come with the project
+    assert abs(two_way.number(ROWS[2]) - two_way.number(ROWS[3])) < 2
+    assert abs(two_way.number(ROWS[0]) - two_way.number(ROWS[1])) < 2

@@ -1,0 +1,107 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # How many fusion samples, and does augmentation help?
+#
+# **What the paper claims** (table `tab:varying-fusion-ds`). Gradient fits need many samples: on two non-IID VGG11s KF-Gradient
+# loses three to five points when it has 1,000 samples in place of 5,000. Augmented copies of the 1,000 bring most of it back.
+#
+# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
+# `retrofit reproduce --list` tells what there is. The scale stands on every number.
+
+# %% tags=["parameters"]
+SCALE = None  # None: each column at the best scale that is measured; smoke, small, evening, paper
+SEEDS = None  # fusions of the same parents; None: as many as the scale has
+SECONDS = 0  # for measuring what is missing; needs a scale
+RUNS = "../runs"  # where new results go
+RESULTS = "../benchmarks/results/experiments.json"  # results that come with the project
+
+# %%
+from IPython.display import display
+
+from retrofit_app.figures import LIGHT
+from retrofit_app.figures.across import across
+from retrofit_app.figures.paper import beside_the_paper, differences
+from retrofit_core.experiments import table
+
+sizes = table("fusion-set-size", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(SECONDS)
+SAMPLES = ("1k samples", "1k samples, augmented", "5k samples")
+few, augmented, many = (sizes.column(name) for name in SAMPLES)
+SCORES = ("uniform", "conductance", "deeplift")
+print(sizes)
+
+# %% [markdown]
+# ## From few samples to many
+#
+# **How to read it.** The paper's numbers at the left, ours at the right, on one axis; our networks were trained for a shorter
+# time and lie lower. Full lines are gradient fits, from few samples to augmented ones to many. At the scale `small` "1k" is 400
+# samples and "5k" is 1,000: a fifth, but at least 400.
+
+# %%
+across([few, augmented, many], [f"KF-Gradient, {score}" for score in SCORES], LIGHT)
+
+# %% [markdown]
+# The closed form, which the paper's table lacks: does it need the samples?
+
+# %%
+across([few, augmented, many], ["KF-Gradient, conductance", "KF-Linear, conductance", "KF-Linear, uniform"], LIGHT)
+
+# %% [markdown]
+# ## Each column beside the paper
+#
+# Hollow diamonds are the paper's numbers, dots ours, with the 95 % interval over test images.
+
+# %%
+display(beside_the_paper(few, LIGHT))
+display(beside_the_paper(augmented, LIGHT))
+display(beside_the_paper(many, LIGHT))
+
+# %% [markdown]
+# Differences between scores, and against the best parent, with the most samples:
+
+# %%
+differences(many, LIGHT)
+
+# %% [markdown]
+# ## All numbers
+
+# %%
+sizes.show()
+
+# %% [markdown]
+# How one of them came about:
+
+# %%
+augmented.recipe("KF-Gradient, conductance")
+
+# %% [markdown]
+# ## What agrees, what does not, and why
+#
+# **Agrees** (scale `small`, one seed, intervals about two points wide): fewer samples cost KF-Gradient 2.6 points with
+# conductance (60.5 to 57.9; paper 76.2 to 71.7) and 4.7 with uniform scores (54.7 to 50.05; paper 2.9). Four augmented copies
+# bring all of it back: 61.05 and 55.4.
+#
+# **Does not:** in the paper scores change little here (with 5,000 samples 76.1 to 76.3) and uniform is best with 1,000; ours
+# differ by five points and more in favour of conductance, for our parents are weaker and know less of the classes they saw
+# little of. Augmented copies are worth more than further samples here, where the paper has them a little below; the intervals
+# overlap.
+#
+# **Not in the paper:** the closed form hardly needs the samples (KF-Linear with conductance 60.3, 60.3 augmented, 61.8 with
+# more), and with 400 it is above the gradient fit. Augmentation helps the gradient fit only.
+
+# %%
+if SCALE is None:  # what is said above is said of the records that come with the project
+    row = "KF-Gradient, conductance"
+    assert augmented.number(row) > few.number(row) + 1
+    assert many.number(row) > few.number(row) + 1
+    assert abs(augmented.number("KF-Linear, conductance") - few.number("KF-Linear, conductance")) < 1

@@ -1,0 +1,83 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # ResNet-50s on two halves of 400 ImageNet classes, against ZipIt!
+#
+# **What the paper claims** (table `tab:zipit_comparison`). Two ResNet-50s know 200 classes each (41.1 of all 400). Joint
+# accuracy grows with the fusion samples, all of task A's classes: KF-Gradient has 25.1 with 1,000 and 58.9 with 25,000; ZipIt!,
+# merging all layers, 37.7 with 25,000; the ensemble 65. Task B, of whose classes there are no samples, keeps more than task A
+# (71.7 against 46.1).
+#
+# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
+# `retrofit reproduce --list` tells what there is. The scale stands on every number. This table is measured by `retrofit
+# reproduce resnet50-imagenet --scale small`; ImageNet has to be on disk for more than that it runs.
+
+# %% tags=["parameters"]
+SCALE = None  # None: each column at the best scale that is measured; smoke, small, evening, paper
+SEEDS = None  # fusions of the same parents; None: as many as the scale has
+SECONDS = 0  # for measuring what is missing; needs a scale
+RUNS = "../runs"  # where new results go
+RESULTS = "../benchmarks/results/experiments.json"  # results that come with the project
+COLUMNS = None  # only these; None: all
+
+# %%
+from IPython.display import display
+
+from retrofit_app.figures import LIGHT
+from retrofit_app.figures.across import across
+from retrofit_app.figures.paper import beside_the_paper
+from retrofit_core.experiments import table
+
+resnet = table("resnet50-imagenet", scale=SCALE, columns=COLUMNS, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(
+    SECONDS
+)
+tasks = {
+    task: [column for column in resnet.columns if column.name.startswith(task)]
+    for task in ("joint", "task A", "task B")
+}
+print(resnet)
+
+# %% [markdown]
+# ## With how many samples?
+#
+# **How to read it.** One row of pictures for both tasks together, and one for each; the paper at the left, ours at the right,
+# from what needs no samples to 25,000. A table that is not measured yet has no picture.
+
+# %%
+for columns in tasks.values():
+    if any(column.lines for column in columns):
+        display(across(columns, ["Ensemble", "Parent 0", "Parent 1", "KF-Gradient, uniform", "ZipIt"], LIGHT))
+
+# %% [markdown]
+# ## Number by number
+
+# %%
+for column in tasks["joint"]:
+    if column.lines:
+        display(beside_the_paper(column, LIGHT))
+
+# %% [markdown]
+# ## All numbers
+
+# %%
+resnet.show()
+
+# %% [markdown]
+# ## What agrees, what does not, and why
+#
+# **Not measured yet** at a scale that says something of accuracy: ImageNet is not here, and two ResNet-50s want a GPU. Two rows
+# that the paper lacks will say whether the imbalance between tasks comes from where the samples come from: "samples of B", and
+# samples of both.
+
+# %%
+print("\n".join(resnet.report.commands))

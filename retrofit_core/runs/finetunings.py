@@ -1,0 +1,260 @@
+"""Fine-tunings of finished runs: what is asked for, what it would take, and the work itself.
+
+A fine-tuning lies in a folder of its own (`kept`): curve.json grows with every epoch, tuned.safetensors is the network, and
+metrics.json, which is written last, has what `evaluate` says of it on the test split, as a run's has of its fused network.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from .. import files
+from ..checkpoints import load_model
+from ..data import Images
+from ..device import on_device
+from ..evaluation import check_suits, ensemble, evaluate
+from ..monitor import Event, Monitor
+from ..settings import AT_LEAST_ONE, SEED, Range, Value, setting, settings_of
+from ..training.files import check_unfinished, facts_of, trained
+from ..training.files import settings_of as arguments_of
+from ..training.loop import check_settings, held_out_of
+from ..training.recipes import AUTO, RECIPES, augmentation
+from ..training.state import digest
+from .execute import test_images
+from .finished import Finished, read_finished
+from .kept import KeptConfig
+
+#: The folder of a run in which its fine-tunings lie, a folder each, and the files there.
+FOLDER, CURVE, TUNED, METRICS = "finetunings", "curve.json", "tuned.safetensors", "metrics.json"
+RECIPE = RECIPES["finetune"]
+
+
+def _wrong_augmentation(value: Any) -> str:
+    """What an augmentation has to be; empty for a good one."""
+    if value == AUTO:
+        return ""
+    try:
+        augmentation(value)
+    except (ValueError, AttributeError):  # the latter of what is no text
+        return "auto, none, or a list of crop=PIXELS, flip, policy=NAME and cutmix, such as crop=4,flip"
+    return ""
+
+
+@dataclass(frozen=True)
+class FinetuneConfig(Value, KeptConfig):
+    """A fine-tuning of a run's fused network with the paper's schedule, as it can be asked for again."""
+
+    verb: ClassVar[str] = "finetune"
+    version: ClassVar[int] = 1
+
+    epochs: int = setting(
+        RECIPE["epochs"],
+        "passes over the training images; the rate starts afresh after 10, 30, 70 and 150",
+        AT_LEAST_ONE,
+    )
+    batch: int = setting(RECIPE["batch"], "images a step", AT_LEAST_ONE)
+    learning_rate: float = setting(RECIPE["learning_rate"], "highest learning rate", Range(0, 1, without_low=True))
+    precision: Literal["auto", "float32", "bfloat16"] = setting(
+        RECIPE["precision"], "of products; auto: bfloat16 where it is faster"
+    )
+    augment: str = setting(
+        AUTO,
+        "what is done to the images: auto (what is usual for the data set), none, or a list",
+        check=_wrong_augmentation,
+    )
+    seed: int = setting(0, "decides which images are held out, their order and their augmentation", SEED)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "FinetuneConfig":
+        """The inverse of `to_json`.
+
+        Raises:
+            ValueError: something is missing or of another kind.
+        """
+        try:
+            return cls(**{name: content[name] for name in settings_of(cls)})
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"these are no settings of a fine-tuning: {error}") from error
+
+    def words(self) -> list[str]:
+        """The options of `retrofit finetune` that are not as by default; record and output aside."""
+        words = []
+        for name, entry in settings_of(FinetuneConfig).items():
+            if (value := getattr(self, name)) != entry.default:
+                words += [f"--{name.replace('_', '-')}", str(value)]
+        return words
+
+
+@dataclass(frozen=True, eq=False)
+class FinetunePlan:
+    """A fine-tuning that can be done: checked, nothing trained yet."""
+
+    config: FinetuneConfig
+    run: Finished
+    images: Images
+    """The whole training split of the run's data"""
+    settings: dict[str, Any]
+    """Arguments of `train`"""
+
+    @property
+    def rows(self) -> Tensor:
+        """(n,) all of them."""
+        return torch.arange(len(self.images))
+
+    @property
+    def held_out(self) -> Tensor:
+        """(m,) the rows that are not trained on, and that decide which epoch is kept."""
+        draw = torch.Generator().manual_seed(self.config.seed)
+        return held_out_of(self.images.labels, self.settings["holdout"], draw).nonzero().flatten()
+
+
+def read_run_to_tune(record: str | Path, base: str | Path = ".") -> tuple[Finished, Images]:
+    """A finished run and its whole training split.
+
+    Args:
+        base: the folder from which file names in the run's config are read.
+    Raises:
+        ValueError: the run is not finished, one of its files is missing or has changed.
+    """
+    run = read_finished(record, base, "fine-tuning")
+    images = run.images("train")
+    check_suits(run.fused, images)
+    return run, images
+
+
+def plan_finetuning(config: FinetuneConfig, run: Finished, images: Images) -> FinetunePlan:
+    """Check what is asked of a finished run, see `read_run_to_tune`.
+
+    Raises:
+        ValueError: the settings make no training.
+    """
+    chosen = {name: getattr(config, name) for name in ("epochs", "batch", "learning_rate", "precision")}
+    settings = arguments_of("finetune", images, "", 1, chosen, config.augment)
+    check_settings(settings)
+    return FinetunePlan(config, run, images, settings)
+
+
+def finetune_run(
+    plan: FinetunePlan,
+    folder: str | Path,
+    *,
+    resume: bool = False,
+    device: str = "auto",
+    monitor: Monitor | None = None,
+) -> dict[str, Any]:
+    """Do a fine-tuning in its folder, and measure what became of the network.
+
+    Args:
+        resume: go on after the last finished epoch, or take what is finished.
+    Returns:
+        What metrics.json holds: what `evaluate` says of the network on the test split; {} where there is none.
+    Raises:
+        ValueError: another one lies there, or an unfinished one that is not to be gone on with; and what `train` raises.
+        Cancelled: the monitor asked for it; finished epochs are kept.
+    """
+    folder, monitor = Path(folder), monitor or Monitor()
+    out_file = folder / TUNED
+    plan.config.check_same(folder, plan.run.folder)
+    check_unfinished(out_file, resume)
+    plan.config.save(folder, plan.run.folder)
+    (folder / METRICS).unlink(missing_ok=True)  # written again at the end
+    monitor.emit("phase", name="measuring the networks before")
+    curve = _Curve(folder / CURVE, plan, device, monitor, resume)
+    monitor.emit("phase", name="fine-tuning")
+    config, run = plan.config, plan.run
+    origin = {"from": f"fused.safetensors of {run.folder.name}", "from_weights": digest(run.fused.state_dict())}
+    facts = facts_of(
+        plan.images, plan.rows, {"name": "finetune", **plan.settings, "seed": config.seed, **origin}, run.config.size
+    )
+    arguments = {**plan.settings, "seed": config.seed, "device": device, "monitor": Monitor(curve.take, curve.asked)}
+    tuned, _ = trained(out_file, run.fused, plan.images, plan.rows, arguments, facts, resume)
+    monitor.emit("phase", name="measuring on the test images")
+    test = test_images(run.config, required=False)
+    metrics = {} if test is None else evaluate(on_device(tuned, device), test, monitor=monitor)
+    files.write(folder / METRICS, json.dumps(metrics, indent=1))
+    return metrics
+
+
+def read_tuned(folder: str | Path) -> nn.Module:
+    """The network of a finished fine-tuning.
+
+    Raises:
+        ValueError: it is not finished, or damaged.
+    """
+    if not Path(folder).is_dir():
+        raise ValueError(
+            f"there is no fine-tuning {Path(folder).name} (any more). Choose another one, or make it again."
+        )
+    if not (Path(folder) / METRICS).exists():
+        raise ValueError(f"the fine-tuning {Path(folder).name} is not finished. Go on with it first: --resume.")
+    return load_model(Path(folder) / TUNED)[0]
+
+
+class _Curve:
+    """curve.json: what the held-out images say of the networks before, and of every epoch."""
+
+    def __init__(self, path: Path, plan: FinetunePlan, device: str, monitor: Monitor, resume: bool) -> None:
+        self.path, self.monitor = path, monitor
+        stored = _read(path) if resume else {}
+        held_out = plan.held_out
+        self.content: dict[str, Any] = stored or {
+            "data": plan.images.name,
+            "trained": len(plan.images) - len(held_out),
+            "held_out": len(held_out),
+            "epochs": plan.config.epochs,
+            "networks": _measured(plan, held_out, device, monitor),
+            "history": [],
+            "seconds": 0.0,
+        }
+        self.before, self.start = float(self.content["seconds"]), time.perf_counter()
+        self._write()
+
+    def take(self, event: Event) -> None:
+        """Note an epoch, and say how far the training is."""
+        self.monitor.emit(**event)
+        history = self.content["history"]
+        if event["kind"] == "history":
+            history[:] = event["entries"]
+            self._write()
+        elif event["kind"] == "epoch":
+            history.append({name: value for name, value in event.items() if name != "kind"})
+            self._write()
+        elif event["kind"] == "batch":
+            done = (event["epoch"] - 1) * event["total"] + event["index"]
+            self.monitor.emit("step", name="fine-tuning", index=done, total=event["epochs"] * event["total"])
+
+    def asked(self) -> bool:
+        """Never: the outer monitor raises where it was asked to stop."""
+        self.monitor.check()
+        return False
+
+    def _write(self) -> None:
+        self.content["seconds"] = self.before + time.perf_counter() - self.start
+        files.write(self.path, json.dumps(self.content))
+
+
+def _measured(plan: FinetunePlan, rows: Tensor, device: str, monitor: Monitor) -> dict[str, Any]:
+    """What `evaluate` says of parents, ensemble and fused network on these training images."""
+    parents = plan.run.parents
+    networks: dict[str, nn.Module] = {f"parent {index}": parent for index, parent in enumerate(parents)}
+    networks |= {"ensemble": ensemble(parents)} if len(parents) > 1 else {}
+    networks["fused"] = plan.run.fused
+    return {
+        name: evaluate(on_device(network, device), plan.images, rows=rows, monitor=monitor)
+        for name, network in networks.items()
+    }
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What an earlier attempt wrote; nothing where there is none that can be read."""
+    try:
+        content = json.loads(path.read_text())
+        return content if {"networks", "history", "seconds"} <= content.keys() else {}
+    except (OSError, ValueError, AttributeError):
+        return {}

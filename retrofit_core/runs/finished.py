@@ -1,0 +1,85 @@
+"""The networks and images of a finished run, for work that goes on from them."""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import nn
+
+from ..checkpoints import load_model
+from ..data import Images, load
+from ..results import FusionResult
+from .config import RunConfig
+from .identities import difference, identity
+from .record import Run, read_identity, read_run
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A finished run with everything that it was made of."""
+
+    folder: Path
+    config: RunConfig
+    """Its files named so that this process finds them"""
+    parents: list[nn.Module]
+    fused: nn.Module
+
+    def images(self, split: str = "test") -> Images:
+        """A split of its data.
+
+        Raises:
+            ValueError: there is no such split.
+        """
+        return images_of(self.config, split)
+
+
+def images_of(config: RunConfig, split: str) -> Images:
+    """A split of a run's data, read as the run read it.
+
+    Raises:
+        ValueError: there is no such split.
+    """
+    return load(config.data, split, config.mean, config.std, config.size)
+
+
+def read_finished(folder: str | Path, base: str | Path = ".", what: str = "landscape") -> Finished:
+    """Read a finished run, and make sure that its files are those it was made of.
+
+    Args:
+        base: the folder from which file names in the run's config are read.
+        what: the work that needs it, for refusals.
+    Raises:
+        ValueError: the run is not finished, or one of its files is missing or has changed.
+    """
+    run = read_run(folder)
+    if run.state != "done":
+        raise ValueError(f"{folder}: the run is {run.state}, so there is no fused network. Finish it first.")
+    _check_unchanged(run, Path(base), what)
+    config = _located(run.config, Path(base))
+    fused = FusionResult.load(folder).model
+    return Finished(Path(folder), config, [load_model(path, config.arch)[0] for path in config.models], fused)
+
+
+def _check_unchanged(run: Run, base: Path, what: str) -> None:
+    """Refuse a record whose files have changed; records of the first schema have no digests to compare."""
+    stored = read_identity(run.folder)
+    if stored is None:
+        return
+    current = dataclasses.replace(identity(run.config, base), method_version=stored.method_version)
+    if why := difference(stored, current):
+        raise ValueError(
+            f"{run.folder.name} has no {what}: {why}. Bring back what the run was made of, or run it again."
+        )
+
+
+def _located(config: RunConfig, base: Path) -> RunConfig:
+    """The config with its files named from the current folder."""
+    if base == Path():
+        return config
+    data = [config.data] if config.data == "digits" else [str(base / Path(config.data).expanduser()), config.data]
+    return dataclasses.replace(
+        config,
+        models=tuple(str(base / name) for name in config.models),
+        splits=config.splits and str(base / config.splits),
+        data=next((name for name in data if Path(name).is_dir()), config.data),
+    )

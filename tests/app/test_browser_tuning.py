@@ -1,0 +1,27 @@
+"""Fine-tuning in a real Chromium: from Start to the result, found again after a reload."""
+
+import pytest
+
+from .browsing import at_rest, does_not_scroll_sideways
+
+pytestmark = pytest.mark.browser
+PAGE = "/?run=hf-gradient&tune-epochs=2"
+CURVE = "[aria-label^='Line of accuracy over epochs']"
+
+
+def test_a_network_is_fine_tuned_found_again_after_a_reload_and_shown(open_page):
+    page = open_page(PAGE)
+    page.get_by_role("heading", name="What does fine-tuning add?").wait_for()
+    at_rest(page)
+    page.get_by_text("Fine-tune this network").click()
+    page.get_by_text("all 1,438 training images").wait_for()
+    page.get_by_role("button", name="Start", exact=True).or_(page.get_by_role("button", name="Show it")).click()
+    page.wait_for_url("**tuned=*")
+    page.reload()
+    page.get_by_role("button", name="Fine-tuned network").wait_for()
+    page.locator(CURVE).first.wait_for()
+    assert "All 2 epochs are done" in page.locator(CURVE).first.get_attribute("aria-label")
+    phone = open_page(page.url.removeprefix(page.base), width=390)
+    phone.locator(CURVE).first.wait_for()
+    at_rest(phone)
+    assert does_not_scroll_sideways(phone)

@@ -1,0 +1,172 @@
+"""The pictures of the page Compare: classes, confusions, matched levels, accuracy against seconds."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from retrofit_app.figures import DARK, LIGHT, Network
+from retrofit_app.figures.classes import apart, class_sources, forgotten, origins, source
+from retrofit_app.figures.confusion import confusion_matrix
+from retrofit_app.figures.leaderboard import (
+    HEIGHT,
+    WIDTH,
+    Point,
+    _offsets,
+    _spread,
+    accuracy_against_seconds,
+    box_of,
+    touch,
+)
+from retrofit_app.figures.matched import Strip, matched_levels, matched_names
+
+CLASSES = ["cat", "dog", "owl", "fox"]
+A = Network("network A", "parent", 50.0, [90.0, 0.0, 80.0, None])
+B = Network("network B", "parent", 50.0, [0.0, 96.0, 80.4, None])
+
+
+def fused(*values: float | None, name: str = "KF-Linear") -> Network:
+    return Network(name, "fused", 80.0, list(values))
+
+
+def test_each_class_has_the_parent_that_knows_it_best():
+    assert [source([A, B], index) for index in range(4)] == [0, 1, None, None]
+    assert origins([A, B], CLASSES) == "Network A knows cat best and network B knows dog best."
+    assert origins([A], CLASSES) == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ((91.0, 96.0, 81.0, None), "KF-Linear knows every class at least as well as its best parent."),
+        ((91.0, 66.0, 81.0, None), "KF-Linear forgets no class; it loses most on dog: 66"),
+        ((10.0, 96.0, 3.0, None), "KF-Linear has forgotten cat (10 of 90"),
+    ],
+)
+def test_forgotten_classes_are_named(values, says):
+    words = forgotten(fused(*values), [A, B], CLASSES).replace("\N{NO-BREAK SPACE}", " ")
+    assert words.startswith(says)
+
+
+def test_two_networks_are_told_apart_by_their_classes():
+    first, second = fused(90, 80, 70, None), fused(85, 90, 70, None, name="Other")
+    assert apart(first, second, CLASSES) == (
+        "Of the two, KF-Linear is furthest ahead on cat (+5.0 points) and furthest behind on dog (\N{MINUS SIGN}10.0 points)."
+    )
+    assert "equally good" in apart(first, first, CLASSES)
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK])
+def test_columns_stand_by_the_parent_that_knows_them(palette):
+    picture = class_sources([A, B], [fused(91, 66, 81, None)], CLASSES, palette)
+    heat, band, numbers = picture.figure.data
+    assert list(heat.customdata[0]) == CLASSES and len(heat.z) == 3
+    assert list(band.text) == ["A", "B", "=", "="]
+    assert "–" in numbers.text and "loses most on dog" in picture.alt
+    flipped = class_sources([B, A], [], CLASSES, palette).figure.data[0]
+    assert list(flipped.customdata[0]) == ["dog", "cat", "owl", "fox"]
+
+
+def test_many_classes_are_neither_lettered_nor_numbered():
+    parent = Network("network A", "parent", 50.0, [50.0] * 100)
+    picture = class_sources([parent, parent], [fused(*[40.0] * 100)], [f"c{index}" for index in range(100)], LIGHT)
+    assert len(picture.figure.data) == 2 and "100 classes" in picture.figure.layout.xaxis.title.text
+
+
+def test_confusions_count_every_image_once():
+    counts = np.array([[8, 2, 0, 0], [0, 10, 0, 0], [1, 0, 5, 4], [0, 0, 0, 0]])
+    picture = confusion_matrix(counts, CLASSES, "KF-Linear", LIGHT)
+    right, wrong, numbers = picture.figure.data
+    assert sum(int(text) for text in numbers.text if text) == 30
+    shades = np.array(right.z, dtype=float)
+    assert np.isnan(shades[0, 1]) and shades[0, 0] == 0.8
+    assert np.array(wrong.z, dtype=float)[2, 3] > np.array(wrong.z, dtype=float)[2, 0] > 0
+    words = picture.caption.replace("\N{NO-BREAK SPACE}", " ")
+    assert words == "KF-Linear names 23 of 30 images right (76.7 %); most often it takes owl for fox, 4 times."
+    assert "all 10 images right" in confusion_matrix(np.diag([5, 5]), CLASSES[:2], "A", LIGHT).caption
+
+
+# --- levels ---------------------------------------------------------------------------------------
+
+
+def strip(name: str, levels: list[str], grouping: list[float], accuracy: list[float] | None = None) -> Strip:
+    table = pd.DataFrame(
+        {
+            "level": levels,
+            "grouping share": grouping,
+            "approximation share": [0.01] * len(levels),
+            "form": ["affine"] * len(levels),
+        }
+    )
+    return Strip(name, table, accuracy or [])
+
+
+def lines_of(picture) -> list:
+    return [trace for trace in picture.figure.data if trace.type == "scatter" and "lines" in trace.mode]
+
+
+def test_levels_are_matched_by_name_and_keep_their_order():
+    assert matched_names(["a", "b", "c"], ["a", "c"]) == ["a", "b", "c"]
+    assert matched_names(["a", "c"], ["a", "b", "c", "d"]) == ["a", "b", "c", "d"]
+    assert matched_names(["a"], ["b"]) == ["a", "b"]
+    assert matched_names(["b", "a"], ["a", "b"]) == ["b", "a"]  # each once, whatever their order
+
+
+def test_a_level_that_one_run_lacks_is_an_empty_place():
+    first = strip("KF", ["a", "b", "c"], [0.1, 0.2, 0.3], [90, 80, 70, 60])
+    second = strip("HF", ["a", "c"], [0.1, 0.05], [90, 85, 80])
+    picture = matched_levels(first, second, LIGHT)
+    bars = [trace for trace in picture.figure.data if trace.type == "bar"]
+    assert [list(trace.x) for trace in bars] == [[0, 1, 2], [0, 1, 2], [0, 2], [0, 2]]
+    assert len(picture.figure.layout.shapes) == 1 and picture.figure.layout.shapes[0].x0 == pytest.approx(0.72)
+    assert "none" in [each.text for each in picture.figure.layout.annotations]
+    lines = lines_of(picture)
+    assert [list(line.x) for line in lines] == [[-1, 0, 1, 2], [-1, 0, 2]]
+    assert {line.line.dash for line in lines} == {"solid", "dash"}
+    words = picture.caption.replace("\N{NO-BREAK SPACE}", " ")
+    assert words == "They differ most at c: HF has an error of 6.0 %, KF of 31.0 %. Only KF has b."
+
+
+def test_strips_without_accuracies_are_drawn_without_a_line():
+    picture = matched_levels(strip("KF", ["a"], [0.1]), strip("HF", ["a"], [0.1]), DARK)
+    assert not lines_of(picture)
+    assert picture.caption == "Both lose the same at every level."
+
+
+# --- accuracy against seconds ---------------------------------------------------------------------
+
+
+def points(n: int) -> list[Point]:
+    generator = np.random.default_rng(0)
+    return [
+        Point(rank, f"Method-{rank}, conductance", float(10 ** generator.uniform(-2, 2)), 95.0 - rank, rank < 4)
+        for rank in range(1, n + 1)
+    ]
+
+
+def test_every_method_is_named_in_its_tip_and_by_its_place():
+    picture = accuracy_against_seconds(points(22), 50.0, LIGHT)
+    marks = picture.figure.data[0]
+    assert list(marks.text) == [str(rank) for rank in range(1, 23)]
+    assert all(f"{rank}. Method-{rank}," in marks.hovertext[rank - 1] for rank in range(1, 23))
+    assert picture.figure.layout.xaxis.type == "log"
+    assert all(f"Method-{rank}," in picture.alt for rank in range(1, 23))
+    assert set(marks.marker.symbol) == {"circle", "square"}
+
+
+def test_names_never_touch_and_marks_on_each_other_are_set_side_by_side():
+    generator = np.random.default_rng(1)
+    places = [(float(x) * WIDTH, float(y) * HEIGHT) for x, y in generator.random((20, 2))] + [(300.0, 100.0)] * 3
+    spread = _spread(places)
+    assert spread[:1] == places[:1] and spread[-3:] == [(300.0, 100.0), (321.0, 100.0), (342.0, 100.0)]
+    names = [f"Method-{index}" for index in range(len(spread))]
+    offsets = _offsets(spread, names)
+    assert None not in offsets
+    boxes = [box_of(x, y, name, offset) for (x, y), name, offset in zip(spread, names, offsets, strict=True)]
+    assert not [(i, j) for i, one in enumerate(boxes) for j, two in enumerate(boxes) if i < j and touch(one, two)]
+
+
+def test_what_is_nearly_as_good_and_quicker_is_told():
+    slow, quick = Point(1, "KF-Gradient", 100.0, 90.0, True), Point(2, "KF-Linear", 2.0, 89.5, True)
+    caption = accuracy_against_seconds([slow, quick], 50.0, LIGHT).caption
+    assert caption.endswith("KF-Linear comes within a point of it in 2.0 s.")
+    assert "within a point" not in accuracy_against_seconds([slow], 50.0, LIGHT).caption

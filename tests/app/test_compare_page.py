@@ -1,0 +1,270 @@
+"""The page Compare without a browser: runs side by side, confusions, levels, the leaderboard and its worker."""
+
+import dataclasses
+import json
+import re
+import shutil
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from retrofit_app import runs
+from retrofit_app.models import predictions
+from retrofit_app.pages.compare import paired, taking
+from retrofit_app.runs import compared, leaderboards
+
+from .pages import clean, to_page, words
+
+pytestmark = pytest.mark.slow
+
+MAIN = str(runs.BUNDLED.parent / "shell" / "main.py")
+SMALL = {"view": "board", "of": "kf-linear", "methods": "Average,FedAvg", "scores": "uniform"}
+
+
+def open_page(**address) -> AppTest:
+    page = AppTest.from_file(MAIN, default_timeout=120)
+    for name, value in address.items():
+        page.query_params[name] = value
+    return to_page(page, "compare").run()
+
+
+def tables(page: AppTest) -> list[str]:
+    """The text of each table, cells separated by |."""
+    bodies = [element.proto.body for element in page.get("html") if "class='retrofit-book'" in element.proto.body]
+    return [re.sub(r"\|+", "|", re.sub(r"<[^>]+>", "|", body)) for body in bodies]
+
+
+def pictures(page: AppTest) -> list[str]:
+    """What each picture says to who does not see it."""
+    return [element.proto.alt for element in page.get("plotly_chart")]
+
+
+def test_a_useful_pair_is_compared_where_nothing_was_chosen(runs_folder):
+    page = open_page()
+    assert clean(page) and not page.query_params.get("runs")
+    table, settings = tables(page)
+    for name in ("HF-Linear", "KF-Linear", "network A", "network B", "ensemble", "plain average"):
+        assert f"|{name}|" in table
+    assert "2 networks (sharded split) on digits, conductance importance, 359 test images" in table
+    assert table.count("1 †") == 2 and "† One seed" in words(page)
+    assert "|grouping|hungarian|kmeans|" in settings and "ridge" not in settings
+    assert "HF-Linear and KF-Linear are equal" in words(page) and "All other settings are the same." in words(page)
+    assert len(pictures(page)) == 2
+
+
+def test_differences_to_the_best_parent_are_those_of_compare(runs_folder):
+    """Paired over the same images, as `retrofit compare` computes them."""
+    from retrofit_core.comparison import compare
+    from retrofit_core.runs import RunConfig
+
+    entries = [runs.read_entry(runs.BUNDLED / name, shipped=True) for name in ("kf-linear", "hf-gradient")]
+    (group,) = compared.groups(entries, entries)
+    assert paired.ask([group]) == []
+    rows = {row.id: row for row in group.every}
+    gap = paired.gap(group, rows["hf-gradient"], rows["kf-linear"])
+    config = RunConfig.from_json(entries[0].config)
+    shutil.copytree(runs.BUNDLED, runs_folder)
+    base = runs_folder
+    located = [
+        RunConfig.from_json(
+            entry.config | {"models": [str(base / name) for name in config.models], "splits": str(base / "splits.json")}
+        )
+        for entry in entries
+    ]
+    board = compare(located, also=[base / "kf-linear", base / "hf-gradient"])
+    best, other = (next(row for row in board.rows if row["method"] == name) for name in ("KF-Linear", "HF-Gradient"))
+    assert board.rows[0] is best and gap.points == pytest.approx(other["difference"])
+    assert gap.interval == pytest.approx(other["interval"])
+
+
+def test_order_and_layout_are_in_the_address(runs_folder):
+    page = open_page(runs="kf-gradient|kf-linear|hf-gradient")
+    names = re.findall(r"\|([KH]F-\w+)\|", tables(page)[0])
+    assert names == ["KF-Gradient", "KF-Linear", "HF-Gradient"]
+    page.selectbox(key="compare-order").set_value("accuracy").run()
+    assert "accuracy" in page.query_params["order"]
+    names = re.findall(r"\|([KH]F-\w+)\|", tables(page)[0])
+    assert names == ["KF-Linear", "KF-Gradient", "HF-Gradient"]
+    page.toggle(key="compare-every").set_value(True).run()
+    assert "|samples|400|400|400|" in tables(page)[1]
+    page.multiselect(key="compare-runs").set_value(["kf-gradient", "hf-linear"]).run()
+    assert "kf-gradient|hf-linear" in str(page.query_params["runs"]) and clean(page)
+
+
+def test_stale_and_foolish_addresses_are_named(runs_folder):
+    page = open_page(runs="kf-linear|gone", order="mood", view="board2")
+    said = " ".join(element.value for element in page.warning)
+    assert "there is no finished run gone" in said and "no such order of the table" in said and "no such view" in said
+    assert not page.exception and "KF-Linear" in tables(page)[0]
+
+
+def test_one_run_alone_has_its_references(runs_folder):
+    page = open_page(runs="hf-gradient")
+    assert clean(page) and "ensemble" in tables(page)[0] and "One row alone differs from nothing" in words(page)
+
+
+def test_seeds_stand_together_or_apart(runs_folder):
+    for seed in (5, 6):
+        folder = runs_folder / f"seed-{seed}"
+        shutil.copytree(runs.BUNDLED / "kf-linear", folder)
+        content = json.loads((folder / "config.json").read_text())
+        content["config"]["seed"] = seed
+        (folder / "config.json").write_text(json.dumps(content))
+        result = json.loads((folder / "result.json").read_text())
+        result["config"]["seed"] = seed
+        (folder / "result.json").write_text(json.dumps(result))
+    page = open_page(runs="seed-5|seed-6|hf-linear")
+    assert clean(page) and "|2|0.0|" in tables(page)[0]  # two seeds of the same numbers
+    page.toggle(key="compare-apart").set_value(True).run()
+    assert "KF-Linear, seed 5" in tables(page)[0] and "KF-Linear, seed 6" in tables(page)[0]
+
+
+def test_confusions_are_drawn_when_they_are_asked_for(runs_folder):
+    page = open_page()
+    before = len(pictures(page))
+    page = open_page(left="parent 0", right="ensemble")
+    assert clean(page) and len(pictures(page)) == before  # closed: they wait in the address
+
+
+def test_a_network_that_is_not_there_any_more_has_no_interval_and_says_so(runs_folder):
+    folder = runs_folder / "mine"
+    shutil.copytree(runs.BUNDLED / "kf-linear", folder)
+    (folder / "fused.safetensors").unlink()
+    page = open_page(runs="mine|kf-linear")
+    assert not page.exception and "fused.safetensors is not there any more" in words(page)
+
+
+def test_a_changed_network_does_not_answer_for_the_old_one(runs_folder):
+    folder = runs_folder / "mine"
+    shutil.copytree(runs.BUNDLED / "kf-linear", folder)
+    shutil.copy(runs.BUNDLED / "parent-0.safetensors", folder / "fused.safetensors")
+    network = predictions.Network(runs.read_entry(folder), "fused", folder / "fused.safetensors", 93.0)
+    with pytest.raises(ValueError, match="its checkpoint or the data have changed"):
+        predictions.ask(network)
+
+
+def test_files_have_the_digits_of_the_page(runs_folder):
+    page = open_page()
+    labels = [element.proto.label for element in page.get("download_button")]
+    assert {"CSV", "Markdown", "LaTeX"} <= set(labels)
+
+
+def test_the_comparison_is_copied_with_its_fine_tunings(runs_folder):
+    entry = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
+    (fused,) = compared.made(entry)
+    tuning = {"epochs": 3, "batch": 32, "learning_rate": 0.01, "precision": "float32", "augment": "auto", "seed": 0}
+    tuned = dataclasses.replace(fused, tuning=tuning, file=runs_folder / "0123456789" / "tuned.safetensors")
+    command, python, cell = taking.texts([fused, tuned])
+    assert [line.split()[1] for line in command.splitlines()] == ["train", "compare", "finetune"]
+    assert "--epochs 3" in command
+    assert "compare(configs" in python and "display(" in cell
+
+
+# --- the leaderboard ------------------------------------------------------------------------------
+
+
+def board_of(**address) -> leaderboards.Leaderboard:
+    entries, _ = runs.entries()
+    entry = next(entry for entry in entries if entry.name == address["of"])
+    return leaderboards.leaderboard(entry, address["methods"].split(","), address["scores"].split(","), entries)
+
+
+def test_the_plan_counts_what_is_there_and_what_cannot_be(runs_folder):
+    page = open_page(view="board", of="kf-linear", methods="KF-Linear,Average,LP", scores="conductance")
+    assert clean(page), [element.value for element in [*page.error, *page.warning]]
+    assert "**3 runs**: 1 is there already, 2 are to be made. That takes about" in words(page)
+    table = tables(page)[0]
+    assert "|1. KF-Linear|" in table and "|Average|not run yet|" in table
+    assert page.button(key="start-board").label == "Start"
+
+
+def test_what_does_not_apply_is_a_row_with_its_reason(runs_folder):
+    folder = runs_folder / "three"
+    shutil.copytree(runs.BUNDLED / "kf-linear", folder)
+    for name in ("parent-0.safetensors", "parent-1.safetensors"):
+        shutil.copy(runs.BUNDLED / name, runs_folder / f"mine-{name}")
+    content = json.loads((folder / "config.json").read_text())
+    names = ["mine-parent-0.safetensors", "mine-parent-1.safetensors", "mine-parent-0.safetensors"]
+    content["config"] |= {"models": names, "splits": None, "fusion_from": "iid", "importance_data": "fusion"}
+    (folder / "config.json").write_text(json.dumps(content))
+    page = open_page(run="three", view="board", of="three", methods="HF-Linear,Average", scores="uniform")
+    assert not page.exception and "1 does not apply to these networks, 1 is to be made" in words(page)
+    assert "|HF-Linear|does not apply: " in tables(page)[0] and "KF-Linear works here." in tables(page)[0]
+
+
+def test_an_empty_choice_is_asked_for(runs_folder):
+    page = open_page(view="board", methods=",")
+    assert "at least one method" in words(page) and not page.exception
+
+
+def test_start_makes_a_worker_that_can_be_cancelled(runs_folder, sleeper):
+    page = open_page(**SMALL)
+    page.button(key="start-board").click().run()
+    assert not page.exception
+    made = board_of(**SMALL)
+    assert made.going and made.state == "running" and made.at_work.name == "Average"
+    assert "0 of 2 methods have their row" in page.get("progress")[0].proto.text
+    assert "|Average|at work …|" in tables(page)[0]
+    page.button(key="cancel-board").click().run()
+    assert (made.folder / "cancel").exists() and page.button(key="cancel-board").label == "Cancelling…"
+    with pytest.raises(runs.Busy, match="the leaderboard"):
+        leaderboards.start(board_of(**SMALL | {"methods": "LP"}))
+
+
+def test_the_words_of_the_worker_make_these_runs(runs_folder, monkeypatch):
+    """The command line reads them as the same configurations, in the folder where the parents lie."""
+    jobs = []
+    monkeypatch.setattr("retrofit_app.runs.workers.begin", jobs.append)
+    made = board_of(of="kf-linear", methods="KF-Linear,Average", scores="conductance,uniform")
+    leaderboards.start(made)
+    (job,) = jobs
+    assert job.base == runs.BUNDLED and job.within == runs_folder and job.folder == made.folder
+    seen = {}
+    monkeypatch.setattr(
+        "retrofit_core.cli.fusing.compare", lambda configs, **rest: seen.update(configs=configs, **rest)
+    )
+    monkeypatch.chdir(job.base)
+    from retrofit_core.cli import main
+
+    with pytest.raises(AttributeError):  # there is no leaderboard to print
+        main(list(job.words))
+    assert seen["configs"] == [run.config for run in made.runs]
+    assert seen["also"] == [runs.BUNDLED / "kf-linear"] and seen["records"] == runs_folder
+
+
+def test_a_leaderboard_grows_row_by_row_and_ends_whole(runs_folder, monkeypatch):
+    """The worker's own work, done here: records, rows with intervals, and what is there is not made again."""
+    from retrofit_core.comparison import compare
+    from retrofit_core.monitor import Monitor
+    from retrofit_core.runs.noting import noted
+
+    made = board_of(**SMALL)
+    rows_after: list[int] = []
+
+    def look(event) -> None:
+        if event["kind"] == "phase" and "of 2" in str(event.get("name")):
+            rows_after.append(len(board_of(**SMALL).measured))
+
+    monkeypatch.chdir(made.home)
+    with noted(made.folder, Monitor(look)) as monitor:
+        compare([run.config for run in made.runs], records=runs_folder, out=made.folder, monitor=monitor)
+    assert rows_after == [2, 3]  # both parents, then the first method
+    again = board_of(**SMALL)
+    assert again.state == "done" and all(run.done for run in again.runs)
+    page = open_page(**SMALL)
+    assert clean(page) and "Everything is there" in words(page) and "2 are there already" in words(page)
+    table = tables(page)[0]
+    assert re.search(r"\|\d\. Average\|[\d.]+\|−[\d.]+ \(−[\d.]+ to −[\d.]+\)\|", table), table
+    assert any(text.startswith("Accuracy in per cent against seconds. ") for text in pictures(page))
+
+
+@pytest.mark.parametrize(
+    ("state", "says"), [("cancelled", "Cancelled: finished runs are kept."), ("failed", "no room")]
+)
+def test_a_leaderboard_that_ended_early_says_so_and_goes_on(runs_folder, state, says):
+    made = board_of(**SMALL)
+    made.folder.mkdir(parents=True)
+    (made.folder / "analysing.json").write_text(json.dumps({"state": state, "error": "no room"}))
+    page = open_page(**SMALL)
+    said = " ".join(element.value for element in [*page.warning, *page.error])
+    assert says in said and page.button(key="start-board").label == "Go on"

@@ -1,0 +1,110 @@
+"""Runs side by side: groups, seeds, references, the default pair, fine-tuned networks."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from retrofit_app import runs
+from retrofit_app.runs import compared
+
+
+def shipped(name: str, **changes) -> runs.Entry:
+    entry = runs.read_entry(runs.BUNDLED / name, shipped=True)
+    return replace(entry, config=entry.config | changes)
+
+
+def measured(entry: runs.Entry, accuracy: float, **changes) -> runs.Entry:
+    """A run of another seed or method, of another accuracy."""
+    networks = entry.metrics["networks"]
+    fused = networks["fused"] | {"accuracy": accuracy, "per_class": [accuracy] * 10}
+    return replace(
+        entry,
+        folder=entry.folder.with_name("-".join(map(str, [entry.name, *changes.values()]))),
+        config=entry.config | changes,
+        metrics=entry.metrics | {"networks": networks | {"fused": fused}},
+    )
+
+
+def test_runs_of_the_same_parents_stand_together_with_their_references():
+    first, second = shipped("hf-linear"), shipped("kf-gradient")
+    other = replace(shipped("kf-linear"), inputs=first.inputs | {"parent-0.safetensors": "another"})
+    groups = compared.groups([first, other, second], [first, second, other])
+    assert [[row.id for row in group.rows] for group in groups] == [["hf-linear", "kf-gradient"], ["kf-linear"]]
+    assert [row.name for row in groups[0].references] == ["network A", "network B", "ensemble", "plain average"]
+    assert groups[0].best_parent.name == "network A" and groups[0].wants_baseline
+    assert groups[0].title == "2 networks (sharded split) on digits, conductance importance"
+
+
+def test_an_importance_that_differs_stands_in_the_names():
+    first, second = shipped("kf-linear"), measured(shipped("kf-linear"), 90.0, importance="uniform")
+    assert compared.title(first) == "KF-Linear, conductance" and compared.title(first, weighed=False) == "KF-Linear"
+    (group,) = compared.groups([first, second], [])
+    assert [row.name for row in group.rows] == ["KF-Linear, conductance", "KF-Linear, uniform"]
+
+
+def test_seeds_are_one_row_with_mean_and_deviation():
+    first = shipped("kf-linear")
+    seeds = [measured(first, 80.0, seed=1), measured(first, 90.0, seed=2)]
+    (group,) = compared.groups([*seeds, shipped("hf-linear")], [])
+    row, single = group.rows
+    assert (row.accuracy, row.n, row.name) == (85.0, 2, "KF-Linear")
+    assert row.deviation == pytest.approx(50**0.5) and row.per_class == [85.0] * 10
+    assert single.n == 1 and single.deviation is None
+    (apart,) = compared.groups(seeds, [], apart=True)
+    assert [row.name for row in apart.rows] == ["KF-Linear, seed 1", "KF-Linear, seed 2"]
+    assert all(row.n == 1 for row in apart.rows)
+
+
+def test_the_best_known_baseline_is_a_reference(monkeypatch):
+    first = shipped("kf-linear")
+    known = [
+        measured(first, accuracy, method=method)
+        for method, accuracy in (("RegMean", 60.0), ("OTFusion", 70.0), ("Ensemble", 99.0))
+    ]
+    monkeypatch.setattr(compared.methods, "goes_level_by_level", lambda entry: "Linear" in entry.config["method"])
+    monkeypatch.setattr(compared.methods, "weighs", lambda entry: False)
+    (group,) = compared.groups([first], [first, *known])
+    assert group.references[-1].name == "best baseline: OTFusion" and not group.wants_baseline
+    (group,) = compared.groups([first, known[1]], known)
+    assert "best baseline" not in group.references[-1].name and not group.wants_baseline
+
+
+def test_runs_that_were_not_measured_have_a_row_without_numbers():
+    bare = replace(shipped("kf-linear"), metrics={})
+    (group,) = compared.groups([bare], [])
+    assert group.rows[0].n == 0 and group.rows[0].accuracy is None and group.every == ()
+    (group,) = compared.groups([bare], [shipped("hf-linear")])
+    assert len(group.parents) == 2  # another run of the same parents measured them
+
+
+def test_the_default_is_a_pair_of_one_set_of_parents():
+    entries = [shipped(name) for name in runs.bundle_facts()["runs"]]
+    assert compared.default(entries, entries[1]) == ("hf-linear", "kf-linear")
+    lone = replace(entries[0], folder=entries[0].folder.with_name("lone"), inputs={})
+    assert compared.default([*entries, lone], lone) == ("hf-linear", "kf-linear")
+    assert compared.default([lone], lone) == ("lone",)
+
+
+def test_fine_tuned_networks_are_rows_behind_their_run(runs_folder):
+    folder = runs_folder / "mine"
+    shutil.copytree(runs.BUNDLED / "kf-linear", folder)
+    entry = runs.read_entry(folder)
+    tuned = folder / "finetunings" / "0123456789"
+    tuned.mkdir(parents=True)
+    (tuned / "settings.json").write_text(json.dumps({"epochs": 10, "batch": 32, "of": "x"}))
+    facts = entry.metrics["networks"]["fused"] | {"accuracy": 97.5}
+    (tuned / "metrics.json").write_text(json.dumps(facts))
+    curve = {"networks": {}, "history": [], "held_out": 1, "trained": 1, "epochs": 10, "seconds": 5.0}
+    (tuned / "curve.json").write_text(json.dumps(curve))
+    (group,) = compared.groups([entry], [])
+    fused, after = group.rows
+    assert after.name == "KF-Linear, fine-tuned 10 epochs" and after.accuracy == 97.5
+    assert after.seconds == pytest.approx(fused.seconds + 5.0)
+    assert after.made[0].file == tuned / "tuned.safetensors"
+    assert after.made[0].settings["fine-tuning"] == "10 epochs" and fused.made[0].settings["fine-tuning"] == "–"
+    assert after.made[0].settings["fine-tuning batch"] == "32" and "fine-tuning of" not in after.made[0].settings
+    (tuned / "metrics.json").write_text("{")
+    (group,) = compared.groups([entry], [])
+    assert group.rows[1].n == 0  # damaged: a row without numbers

@@ -1,0 +1,261 @@
+"""Fine-tuning on the page Fuse without a browser, and fine-tunings on disk."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from retrofit_app import runs
+from retrofit_app.figures import LIGHT
+from retrofit_app.figures.tuning import tuning_curve
+from retrofit_app.runs import finetunings, keeping
+from retrofit_app.runs.finetunings import Kept
+from retrofit_core.runs.finetunings import FinetuneConfig
+
+from .pages import clean, words
+
+pytestmark = pytest.mark.slow
+
+MAIN = str(runs.BUNDLED.parent / "shell" / "main.py")
+SHORT = FinetuneConfig(epochs=3)
+BEFORE = {"parent 0": 49.0, "parent 1": 50.0, "ensemble": 99.0, "fused": 94.0}
+
+
+def open_page(**address) -> AppTest:
+    page = AppTest.from_file(MAIN, default_timeout=120)
+    for name, value in address.items():
+        page.query_params[name] = value
+    return page.run()
+
+
+@pytest.fixture
+def entry() -> runs.Entry:
+    return runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
+
+
+@pytest.fixture
+def record(runs_folder) -> Path:
+    """A finished run of the user's."""
+    folder = runs_folder / "mine"
+    shutil.copytree(runs.BUNDLED / "kf-linear", folder)
+    return folder
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The form's box is open: AppTest cannot open one."""
+    import streamlit as st
+
+    real = st.expander
+
+    def expander(label, **options):
+        return real(label, **{**options, "expanded": label == "Fine-tune this network"})
+
+    monkeypatch.setattr(st, "expander", expander)
+
+
+def course(accuracies=(94.0, 96.0, 95.0, 97.0), epochs=3):
+    """A curve as a worker writes it, with these accuracies of epoch 0 and on."""
+    history = []
+    for epoch, accuracy in enumerate(accuracies):
+        best = max(range(epoch + 1), key=lambda index: accuracies[index])
+        history.append(
+            {"epoch": epoch, "epochs": epochs, "loss": 1.5 if epoch else None, "accuracy": accuracy, "best": best}
+        )
+    networks = {name: {"accuracy": value} for name, value in BEFORE.items()}
+    return {
+        "data": "digits",
+        "trained": 1295,
+        "held_out": 143,
+        "epochs": epochs,
+        "networks": networks,
+        "history": history,
+        "seconds": 2.0,
+    }
+
+
+def placed(record: Path, config=SHORT, accuracy: float | None = 97.5, **changes) -> Path:
+    """A fine-tuning of a record as a worker leaves it behind; without an accuracy it is not finished."""
+    folder = record / finetunings.FOLDER / config.key(record)
+    config.save(folder, record)
+    (folder / finetunings.CURVE).write_text(json.dumps(course(epochs=config.epochs, **changes)))
+    if accuracy is not None:
+        metrics = {
+            "accuracy": accuracy,
+            "per_class": [accuracy] * 10,
+            "loss": 0.1,
+            "calibration_error": 0.1,
+            "samples": 359,
+        }
+        (folder / finetunings.METRICS).write_text(json.dumps(metrics))
+        shutil.copy(record / "fused.safetensors", folder / finetunings.TUNED)
+    return folder
+
+
+def noted(folder: Path, state: str, error: str = "") -> None:
+    (folder / "analysing.json").write_text(json.dumps({"state": state, "error": error}))
+
+
+def table(page: AppTest):
+    return next(one.value for one in page.dataframe if "kept epoch" in one.value.columns)
+
+
+# --- the panel ------------------------------------------------------------------------------------
+
+
+def test_a_run_without_any_says_what_it_is_and_reads_nothing(record):
+    page = open_page(run="mine")
+    assert clean(page) and "made without any training" in words(page)
+    assert "start-tuning" not in {button.key for button in page.button}
+
+
+def test_the_form_says_which_images_it_takes_how_long_and_the_command(record, opened):
+    page = open_page(run="mine", **{"tune-epochs": "7", "tune-seed": "2"})
+    assert clean(page)
+    assert "all 1,438 training images" in words(page) and "1,295 to train on and 143 held out" in words(page)
+    assert "on this machine as it is now" in words(page)
+    assert any("retrofit finetune --record mine --epochs 7 --seed 2" in code.value for code in page.code)
+    page.number_input(key="tuning-tune_epochs").set_value(9).run()
+    assert page.query_params["tune-epochs"] == "9"
+
+
+def test_a_start_makes_a_worker_cancel_asks_it_and_a_reload_finds_it(record, opened, sleeper):
+    page = open_page(run="mine", **{"tune-epochs": "3"})
+    page.button(key="start-tuning").click().run()
+    assert not page.exception
+    key = page.query_params["tuned"]
+    assert key == SHORT.key(record)
+    folder = record / finetunings.FOLDER / key
+    again = open_page(run="mine", tuned=key)
+    assert clean(again) and "Reading the network" in again.get("progress")[0].proto.text
+    again.button(key="cancel-tuning").click().run()
+    assert (folder / "cancel").exists()
+    with pytest.raises(runs.Busy, match="the fine-tuning"):
+        finetunings.finetune(runs.read_entry(record), FinetuneConfig(epochs=4))
+    with pytest.raises(ValueError, match="going on"):
+        runs.delete(record)
+    with pytest.raises(ValueError, match="going on"):
+        keeping.delete(Kept(folder, {}), runs.read_entry(record))
+
+
+def test_a_growing_one_shows_its_curve(record, sleeper):
+    finetunings.finetune(runs.read_entry(record), SHORT)
+    placed(record, accuracy=None, accuracies=(94.0, 96.0))
+    page = open_page(run="mine")
+    assert clean(page) and "Epoch 1 of 3 is done" in page.get("progress")[0].proto.text
+    assert "1 of 3 epochs are done; the best is epoch 1 with 96.0" in words(page).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_finished_one_says_what_it_brought_and_on_which_images(record):
+    placed(record)
+    page = open_page(run="mine")
+    said = words(page).replace("\N{NO-BREAK SPACE}", " ")
+    assert clean(page) and "of which epoch 3 is kept: **97.5 %** ± 1.6 of 359 test images" in said
+    assert "**clearly better than before** (+4.5" in said and "not clearly different from the ensemble" in said
+    assert "143 training images that this fine-tuning holds out (it trains on the other 1,295)" in said
+
+
+def test_no_better_epoch_is_said(record):
+    placed(record, accuracies=(94.0, 90.0, 91.0, 92.0))
+    page = open_page(run="mine")
+    assert clean(page) and "No epoch of 3 was better than the start" in words(page)
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "said"),
+    [
+        ("cancelled", "", "the finished epochs are kept"),
+        ("failed", "training diverged in epoch 2.", "Not finished: training diverged in epoch 2."),
+        ("running", "", "The worker was ended before it was finished"),
+    ],
+)
+def test_how_an_unfinished_one_ended_is_said_and_it_can_go_on(record, sleeper, state, error, said):
+    noted(placed(record, accuracy=None, accuracies=(94.0, 96.0)), state, error)
+    page = open_page(run="mine")
+    sentences = [element.value for element in [*page.warning, *page.error]]
+    assert not page.exception and len(sentences) == 1 and said in sentences[0]
+    page.button(key="tuning-resume").click().run()
+    assert not page.exception and finetunings.kept(runs.read_entry(record))[0].going
+
+
+def test_several_stand_beside_each_other_and_one_is_chosen(record):
+    placed(record)
+    other = FinetuneConfig(epochs=3, seed=5)
+    placed(record, other, accuracy=96.0)
+    page = open_page(run="mine", tuned=other.key(record))
+    assert clean(page) and sorted(table(page)["seed"]) == [0, 5]
+    assert list(table(page)["test %"][table(page)["seed"] == 5]) == [96.0]
+    page.selectbox(key="tuning-tuned").set_value(SHORT.key(record)).run()
+    assert "97.5" in words(page)
+
+
+def test_a_deleted_one_comes_back_with_undo(record):
+    folder = placed(record)
+    page = open_page(run="mine", tuned=folder.name)
+    page.button(key="fine-tuning-delete").click().run()
+    assert clean(page) and not folder.exists() and "tuned" not in page.query_params
+    page.button(key="fine-tuning-undo").click().run()
+    assert clean(page) and folder.exists() and "97.5" in words(page)
+
+
+def test_a_damaged_one_is_named_in_its_place(record):
+    (placed(record) / finetunings.CURVE).write_text("{}")
+    page = open_page(run="mine")
+    assert not page.exception and "curve.json of the fine-tuning" in page.error[0].value
+
+
+def test_nonsense_in_the_address_is_named(record):
+    page = open_page(run="mine", tuned="gone", **{"tune-epochs": "0"})
+    assert not page.exception and "tuned=gone" in page.warning[0].value
+
+
+def test_other_views_know_the_parameters(record):
+    assert clean(open_page(run="mine", view="runs", tuned="0123456789", **{"tune-epochs": "7"}))
+
+
+# --- on disk --------------------------------------------------------------------------------------
+
+
+def test_one_of_a_shipped_run_is_kept_in_the_runs_folder(entry, runs_folder, sleeper):
+    kept = finetunings.finetune(entry, SHORT)
+    assert kept.folder == runs_folder / finetunings.FOLDER / SHORT.key(entry.folder) and kept.going
+    SHORT.save(kept.folder, entry.folder)
+    assert [one.name for one in finetunings.kept(entry)] == [kept.name]
+    assert not finetunings.kept(runs.read_entry(runs.BUNDLED / "hf-linear", shipped=True))
+
+
+def test_what_is_done_is_not_done_again(record):
+    folder = placed(record)
+    kept = finetunings.finetune(runs.read_entry(record), SHORT)
+    assert kept.folder == folder and kept.state == "done"
+
+
+def test_the_whole_of_it_by_a_worker(record):
+    kept = finetunings.finetune(runs.read_entry(record), FinetuneConfig(epochs=1))
+    runs.children.CHILDREN[runs.workers.worker_of(kept.folder)["pid"]].wait(300)
+    assert kept.state == "done" and kept.metrics["samples"] == 359 and len(kept.curve["history"]) == 2
+
+
+# --- the picture ----------------------------------------------------------------------------------
+
+
+def test_the_picture_has_every_epoch_the_kept_one_and_the_networks_before():
+    curve = course()
+    picture = tuning_curve(curve["history"], curve["networks"], 3, LIGHT)
+    data = picture.figure.to_plotly_json()["data"]
+    line = next(trace for trace in data if trace["mode"] == "lines+markers")
+    assert list(line["x"]) == [0, 1, 2, 3] and list(line["y"]) == [94.0, 96.0, 95.0, 97.0]
+    star = next(trace for trace in data if trace.get("marker", {}).get("symbol") == "star")
+    assert list(star["x"]) == [3] and list(star["y"]) == [97.0]
+    levels = sorted(trace["y"][0] for trace in data if trace["mode"] == "lines" and trace["y"][0] == trace["y"][-1])
+    assert levels == sorted(BEFORE.values())
+    labels = next(trace for trace in data if trace["mode"] == "text")
+    assert [text.strip() for text in labels["text"]] == ["ensemble", "before", "A, B"]
+    assert "the best is epoch 3" in picture.alt and "network A 49.0" in picture.alt
+
+
+def test_a_picture_before_the_first_epoch_says_so():
+    picture = tuning_curve([], {"fused": {"accuracy": 90.0}}, 5, LIGHT)
+    assert "No epoch is measured yet" in picture.caption

@@ -1,0 +1,205 @@
+"""A table of the paper in a notebook: which numbers it shows, where they come from, and measuring what is missing."""
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from retrofit_core.experiments import table
+from retrofit_core.experiments.bundles import Bundle, Given, merged, write_bundle
+from retrofit_core.experiments.results import all_results
+from retrofit_core.experiments.units import Source
+from tests.experiments.made_up import bundle_of, cells_of, knowing
+
+ROWS = {
+    "Parent 0": 40,
+    "Parent 1": 60,
+    "Ensemble": 90,
+    "KF-Linear, uniform": 70,
+    "KF-Linear, conductance": 80,
+    "OTFusion, uniform": 20,
+}
+
+
+def two_way(scale: str, gain: int = 0) -> Bundle:
+    cells = [cell for cell in cells_of("vgg11-noniid", scale, seeds=1) if cell.column == "2-way" and cell.row in ROWS]
+    return bundle_of(cells, lambda cell: {"known": knowing(ROWS[cell.row] + gain)})
+
+
+@pytest.fixture(autouse=True)
+def data_sets(monkeypatch):
+    """Scales name the paper's data sets, whatever is on this disk."""
+    monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: True)
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """The column "2-way" at two scales; ten points more at the larger one."""
+    write_bundle(tmp_path / "bundle.json", merged([two_way("small"), two_way("evening", 10)]), with_images=True)
+    return tmp_path / "bundle.json"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+def test_each_column_is_shown_at_its_best_scale(bundle, runs):
+    vgg = table("vgg11-noniid", runs=runs, results=bundle)
+    assert [(column.name, column.badge, len(column.lines)) for column in vgg.columns] == [
+        ("2-way", "evening", 6),
+        ("4-way", "small", 0),
+        ("8-way", "small", 0),
+    ]
+    assert vgg.column().name == "2-way"
+    assert vgg.column("2-way").number("KF-Linear, uniform") == 80
+    assert table("vgg11-noniid", scale="small", runs=runs, results=bundle).column().number("KF-Linear, uniform") == 70
+
+
+def test_given_parents_are_of_the_papers_scale(bundle, runs):
+    class Pair(Source):
+        def to_json(self):
+            return {"models": ["a", "b"], "data": "cifar10"}
+
+    pair = Pair(None, ("a.safetensors", "b.safetensors"), None, "cifar10")
+    cells = [cell for cell in cells_of("vgg11-noniid", "paper", 1, pair) if cell.column == "2-way"]
+    results = bundle_of(cells, lambda cell: {"known": knowing(50)} if cell.row in ROWS else None).results
+    given = Given((("vgg11-noniid", "2-way"),), pair.models, pair.to_json())
+    write_bundle(bundle.with_name("pair.json"), Bundle(results, (given,)))
+    vgg = table("vgg11-noniid", runs=runs, results=[bundle, bundle.with_name("pair.json")])
+    assert vgg.column("2-way").badge == "paper, given parents"
+    assert vgg.column("2-way").number("Ensemble") == 50
+
+
+def test_parents_stand_in_the_order_of_their_accuracy_with_their_own_results(bundle, runs):
+    column = table("vgg11-noniid", scale="small", runs=runs, results=bundle).column("2-way")
+    assert column.number("Parent 0") == 60  # ours is parent 1
+    assert column.results("Parent 0")[0].knows().sum() == 60
+    assert column.images("Parent 0") == 100
+    assert column.per_class("Parent 0") == (60.0,) * 10
+    assert column.classes[:2] == ("airplane", "automobile")
+
+
+def test_claims_and_recipes_are_found_by_their_names(bundle, runs):
+    column = table("vgg11-noniid", scale="small", runs=runs, results=bundle).column("2-way")
+    claim = column.claim("KF-Linear", "best parent")
+    assert (claim.ours, claim.verdict, claim.rows) == (20, "agreed", ("KF-Linear, conductance", "Parent 1"))
+    recipe = column.recipe("KF-Linear, conductance")
+    assert recipe["command"].startswith("retrofit fuse ")
+    assert (recipe["scale"], recipe["seeds"], recipe["date"]) == ("small", 1, "1970-01-01")
+    assert "an abacus" in recipe["machine"]
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda vgg: vgg.column("3-way"), "unknown column of vgg11-noniid '3-way'"),
+        (lambda vgg: vgg.column("2-way").number("KF-Linear"), "Did you mean 'KF-Linear, "),
+        (lambda vgg: vgg.column("2-way").number("LP"), "measure it with: retrofit fuse"),
+        (lambda vgg: vgg.column("2-way").recipe("LP"), "has no number of ours"),
+        (lambda vgg: vgg.column("2-way").claim("KF-Linear", "worst parent"), "unknown difference"),
+        (lambda vgg: vgg.measure(1), "name a scale"),
+    ],
+)
+def test_what_is_not_there_is_said_in_a_sentence(bundle, runs, ask, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        ask(table("vgg11-noniid", runs=runs, results=bundle))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"name": "vgg-noniid"}, "Did you mean 'vgg11-noniid'"),
+        ({"scale": "tiny"}, "unknown scale 'tiny'"),
+        ({"columns": ["3-way"]}, "unknown column of vgg11-noniid '3-way'"),
+        ({"results": "nowhere.json"}, "cannot be read"),
+    ],
+)
+def test_wrong_requests_are_refused_at_once(options, sentence, runs):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        table(**{"name": "vgg11-noniid", "runs": runs, **options})
+
+
+def test_every_number_is_shown_with_its_scale(bundle, runs):
+    shown = table("vgg11-noniid", runs=runs, results=bundle).show()
+    html = shown._repr_html_()
+    numbers = re.findall(r"<td[^>]*>[\d.]+ \(1\)(?: \[\d\])?</td>.*?</tr>", html)
+    assert len(numbers) == 6
+    assert all("evening" in line for line in numbers)
+    assert "retrofit reproduce vgg11-noniid" in html
+    assert "<script" not in html
+    assert "| KF-Linear, conductance" in repr(shown)
+
+
+def test_names_in_html_are_escaped(bundle, runs):
+    column = table("vgg11-noniid", runs=runs, results=bundle).column()
+    line = column.line("KF-Linear, uniform")
+    object.__setattr__(line, "row", "<img src=x>")
+    assert "<img" not in column.show().html
+
+
+def test_where_nothing_is_measured_the_paper_stands_alone(runs):
+    vgg = table("vgg11-noniid", runs=runs)
+    words = repr(vgg.show())
+    assert "| KF-Linear, conductance" in words
+    assert "| Random-Linear, uniform" not in words
+    assert "| KF-Linear, conductance" in repr(vgg.column("4-way").show())
+
+
+def test_columns_without_a_number_are_empty_beside_those_that_have_some(bundle, runs):
+    words = repr(table("vgg11-noniid", runs=runs, results=bundle).show())
+    assert "| KF-Linear, conductance" in words
+    assert "| HF-Linear, uniform" not in words
+
+
+def test_chosen_rows_come_in_their_order(bundle, runs):
+    shown = table("vgg11-noniid", runs=runs, results=bundle).column().show(["Ensemble", "Parent 0"])
+    assert repr(shown).index("| Ensemble") < repr(shown).index("| Parent 0")
+    assert "| KF-Linear, uniform " not in repr(shown)
+
+
+def test_the_frame_has_a_line_for_each_number(bundle, runs):
+    frame = table("vgg11-noniid", runs=runs, results=bundle, columns=["2-way"]).frame()
+    line = frame.set_index("row").loc["KF-Linear, conductance"]
+    assert (line["paper"], line["ours"], line["seeds"], line["scale"]) == (86.6, 90.0, 1, "evening")
+    assert frame["ours"].notna().sum() == 6
+
+
+def test_nothing_is_shown_at_the_scale_that_says_nothing_unless_it_is_named(tmp_path, runs):
+    write_bundle(tmp_path / "smoke.json", two_way("smoke"))
+    assert not table("vgg11-noniid", runs=runs, results=tmp_path / "smoke.json").column("2-way").lines
+    assert table("vgg11-noniid", scale="smoke", runs=runs, results=tmp_path / "smoke.json").column("2-way").lines
+
+
+def test_what_is_missing_is_measured_once(runs):
+    table_before = table("fusion-set-size", scale="smoke", runs=runs, columns=["all sizes"])
+    assert not table_before.column().lines
+    assert table_before.measure(0) is table_before
+    measured = table_before.measure(None, rows=["Parent 0"])
+    assert [line.row for line in measured.column().lines] == ["Parent 0"]
+    written = all_results(runs)
+    assert len(written) == 1
+    assert measured.measure(None, rows=["Parent 0"]) is measured
+    assert all_results(runs) == written
+
+
+def test_a_bar_is_drawn_in_a_notebook(runs, monkeypatch):
+    drawn = []
+
+    class Handle:
+        def update(self, html):
+            drawn.append(html.data)
+
+    display = ModuleType("IPython.display")
+    display.HTML = lambda text: type("HTML", (), {"data": text})()
+    display.display = lambda html, display_id: Handle()
+    shell = ModuleType("IPython")
+    shell.get_ipython = lambda: object()
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    table("fusion-set-size", scale="smoke", runs=runs, columns=["all sizes"]).measure(None, rows=["Parent 0"])
+    assert "0 of 1 units" in drawn[0]
+    assert '<progress value="1" max="1"' in drawn[-2]
+    assert drawn[-1].startswith("<div>1 of 1 missing units measured in ")

@@ -1,0 +1,99 @@
+"""What holds for every notebook: it runs at the scale `smoke`, and what is committed is what its source says.
+
+The suite's processes take whole files, so notebooks are tested in two files of about the same length: those that train VGGs,
+and the others. A notebook that neither names is among the others.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+# Reading and executing notebooks takes seconds to import: only these tests wait for it, not the collection of all.
+if TYPE_CHECKING:
+    import nbformat
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "notebooks").glob("*.py"))
+#: Beginnings of the names of those that share VGGs.
+VGG = ("00", "02", "10", "11", "12", "13", "14", "15", "51", "52")
+MOST_CELLS = 39
+LARGEST = 1_000_000  # bytes
+#: What every notebook that reads results is given, so that it measures them itself, on digits, in seconds.
+SMOKE = {"SCALE": "smoke", "SECONDS": 1000, "RESULTS": ()}
+#: Of long tables a part is measured: columns by name, rows by their beginnings.
+FEW_ROWS = ("Parent", "Ensemble", "Average", "LP", "HF-Gradient, uniform", "KF-Gradient, uniform", "HF-Linear, uniform")
+FEW_ROWS += (
+    "KF-Linear, uniform",
+    "KF-Linear, conductance",
+    "OTFusion, uniform",
+    "Transformer-OTFusion-Weights, uniform",
+)
+FEWEST_ROWS = ("Parent", "Ensemble", "KF-Gradient, uniform", "Transformer-OTFusion-Weights, uniform")
+PART: dict[str, dict[str, tuple[str, ...]]] = {
+    "10_vgg11_noniid": {"COLUMNS": ("2-way",)},
+    "11_vgg11_sharded": {"COLUMNS": ("2-way",)},
+    "12_vgg11_full": {"ROWS": FEW_ROWS},
+    "13_widths": {"COLUMNS": ("1x, 1x", "1x, 0.5x")},
+    "15_bloodmnist": {"ROWS": FEW_ROWS},
+    "20_vit_sharded_cifar100": {"COLUMNS": ("2-way",)},
+    "21_vit_full_cifar100": {"COLUMNS": ("2-way zero-shot", "2-way fine-tuned"), "ROWS": FEWEST_ROWS},
+    "22_vit_sharded_tiny_imagenet": {"ROWS": ("Parent", "Ensemble", "KF-Gradient, uniform")},
+    "23_vit_full_tiny_imagenet": {"ROWS": ("Parent", "KF-Gradient, uniform")},
+    "30_resnet50_imagenet": {"COLUMNS": ("joint", "joint, 1k samples", "joint, 25k samples")},
+}
+#: What JupyterLab shows as it comes: Plotly's own wheel brings the extension for its figures, beside which a static image lies.
+KINDS = {"text/plain", "text/html", "text/markdown", "image/png", "application/vnd.plotly.v1+json"}
+ABSOLUTE = re.compile(r"/(home|root|tmp|Users|usr|opt)/|[A-Z]:\\|site-packages")  # paths of somebody's machine
+
+
+def runs_from_top_to_bottom(source: Path, kernel: str, results: str, executing: Any) -> None:
+    """Every cell in its order, without an exception or a warning."""
+    reads_results = "parameters" in source.read_text()
+    parameters = {**SMOKE, "RUNS": results, **PART.get(source.stem, {})} if reads_results else None
+    notebook = executing.execute(source, parameters, kernel)
+    counts = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
+    assert counts == list(range(1, len(counts) + 1))
+    assert not [output for cell in notebook.cells for output in cell.get("outputs", ()) if _is_trouble(output)]
+
+
+def committed_is_the_executed_source(source: Path) -> None:
+    """Fails after an edit of the source until `make notebooks` was run."""
+    import jupytext
+    import nbformat
+
+    path = source.with_suffix(".ipynb")
+    committed = nbformat.read(path, as_version=4)
+    assert _cells(committed) == _cells(jupytext.read(source)), f"run `make notebooks`: {path.name} is out of date"
+    assert len(committed.cells) <= MOST_CELLS
+    code = [cell for cell in committed.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    outputs = [output for cell in code for output in cell.outputs]
+    assert outputs
+    assert not [output for output in outputs if _is_trouble(output)]
+    assert committed.metadata.kernelspec.name == "python3"
+
+
+def committed_is_small_and_shows_in_plain_jupyterlab(source: Path) -> None:
+    """No widgets, a static image beside each figure, no path of anybody's machine."""
+    import nbformat
+
+    path = source.with_suffix(".ipynb")
+    assert path.stat().st_size < LARGEST
+    code = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    data = [output.data for cell in code for output in cell.outputs if "data" in output]
+    assert {kind for bundle in data for kind in bundle} <= KINDS  # widgets need an extension
+    assert all("image/png" in bundle for bundle in data if "application/vnd.plotly.v1+json" in bundle)
+    text = "".join(output.get("text", "") for cell in code for output in cell.outputs)
+    text += "".join(str(value) for bundle in data for kind, value in bundle.items() if kind != "image/png")
+    assert not ABSOLUTE.search(text)
+
+
+def _cells(notebook: nbformat.NotebookNode) -> list[tuple[str, str]]:
+    return [(cell.cell_type, cell.source) for cell in notebook.cells]
+
+
+def _is_trouble(output: nbformat.NotebookNode) -> bool:
+    """An exception, or a warning on the error stream."""
+    return output.output_type == "error" or output.get("name") == "stderr"

@@ -1,0 +1,225 @@
+"""Fine-tunings of finished runs: on all training images, measured like the run, kept, cancelled and gone on with."""
+
+import dataclasses
+import json
+import shutil
+
+import pytest
+import torch
+
+from retrofit_core.architectures import build
+from retrofit_core.checkpoints import load_model, read_tensors, save_model
+from retrofit_core.cli import main
+from retrofit_core.data import load
+from retrofit_core.estimate import finetuning_seconds
+from retrofit_core.evaluation import ensemble, evaluate
+from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.runs import RunConfig, execute
+from retrofit_core.runs.finetunings import (
+    CURVE,
+    METRICS,
+    TUNED,
+    FinetuneConfig,
+    finetune_run,
+    plan_finetuning,
+    read_run_to_tune,
+    read_tuned,
+)
+from retrofit_core.runs.standing import analysis_notes
+
+MLP = {"architecture": "mlp", "sizes": [64, 12, 10]}
+SHORT = FinetuneConfig(epochs=2, precision="float32")
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory):
+    """A measured run of two networks that nobody trained; its file names are relative to its folder's parent."""
+    folder = tmp_path_factory.mktemp("runs")
+    for index, name in enumerate(("a", "b")):
+        save_model(build(MLP, seed=index), folder / f"{name}.safetensors")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        models = ("a.safetensors", "b.safetensors")
+        config = RunConfig(models, fusion_from="iid", samples=60, device="cpu", evaluate=True)
+        execute(config, "run")
+    return folder / "run"
+
+
+def planned(record, config=SHORT):
+    return plan_finetuning(config, *read_run_to_tune(record, record.parent))
+
+
+@pytest.fixture(scope="module")
+def done(record, tmp_path_factory):
+    """The folder of a finished fine-tuning."""
+    folder = tmp_path_factory.mktemp("tuned") / "new" / "folder"
+    finetune_run(planned(record), folder, device="cpu")
+    return folder
+
+
+def curve(folder):
+    return json.loads((folder / CURVE).read_text())
+
+
+def test_settings_come_back_from_their_json_and_the_command_names_what_is_not_as_by_default():
+    config = FinetuneConfig(epochs=30, learning_rate=1e-4, seed=4)
+    assert FinetuneConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    assert config.command("runs/3f") == (
+        "retrofit finetune --record runs/3f --epochs 30 --learning-rate 0.0001 --seed 4"
+    )
+    with pytest.raises(ValueError, match="no settings of a fine-tuning"):
+        FinetuneConfig.from_json({"epochs": 3})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"epochs": 0}, "epochs is 0. Use a whole number from 1"),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0"),
+        ({"precision": "float16"}, "precision is 'float16'. Use auto, float32, bfloat16"),
+        ({"augment": "spin"}, "augment is 'spin'. Use auto, none"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_wrong_settings_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        FinetuneConfig(**wrong)
+
+
+def test_the_key_changes_with_every_setting_and_with_the_fused_network(record, tmp_path):
+    others = {"epochs": 3, "batch": 64, "learning_rate": 1e-3, "precision": "auto", "augment": "none", "seed": 1}
+    keys = [
+        SHORT.key(record),
+        *(dataclasses.replace(SHORT, **{name: value}).key(record) for name, value in others.items()),
+    ]
+    assert len(set(keys)) == len(keys)
+    copy = shutil.copytree(record, tmp_path / "copy")
+    assert SHORT.key(copy) == keys[0]
+    status = json.loads((copy / "status.json").read_text())
+    status["checksums"]["fused.safetensors"] = "another network"
+    (copy / "status.json").write_text(json.dumps(status))
+    assert SHORT.key(copy) != keys[0]
+
+
+def test_all_training_images_are_taken_and_the_metrics_are_those_of_the_test_split(record, done):
+    whole, test = load("digits", "train"), load("digits", "test")
+    model, metadata = load_model(done / TUNED)
+    assert metadata["rows"]["count"] == len(whole) == curve(done)["trained"] + curve(done)["held_out"]
+    metrics = json.loads((done / METRICS).read_text())
+    assert metrics == evaluate(model, test)
+    of_run = json.loads((record / "metrics.json").read_text())["networks"]["fused"]
+    assert metrics.keys() == of_run.keys() and metrics["samples"] == of_run["samples"]
+    assert torch.equal(next(read_tuned(done).parameters()), next(model.parameters()))
+
+
+def test_parents_ensemble_and_start_are_measured_on_the_images_that_are_held_out(record, done):
+    plan = planned(record)
+    networks = {"parent 0": plan.run.parents[0], "ensemble": ensemble(plan.run.parents), "fused": plan.run.fused}
+    seen = curve(done)["networks"]
+    for name, network in networks.items():
+        assert seen[name] == evaluate(network, plan.images, rows=plan.held_out)
+    history = curve(done)["history"]
+    assert [entry["epoch"] for entry in history] == [0, 1, 2]
+    assert history[0]["accuracy"] == seen["fused"]["accuracy"]  # the trainer holds out the same images
+
+
+def test_the_run_itself_stays_as_it_was(record, done):
+    assert read_run_to_tune(record, record.parent)  # its checksums hold
+
+
+def test_what_was_stopped_goes_on_to_the_same_network(record, done, tmp_path):
+    events = []
+    monitor = Monitor(events.append, lambda: sum(event["kind"] == "epoch" for event in events) == 1)
+    with pytest.raises(Cancelled):
+        finetune_run(planned(record), tmp_path / "part", device="cpu", monitor=monitor)
+    assert [entry["epoch"] for entry in curve(tmp_path / "part")["history"]] == [0, 1]
+    with pytest.raises(ValueError, match="not finished"):
+        read_tuned(tmp_path / "part")
+    with pytest.raises(ValueError, match="--resume"):
+        finetune_run(planned(record), tmp_path / "part", device="cpu")
+    finetune_run(planned(record), tmp_path / "part", device="cpu", resume=True)
+    whole, part = (read_tensors(folder / TUNED) for folder in (done, tmp_path / "part"))
+    assert whole.keys() == part.keys() and all(torch.equal(whole[name], part[name]) for name in whole)
+    assert curve(tmp_path / "part")["history"] == curve(done)["history"]
+
+
+def test_a_finished_one_is_taken_as_it_is(record, done):
+    before, history = (done / TUNED).read_bytes(), curve(done)["history"]
+    finetune_run(planned(record), done, device="cpu", resume=True)
+    assert (done / TUNED).read_bytes() == before and curve(done)["history"] == history
+
+
+def test_a_folder_of_other_work_is_refused(record, done):
+    with pytest.raises(ValueError, match="with other settings"):
+        finetune_run(planned(record, dataclasses.replace(SHORT, seed=1)), done, device="cpu", resume=True)
+
+
+def test_networks_of_other_widths_have_a_fine_tuning_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, width in (("a", 12), ("b", 9)):
+        save_model(build({**MLP, "sizes": [64, width, 10]}, seed=0), f"{name}.safetensors")
+    execute(RunConfig(("a.safetensors", "b.safetensors"), fusion_from="iid", samples=60, device="cpu"), "run")
+    finetune_run(planned(tmp_path / "run", dataclasses.replace(SHORT, epochs=1)), "tuned", device="cpu")
+    assert set(curve(tmp_path / "tuned")["networks"]) == {"parent 0", "parent 1", "ensemble", "fused"}
+
+
+def test_the_estimate_grows_with_the_epochs(record):
+    short, long = (finetuning_seconds(planned(record, dataclasses.replace(SHORT, epochs=n)), "cpu") for n in (1, 1000))
+    assert 0 < short < long
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_the_command_keeps_it_where_the_workbench_looks_for_it(record, monkeypatch, capsys):
+    monkeypatch.chdir(record.parent)
+    words = ["finetune", "--record", "run", *SHORT.words(), "--device", "cpu"]
+    assert main([*words, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    folder = record / "finetunings" / SHORT.key(record)
+    assert said["out"] == f"run/finetunings/{folder.name}/{TUNED}"
+    assert said["networks"]["before"] == json.loads((record / "metrics.json").read_text())["networks"]["fused"]
+    assert said["networks"]["after"] == json.loads((folder / METRICS).read_text())
+    assert FinetuneConfig.from_json(json.loads((folder / "settings.json").read_text())) == SHORT
+    assert analysis_notes(folder) == {}
+
+
+def test_a_file_called_cancel_stops_the_command_and_resume_goes_on(record, monkeypatch, capsys):
+    monkeypatch.chdir(record.parent)
+    out = record.parent / "stopped"
+    out.mkdir()
+    (out / "cancel").touch()
+    words = ["finetune", "--record", "run", *SHORT.words(), "--device", "cpu", "--out", str(out)]
+    assert main(words) == 130
+    assert analysis_notes(out)["state"] == "cancelled" and (out / "settings.json").exists()
+    assert main([*words, "--resume"]) == 0 and analysis_notes(out) == {} and (out / METRICS).exists()
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["a.safetensors", "--record", "run"], "leave the checkpoint away"),
+        (["--record", "run", "--data", "digits"], "leave --data away"),
+        (["--record", "run", "--out", "tuned.safetensors"], "a folder is kept"),
+        (["--record", "nothing"], "nothing is no record of a finished run"),
+        (["--record", "run", "--epochs", "3", "--learning-rate", "-1"], "learning_rate is -1.0"),
+        (["--out", "tuned.safetensors"], "name a checkpoint"),
+        (["a.safetensors"], "name a checkpoint and --out"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_any_work(record, words, message, monkeypatch, capsys):
+    monkeypatch.chdir(record.parent)
+    assert main(["finetune", *words]) == 2
+    assert message in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_a_run_whose_parents_have_changed_is_refused_and_the_reason_noted(record, tmp_path, monkeypatch, capsys):
+    shutil.copytree(record.parent, tmp_path / "runs")
+    monkeypatch.chdir(tmp_path / "runs")
+    save_model(build(MLP, seed=7), "a.safetensors")
+    assert main(["finetune", "--record", "run", *SHORT.words(), "--device", "cpu", "--out", "tuned"]) == 2
+    assert (
+        "run has no fine-tuning: the content of a.safetensors" in analysis_notes(tmp_path / "runs" / "tuned")["error"]
+    )
+    capsys.readouterr()
