@@ -289,7 +289,7 @@ def _aligned(networks: list[list[Level]]) -> list[list[Level]]:
 def _numbered(levels: list[Level]) -> list[Level]:
     """Joined levels of a chain: each makes the neurons of the one tensor behind it."""
     return [
-        level if len(level.alive) > 1 else replace(level, alive=(replace(level.alive[0], maker=index),))
+        level if len(level.alive) > 1 else replace(level, alive=tuple(replace(z, maker=index) for z in level.alive))
         for index, level in enumerate(levels)
     ]
 

@@ -26,7 +26,7 @@ from ..targets import Targets
 from .base import Fit, Fitting, Prepared
 
 #: The ridge "auto" of networks with levels inside of blocks; measured, docs/defaults.md.
-IN_BLOCKS = "0.1x"
+IN_BLOCKS = "0.03x"
 
 
 def why_no_ridge(value: Any) -> str:
