@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .catalogue import described
 from .importance import IMPORTANCE, Importance, as_importance
 from .presets import preset_settings
 from .registry import find, known_name, made, name_of
@@ -44,7 +45,7 @@ class Method:
     @property
     def description(self) -> str:
         """What it does, and who published it."""
-        return f"{self.sentence.removesuffix('.')} ({self.source})." if self.source else self.sentence
+        return described(self.sentence, self.source)
 
     @property
     def takes(self) -> Takes:

@@ -5,21 +5,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
 from . import files
 from .alignment import Alignment
 from .checkpoints import load_model, save_model
+from .extras import require
 from .moments import grouping_error
 from .targets import Targets
 
 ARRAYS = ("labels", "scores", "gram")
 COMPONENTS = 3
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,12 +164,13 @@ class FusionResult:
     """Of methods that align neurons and average: the map of their neurons, and the parents reordered. Files do not hold it;
     the labels of its groups are those of the levels, which they do hold"""
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """One row per level: widths, errors (also relative to the energy), seconds."""
         return frame(self.levels)
 
     def save(self, folder: str | Path, **metadata: Any) -> None:
         """Write a folder that `load` and the workbench read: fused.safetensors, levels.parquet, arrays.npz, result.json."""
+        require("pyarrow", "data")
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         save_model(self.model, folder / "fused.safetensors", **metadata)
@@ -202,7 +205,7 @@ class FusionResult:
         return cls(model, load_levels(folder), facts["config"], facts["seconds"], facts["importance"])
 
 
-def frame(levels: Sequence[LevelReport]) -> pd.DataFrame:
+def frame(levels: Sequence[LevelReport]) -> "pd.DataFrame":
     """The levels' numbers as a table; it has its columns also where a method has no levels."""
     columns: dict[str, Callable[[LevelReport], Any]] = {
         "level": lambda level: level.name,
@@ -219,6 +222,8 @@ def frame(levels: Sequence[LevelReport]) -> pd.DataFrame:
         "form": lambda level: level.form,
         "seconds": lambda level: sum(level.seconds.values()),
     }
+    import pandas as pd
+
     return pd.DataFrame({name: [value(level) for level in levels] for name, value in columns.items()})
 
 
@@ -246,6 +251,9 @@ def load_levels(folder: str | Path) -> list[LevelReport]:
     Raises:
         ValueError: a file is missing or broken.
     """
+    require("pyarrow", "data")
+    import pandas as pd
+
     folder = Path(folder)
     try:
         table = pd.read_parquet(folder / "levels.parquet")
