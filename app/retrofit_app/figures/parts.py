@@ -110,7 +110,7 @@ def parts(columns: Sequence[Any], changes: Sequence[Any], palette: Palette) -> P
                 showarrow=False,
                 font={"size": TEXT, "color": palette.ink if _kind(gap) != "undecided" else palette.muted},
             )
-    names = {places[change]: escape(change.words) for change in shown}
+    names = {places[change]: escape(change.words, quote=False) for change in shown}
     heads = {place: f"<b>{escape(part)}</b>" for part, place in _heads(shown).items()}
     ticks = dict(sorted((names | heads).items()))
     height = TOP + AXIS + LEGEND + round(ROW * (lowest + 0.6))
