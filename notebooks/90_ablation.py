@@ -31,7 +31,6 @@ COLUMNS = None  # only these; None: all
 ROWS = None  # measure only those that begin so; None: all
 
 # %%
-import pandas as pd
 
 from retrofit_app.figures import LIGHT
 from retrofit_app.figures.parts import parts
