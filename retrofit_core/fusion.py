@@ -44,9 +44,11 @@ def fuse(
     importance: str | Importance | Callable[..., Any] = "uniform",
     target: nn.Module | None = None,
     head: Literal["scores", "mean", "shares"] = "scores",
+    scored: Literal["all", "head"] = "all",
     class_shares: Tensor | None = None,
     boundaries: str | int | Sequence[str] = "auto",
     leaves: Sequence[str] = (),
+    samples: int | None = None,
     seed: int = 0,
     runtime: Runtime | None = None,
 ) -> FusionResult:
@@ -59,10 +61,11 @@ def fuse(
         fit: Ridge(...), Gradient(...), or a name in FITS.
         importance: a value such as Conductance(data, steps=50), a name in IMPORTANCE, or a function of your own.
         target: network of the fused architecture (widths); its weights do not matter to the closed form.
-        head: see `Retrofit`.
+        head, scored: see `Retrofit`.
         class_shares: (n, classes) each parent's share of each class, for head="shares".
         boundaries, leaves: where levels end and what is taken whole, see `partition`; "auto" cuts behind every layer for
             the ridge, at blocks for gradient fits. Networks of unequal depth are aligned: see `cut_into_levels`.
+        samples: so many of the fusion data at most, the first ones; a loader is read no further.
         seed: decides k-means starts, batches and perturbation; the same seed gives the same weights.
         runtime: device, memory, monitor, journal.
     Raises:
@@ -73,11 +76,12 @@ def fuse(
         grouping=made(GROUPINGS, grouping, "grouping"),
         fit=made(FITS, fit, "fit"),
         head=head,
+        scored=scored,
         boundaries=boundaries,
         leaves=tuple(leaves),
     )
     rest = {"target": target, "class_shares": class_shares, "seed": seed, "runtime": runtime or Runtime()}
-    return carry_out(retrofit, Task.of(models, data, importance=as_importance(importance), **rest))
+    return carry_out(retrofit, Task.of(models, data, samples, importance=as_importance(importance), **rest))
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +111,9 @@ class Retrofit(Algorithm):
     head: Literal["scores", "mean", "shares"] = setting(
         "scores",
         "targets of the class head: scores (weighted by importance, Algorithm 1), mean, or shares (of the training samples)",
+    )
+    scored: Literal["all", "head"] = setting(
+        "all", "levels whose neurons are weighed by their importance: all, or the class head alone"
     )
     boundaries: str | int | Sequence[str] = field(default="auto")
     leaves: tuple[str, ...] = setting((), "submodules to take whole, for parts that torch.fx cannot trace")
@@ -165,7 +172,7 @@ class Retrofit(Algorithm):
         monitor, journal, device = runtime.monitor, runtime.journal, task.device
         inputs = task.inputs.to(task.dtype)
         scored = parents_scores(levels.parents, task.importance, task.parents_data(), device, monitor)
-        scores = levels.joined([torch.cat(level) for level in zip(*(parent.values for parent in scored), strict=True)])
+        scores = [levels.joined(parent.values) for parent in scored]
         products = self.fit.products(inputs.dtype, device)
         clock = devices.Stopwatch(device)
         walk = Walk(
@@ -187,7 +194,7 @@ class Retrofit(Algorithm):
             sums = step.moments(
                 inputs=self.fit.needs_inputs, dtype=products
             )  # line 2: z of the parents, x of the fused
-            s = self._scores(step.level, scores[step.index], task)  # line 3
+            s = self._scores(step.level, [parent[step.index] for parent in scores], task)  # line 3
             zz = sums.zz[: len(s), : len(s)]  # a stream that the level adds to stands behind the parents' neurons
             monitor.emit("phase", name="grouping", level=step.name)
             fitting = self.fitting(plan, step, reports, clock)
@@ -259,8 +266,11 @@ class Retrofit(Algorithm):
             "memory": task.runtime.memory,
         }
 
-    def _scores(self, level: Level, s: Tensor, task: Task) -> Tensor:
-        """(m,) the weights of a level's neurons."""
+    def _scores(self, level: Level, parents: Sequence[Tensor], task: Task) -> Tensor:
+        """(m,) the weights of a level's neurons, from each parent's scores there."""
+        if not level.head and self.scored == "head":
+            parents = [s.mean().expand_as(s) for s in parents]
+        s = torch.cat(list(parents))
         if not level.head or self.head == "scores":
             return s
         if task.class_shares is not None:

@@ -65,7 +65,7 @@ def _mapped_layer(fused: Level, k: int, layer: Affine, own: Affine, previous: Gr
     if mapped.shape[0] != p:
         raise ValueError(
             f"level {fused.name!r}: parent {k} has {len(weights)} inputs per neuron where the fused level has {p}; "
-            "their weights cannot be mapped. Use toward='zero'."
+            "their weights cannot be mapped. Use toward='zero' and refit=True."
         )
     return mapped
 
