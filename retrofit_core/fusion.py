@@ -38,6 +38,7 @@ def fuse(
     class_shares: Tensor | None = None,
     boundaries: str | int | Sequence[str] = "auto",
     leaves: Sequence[str] = (),
+    samples: int | None = None,
     seed: int = 0,
     runtime: Runtime | None = None,
 ) -> FusionResult:
@@ -54,6 +55,7 @@ def fuse(
         class_shares: (n, classes) each parent's share of each class, for head="shares".
         boundaries, leaves: where levels end and what is taken whole, see `partition`; "auto" cuts at pre-activations for the
             ridge, at blocks for gradient fits. Networks of unequal depth are aligned: see `cut_into_levels`.
+        samples: so many of the fusion data at most, the first ones; a loader is read no further.
         seed: decides k-means starts, batches and perturbation; the same seed gives the same weights.
         runtime: device, memory, monitor, journal.
     Raises:
@@ -69,7 +71,7 @@ def fuse(
         leaves=tuple(leaves),
     )
     rest = {"target": target, "class_shares": class_shares, "seed": seed, "runtime": runtime or Runtime()}
-    return carry_out(retrofit, Task.of(models, data, importance=as_importance(importance), **rest))
+    return carry_out(retrofit, Task.of(models, data, samples, importance=as_importance(importance), **rest))
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from .importance import Importance, Uniform, importance_name
 from .results import FusionResult
 from .runtime import Runtime
 from .samples import as_tensors, parents_data
-from .settings import Value, check_seed
+from .settings import SAMPLES_SETTING, Value, check_seed, check_setting
 from .training_flags import evaluating
 
 
@@ -91,14 +91,15 @@ class Task:
     runtime: Runtime = field(default_factory=Runtime)
 
     @classmethod
-    def of(cls, parents: Any, data: Any, **facts: Any) -> "Task":
-        """A task on data of any form that `as_tensors` takes.
+    def of(cls, parents: Any, data: Any, samples: int | None = None, **facts: Any) -> "Task":
+        """A task on data of any form that `as_tensors` takes, or the first samples of them.
 
         Raises:
             ValueError: no list of networks, no data, a seed out of range, or an unknown device.
         """
         check_models(parents)
-        inputs, labels = as_tensors(data)
+        check_setting(SAMPLES_SETTING, samples)
+        inputs, labels = as_tensors(data, samples)
         networks = [_trainable(parent) for parent in parents]
         task = cls(networks, _normal(inputs), None if labels is None else _normal(labels), **facts)
         check_seed(task.seed)

@@ -1,4 +1,8 @@
-"""Shared by all commands: the application, error handling, common options, progress bar, tables, numbers."""
+"""Shared by all commands: the application, error handling, common options, progress bar, tables, numbers.
+
+Nothing that is imported with the commands imports torch, which takes seconds: a command imports what it works with when it
+works, and `{names}` in a help text are filled in from `words` when the help is asked for.
+"""
 
 import json
 import os
@@ -15,13 +19,13 @@ from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from typer.core import TyperCommand
 
-from ..architectures import PRESETS
-from ..levels import BOUNDARIES
 from ..monitor import Cancelled, Event, Monitor
 from ..settings import SEED
 
-CUTS = f"{', '.join(BOUNDARIES)}, a number of levels, or module names separated by commas"
+CUTS = "{boundaries}, a number of levels, or module names separated by commas"
+TRAINING = "training.json"  # says in a folder how its missing parents are trained; `training.parents` writes it
 INTERRUPTED = 130  # what shells report for Ctrl-C
 out, err = Console(), Console(stderr=True)
 app = typer.Typer(
@@ -34,6 +38,20 @@ app = typer.Typer(
     epilog="Start with `retrofit train --out parents` (two digits networks that know five classes each), then "
     "`retrofit fuse parents/*.safetensors --splits parents/splits.json --out fused.safetensors --evaluate`.",
 )
+
+
+class Explained(TyperCommand):
+    """A command whose help names what tables and values say of themselves."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Fill in the names, then print the help."""
+        from .words import words
+
+        known = words()
+        for parameter in self.params:
+            if text := getattr(parameter, "help", None):
+                parameter.help = text.format_map(known)  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
 
 
 def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -51,7 +69,7 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 err.print("Interrupted. Nothing half-written was left.")
                 raise typer.Exit(INTERRUPTED) from None
 
-        return app.command(name)(guarded)
+        return app.command(name, cls=Explained)(guarded)
 
     return register
 
@@ -82,9 +100,7 @@ Size = Annotated[
 ]
 Arch = Annotated[
     str | None,
-    typer.Option(
-        help=f"Architecture of bare checkpoints: a preset ({', '.join(list(PRESETS)[:3])}, ...) or a JSON spec."
-    ),
+    typer.Option(help="Architecture of bare checkpoints: a preset ({presets}, ...) or a JSON spec."),
 ]
 Device = Annotated[str, typer.Option(help="auto (CUDA if present), cpu, cuda, cuda:1, ...")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -196,6 +212,16 @@ def check_alone_with_record(context: typer.Context, of_record: Sequence[str]) ->
 def _is_given(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
+
+
+def check_checkpoints(paths: Sequence[Path]) -> None:
+    """Refuse checkpoints that are not there, before anything that takes seconds is imported.
+
+    Those that a training.json in their folder can bring back are left to the run.
+    """
+    for path in paths:
+        if not path.exists() and not (path.parent / TRAINING).exists():
+            raise ValueError(f"there is no checkpoint at {path}.")
 
 
 def check_output(out_file: Path | None, record: Path | None) -> None:

@@ -14,7 +14,6 @@ from functools import lru_cache
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
-from torch.utils.flop_counter import FlopCounterMode
 
 from .. import device as devices
 from ..architectures import build
@@ -94,6 +93,8 @@ def operations(spec: str) -> float:
     with torch.device("meta"):
         model = build(json.loads(spec)).eval()
         x = torch.zeros(1, *model.input_shape)
+    from torch.utils.flop_counter import FlopCounterMode
+
     with FlopCounterMode(display=False) as counter:
         model(x)
     return 3.0 * counter.get_total_flops()

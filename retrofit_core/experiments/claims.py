@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.stats import spearmanr
 
 from ..comparison import difference
 from .paper import Value
@@ -94,6 +93,8 @@ def rank_correlation(paper: Mapping[str, float], ours: Mapping[str, float]) -> t
     pairs = [(paper[row], ours[row]) for row in rows]
     if len(rows) < LEAST_RANKED or any(len(set(values)) == 1 for values in zip(*pairs, strict=True)):
         return len(rows), None
+    from scipy.stats import spearmanr
+
     return len(rows), float(np.asarray(spearmanr(pairs))[0])
 
 
