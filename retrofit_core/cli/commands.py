@@ -176,6 +176,8 @@ def app_command(
     folder = _app_folder()
     port = _free_port(port)
     flags = ["--server.address=127.0.0.1", f"--server.port={port}", "--server.headless=true"]
+    # Else it collects garbage after every run of a page, 0.1 s with torch loaded, before it sends what was drawn.
+    flags.append("--runner.postScriptGC=false")
     command = [sys.executable, "-m", "streamlit", "run", str(folder / "shell" / "main.py"), *flags]
     address = f"http://127.0.0.1:{port}"
     out.print(f"The workbench is at [bold]{address}[/bold] (Ctrl-C stops it; if it is restarted, the tab reconnects).")
