@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .levels import partition
     from .methods import METHODS
     from .moments import Moments
+    from .outputs import giving_logits
     from .results import FusionResult
     from .training import finetune, train
 
@@ -22,6 +23,7 @@ __all__ = [
     "evaluate",
     "finetune",
     "fuse",
+    "giving_logits",
     "importance_scores",
     "load_model",
     "partition",
@@ -38,6 +40,7 @@ _HOMES = {
     "evaluate": "evaluation",
     "finetune": "training",
     "fuse": "fusion",
+    "giving_logits": "outputs",
     "importance_scores": "importance",
     "load_model": "checkpoints",
     "partition": "levels",

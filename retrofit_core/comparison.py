@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from . import device as devices
-from .data import Images, load
+from .architectures import own
+from .data import Images
 from .data.sampling import balanced
 from .device import on_device
 from .evaluation import measured, scores
@@ -29,6 +30,7 @@ from .results import FusionResult
 from .runs import RunConfig, execute, identity, read_identity, read_inputs, read_run, record_folder
 from .runs import difference as other_work
 from .runs.config import check_choices, config_options
+from .runs.images import read_images
 from .runs.options import read_options
 from .settings import settings_of
 from .training_flags import evaluating
@@ -255,7 +257,7 @@ def _check_same(configs: Sequence[RunConfig]) -> None:
 
 
 def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list[nn.Module]]:
-    test = load(config.data, "test", config.mean, config.std, config.size)
+    test = read_images(config, "test")
     if images is not None and not 1 <= images <= len(test):
         raise ValueError(
             f"images={images} (--images): data set {test.name!r} has {len(test)} test images. Take 1 to {len(test)} of them, "
@@ -273,6 +275,7 @@ def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list
         samples=config.samples,
         fusion_from=config.fusion_from,
     )
+    own.allow(config.target)  # finished runs are read with the networks that they hold
     return test, rows, read_inputs(plain).models
 
 

@@ -117,7 +117,7 @@ class Method:
         }
         named = {name: default for name, (default, taken) in offered.items() if taken}
         others = {name: default for name, default in plain.items() if name not in self.fixed and name not in settings}
-        runtime: dict[str, Any] = {"device": "auto", "monitor": None, "journal": None}
+        runtime: dict[str, Any] = {"logits": None, "device": "auto", "monitor": None, "journal": None}
         return {**settings, **named, **others, "seed": SEED_SETTING.default, **runtime}
 
     def prepare(self, models: Any, data: Any, **keywords: Any) -> tuple[Algorithm, Task]:
@@ -230,7 +230,7 @@ class Method:
 
     def _task(self, given: Mapping[str, Any]) -> dict[str, Any]:
         runtime = {name: given[name] for name in (*RUNTIME, "memory") if given.get(name) is not None}
-        names = ("target", "class_shares", "sample_counts", "seed")
+        names = ("target", "class_shares", "sample_counts", "logits", "seed")
         return {
             "importance": self._importance(given),
             "runtime": Runtime(**runtime),

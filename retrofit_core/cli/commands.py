@@ -16,7 +16,7 @@ import typer
 
 from .. import device as devices
 from ..architectures import input_shape
-from ..checkpoints import load_model
+from ..checkpoints import load_model, read_metadata
 from ..composites import COMPOSITES
 from ..data import DATASETS, load
 from ..data.download import download
@@ -30,6 +30,7 @@ from .terminal import (
     Data,
     Device,
     Json,
+    Logits,
     Mean,
     Size,
     Std,
@@ -41,6 +42,7 @@ from .terminal import (
     print_json,
     progress,
     shell,
+    with_logits,
 )
 
 LAST_PORT = 65535
@@ -73,6 +75,7 @@ def evaluate_command(
     data: Data = "digits",
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
     arch: Arch = None,
+    logits: Logits = None,
     mean: Mean = None,
     std: Std = None,
     size: Size = None,
@@ -89,7 +92,7 @@ def evaluate_command(
     networks = []
     with progress(as_json) as monitor:
         for path in models:
-            model, metadata = load_model(path, arch)
+            metadata = read_metadata(path)
             images = load(
                 data,
                 split,
@@ -97,6 +100,7 @@ def evaluate_command(
                 floats(std) or metadata.get("std"),
                 size or metadata.get("size"),
             )
+            model, _ = load_model(path, with_logits(arch, logits), like=images)
             networks.append(model.to(picked))
             measured[str(path)] = evaluate(model, images, monitor=monitor)
         if together:
@@ -118,19 +122,25 @@ def evaluate_command(
 def levels_command(
     model: Annotated[Path, typer.Argument(help="A checkpoint.")],
     boundaries: Annotated[str, typer.Option(help=f"{CUTS}.")] = "preactivations",
+    data: Annotated[
+        str | None, typer.Option(help="A data set whose images it takes, for networks that do not say what they read.")
+    ] = None,
     arch: Arch = None,
+    logits: Logits = None,
     as_json: Json = False,
 ) -> None:
     """Show how a network is cut into levels.
 
     Example: `retrofit levels vgg11.safetensors --boundaries activations`
     """
-    network, metadata = load_model(model, arch)
+    images = load(data, "train") if data else None
+    network, metadata = load_model(model, with_logits(arch, logits), like=images)
     if (kind := metadata["architecture"]["architecture"]) in COMPOSITES:
         raise ValueError(
             f"{model} holds several networks ({kind}), which have levels one by one. Name the checkpoint of one of them."
         )
-    levels = partition(network, torch.zeros(1, *input_shape(metadata["architecture"])), read_boundaries(boundaries))
+    shape = images.shape if images else input_shape(metadata["architecture"])
+    levels = partition(network, torch.zeros(1, *shape), read_boundaries(boundaries))
     if as_json:
         return print_json({"levels": [_describe(level) for level in levels]})
     table = new_table("level", "kind", "neurons", "rows per sample", "parameters", title=str(model))

@@ -15,7 +15,6 @@ from rich.table import Table
 from ..analysis import Analysis
 from ..checkpoints import save_model
 from ..comparison import Leaderboard, compare, configurations, title
-from ..data import load
 from ..data.augment import POLICIES
 from ..fit import FITS
 from ..fusion import Retrofit
@@ -23,6 +22,7 @@ from ..grouping import GROUPINGS, Grouper
 from ..importance import IMPORTANCE, Importance
 from ..methods import METHODS, methods_with
 from ..runs import RunConfig, analyse_record, checkpoint_metadata, config_options, execute, read_config
+from ..runs.images import read_images
 from ..runs.noting import noted
 from ..runs.options import options_of, read_options
 from ..settings import Value, settings_of
@@ -32,11 +32,13 @@ from .terminal import (
     Data,
     Device,
     Json,
+    Logits,
     Mean,
     Seed,
     Size,
     Std,
     advised,
+    arch_words,
     check_folder,
     check_output,
     command,
@@ -50,6 +52,7 @@ from .terminal import (
     progress,
     shell,
     size_in_bytes,
+    with_logits,
 )
 
 
@@ -84,6 +87,8 @@ def _config(context: typer.Context, **chosen: Any) -> RunConfig:
     fields = [field.name for field in dataclasses.fields(RunConfig)]
     given = {name: value for name, value in context.params.items() if name in fields and value is not None}
     read = {name: READ[name](value) if name in READ else value for name, value in given.items()}
+    if "arch" in context.params:
+        read["arch"] = with_logits(context.params["arch"], context.params.get("logits"))
     return RunConfig(**{**read, **chosen})
 
 
@@ -221,6 +226,7 @@ def fuse_command(
     memory: Memory = None,
     target: Target = None,
     arch: Arch = None,
+    logits: Logits = None,
     mean: Mean = None,
     std: Std = None,
     size: Size = None,
@@ -267,7 +273,7 @@ def fuse_command(
     with advised(_going_on(folder, out_file)), progress(as_json) as monitor:
         result, metrics = execute(config, folder, monitor)
     if out_file is not None:
-        images = load(config.data, "train", config.mean, config.std, config.size)
+        images = read_images(config, "train")
         save_model(result.model, out_file, **checkpoint_metadata(config, images))
     networks = metrics.get("networks", {})
     if as_json:
@@ -298,6 +304,7 @@ def fuse_command(
     out.print(f"Fused {len(config.models)} parents in {result.seconds:.1f} s{where}.")
     if out_file and not networks:
         next_words = ["retrofit", "evaluate", out_file, "--data", config.data, *pixel_words(config)]
+        next_words += arch_words([config.arch, config.target])
         out.print("Next:", shell(*next_words), soft_wrap=True, markup=False, highlight=False)
     return None
 
@@ -348,6 +355,7 @@ def compare_command(
     memory: Memory = None,
     target: Target = None,
     arch: Arch = None,
+    logits: Logits = None,
     mean: Mean = None,
     std: Std = None,
     size: Size = None,

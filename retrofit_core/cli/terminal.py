@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ..architectures import PRESETS
+from ..architectures import PRESETS, is_foreign, own, parse
 from ..levels import BOUNDARIES
 from ..monitor import Cancelled, Event, Monitor
 from ..settings import SEED
@@ -83,7 +83,16 @@ Size = Annotated[
 Arch = Annotated[
     str | None,
     typer.Option(
-        help=f"Architecture of bare checkpoints: a preset ({', '.join(list(PRESETS)[:3])}, ...) or a JSON spec."
+        help=f"Architecture of the checkpoints, where they do not say it: a preset ({', '.join(list(PRESETS)[:3])}, ...), "
+        "timm:NAME, torchvision:NAME, a JSON spec, or a function of your own, package.module:function or FILE.py:function "
+        "(importing it runs code: name only what you trust)."
+    ),
+]
+Logits = Annotated[
+    str | None,
+    typer.Option(
+        help="Of networks that return a dict, a tuple or an object: which entry is the logits. Default: the one of that name, "
+        "or the only tensor."
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto (CUDA if present), cpu, cuda, cuda:1, ...")]
@@ -178,6 +187,31 @@ def pixel_words(config: Any) -> list[str]:
         if (value := getattr(config, name)) is not None:
             words += [f"--{name}", " ".join(map(str, value)) if isinstance(value, tuple) else str(value)]
     return words
+
+
+def arch_words(archs: Sequence[str | None]) -> list[str]:
+    """The option that allows a user's own code again, for a line that goes on with these architectures."""
+    names = dict.fromkeys(name for arch in archs for name in own.names_in(arch))
+    return ["--arch", ",".join(names)] if names else []
+
+
+def with_logits(arch: str | None, logits: str | None) -> str | None:
+    """An architecture as `--arch` and `--logits` say it together.
+
+    Raises:
+        ValueError: --logits for a network that returns one tensor, or that is not named.
+    """
+    if logits is None:
+        return arch
+    spec = {"architecture": arch}
+    if arch is not None and arch.lstrip().startswith("{"):
+        spec = parse(arch)
+    if not is_foreign(spec["architecture"]):
+        raise ValueError(
+            "--logits says which output of a network of your own is meant: name that with --arch package.module:function. "
+            "The networks of this library return one tensor."
+        )
+    return json.dumps({**spec, "logits": logits})
 
 
 def check_alone_with_record(context: typer.Context, of_record: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ import torch
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ..checkpoints import load_model
+from ..checkpoints import load_model, read_metadata
 from ..data import load
 from ..data.splits import SPLITS
 from ..evaluation import evaluate
@@ -29,10 +29,12 @@ from .terminal import (
     Data,
     Device,
     Json,
+    Logits,
     Mean,
     Seed,
     Size,
     Std,
+    arch_words,
     check_alone_with_record,
     check_folder,
     check_output,
@@ -45,6 +47,7 @@ from .terminal import (
     pixel_words,
     print_json,
     shell,
+    with_logits,
 )
 
 Epochs = Annotated[int | None, typer.Option(min=1, help="Passes over the rows. Default: the recipe's.")]
@@ -69,10 +72,12 @@ def train_command(
     arch: Annotated[
         list[str] | None,
         typer.Option(
-            help="cnn (default), mlp, a preset such as vgg11-half, or a JSON spec; "
-            "once for all parents, or once for each."
+            help="cnn (default), mlp, a preset such as vgg11-half, timm:NAME, torchvision:NAME, a JSON spec, or a function of "
+            "your own, package.module:function or FILE.py:function (importing it runs code: name only what you trust); once for "
+            "all parents, or once for each."
         ),
     ] = None,
+    logits: Logits = None,
     split: Annotated[str, typer.Option(help=f"Who gets which rows: {', '.join(SPLITS)}.")] = "sharded",
     parts: Annotated[int, typer.Option(min=1, help="Number of parents.")] = 2,
     ratio: Annotated[float, typer.Option(help="Of a dirichlet split: how unequal, from 0 (very) to 1.")] = RATIO,
@@ -120,7 +125,7 @@ def train_command(
     """
     config = TrainConfig(
         data=data,
-        arch=tuple(arch or ("cnn",)),
+        arch=tuple(with_logits(each, logits) or "" for each in arch or ("cnn",)),
         split=split,
         parts=parts,
         ratio=ratio,
@@ -150,6 +155,7 @@ def train_command(
     out.print(table)
     next_words = ["retrofit", "fuse", *config.files(out_folder), "--data", data, *pixel_words(config)]
     next_words += ["--splits", splits, "--importance", "conductance", "--out", "fused.safetensors"]
+    next_words += arch_words(config.arch)
     out.print("Next:", shell(*next_words), soft_wrap=True, markup=False, highlight=False)
     return None
 
@@ -178,6 +184,7 @@ def finetune_command(
     seed: Seed = 0,
     resume: Resume = False,
     arch: Arch = None,
+    logits: Logits = None,
     mean: Mean = None,
     std: Std = None,
     size: Size = None,
@@ -192,7 +199,7 @@ def finetune_command(
     """
     chosen = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate, "precision": precision}
     if record is not None:
-        check_alone_with_record(context, ("model", "data", "arch", "mean", "std", "size"))
+        check_alone_with_record(context, ("model", "data", "arch", "logits", "mean", "std", "size"))
         given = {name: value for name, value in chosen.items() if value is not None}
         config = FinetuneConfig(**given, augment=augment, seed=seed)
         return _finetune_record(record, config, out_path, resume, device, as_json)
@@ -203,10 +210,11 @@ def finetune_command(
     check_settings({name: value for name, value in chosen.items() if value is not None})
     if augment != AUTO:
         augmentation(augment)
-    network, metadata = load_model(model, arch)
-    constants = floats(mean) or metadata.get("mean"), floats(std) or metadata.get("std")
-    size = size or metadata.get("size")
+    facts = read_metadata(model)
+    constants = floats(mean) or facts.get("mean"), floats(std) or facts.get("std")
+    size = size or facts.get("size")
     images, test = (load(data, name, *constants, size) for name in ("train", "test"))
+    network, metadata = load_model(model, with_logits(arch, logits), like=images)
     spec = metadata["architecture"]
     settings = settings_of("finetune", images, spec["architecture"], 1, chosen, augment)
     check_unfinished(out_path, resume)

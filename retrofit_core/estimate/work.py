@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from .. import device as devices
-from ..architectures import fitted, parse
+from ..architectures import fitted, own, parse
 from ..checkpoints import load_model
 from ..data import Images, load
 from ..data.sampling import balanced
@@ -64,7 +64,8 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
     check_choices(config)
     data = _data(_source(config.data, folder), config.mean, config.std, config.size)
     if training is None:
-        models = [load_model(folder / path, config.arch)[0] for path in config.models]
+        arch = own.at(config.arch, folder)
+        models = [load_model(folder / path, arch, like=data.images)[0] for path in config.models]
         check_fitting(models, data.images)
         rows = read_splits(folder / config.splits, config.models, len(data.images.labels)) if config.splits else None
         missing: list[int] = []
@@ -117,4 +118,5 @@ def _target(name: str | None, data: _Data, folder: Path) -> nn.Module | None:
         return None
     if (folder / name).is_file():
         return load_model(folder / name)[0]
+    own.allow(name, folder)
     return blank(json.dumps(fitted(parse(name), data.images.shape, len(data.images.classes))))

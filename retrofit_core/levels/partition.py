@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from ..outputs import as_classifier
 from .axes import neuron_axis as find_axis
 from .cuts import choose_cuts
 from .kinds import AFFINE, TRANSPARENT, is_sum, parameter_count
@@ -46,7 +47,8 @@ def partition(
             lie in two levels, a BatchNorm keeps no running statistics, or a level ends where the first axis counts
             neither samples nor samples and their tokens.
     """
-    graph, modules, folds = trace(model.eval(), leaves, example=example)
+    model = as_classifier(model.eval(), example)
+    graph, modules, folds = trace(model, leaves, example=example)
     _refuse_batch_statistics(graph, modules)
     cuts = choose_cuts(graph, modules, boundaries, model)
     segments = list(_segments(graph, cuts))

@@ -212,5 +212,6 @@ def check_output(network: str, output: Any) -> None:
     if not isinstance(output, Tensor):
         kind = type(output).__name__.removeprefix("immutable_")  # torch.fx's own lists and dicts
         raise ValueError(
-            f"{network} returns {kind}, not one tensor. Wrap it in a module whose forward returns the logits only."
+            f"{network} returns {kind}, not one tensor. Say which of its tensors holds the logits: "
+            "retrofit_core.giving_logits(model, NAME)."
         )
