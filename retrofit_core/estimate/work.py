@@ -65,7 +65,7 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
     data = _data(_source(config.data, folder), config.mean, config.std, config.size)
     if training is None:
         arch = own.at(config.arch, folder)
-        models = [load_model(folder / path, arch, like=data.images)[0] for path in config.models]
+        models = [_network(folder / path, arch, data.images) for path in config.models]
         check_fitting(models, data.images)
         rows = read_splits(folder / config.splits, config.models, len(data.images.labels)) if config.splits else None
         missing: list[int] = []
@@ -101,6 +101,17 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
         levels=len(method.cost.groups),
         whole=method.cost.complete,
     )
+
+
+def _network(path: Path, arch: str | None, like: Images) -> nn.Module:
+    """The network of a checkpoint, read once for all the methods that a leaderboard asks about."""
+    stamp = path.stat() if path.is_file() else None
+    return _read(path, arch, like, own.code_digest(arch), (stamp.st_mtime_ns, stamp.st_size) if stamp else None)
+
+
+@lru_cache(maxsize=4)  # they are held whole
+def _read(path: Path, arch: str | None, like: Images, code: str | None, stamp: tuple[int, int] | None) -> nn.Module:
+    return load_model(path, arch, like=like)[0]
 
 
 def _paces(networks: Sequence[nn.Module], device: torch.device) -> list[Pace]:

@@ -57,6 +57,13 @@ def sleeper(monkeypatch: pytest.MonkeyPatch):
 # --- a real browser -------------------------------------------------------------------------------
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test in a browser gets a second try: it waits for three programs, and a busy machine may starve one of them."""
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
 @pytest.fixture(scope="session")
 def screenshots() -> ModuleType:
     """docs/screenshots.py, which knows how to serve the workbench and where Chromium is."""

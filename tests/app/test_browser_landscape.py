@@ -119,5 +119,6 @@ def test_the_relief_is_one_click_away_and_back(open_page):
     act_until(page, "**relief=1**", lambda: page.get_by_label("Relief").first.set_checked(True, force=True))
     page.locator("[aria-label^='Relief of the loss']").first.wait_for()
     page.go_back()
+    page.locator(PLANE.format("loss")).first.wait_for()
     drawn(page)
     assert words_of_figures(page)[0].startswith("Contours of the loss")

@@ -73,10 +73,14 @@ def _estimates(made: Leaderboard, wanted: Sequence[Planned], entries: list[runs.
     stamps = tuple(_stamp(made.home / name) for name in made.base.models)
     finished = tuple(entry.name for entry in entries if entry.state == "done")
     past = runs.past(entries)
-    with st.spinner("Checking which methods apply, and how long they take…"):
-        return [
-            _estimate((run.config.key(), stamps, finished), _crowding(), run.config, past, made.home) for run in wanted
-        ]
+    words = "Checking which methods apply, and how long they take: {} of " + str(len(wanted))
+    estimates, crowding = [], _crowding()
+    bar = st.progress(0.0, words.format(0)) if wanted else st.empty()
+    for count, run in enumerate(wanted, 1):
+        estimates.append(_estimate((run.config.key(), stamps, finished), crowding, run.config, past, made.home))
+        bar.progress(count / len(wanted), words.format(count))
+    bar.empty()
+    return estimates
 
 
 @st.cache_data(max_size=2**22, show_spinner=False)
