@@ -16,8 +16,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from . import architectures, composites, files
-from .architectures import own
+from . import architectures, composites, files, own
 from .data import Images
 from .registry import first_line
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from . import device as devices
-from .architectures import own
+from . import own
 from .data import Images
 from .data.sampling import balanced
 from .device import on_device

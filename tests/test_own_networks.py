@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import METHODS, evaluate, partition
-from retrofit_core.architectures import build, fitted, input_shape, own, parse
+from retrofit_core import METHODS, evaluate, own, partition
+from retrofit_core.architectures import build, fitted, input_shape, parse
 from retrofit_core.checkpoints import load_model, read_metadata, save_model
 from retrofit_core.cli import main
 from retrofit_core.data import load

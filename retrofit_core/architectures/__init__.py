@@ -13,10 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .. import own
 from ..outputs import giving_logits
 from ..registry import find, first_line
 from ..settings import check_seed
-from . import cnn, libraries, mlp, own, resnet, vgg, vit
+from . import cnn, libraries, mlp, resnet, vgg, vit
 from .base import Architecture
 from .cnn import CNN
 from .mlp import MLP

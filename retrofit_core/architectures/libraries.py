@@ -10,7 +10,8 @@ from typing import Any
 
 from torch import nn
 
-LIBRARIES = ("timm", "torchvision")
+from ..own import LIBRARIES
+
 #: Keywords that would fetch or read files.
 REFUSED = (
     "pretrained",

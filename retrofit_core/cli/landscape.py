@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from torch import nn
 
-from ..architectures import own
+from .. import own
 from ..checkpoints import load_model
 from ..data import Images
 from ..data.sampling import balanced

@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ..architectures import PRESETS, is_foreign, own, parse
+from .. import own
+from ..architectures import PRESETS, is_foreign, parse
 from ..levels import BOUNDARIES
 from ..monitor import Cancelled, Event, Monitor
 from ..settings import SEED

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from .. import device as devices
-from ..architectures import fitted, own, parse
+from .. import own
+from ..architectures import fitted, parse
 from ..checkpoints import load_model
 from ..data import Images, load
 from ..data.sampling import balanced

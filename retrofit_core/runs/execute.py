@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from .. import analysis as analysing
-from ..architectures import own
+from .. import own
 from ..baselines import average
 from ..data import Images
 from ..device import MEMORY, on_device

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import nn
 
-from ..architectures import own
+from .. import own
 from ..checkpoints import load_model
 from ..data import Images
 from ..results import FusionResult

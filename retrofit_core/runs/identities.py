@@ -10,8 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from .. import files
-from ..architectures import own
+from .. import files, own
 from ..data import digest as digest_of_data
 from ..methods import METHODS
 from ..registry import find

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..architectures import build, fitted, input_shape_of, own, parse
+from .. import own
+from ..architectures import build, fitted, input_shape_of, parse
 from ..checkpoints import load_model
 from ..data import Images
 from ..data.augment import copies

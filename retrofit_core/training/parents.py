@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..architectures import build, fitted, own, parse
+from .. import own
+from ..architectures import build, fitted, parse
 from ..checkpoints import load_model, save_model
 from ..data import Images, load
 from ..data.splits import SPLITS, read_splits, write_splits

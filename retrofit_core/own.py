@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..registry import first_line
+from .registry import first_line
 
 #: Keywords that a factory may have, and that data decide: what a user calls the number of classes, channels and pixels.
 CLASSES = ("classes", "num_classes", "n_classes", "num_labels")
@@ -27,6 +27,8 @@ SIZE = ("size", "image_size", "img_size")
 SHAPE = ("shape", "input_shape")
 #: What a spec holds beside the factory's keywords.
 OURS = ("architecture", "input", "logits")
+#: What stands before the colon where the function is a library's, see `architectures.libraries`.
+LIBRARIES = ("timm", "torchvision")
 NAME = re.compile(r"[^:\s][^:]*:[A-Za-z_]\w*")
 WARNING = "importing a module runs its code, so name only code that you trust"
 
@@ -55,9 +57,9 @@ _loaded: dict[tuple[str, str], ModuleType] = {}
 _importing = threading.RLock()
 
 
-def is_own(name: Any, libraries: Sequence[str] = ("timm", "torchvision")) -> bool:
+def is_own(name: Any) -> bool:
     """Whether the name of an architecture is that of a user's own factory."""
-    return isinstance(name, str) and NAME.fullmatch(name) is not None and name.split(":")[0] not in libraries
+    return isinstance(name, str) and NAME.fullmatch(name) is not None and name.split(":")[0] not in LIBRARIES
 
 
 def names_in(arch: Any) -> list[str]:
