@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .checkpoints import load_model, save_model
+    from .comparing import compare
     from .evaluation import ensemble, evaluate
     from .fusion import fuse
     from .importance import importance_scores
@@ -19,6 +20,7 @@ __all__ = [
     "METHODS",
     "FusionResult",
     "Moments",
+    "compare",
     "ensemble",
     "evaluate",
     "finetune",
@@ -36,6 +38,7 @@ _HOMES = {
     "METHODS": "methods",
     "FusionResult": "results",
     "Moments": "moments",
+    "compare": "comparing",
     "ensemble": "evaluation",
     "evaluate": "evaluation",
     "finetune": "training",

@@ -188,7 +188,7 @@ def compare(
     finished = _finished(also)
 
     def board() -> Leaderboard:
-        so_far = Leaderboard(_ranked(table, correct), list(test.classes), test.name, len(rows), **_compared(configs))
+        so_far = Leaderboard(ranked(table, correct), list(test.classes), test.name, len(rows), **_compared(configs))
         if out is not None:
             so_far.save(out)
         return so_far
@@ -356,7 +356,7 @@ def _measured(
     }
 
 
-def _ranked(table: list[dict[str, Any]], correct: dict[str, Tensor]) -> list[dict[str, Any]]:
+def ranked(table: list[dict[str, Any]], correct: dict[str, Tensor]) -> list[dict[str, Any]]:
     """Best first, each with its difference to the first; rows without a network last, in their order."""
     measured_rows = sorted((row for row in table if row["reason"] is None), key=lambda row: -row["accuracy"])
     for row in measured_rows:

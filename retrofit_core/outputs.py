@@ -28,12 +28,13 @@ def giving_logits(model: nn.Module, which: str | int) -> nn.Module:
     return same
 
 
-def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = None) -> nn.Module:
+def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = None, network: str = "") -> nn.Module:
     """The network itself where it returns one tensor, else the same network that gives the logits alone.
 
     Args:
         example: (B, ...) input, of which one sample is run.
         which: see `giving_logits`; None: the entry called logits, or the only tensor.
+        network: its name, for the start of a refusal.
     Raises:
         ValueError: nothing says which of several outputs is meant, or there is no such output.
     """
@@ -57,7 +58,7 @@ def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = N
         ) from error
     if isinstance(output, Tensor) and which is None:
         return model
-    chosen = _found(output, which, type(model).__name__)
+    chosen = _found(output, which, network or type(model).__name__)
     return model if chosen is None else giving_logits(model, chosen)
 
 

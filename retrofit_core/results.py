@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from . import files
 from .alignment import Alignment
 from .checkpoints import load_model, save_model
+from .levels import single_level
 from .moments import grouping_error
 from .targets import Targets
 
@@ -161,6 +162,11 @@ class FusionResult:
     alignment: Alignment | None = None
     """Of methods that align neurons and average: the map of their neurons, and the parents reordered. Files do not hold it;
     the labels of its groups are those of the levels, which they do hold"""
+
+    @property
+    def note(self) -> str:
+        """A sentence where the network was one single level, which is distillation; else empty."""
+        return single_level([level.kind for level in self.levels])
 
     def to_frame(self) -> pd.DataFrame:
         """One row per level: widths, errors (also relative to the energy), seconds."""

@@ -103,9 +103,11 @@ class Task:
         """
         check_models(parents)
         inputs, labels = as_tensors(data)
-        networks = [as_classifier(_trainable(parent), inputs, logits) for parent in parents]
+        networks = [
+            as_classifier(_trainable(parent), inputs, logits, f"parent {index}") for index, parent in enumerate(parents)
+        ]
         if isinstance(facts.get("target"), nn.Module):
-            facts["target"] = as_classifier(facts["target"], inputs, logits)
+            facts["target"] = as_classifier(facts["target"], inputs, logits, "the target")
         task = cls(networks, _normal(inputs), None if labels is None else _normal(labels), **facts)
         check_seed(task.seed)
         devices.pick(task.runtime.device)

@@ -59,6 +59,7 @@ LAYERS = {
     "estimate": 10,
     "snippets": 10,
     "comparison": 10,
+    "comparing": 10,
     "experiments": 10,
     "__init__": 10,
     "cli": 11,
@@ -79,6 +80,7 @@ INSIDE_LAYERS = {
     ("runtime", "settings"),
     ("experiments", "comparison"),
     ("snippets", "comparison"),
+    ("comparing", "comparison"),
 }
 FILES = sorted(CORE.rglob("*.py"))
 

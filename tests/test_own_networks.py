@@ -300,7 +300,7 @@ class Two(nn.Module):
 def test_what_is_ambiguous_is_asked_for():
     x = torch.randn(60, 4)
     with pytest.raises(
-        ValueError, match=r"Two returns tuple, .*\(0, 1\) holds the logits is not known. Say so: --logits"
+        ValueError, match=r"parent 0 returns tuple, .*\(0, 1\) holds the logits is not known. Say so: --logits"
     ):
         METHODS["Average"]([Two()], x)
     with pytest.raises(ValueError, match=r"returns no tensor 2. Its tensors: 0, 1"):

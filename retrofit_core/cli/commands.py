@@ -21,7 +21,7 @@ from ..composites import COMPOSITES
 from ..data import DATASETS, load
 from ..data.download import download
 from ..evaluation import ensemble, evaluate
-from ..levels import Level, partition
+from ..levels import Level, partition, single_level
 from ..runs import read_boundaries
 from .terminal import (
     CUTS,
@@ -147,6 +147,8 @@ def levels_command(
     for level in levels:
         table.add_row(*map(str, _describe(level).values()))
     out.print(table)
+    if note := single_level([level.kind for level in levels]):
+        out.print(note, soft_wrap=True)
     return None
 
 

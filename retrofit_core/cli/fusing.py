@@ -285,6 +285,7 @@ def fuse_command(
                 "seconds": result.seconds,
                 "config": config.to_json(),
                 "levels": json.loads(frame.to_json(orient="records") or "[]"),
+                "note": result.note,
                 "importance": result.importance,
                 "networks": networks,
                 **({"accuracy": networks["fused"]["accuracy"]} if networks else {}),
@@ -292,6 +293,8 @@ def fuse_command(
         )
     if result.levels:
         out.print(_levels_table(result.levels, title(config)))
+    if result.note:
+        out.print(result.note, soft_wrap=True)
     for index, report in enumerate(result.importance):
         if gaps := report.get("completeness_gap"):
             out.print(

@@ -2,6 +2,6 @@
 
 from .cuts import BOUNDARIES
 from .level import Level, compose, merged, rows, unfolded
-from .partition import partition
+from .partition import partition, single_level
 
-__all__ = ["BOUNDARIES", "Level", "compose", "merged", "partition", "rows", "unfolded"]
+__all__ = ["BOUNDARIES", "Level", "compose", "merged", "partition", "rows", "single_level", "unfolded"]

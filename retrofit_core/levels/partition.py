@@ -16,6 +16,11 @@ from .level import Level, compose
 from .tracing import trace
 from .weights import batch_statistics, computed_weights, refuse_batch_statistics
 
+#: What is to be said of a network that is one level, which is not affine.
+SINGLE = (
+    "The network is one single level, for its code cannot be followed inside or has no place where one tensor is alive: fitting "
+    "it is distillation, not fusion level by level."
+)
 #: A subclass that computes something else from its weights is not affine in them.
 AFFINE_FORWARDS = tuple(kind.forward for kind in AFFINE)
 
@@ -40,7 +45,8 @@ def partition(
             "activations" (after every activation function), "blocks" (stem, each residual block, head; as
             "preactivations" where there are no such blocks), a number of levels, or names of modules after
             which to cut.
-        leaves: names of submodules to take whole, for parts that torch.fx cannot trace.
+        leaves: names of submodules to take whole; those inside of the model whose code torch.fx cannot follow are taken so by
+            themselves, up to the whole model but for its last layers: see `SINGLE`.
         neuron_axis: axis of the neurons at all boundaries; default: read off the model.
     Raises:
         ValueError: the model cannot be traced or cut this way (with the reason and the way out), a parameter would
@@ -48,7 +54,7 @@ def partition(
             neither samples nor samples and their tokens.
     """
     model = as_classifier(model.eval(), example)
-    graph, modules, folds = trace(model, leaves, example=example)
+    graph, modules, folds = trace(model, leaves, example=example, whole=True)
     _refuse_batch_statistics(graph, modules)
     cuts = choose_cuts(graph, modules, boundaries, model)
     segments = list(_segments(graph, cuts))
@@ -65,6 +71,11 @@ def partition(
     if any(parts.values()):
         _check_samples(levels, example)
     return levels
+
+
+def single_level(kinds: Sequence[str]) -> str:
+    """What is to be said of levels of these kinds: that they are one, which is not affine; "" else."""
+    return SINGLE if list(kinds) == ["not affine"] else ""
 
 
 def _segments(graph: fx.Graph, cuts: list[fx.Node]) -> Iterable[tuple[list[fx.Node], fx.Node, fx.Node]]:
