@@ -1,6 +1,7 @@
 """How long the workbench takes to show another level: `python benchmarks/app.py RUN` (needs Chromium); its first page:
-`python benchmarks/app.py first` (as well); a landscape: `python benchmarks/app.py landscape [RUN]` (as well); and to list a
-thousand runs: `python benchmarks/app.py listing`.
+`python benchmarks/app.py first` (as well); a landscape: `python benchmarks/app.py landscape [RUN]` (as well); the leaderboard of
+all methods on the shipped run's networks: `python benchmarks/app.py leaderboard` (as well); and to list a thousand runs:
+`python benchmarks/app.py listing`.
 
 RUN is the folder of a finished record with an analysis. The workbench is served from the folder that holds it, every
 level is visited twice by the Next button, and the time runs from the click until all pictures of the new level are drawn:
@@ -152,6 +153,7 @@ def first_page() -> None:
             print(
                 "visit {}: tiles {:.1f} s, first figure {:.1f} s, neurons {:.1f} s".format(visit, *seconds), flush=True
             )
+            screenshots.at_rest(page)  # the next visitor comes when the server has done its work for this one
             page.close()
         browser.close()
 
@@ -192,13 +194,45 @@ def landscape(run: Path | None) -> None:
         browser.close()
 
 
+def leaderboard() -> None:
+    """Print how long the leaderboard of every method takes, on the networks and settings of the shipped run: until it can be
+    started, and from the press of Start until its first row that was not there, and its last."""
+    print(json.dumps(facts()))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        screenshots.served(Path(folder)) as address,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=screenshots.chromium(), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(3_600_000)
+        begun = time.perf_counter()
+        page.goto(f"{address}/compare?view=board&of=kf-linear")
+        start = page.get_by_role("button", name="Start", exact=True)
+        start.wait_for()
+        print(f"{page.get_by_text('are to be made').inner_text()}\nsaid after {time.perf_counter() - begun:.1f} s")
+        screenshots.at_rest(page)
+        before = page.locator(".retrofit-book").inner_text().count("not run yet")
+        begun = time.perf_counter()
+        start.click()
+        page.wait_for_function(
+            "count => document.querySelector('.retrofit-book').innerText.split('not run yet').length - 1 < count",
+            arg=before,
+        )
+        print(f"first row: {time.perf_counter() - begun:.1f} s after Start", flush=True)
+        page.get_by_text("Everything is there").wait_for()
+        print(f"whole: {time.perf_counter() - begun:.1f} s")
+        browser.close()
+
+
 def main() -> None:
     """Print what was measured and write nothing."""
     if sys.argv[1:2] == ["landscape"]:
         landscape(Path(sys.argv[2]).absolute() if sys.argv[2:] else None)
         return
-    if sys.argv[1:] in (["listing"], ["first"]):
-        listing() if sys.argv[1] == "listing" else first_page()
+    others = {"listing": listing, "first": first_page, "leaderboard": leaderboard}
+    if len(sys.argv) == 2 and sys.argv[1] in others:
+        others[sys.argv[1]]()
         return
     if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "analysis.json").exists():
         sys.exit("name the folder of one finished record with an analysis: python benchmarks/app.py RUN")

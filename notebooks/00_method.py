@@ -41,6 +41,8 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.colors import LinearSegmentedColormap
 
+from retrofit_app.figures import LIGHT
+from retrofit_app.figures.overview import overview
 from retrofit_core import METHODS, ensemble, evaluate, fuse, importance_scores, partition, train
 from retrofit_core.architectures import build
 from retrofit_core.baselines import average
@@ -100,6 +102,30 @@ accuracy = {name: evaluate(model, test)["accuracy"] for name, model in contestan
 for name, value in accuracy.items():
     print(f"{name:20} {value:5.1f} % of the test images")
 assert max(accuracy["M1"], accuracy["M2"], accuracy["average of weights"]) < 60 < accuracy["ensemble"]
+
+# %% [markdown]
+# ## The method in one picture
+#
+# This is the paper's overview (figure `fig:algo`), drawn from a real fusion of two networks that are small enough for it: 8
+# neurons in each hidden level. Read it from left to right. **1** Both networks run on the same images; a strip is what one
+# neuron puts out on average for each digit, teal above zero and orange below. **2** Neurons that behave alike become one group
+# (one colour, grey where a neuron stays alone), whichever network they are of (shape). **3** A group's target is the mean of
+# its neurons, weighted by importance (width of the line). **4** The fused level's weights are fitted to the targets. Then the
+# next level is done in the same way. All of it follows below, step by step, with 32 neurons.
+
+# %%
+small = [build({"architecture": "mlp", "sizes": [64, 8, 8, 10]}, seed=k) for k in (0, 1)]
+for k, model in enumerate(small):
+    train(model, images, parts[k], epochs=30, seed=k)
+asked = [(images.inputs(rows), images.labels[rows]) for rows in (balanced(images.labels, 400, rows=r) for r in parts)]
+drawn = METHODS["KF-Linear"](small, asked[0], importance="conductance", importance_data=asked, device="cpu")
+by_class = [images.inputs((images.labels == digit).nonzero()[:, 0]) for digit in range(10)]
+with torch.no_grad():
+    strips = [torch.stack([n.fc1(x.flatten(1)).mean(0) for x in by_class], 1) for n in (*small, drawn.model)]
+small_accuracy = [evaluate(model, test)["accuracy"] for model in (*small, drawn.model)]
+print("test accuracy: {:.1f} and {:.1f} %, fused {:.1f} %".format(*small_accuracy))
+assert small_accuracy[2] > max(small_accuracy[:2]) + 10
+overview(small, drawn.model, drawn.levels[0], strips, [str(digit) for digit in range(10)], LIGHT)
 
 # %% [markdown]
 # ## Levels
@@ -182,6 +208,15 @@ assert top[:16].sum() > 2 * top[-16:].sum()
 # bias).
 #
 # **Claim: sums are enough and they add up.** Two batches of 200 images give the same sums as all 400 at once.
+#
+# **Projection.** A linear level can only produce linear combinations of its inputs. So each $z_j$ is replaced
+# by the best that the fused level can make of it: its ridge fit on $x$. The ridge $\lambda$ keeps the weights
+# small where the images say nothing. The *projected Gram matrix* $G$ holds the inner products of these 64
+# fits. Distances between neurons follow from it: $\lVert\varphi_i-\varphi_j\rVert^2 = G_{ii} + G_{jj} -
+# 2G_{ij}$.
+#
+# **Claim: at level 1 almost nothing is lost.** Fused model and base models read the same pixels, so every
+# base neuron is within reach. Only the ridge takes a little. At later levels this will change.
 
 # %%
 with torch.no_grad():
@@ -203,18 +238,6 @@ fig.supxlabel(
     fontsize=11,
 )
 plt.show()
-
-# %% [markdown]
-# **Projection.** A linear level can only produce linear combinations of its inputs. So each $z_j$ is replaced
-# by the best that the fused level can make of it: its ridge fit on $x$. The ridge $\lambda$ keeps the weights
-# small where the images say nothing. The *projected Gram matrix* $G$ holds the inner products of these 64
-# fits. Distances between neurons follow from it: $\lVert\varphi_i-\varphi_j\rVert^2 = G_{ii} + G_{jj} -
-# 2G_{ij}$.
-#
-# **Claim: at level 1 almost nothing is lost.** Fused model and base models read the same pixels, so every
-# base neuron is within reach. Only the ridge takes a little. At later levels this will change.
-
-# %%
 solution = solve(sums, "auto")
 G = solution.gram  # (64, 64)
 kept = G.diagonal().sum() / sums.zz.diagonal().sum()
@@ -534,6 +557,7 @@ assert (table[:, 4] > table[:, :3].amax(1) + 10).all()
 # %% [markdown]
 # ## Where each step matters
 #
+# - Each step left out or replaced, in one picture: [90](90_ablation.ipynb).
 # - The grouping (line 4): against random groups in [10](10_vgg11_noniid.ipynb), on networks that know different classes in
 #   [11](11_vgg11_sharded.ipynb), of different widths in [13](13_widths.ipynb).
 # - The scores (line 3): what they change in the groups in [51](51_neuron_importance.ipynb), how many neurons hardly count in
@@ -541,4 +565,5 @@ assert (table[:, 4] > table[:, :3].amax(1) + 10).all()
 # - The fit (lines 8 and 9): how many samples it needs in [14](14_fusion_set_size.ipynb), how long it takes in
 #   [40](40_runtimes.ipynb).
 # - The class head: a network that knows other classes in [15](15_bloodmnist.ipynb).
+# - What each method can do: [01](01_algorithms.ipynb); the settings: [02](02_settings.ipynb).
 # - Your own networks: [95](95_your_own.ipynb).

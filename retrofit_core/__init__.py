@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from .results import FusionResult
     from .training import finetune, train
 
+    __version__: str
+
 __all__ = [
     "METHODS",
     "FusionResult",
     "Moments",
+    "__version__",
     "compare",
     "ensemble",
     "evaluate",
@@ -53,6 +56,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module(".extras", __name__).library_version()
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -7,13 +7,11 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from . import device as devices
 from . import own
@@ -34,6 +32,9 @@ from .runs.images import read_images
 from .runs.options import read_options
 from .settings import settings_of
 from .training_flags import evaluating
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RESAMPLES = 10_000
 #: Settings that are passed to those methods that have them.
@@ -90,8 +91,10 @@ class Leaderboard:
         """Whether any method gave a network."""
         return any(row["method"] is not None and row["reason"] is None for row in self.rows)
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """One line a row; a column for each class."""
+        import pandas as pd
+
         return pd.DataFrame([_flat(row, self.classes) for row in self.rows])
 
     def to_json(self) -> dict[str, Any]:
@@ -242,6 +245,8 @@ def difference(ours: Tensor, best: Tensor, seed: int = 0) -> tuple[float, tuple[
 
 def operations(model: nn.Module, example: Tensor) -> int:
     """Multiply-adds that a network spends on one image (1, C, H, W): products of matrices and convolutions."""
+    from torch.utils.flop_counter import FlopCounterMode
+
     with FlopCounterMode(display=False) as counter, evaluating(model), torch.no_grad():
         model(example)
     return counter.get_total_flops() // 2

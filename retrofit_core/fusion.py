@@ -34,10 +34,12 @@ def fuse(
     importance: str | Importance | Callable[..., Any] = "uniform",
     target: nn.Module | None = None,
     head: Literal["scores", "mean", "shares"] = "scores",
+    scored: Literal["all", "head"] = "all",
     class_shares: Tensor | None = None,
     boundaries: str | int | Sequence[str] = "auto",
     leaves: Sequence[str] = (),
     logits: str | int | None = None,
+    samples: int | None = None,
     seed: int = 0,
     runtime: Runtime | None = None,
 ) -> FusionResult:
@@ -50,12 +52,13 @@ def fuse(
         fit: Ridge(...), Gradient(...), or a name in FITS.
         importance: a value such as Conductance(data, steps=50), a name in IMPORTANCE, or a function of your own.
         target: network of the fused architecture (widths); its weights do not matter to the closed form.
-        head: see `Retrofit`.
+        head, scored: see `Retrofit`.
         class_shares: (n, classes) each parent's share of each class, for head="shares".
         boundaries, leaves: where levels end and what is taken whole, see `partition`; "auto" cuts at pre-activations for the
             ridge, at blocks for gradient fits. Networks of unequal depth are aligned: see `cut_into_levels`.
         logits: which output is the logits, of networks that return a dict, a tuple or an object; default: the entry of that
             name, or the only tensor.
+        samples: so many of the fusion data at most, the first ones; a loader is read no further.
         seed: decides k-means starts, batches and perturbation; the same seed gives the same weights.
         runtime: device, memory, monitor, journal.
     Raises:
@@ -66,11 +69,12 @@ def fuse(
         grouping=made(GROUPINGS, grouping, "grouping"),
         fit=made(FITS, fit, "fit"),
         head=head,
+        scored=scored,
         boundaries=boundaries,
         leaves=tuple(leaves),
     )
     rest = {"target": target, "class_shares": class_shares, "seed": seed, "runtime": runtime or Runtime()}
-    task = Task.of(models, data, logits=logits, importance=as_importance(importance), **rest)
+    task = Task.of(models, data, samples, logits=logits, importance=as_importance(importance), **rest)
     return carry_out(retrofit, task)
 
 
@@ -101,6 +105,9 @@ class Retrofit(Algorithm):
     head: Literal["scores", "mean", "shares"] = setting(
         "scores",
         "targets of the class head: scores (weighted by importance, Algorithm 1), mean, or shares (of the training samples)",
+    )
+    scored: Literal["all", "head"] = setting(
+        "all", "levels whose neurons are weighed by their importance: all, or the class head alone"
     )
     boundaries: str | int | Sequence[str] = field(default="auto")
     leaves: tuple[str, ...] = setting((), "submodules to take whole, for parts that torch.fx cannot trace")
@@ -180,7 +187,7 @@ class Retrofit(Algorithm):
             sums = step.moments(
                 inputs=self.fit.needs_inputs, dtype=products
             )  # line 2: z of the parents, x of the fused
-            s = self._scores(step.level, torch.cat([parent.values[step.index] for parent in scores]), task)  # line 3
+            s = self._scores(step.level, [parent.values[step.index] for parent in scores], task)  # line 3
             monitor.emit("phase", name="grouping", level=step.name)
             fitting = self.fitting(plan, step, reports, clock)
             prepared = self.fit.prepare(fitting, sums)
@@ -246,8 +253,11 @@ class Retrofit(Algorithm):
             "memory": task.runtime.memory,
         }
 
-    def _scores(self, level: Level, s: Tensor, task: Task) -> Tensor:
-        """(m,) the weights of a level's neurons."""
+    def _scores(self, level: Level, parents: Sequence[Tensor], task: Task) -> Tensor:
+        """(m,) the weights of a level's neurons, from each parent's scores there."""
+        if not level.head and self.scored == "head":
+            parents = [s.mean().expand_as(s) for s in parents]
+        s = torch.cat(list(parents))
         if not level.head or self.head == "scores":
             return s
         if task.class_shares is not None:

@@ -2,18 +2,41 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import nn
+
+from .catalogue import described
 from .importance import IMPORTANCE, Importance, as_importance
 from .presets import preset_settings
 from .registry import find, known_name, made, name_of
 from .results import FusionResult
 from .runtime import Runtime
-from .settings import SEED_SETTING, Setting, Value, settings_of
+from .settings import SAMPLES_SETTING, SEED_SETTING, Setting, Value, settings_of
 from .task import Algorithm, Takes, Task, carry_out, planned
 
+#: Keywords that are no options of a method, in the order in which they are listed.
+KEYWORDS = {
+    "preset": "default, or paper: the paper's hyper-parameters",
+    "grouping": "",
+    "fit": "",
+    "importance": "",
+    "importance_data": "one (inputs, labels) per parent, or 'fusion' for the fusion data",
+    "target": "network of the fused architecture; None: as parent 0",
+    "class_shares": "(parents, classes) each parent's share of each class's training samples",
+    "sample_counts": "each parent's number of training samples",
+    "boundaries": "where levels end: auto, preactivations, activations, blocks, a number of levels, or names",
+    "samples": "",
+    "seed": "",
+    "memory": "",
+    "device": "auto (CUDA if present), cpu, or cuda:1",
+    "monitor": "a Monitor: gets events, and may cancel between steps",
+    "journal": "keeps finished levels, so that an interrupted fusion goes on",
+}
+#: Those that come after the options.
+LAST = ("samples", "seed", "memory", "device", "monitor", "journal")
 #: Keywords of every method that are no settings.
 RUNTIME = ("device", "monitor", "journal")
 
@@ -25,9 +48,12 @@ def _options(chosen: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name in settings_of(chosen)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Method:
-    """One line of the table of methods. Calling it fuses; its settings are the fields of its value and of that one's parts."""
+    """One line of the table of methods. Calling it fuses; its settings are the fields of its value and of that one's parts.
+
+    `help(METHODS["KF-Linear"])` and its signature tell all keywords of a method, with defaults and ranges.
+    """
 
     name: str
     sentence: str
@@ -44,7 +70,7 @@ class Method:
     @property
     def description(self) -> str:
         """What it does, and who published it."""
-        return f"{self.sentence.removesuffix('.')} ({self.source})." if self.source else self.sentence
+        return described(self.sentence, self.source)
 
     @property
     def takes(self) -> Takes:
@@ -115,10 +141,11 @@ class Method:
             "memory": (settings_of(Runtime)["memory"].default, takes.memory),
             **{part: (self.fixed.get(part), True) for part in self.parts},
         }
-        named = {name: default for name, (default, taken) in offered.items() if taken}
         others = {name: default for name, default in plain.items() if name not in self.fixed and name not in settings}
+        always = {"samples": SAMPLES_SETTING.default, "seed": SEED_SETTING.default}
         runtime: dict[str, Any] = {"logits": None, "device": "auto", "monitor": None, "journal": None}
-        return {**settings, **named, **others, "seed": SEED_SETTING.default, **runtime}
+        known = {**settings, **{name: default for name, (default, taken) in offered.items() if taken}, **others}
+        return {**_in_order(known), **always, **runtime}
 
     def prepare(self, models: Any, data: Any, **keywords: Any) -> tuple[Algorithm, Task]:
         """The value and the task that flat keywords stand for.
@@ -189,13 +216,58 @@ class Method:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """Models, data, and every keyword with its default."""
+        """Models, data, and every keyword with what it takes and its default."""
         only, first = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_ONLY
-        parameters = [inspect.Parameter(name, first) for name in ("models", "data")]
-        settings = {**{name: entry.default for name, entry in self.settings().items()}, **self.keywords()}
-        return inspect.Signature(
-            parameters + [inspect.Parameter(name, only, default=default) for name, default in settings.items()]
-        )
+        parameters = [
+            inspect.Parameter("models", first, annotation=Sequence[nn.Module]),
+            inspect.Parameter("data", first, annotation=Any),
+        ]
+        settings, offered = self._explained(), self._offered()
+        parameters += [
+            inspect.Parameter(
+                name, only, default=default, annotation=settings[name].annotation if name in settings else Any
+            )
+            for name, default in offered.items()
+        ]
+        return inspect.Signature(parameters, return_annotation=FusionResult)
+
+    def __repr__(self) -> str:
+        return f"METHODS[{self.name!r}]"
+
+    @property
+    def documentation(self) -> str:
+        """What `help` shows: what it does, who published it, and each keyword with what it takes."""
+        settings, lines = self._explained(), []
+        for name, default in self._offered().items():
+            said = KEYWORDS.get(name, "")
+            if entry := settings.get(name):
+                said = f"{entry.description}. {entry.help[0].upper()}{entry.help[1:]}{self._owned(name)}"
+            elif table := self.parts.get(name):
+                said = f"{', '.join(table)}; a value, or a function of your own"
+            elif name == "importance":
+                said = f"{', '.join(IMPORTANCE)}; a value, or a function of your own"
+            lines.append(f"    {name} = {default!r}: {said}.")
+        about = inspect.getdoc(self.value) or ""
+        fixed = ", ".join(f"{name}={value!r}" for name, value in self.fixed.items() if name not in self.parts)
+        of = f"{self.value.__name__}{f' with {fixed}' if fixed else ''}: {about}"
+        call = f'METHODS["{self.name}"](models, data, keyword=...)'
+        return "\n".join([self.description, "", call, "", of, "", "Keywords:", *lines])
+
+    def _explained(self) -> dict[str, Setting]:
+        """Its settings, those of every score included, and those of runtime and task."""
+        always = (SAMPLES_SETTING, SEED_SETTING, settings_of(Runtime)["memory"])
+        return {**self.settings(), **{entry.name: entry for entry in always}}
+
+    def _offered(self) -> dict[str, Any]:
+        """Every keyword with its default, those of all scores included."""
+        keywords = self.keywords()
+        scores = {name: entry.default for name, entry in self.settings().items() if name not in keywords}
+        return _in_order({**keywords, **scores})
+
+    def _owned(self, setting: str) -> str:
+        owners = self.owners(setting)
+        few = 0 < len(owners) < len(IMPORTANCE) and all(owner.startswith("importance") for owner in owners)
+        return f" (of {', '.join(owners)})" if few else ""
 
     def owners(self, setting: str) -> list[str]:
         """The choices of parts and importance that have a setting, as `fit='gradient'`."""
@@ -230,7 +302,7 @@ class Method:
 
     def _task(self, given: Mapping[str, Any]) -> dict[str, Any]:
         runtime = {name: given[name] for name in (*RUNTIME, "memory") if given.get(name) is not None}
-        names = ("target", "class_shares", "sample_counts", "logits", "seed")
+        names = ("target", "class_shares", "sample_counts", "samples", "logits", "seed")
         return {
             "importance": self._importance(given),
             "runtime": Runtime(**runtime),
@@ -257,6 +329,23 @@ class Method:
         from_keywords = {name: given[name] for name in fields if name in given}
         fixed = {name: value for name, value in self.fixed.items() if name not in self.parts}
         return self.value(**fixed, **from_keywords, **parts)
+
+
+class _Documentation:
+    """The docstring of the class, and of each method its own."""
+
+    def __get__(self, method: Method | None, cls: type) -> str | None:
+        return _OF_CLASS if method is None else method.documentation
+
+
+_OF_CLASS, Method.__doc__ = Method.__doc__, _Documentation()  # type: ignore[assignment]
+
+
+def _in_order(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """What is chosen first, then options, then what every method takes; the same order for all methods."""
+    named = [name for name in KEYWORDS if name in keywords]
+    first, last = ([name for name in named if (name in LAST) == late] for late in (False, True))
+    return {name: keywords[name] for name in (*first, *(name for name in keywords if name not in KEYWORDS), *last)}
 
 
 class Methods(dict[str, Method]):

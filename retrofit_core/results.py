@@ -1,26 +1,29 @@
 """What a fusion returns: the model and one report per level, as objects, a table, or a folder."""
 
+import html
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
 from . import files
 from .alignment import Alignment
 from .checkpoints import load_model, save_model
+from .extras import require
 from .levels import single_level
 from .moments import grouping_error
 from .targets import Targets
 
 ARRAYS = ("labels", "scores", "gram")
 COMPONENTS = 3
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,18 +39,20 @@ class LevelReport:
     """d, neurons of the fused level"""
     rows: int
     """Samples x positions"""
-    scores: Tensor
+    scores: Tensor = field(repr=False)
     """(m,) importance, parents side by side; at the head what weighs its targets"""
-    labels: Tensor
+    labels: Tensor = field(repr=False)
     """(m,) group of each parent neuron"""
-    gram: Tensor
+    gram: Tensor = field(repr=False)
     """(m, m) float32 inner products of the raw outputs, sums over rows"""
     energy: float
     """sum_j s_j |z_j|^2: what both errors are compared with"""
     grouping_error: float
     approximation_error: float
     unavoidable_error: float
-    """NaN for gradient fits, where it is not computed"""
+    """The part of `cost` that no weights of this level could avoid, whatever the grouping; NaN for gradient fits, where it is not
+    computed. It can exceed the approximation error: what single neurons miss cancels in part in their group's mean, and is
+    grouping error then"""
     ridge: float
     """lambda that was used; NaN for gradient fits"""
     form: str
@@ -56,7 +61,7 @@ class LevelReport:
     """Facts about the grouping"""
     cross_error: float = 0.0
     """Theorem 1's third term: 0 where the targets are the groups' weighted means, of either sign for other targets"""
-    curve: list[dict[str, Any]] = field(default_factory=list)
+    curve: list[dict[str, Any]] = field(default_factory=list, repr=False)
     """Loss per epoch of a gradient fit; empty for a closed form"""
     seconds: dict[str, float] = field(default_factory=dict)
     """forward, moments, group, solve, fit, report"""
@@ -148,7 +153,7 @@ def principal_components(gram: Tensor, components: int = COMPONENTS) -> tuple[Te
     return torch.from_numpy(points), torch.from_numpy(shares)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FusionResult:
     """The fused model with its reports."""
 
@@ -168,12 +173,34 @@ class FusionResult:
         """A sentence where the network was one single level, which is distillation; else empty."""
         return single_level([level.kind for level in self.levels])
 
-    def to_frame(self) -> pd.DataFrame:
+    def __repr__(self) -> str:
+        """What was done, and a line for each level."""
+        return "\n".join([self._headline(), *([self._short().to_string(index=False)] if self.levels else [])])
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook."""
+        head = f"<p>{html.escape(self._headline())}</p>"
+        return head + (self._short().to_html(index=False) if self.levels else "")
+
+    def _headline(self) -> str:
+        words = [self.config[name] for name in ("method", "grouping", "fit", "importance") if self.config.get(name)]
+        levels = f"{len(self.levels)} levels" if self.levels else "no levels"
+        return f"FusionResult: {', '.join(map(str, words))}; {levels}, {self.seconds:.2f} s"
+
+    def _short(self) -> "pd.DataFrame":
+        table = self.to_frame()
+        shares = {name: f"{name.removesuffix(' share')} %" for name in ("grouping share", "approximation share")}
+        for name, short in shares.items():
+            table[short] = (100 * table[name]).round(2)
+        return table.loc[:, ["level", "widths", "fused", *shares.values(), "form"]]
+
+    def to_frame(self) -> "pd.DataFrame":
         """One row per level: widths, errors (also relative to the energy), seconds."""
         return frame(self.levels)
 
     def save(self, folder: str | Path, **metadata: Any) -> None:
         """Write a folder that `load` and the workbench read: fused.safetensors, levels.parquet, arrays.npz, result.json."""
+        require("pyarrow", "data")
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         save_model(self.model, folder / "fused.safetensors", **metadata)
@@ -208,7 +235,7 @@ class FusionResult:
         return cls(model, load_levels(folder), facts["config"], facts["seconds"], facts["importance"])
 
 
-def frame(levels: Sequence[LevelReport]) -> pd.DataFrame:
+def frame(levels: Sequence[LevelReport]) -> "pd.DataFrame":
     """The levels' numbers as a table; it has its columns also where a method has no levels."""
     columns: dict[str, Callable[[LevelReport], Any]] = {
         "level": lambda level: level.name,
@@ -225,6 +252,8 @@ def frame(levels: Sequence[LevelReport]) -> pd.DataFrame:
         "form": lambda level: level.form,
         "seconds": lambda level: sum(level.seconds.values()),
     }
+    import pandas as pd
+
     return pd.DataFrame({name: [value(level) for level in levels] for name, value in columns.items()})
 
 
@@ -252,6 +281,9 @@ def load_levels(folder: str | Path) -> list[LevelReport]:
     Raises:
         ValueError: a file is missing or broken.
     """
+    require("pyarrow", "data")
+    import pandas as pd
+
     folder = Path(folder)
     try:
         table = pd.read_parquet(folder / "levels.parquet")

@@ -11,10 +11,12 @@ from torch.utils.data import DataLoader, Dataset
 from .labels import as_labels
 
 
-def as_tensors(data: Any) -> tuple[Tensor, Tensor | None]:
+def as_tensors(data: Any, samples: int | None = None) -> tuple[Tensor, Tensor | None]:
     """Fusion data as (inputs, labels or None): a tensor, (inputs, labels), a DataLoader, a Dataset or a list of batches;
     arrays of numpy are as good as tensors.
 
+    Args:
+        samples: no more than the first so many are taken, and no more batches are read than hold them.
     Raises:
         ValueError: empty, or not one of these.
     """
@@ -33,7 +35,7 @@ def as_tensors(data: Any) -> tuple[Tensor, Tensor | None]:
         pair = (data[0], data[1])
     elif isinstance(data, (DataLoader, Dataset, Iterable)) and not isinstance(data, (str, bytes, dict)):
         batches = DataLoader(data, batch_size=256) if isinstance(data, Dataset) else data
-        pair = _joined(list(batches))
+        pair = _joined(_first(batches, samples))
     else:
         raise ValueError(
             f"fusion data must be a tensor, (inputs, labels), a DataLoader or a Dataset. Found {type(data).__name__}."
@@ -42,7 +44,7 @@ def as_tensors(data: Any) -> tuple[Tensor, Tensor | None]:
         raise ValueError("the fusion set is empty. Pass at least a few dozen samples; the paper uses 400.")
     if pair[1] is not None and len(pair[1]) != len(pair[0]):
         raise ValueError(f"the fusion data hold {len(pair[0])} inputs but {len(pair[1])} labels.")
-    return pair[0], None if pair[1] is None else as_labels(pair[1])
+    return pair[0][:samples], None if pair[1] is None else as_labels(pair[1])[:samples]
 
 
 def parents_data(data: Any, fusion: tuple[Tensor, Tensor | None], n: int) -> list[tuple[Tensor, Tensor | None]]:
@@ -62,6 +64,19 @@ def parents_data(data: Any, fusion: tuple[Tensor, Tensor | None], n: int) -> lis
     if len(pairs) != n:
         raise ValueError(f"importance_data holds {len(pairs)} sets for {n} parents.")
     return pairs
+
+
+def _first(batches: Iterable[Any], samples: int | None) -> list[Any]:
+    """The batches that hold the first samples; all of them where no number is given."""
+    read: list[Any] = []
+    count = 0
+    for batch in batches:
+        read.append(batch)
+        first = batch[0] if isinstance(batch, (tuple, list)) and batch else batch
+        count += len(first) if hasattr(first, "__len__") else 0
+        if samples is not None and count >= samples:
+            break
+    return read
 
 
 def _joined(batches: list[Any]) -> tuple[Tensor, Tensor | None]:

@@ -114,6 +114,13 @@ class Setting:
         return float(number) if is_float else int(number)
 
     @property
+    def annotation(self) -> Any:
+        """What it takes, as a type."""
+        words = (Literal[self.words],) if self.words else ()
+        kinds = [tuple[str, ...] if kind is tuple else kind for kind in self.kinds]
+        return Union[(*words, *kinds)] if words or kinds else Any  # noqa: UP007 - of a tuple
+
+    @property
     def description(self) -> str:
         """What it takes, in words."""
         if self.check is not None:
@@ -192,6 +199,15 @@ def check_setting(setting: Setting, value: Any) -> None:
 
 
 SEED_SETTING = Setting("seed", 0, (int,), (), "same seed, same numbers", SEED)
+
+SAMPLES_SETTING = Setting(
+    "samples",
+    None,
+    (int, NoneType),
+    (),
+    "so many of the fusion data at most, the first ones; a loader is read no further",
+    AT_LEAST_ONE,
+)
 
 
 def check_seed(seed: Any) -> None:

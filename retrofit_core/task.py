@@ -15,7 +15,7 @@ from .outputs import as_classifier
 from .results import FusionResult
 from .runtime import Runtime
 from .samples import as_tensors, parents_data
-from .settings import Value, check_seed
+from .settings import SAMPLES_SETTING, Value, check_seed, check_setting
 from .training_flags import evaluating
 
 
@@ -92,8 +92,11 @@ class Task:
     runtime: Runtime = field(default_factory=Runtime)
 
     @classmethod
-    def of(cls, parents: Any, data: Any, *, logits: str | int | None = None, **facts: Any) -> "Task":
-        """A task on data of any form that `as_tensors` takes.
+    def of(
+        cls, parents: Any, data: Any, samples: int | None = None, *, logits: str | int | None = None, **facts: Any
+    ) -> "Task":
+        """A task on data of any form that `as_tensors` takes, or the first samples of them.
+
 
         Args:
             logits: which output of networks that return several things, see `outputs.as_classifier`.
@@ -102,7 +105,8 @@ class Task:
                 things of which nobody says which are the logits.
         """
         check_models(parents)
-        inputs, labels = as_tensors(data)
+        check_setting(SAMPLES_SETTING, samples)
+        inputs, labels = as_tensors(data, samples)
         networks = [
             as_classifier(_trainable(parent), inputs, logits, f"parent {index}") for index, parent in enumerate(parents)
         ]

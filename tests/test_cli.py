@@ -124,12 +124,13 @@ def test_levels_lists_the_partition(parents):
     ("words", "sentence"),
     [
         (["fuse"], "name at least one checkpoint"),
-        (["fuse", "missing.safetensors", "--out", "x.safetensors"], "--fusion-from iid"),
+        (["fuse", "missing.safetensors", "--out", "x.safetensors"], "no checkpoint at missing"),
+        (["fuse", "/dev/null", "--out", "x.safetensors"], "--fusion-from iid"),
         (["fuse", "missing.safetensors", "--fusion-from", "iid", "--out", "x.safetensors"], "no checkpoint at missing"),
         (["fuse", "a.safetensors", "--out", "x.pt"], "end the name in .safetensors"),
         (["fuse", "a.safetensors", "--out", "nowhere/x.safetensors"], "does not exist"),
         (["fuse", "a.safetensors"], "--out FILE.safetensors"),
-        (["fuse", "a.safetensors", "--fusion-from", "iid", "--data", "nowhere", "--out", "x.safetensors"], "nowhere"),
+        (["fuse", "/dev/null", "--fusion-from", "iid", "--data", "nowhere", "--out", "x.safetensors"], "nowhere"),
         (["evaluate", "missing.safetensors"], "no checkpoint at missing"),
         (["levels", "missing.safetensors"], "no checkpoint at missing"),
         (["fuse", "--resume", "r", "--seed", "4", "--analyse"], "beside which --seed, --analyse would do nothing"),
@@ -150,7 +151,7 @@ def test_levels_lists_the_partition(parents):
         (["train", "--recipe", "cifra"], "Did you mean 'cifar'"),
         (["finetune", "missing.safetensors", "--out", "x.safetensors"], "no checkpoint at missing"),
         (["finetune", "missing.safetensors", "--out", "x.pt"], "end the name in .safetensors"),
-        (["fuse", "a.safetensors", "--ridge", "strong", "--out", "x.safetensors"], "is not a number"),
+        (["fuse", "/dev/null", "--ridge", "strong", "--out", "x.safetensors"], "is not a number"),
     ],
 )
 def test_errors_are_one_sentence_with_exit_code_2(words, sentence, tmp_path, capsys, monkeypatch):
@@ -169,7 +170,7 @@ def test_ports_have_a_range(capsys):
 
 
 def test_an_interruption_while_the_library_is_imported_is_quiet(tmp_path):
-    (tmp_path / "torch.py").write_text("raise KeyboardInterrupt")
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
     for words in (
         ["-m", "retrofit_core"],
         ["-c", "import sys; from retrofit_core.__main__ import main; sys.exit(main())"],
@@ -177,12 +178,17 @@ def test_an_interruption_while_the_library_is_imported_is_quiet(tmp_path):
         path = os.pathsep.join([str(tmp_path), str(ROOT)])
         done = subprocess.run([sys.executable, *words], env={**environment(), "PYTHONPATH": path}, capture_output=True)
         assert done.returncode == 130 and not done.stderr
+    (tmp_path / "typer.py").unlink()
+    (tmp_path / "torch.py").write_text("raise KeyboardInterrupt")
+    words = ["-m", "retrofit_core", "levels", "/dev/null"]
+    done = subprocess.run([sys.executable, *words], env={**environment(), "PYTHONPATH": path}, capture_output=True)
+    assert done.returncode == 130 and done.stderr.decode() == "Interrupted. Nothing half-written was left.\n"
 
 
 def test_unknown_choices_name_the_known_ones(capsys):
-    assert main(["fuse", "a", "--method", "kf-lineer", "--out", "x.safetensors"]) == 2
+    assert main(["fuse", "/dev/null", "--method", "kf-lineer", "--out", "x.safetensors"]) == 2
     assert "Did you mean 'KF-Linear'?" in capsys.readouterr().err
-    assert main(["fuse", "a", "--toward", "infinity", "--out", "x.safetensors"]) == 2
+    assert main(["fuse", "/dev/null", "--toward", "infinity", "--out", "x.safetensors"]) == 2
     assert "Use zero, parents" in capsys.readouterr().err
 
 
@@ -344,7 +350,7 @@ def said(monkeypatch):
 def test_the_lines_to_go_on_with_can_be_pasted(tmp_path, said, monkeypatch):
     """Paths with spaces and brackets, and how the images are read."""
     folder = tmp_path / "my [two] parents"
-    monkeypatch.setattr("retrofit_core.cli.training.train_parents", lambda *_, **__: [])
+    monkeypatch.setattr("retrofit_core.training.parents.train_parents", lambda *_, **__: [])
     pixels = ["--mean", "0.5", "--std", "0.25", "--size", "12"]
     assert main(["train", "--out", str(folder), *pixels]) == 0
     following = next(line for line in said if line.startswith("Next: "))
@@ -355,7 +361,7 @@ def test_the_lines_to_go_on_with_can_be_pasted(tmp_path, said, monkeypatch):
 
 
 def test_downloaded_data_are_named_as_a_shell_reads_them(said, monkeypatch):
-    monkeypatch.setattr("retrofit_core.cli.commands.download", lambda *_: Path("my data/mnist"))
+    monkeypatch.setattr("retrofit_core.data.download.download", lambda *_: Path("my data/mnist"))
     assert main(["data", "mnist"]) == 0
     assert shlex.split(said[-1])[-1] == "my data/mnist"
 
@@ -371,7 +377,7 @@ def test_a_fusion_goes_on_where_its_paths_have_spaces(parents, said, monkeypatch
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("retrofit_core.cli.fusing.execute", interrupted)
+    monkeypatch.setattr("retrofit_core.runs.execute", interrupted)
     assert main([*words, "--record", str(tmp_path / "c d")]) == 130
     line = capsys.readouterr().err.replace("\n", " ").partition("Go on with: ")[2]
     assert shlex.split(line)[:4] == ["retrofit", "fuse", "--resume", str(tmp_path / "c d")]
@@ -379,7 +385,7 @@ def test_a_fusion_goes_on_where_its_paths_have_spaces(parents, said, monkeypatch
 
 def test_fusing_without_splits_is_refused_before_a_record_is_made(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["fuse", "a.safetensors", "--record", "r"]) == 2
+    assert main(["fuse", "/dev/null", "--record", "r"]) == 2
     assert "--fusion-from iid" in capsys.readouterr().err and not list(tmp_path.iterdir())
     shown = " ".join(retrofit("fuse", "--help", cwd=tmp_path).stdout.replace("│", " ").split())
     assert "so without --splits say iid" in shown

@@ -247,7 +247,7 @@ def test_an_interrupted_comparison_tells_how_it_goes_on(base, records, tmp_path,
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("retrofit_core.cli.fusing.compare", interrupt)
+    monkeypatch.setattr("retrofit_core.comparison.compare", interrupt)
     words = ["compare", *base.models, "--splits", str(base.splits), "--methods", "average"]
     assert main([*words, *(["--records", str(tmp_path)] if records else [])]) == 130
     shown = capsys.readouterr().err

@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
+from retrofit_core.catalogue import CATALOGUE
 from retrofit_core.cli import fusing, main
 from retrofit_core.comparison import EMPTY, Leaderboard
 from retrofit_core.importance import IMPORTANCE, Uniform
-from retrofit_core.methods import METHODS
 from retrofit_core.runs import RunConfig
 from retrofit_core.settings import Range, setting
 
@@ -50,8 +50,9 @@ def test_every_flag_reaches_the_config(command, monkeypatch, tmp_path):
         configs.extend([config] if isinstance(config, RunConfig) else config)
         raise ValueError("enough")
 
-    monkeypatch.setattr(fusing, "execute", kept)
-    monkeypatch.setattr(fusing, "compare", kept)
+    monkeypatch.setattr("retrofit_core.runs.execute", kept)
+    monkeypatch.setattr("retrofit_core.comparison.compare", kept)
+    monkeypatch.setattr(fusing, "check_checkpoints", lambda _: None)
     more = {"fuse": FUSE_ONLY, "compare": {"--importance": ("uniform,deeplift", {})}}[command]
     switches = {"fuse": ["--evaluate", "--analyse", "--out", str(tmp_path / "x.safetensors")]}.get(command, [])
     flags = [word for flag, (text, _) in {**SHARED, **more}.items() for word in (flag, text)]
@@ -68,7 +69,8 @@ def test_every_flag_reaches_the_config(command, monkeypatch, tmp_path):
 
 def test_what_is_not_given_has_the_default_of_the_config(monkeypatch, tmp_path):
     configs = []
-    monkeypatch.setattr(fusing, "execute", lambda config, *rest: configs.append(config) or {}["enough"])
+    monkeypatch.setattr("retrofit_core.runs.execute", lambda config, *rest: configs.append(config) or {}["enough"])
+    monkeypatch.setattr(fusing, "check_checkpoints", lambda _: None)
     with pytest.raises(KeyError):
         main(["fuse", "a", "--out", str(tmp_path / "x.safetensors")])
     assert configs == [RunConfig(("a",))]
@@ -101,8 +103,8 @@ def test_brackets_in_help_texts_are_printed(monkeypatch, capsys):
     monkeypatch.setattr(fusing.out, "_width", 300)
     assert main(["methods", "kf-linear"]) == 0
     assert "in [dB], not [bold] (of loud)" in capsys.readouterr().out
-    described = dataclasses.replace(METHODS["KD"], sentence="A [student].")
-    monkeypatch.setitem(METHODS, "KD", described)
+    described = dataclasses.replace(CATALOGUE["KD"], sentence="A [student].")
+    monkeypatch.setitem(CATALOGUE, "KD", described)
     assert main(["methods"]) == 0
     assert "A [student]" in capsys.readouterr().out
 

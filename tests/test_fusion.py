@@ -510,6 +510,9 @@ CHOICES = {
     "KF": KF,
     "toward": {**KF, "toward": "parents"},
     "gradient": {**HF, "fit": "gradient", "epochs": 2},
+    "no refit": {**KF, "refit": False},
+    "no projection": {**KF, "project": False},
+    "scores at the head alone": {**KF, "scored": "head"},
     "mean head": {**HF, "head": "mean"},
     "class shares": {**KF, "head": "shares", "class_shares": SHARES},
 }

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ CORE = Path(__file__).parents[1] / "retrofit_core"
 #: A file imports only files with a lower number, or of its own folder.
 LAYERS = {
     "files": 0,
+    "catalogue": 0,
+    "extras": 0,
     "registry": 0,
     "settings": 0,
     "presets": 0,
@@ -81,6 +84,7 @@ INSIDE_LAYERS = {
     ("experiments", "comparison"),
     ("snippets", "comparison"),
     ("comparing", "comparison"),
+    ("__init__", "comparing"),
 }
 FILES = sorted(CORE.rglob("*.py"))
 
@@ -194,7 +198,8 @@ def test_the_global_generator_is_seeded_only_in_a_fork(path):
 def test_every_public_name_is_found():
     for name in retrofit_core.__all__:
         assert getattr(retrofit_core, name) is not None and name in dir(retrofit_core)
-    assert set(retrofit_core._HOMES) == set(retrofit_core.__all__)
+    assert {*retrofit_core._HOMES, "__version__"} == set(retrofit_core.__all__)
+    assert retrofit_core.__version__ == version("retrofit-workbench")
     assert not hasattr(retrofit_core, "no_such_name")
 
 

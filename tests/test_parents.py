@@ -67,7 +67,7 @@ def test_a_config_of_other_fields_or_kinds_is_refused(facts):
 def test_the_command_means_the_config(config, tmp_path):
     words = shlex.split(config.command(tmp_path))
     assert words[:2] == ["retrofit", "train"]
-    with patch("retrofit_core.cli.training.train_parents") as train:
+    with patch("retrofit_core.training.parents.train_parents") as train:
         train.return_value = []
         assert main(words[1:]) == 0
     assert train.call_args.args == (config, tmp_path)

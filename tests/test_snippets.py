@@ -136,8 +136,9 @@ def made_by(line: str) -> set[str]:
 
     found: list[RunConfig] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fusing, "compare", lambda configs, **_: found.extend(configs))
-        patch.setattr(fusing, "execute", lambda config, *_: found.append(config))
+        patch.setattr("retrofit_core.comparison.compare", lambda configs, **_: found.extend(configs))
+        patch.setattr("retrofit_core.runs.execute", lambda config, *_: found.append(config))
+        patch.setattr(fusing, "check_checkpoints", lambda _: None)
         with contextlib.suppress(Exception):  # there is nothing to print
             main(shlex.split(line)[1:])
     return {config.key() for config in found}

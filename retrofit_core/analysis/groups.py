@@ -5,11 +5,10 @@ from itertools import combinations, combinations_with_replacement, product
 from typing import Any
 
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from ..fusion import level_generator
-from ..grouping import Grouping, adjusted_rand
+from ..grouping import Grouping, adjusted_rand, assigned
 
 
 def regrouped(
@@ -37,8 +36,8 @@ def renumbered(labels: Tensor, like: Tensor) -> Tensor:
     """The same groups, numbered so that as many neurons as possible keep their number in `like` (equally many groups)."""
     width = int(max(labels.max(), like.max())) + 1
     shared = torch.bincount(labels * width + like, minlength=width * width).reshape(width, width)
-    _, numbers = linear_sum_assignment(shared.cpu().numpy(), maximize=True)
-    return torch.from_numpy(numbers).to(labels.device)[labels]
+    _, numbers = assigned(shared, maximize=True)
+    return numbers.to(labels.device)[labels]
 
 
 def agreement(labels: dict[str, Tensor]) -> list[dict[str, Any]]:

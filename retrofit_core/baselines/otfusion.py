@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..alignment import AlignedGroup
 from ..device import Stopwatch, of
+from ..extras import require
 from ..grouping import KMeans
 from ..results import FusionResult, LevelReport
 from ..settings import setting
@@ -114,6 +115,7 @@ class OTFusion(Averager):
 
     def plan(self, task: Task) -> AlignmentPlan:
         """Find the neuron groups and refuse what cannot be fused; see `Algorithm`."""
+        require("ot", "baselines")
         plan = plan_alignment(task, "OTFusion", leaves=self.leaves, fold_norms=self.fold_norms)
         check_widths(plan)
         return plan

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
 from ..alignment import hard_groups
 from ..architectures import build, recognise
 from ..device import Stopwatch, of
 from ..fit.ridge import why_no_ridge
+from ..grouping import assigned
 from ..levels import rows
 from ..moments import Moments, product_dtype, solve
 from ..results import FusionResult, LevelReport
@@ -114,7 +114,7 @@ def paired(similarity: Tensor, width: int) -> Tensor:
     Fused neuron i < n holds neuron i of the first parent; neurons of the second that stay apart come after those.
     """
     n = len(similarity)
-    left, right = map(torch.from_numpy, linear_sum_assignment(similarity.double().cpu().numpy(), maximize=True))
+    left, right = assigned(similarity.double(), maximize=True)
     order = similarity.cpu()[left, right].argsort(descending=True, stable=True)
     merged, alone = order[: 2 * n - width], order[2 * n - width :].sort().values
     second = torch.empty(n, dtype=torch.int64)

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from ..alignment import hard_groups
 from ..device import Stopwatch, of
-from ..grouping import pairwise_costs
+from ..grouping import assigned, pairwise_costs
 from ..monitor import Monitor
 from ..results import FusionResult, LevelReport
 from ..settings import setting
@@ -126,7 +125,7 @@ def _matched(sums: Sums, s0: Tensor, s1: Tensor, similarity: str) -> Tensor:
         norms = sums.zz.diagonal()
         distances = (norms[:n, None] + norms[None, n:] - 2 * sums.zz[:n, n:]).clamp_min(0).sqrt()
         cost = 2 * s0[:, None] * s1[None] / (s0[:, None] + s1[None]) * distances
-    return torch.from_numpy(linear_sum_assignment(cost.double().cpu().numpy())[1])
+    return assigned(cost.double())[1]
 
 
 def _note_shares(
@@ -162,7 +161,7 @@ def match_weights(
             monitor.check()
             group = free[number]
             gains = _gains(group, groups, first, second, orders)
-            new = torch.from_numpy(linear_sum_assignment(gains.cpu().numpy(), maximize=True)[1])
+            new = assigned(gains, maximize=True)[1]
             line = torch.arange(group.width)
             before, after = gains[line, orders[group.name]].sum(), gains[line, new].sum()
             if after > before + LEAST_GAIN * max(1.0, abs(before.item())):
@@ -182,7 +181,7 @@ def _forward_pass(
         left = incoming(groups, index, dict(first), done)
         right = incoming(groups, index, _reordered(second, groups, orders), done)
         cost = torch.cdist(left, right).square()
-        orders[group.name] = torch.from_numpy(linear_sum_assignment(cost.cpu().numpy())[1])
+        orders[group.name] = assigned(cost)[1]
     return orders
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..device import Stopwatch, of
+from ..extras import require
 from ..results import FusionResult
 from ..settings import COUNT, setting
 from ..symmetry import Group, Junction, Sums, Watched, group_sums, groups_apart, tensors
@@ -104,6 +105,7 @@ class TransformerOTFusion(Averager):
 
     def plan(self, task: Task) -> ApartPlan:
         """Find the layers' neurons and refuse what cannot be fused; see `Algorithm`."""
+        require("ot", "baselines")
         joined = plan_alignment(task, "Transformer OTFusion", leaves=self.leaves)
         anchor = anchor_of(joined)
         if anchor is None:

@@ -9,20 +9,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
 
-from .. import device as devices
-from ..architectures import input_shape
-from ..checkpoints import load_model, read_metadata
-from ..composites import COMPOSITES
-from ..data import DATASETS, load
-from ..data.download import download
-from ..evaluation import ensemble, evaluate
-from ..levels import Level, partition, single_level
-from ..runs import read_boundaries
+from ..extras import require
 from .terminal import (
     CUTS,
     Arch,
@@ -34,6 +25,7 @@ from .terminal import (
     Mean,
     Size,
     Std,
+    check_checkpoints,
     command,
     floats,
     networks_table,
@@ -45,6 +37,9 @@ from .terminal import (
     with_logits,
 )
 
+if TYPE_CHECKING:
+    from ..levels import Level
+
 LAST_PORT = 65535
 #: Seconds between two looks whether the server has ended, and for which it may take its time to end when it is asked to.
 POLL, PATIENCE = 0.2, 10.0
@@ -52,13 +47,16 @@ POLL, PATIENCE = 0.2, 10.0
 
 @command("data")
 def data_command(
-    name: Annotated[str | None, typer.Argument(help=f"{', '.join(DATASETS)}. Without a name: a list of them.")] = None,
+    name: Annotated[str | None, typer.Argument(help="{data_sets}. Without a name: a list of them.")] = None,
     out_folder: Annotated[Path | None, typer.Option("--out", help="Folder. Default: data/NAME.")] = None,
 ) -> None:
     """Download a data set, or say what to download and where to put it.
 
     Example: `retrofit data cifar10`
     """
+    from ..data import DATASETS
+    from ..data.download import download
+
     if name is not None:
         folder = download(name, out_folder)
         out.print("Next:", shell("retrofit", "train", "--data", folder), soft_wrap=True, markup=False, highlight=False)
@@ -87,6 +85,12 @@ def evaluate_command(
 
     Example: `retrofit evaluate fused.safetensors --data cifar10`
     """
+    check_checkpoints(models)
+    from .. import device as devices
+    from ..checkpoints import load_model, read_metadata
+    from ..data import load
+    from ..evaluation import ensemble, evaluate
+
     picked = devices.pick(device)
     measured: dict[str, dict[str, Any]] = {}
     networks = []
@@ -121,7 +125,7 @@ def evaluate_command(
 @command("levels")
 def levels_command(
     model: Annotated[Path, typer.Argument(help="A checkpoint.")],
-    boundaries: Annotated[str, typer.Option(help=f"{CUTS}.")] = "preactivations",
+    boundaries: Annotated[str, typer.Option(help=CUTS + ".")] = "preactivations",
     data: Annotated[
         str | None, typer.Option(help="A data set whose images it takes, for networks that do not say what they read.")
     ] = None,
@@ -133,6 +137,16 @@ def levels_command(
 
     Example: `retrofit levels vgg11.safetensors --boundaries activations`
     """
+    check_checkpoints([model])
+    import torch
+
+    from ..architectures import input_shape
+    from ..checkpoints import load_model
+    from ..composites import COMPOSITES
+    from ..data import load
+    from ..levels import partition, single_level
+    from ..runs import read_boundaries
+
     images = load(data, "train") if data else None
     network, metadata = load_model(model, with_logits(arch, logits), like=images)
     if (kind := metadata["architecture"]["architecture"]) in COMPOSITES:
@@ -152,7 +166,7 @@ def levels_command(
     return None
 
 
-def _describe(level: Level) -> dict[str, Any]:
+def _describe(level: "Level") -> dict[str, Any]:
     kind = level.kind if level.affine is not None else f"not affine: {level.why_not_affine}"
     return {
         "level": level.name,
@@ -175,6 +189,8 @@ def app_command(
     folder = _app_folder()
     port = _free_port(port)
     flags = ["--server.address=127.0.0.1", f"--server.port={port}", "--server.headless=true"]
+    # Else it collects garbage after every run of a page, 0.1 s with torch loaded, before it sends what was drawn.
+    flags.append("--runner.postScriptGC=false")
     command = [sys.executable, "-m", "streamlit", "run", str(folder / "shell" / "main.py"), *flags]
     address = f"http://127.0.0.1:{port}"
     out.print(f"The workbench is at [bold]{address}[/bold] (Ctrl-C stops it; if it is restarted, the tab reconnects).")
@@ -213,6 +229,7 @@ def _end(server: subprocess.Popen) -> None:
 
 
 def _app_folder() -> Path:
+    require("streamlit", "app")
     spec = importlib.util.find_spec("retrofit_app")
     folder = (
         Path(spec.submodule_search_locations[0])

@@ -1,40 +1,14 @@
 """retrofit reproduce | report"""
 
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ..device import pick
-from ..experiments.bundles import Bundle, Given, merged, results_in, write_bundle
-from ..experiments.cells import Cell, Table, substitute
-from ..experiments.parallel import run_in_parallel
-from ..experiments.planning import Planned, plan
-from ..experiments.report import all_tables, report
-from ..experiments.report_csv import spreadsheet
-from ..experiments.report_latex import latex
-from ..experiments.report_markdown import markdown
-from ..experiments.results import Result, all_results
-from ..experiments.runner import OnResult, Outcome, run
-from ..experiments.scales import SCALES, scale_of
-from ..experiments.tables import TABLES
-from ..experiments.units import Source, Unit
-from ..experiments.work import parents_title, short_title, title
-from ..files import write
-from ..monitor import Event, Monitor
-from ..registry import find, known_name
-from .terminal import Device, advised, check_folder, command, err, new_table, out
+from .terminal import Device, check_folder, command
 
-SOME_FAILED = 1
-FORMATS = {"markdown": markdown, "latex": latex, "csv": spreadsheet}
-LARGE = 1_000_000
-SCALE_HELP = "; ".join(f"{scale.name}: {scale.sentence}" for scale in SCALES.values())
-Tables = Annotated[list[str] | None, typer.Argument(help=f"{', '.join(TABLES)}, or all.")]
-Scale = Annotated[str, typer.Option(help=f"{SCALE_HELP}.")]
+Tables = Annotated[list[str] | None, typer.Argument(help="{tables}, or all.")]
+Scale = Annotated[str, typer.Option(help="{scales}.")]
 Folder = Annotated[Path, typer.Option(help="Runs folder: parents, networks and results.")]
 Columns = Annotated[str | None, typer.Option(help='Columns separated by semicolons, as "2-way;4-way". Default: all.')]
 Methods = Annotated[
@@ -46,34 +20,6 @@ Models = Annotated[
     list[Path] | None, typer.Option("--model", help="A checkpoint in place of trained parents; once for each parent.")
 ]
 Splits = Annotated[Path | None, typer.Option(help="Splits file of these checkpoints.")]
-
-
-def chosen_tables(names: Sequence[str]) -> list[Table]:
-    """The tables of some names, "all" for all."""
-    known = [name if name == "all" else find(TABLES, name, "table").name for name in names]
-    return list(TABLES.values()) if "all" in known else [TABLES[name] for name in dict.fromkeys(known)]
-
-
-def chosen_cells(
-    tables: Sequence[Table],
-    scale: str,
-    seeds: int | None = None,
-    columns: str | None = None,
-    methods: str | None = None,
-    given: Source | None = None,
-) -> list[Cell]:
-    """The cells of tables whose columns and rows are asked for."""
-    cells = [cell for table in tables for cell in table.cells(scale_of(scale), seeds, given)]
-    if columns:
-        known = {column.name: column for table in tables for column in table.columns}
-        wanted = {find(known, name.strip(), "column").name for name in columns.split(";")}
-        cells = [cell for cell in cells if cell.column in wanted]
-    if methods:
-        beginnings = tuple(word.strip().lower() for word in methods.split(";"))
-        cells = [cell for cell in cells if cell.row.lower().startswith(beginnings)]
-    if not cells:
-        raise ValueError(f"nothing is left of {', '.join(table.name for table in tables)}: no row begins so.")
-    return cells
 
 
 @command("reproduce")
@@ -99,52 +45,35 @@ def reproduce_command(
 
     Example: `retrofit reproduce vgg11-noniid --scale small --columns 2-way`
     """
-    if listing:
-        return _list(folder, scale)
-    if not tables:
-        raise ValueError("name a table, or all. `retrofit reproduce --list` shows them.")
-    check_folder(folder, "--folder")
-    if backend == "loky":
-        pick(device)  # refused once, not by every unit
-    given = _given(models, splits, data)
-    chosen = chosen_tables(tables)
-    planned = plan(chosen_cells(chosen, scale, seeds, columns, methods, given), folder)
-    _say_substitutes(chosen, scale)
-    missing = [one for one in planned if one.result is None]
-    known = sum(one.seconds or 0 for one in missing)
-    unknown = sum(one.seconds is None for one in missing)
-    out.print(
-        f"{len(planned)} units of work: {len(planned) - len(missing)} are done, {len(missing)} to do"
-        + (f", about {_duration(known)}" if known else "")
-        + (f" and {unknown} of which nothing tells the time" if unknown else "")
-        + f". Scale {scale}: {scale_of(scale).sentence}."
+    if not listing:
+        if not tables:
+            raise ValueError("name a table, or all. `retrofit reproduce --list` shows them.")
+        check_folder(folder, "--folder")
+    from . import reproducing
+
+    if listing or not tables:
+        return reproducing.list_tables(folder, scale)
+    return reproducing.reproduce(
+        tables,
+        scale,
+        seeds,
+        columns,
+        methods,
+        reproducing.given_source(models, splits, data),
+        time_budget,
+        jobs,
+        backend,
+        scheduler,
+        folder,
+        device,
+        plan_only,
     )
-    if plan_only:
-        _print_plan(planned)
-        return None
-    deadline = time.time() + time_budget if time_budget else None
-    with advised("What is measured is kept: the same command goes on."), _bars(len(missing)) as (monitor, on_result):
-        if backend == "loky" and jobs == 1 and scheduler is None:
-            outcome = run(planned, folder, monitor=monitor, deadline=deadline, device=device, on_result=on_result)
-        else:
-            outcome = run_in_parallel(
-                planned,
-                folder,
-                jobs=jobs,
-                backend=backend,
-                scheduler=scheduler,
-                device=device,
-                deadline=deadline,
-                on_result=on_result,
-            )
-    _close(outcome, folder)
-    return None
 
 
 @command("report")
 def report_command(
     tables: Tables = None,
-    scale: Annotated[str, typer.Option(help=f"One or several, separated by commas. {SCALE_HELP}.")] = "small",
+    scale: Annotated[str, typer.Option(help="One or several, separated by commas. {scales}.")] = "small",
     seeds: Seeds = None,
     columns: Columns = None,
     models: Models = None,
@@ -154,7 +83,7 @@ def report_command(
     results: Annotated[
         list[Path] | None, typer.Option(help="A bundle of results, or a runs folder, beside --folder; repeatable.")
     ] = None,
-    layout: Annotated[str, typer.Option("--format", help=f"{', '.join(FORMATS)}.")] = "markdown",
+    layout: Annotated[str, typer.Option("--format", help="markdown, latex, csv.")] = "markdown",
     out_file: Annotated[Path | None, typer.Option("--out", help="Write the report into this file.")] = None,
     only_measured: Annotated[bool, typer.Option(help="Leave out what has no number.")] = False,
     bundle: Annotated[
@@ -170,146 +99,8 @@ def report_command(
 
     Example: `retrofit report vgg11-noniid --scale small --format latex --out tables.tex`
     """
-    write_as = find(FORMATS, layout, "format")
-    names = dict.fromkeys(all_tables())
-    chosen = [name if name == "all" else known_name(names, name, "table") for name in tables or ["all"]]
-    chosen = list(names) if "all" in chosen else list(dict.fromkeys(chosen))
-    scales = [scale_of(name.strip()) for name in scale.split(",")]
-    wanted = _columns_of(chosen, columns)
-    given = _given_for(chosen if tables else [], wanted, _given(models, splits, data))
-    known = merged([Bundle(all_results(folder), given), *map(results_in, results or [])])
-    if bundle is not None:
-        size = write_bundle(bundle, known, with_images)
-        out.print(f"{len(known.results)} results are in {bundle}, {size / 1000:,.0f} kB.", soft_wrap=True)
-        if size > LARGE:
-            err.print("That is much for a file beside code: leave out --with-images, or name fewer results.")
-        return
-    text = write_as(
-        report(known, chosen, scales, seeds=seeds, columns=wanted, root=str(folder), only_measured=only_measured)
-    )
-    if out_file is None:
-        print(text, end="")
-    else:
-        write(out_file, text)
-        out.print(f"The report is in {out_file}.", soft_wrap=True)
+    from . import reproducing
 
-
-def _columns_of(tables: Sequence[str], columns: str | None) -> set[str] | None:
-    """The columns that are asked for; None for all.
-
-    Raises:
-        ValueError: none of the tables has one.
-    """
-    if columns is None:
-        return None
-    known = {column.name: column for name in tables if name in TABLES for column in TABLES[name].columns}
-    return {find(known, name.strip(), "column").name for name in columns.split(";")}
-
-
-def _given_for(tables: Sequence[str], columns: set[str] | None, source: Source | None) -> tuple[Given, ...]:
-    """The columns that given checkpoints stand for: those of the tables named with as many parents."""
-    if source is None:
-        return ()
-    parts = len(source.models)
-    stands_for = tuple(
-        (name, column.name)
-        for name in tables
-        if name in TABLES
-        for column in TABLES[name].columns
-        if column.parts == parts and (columns is None or column.name in columns)
-    )
-    if not stands_for:
-        raise ValueError(
-            f"{parts} checkpoints (--model) belong to no column: name a table (and --columns) with {parts} parents."
-        )
-    return (Given(stands_for, source.models, source.to_json(), source.given_splits),)
-
-
-def _given(models: list[Path] | None, splits: Path | None, data: str) -> Source | None:
-    if not models:
-        return None
-    if missing := [file for file in (*models, *([splits] if splits else [])) if not file.is_file()]:
-        raise ValueError(
-            f"there is no file {missing[0]}: name checkpoints with --model, and their splits with --splits."
-        )
-    return Source(None, tuple(map(str, models)), str(splits) if splits else None, data)
-
-
-def _say_substitutes(tables: Sequence[Table], scale: str) -> None:
-    for table in tables:
-        served = {column.data: substitute(column, scale_of(scale)) for column in table.columns}
-        for name, other in served.items():
-            if other:
-                out.print(f"{table.name}: {other} in place of {name}, which is not on disk or not of this scale.")
-
-
-@contextmanager
-def _bars(total: int) -> Iterator[tuple[Monitor, OnResult]]:
-    """One bar for all units, one for the unit under way; results are printed as they come."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
-        whole = progress.add_task("all units", total=total, detail=f"0 of {total}")
-        single = progress.add_task("starting", total=None, detail="")
-        count = 0
-
-        def show(event: Event) -> None:
-            if event["kind"] == "phase":
-                name = " ".join(str(event[key]) for key in ("level", "network", "name") if key in event)
-                progress.update(single, description=name, detail="", completed=0, total=None)
-            elif "total" in event or "epochs" in event:
-                position = event.get("index", event.get("epoch", 0))
-                progress.update(single, completed=position, total=event.get("total", event.get("epochs")))
-
-        def on_result(unit: Unit, result: Result | str) -> None:
-            nonlocal count
-            count += 1
-            progress.update(whole, completed=count, detail=f"{count} of {total}")
-            words = result if isinstance(result, str) else result.refusal or _accuracy(result)
-            seconds = "" if isinstance(result, str) else f"  ({result.metrics['all_seconds']:.1f} s)"
-            out.print(f"{title(unit)}: {words}{seconds}", markup=False, highlight=False, soft_wrap=True)
-
-        yield Monitor(show), on_result
-
-
-def _accuracy(result: Result) -> str:
-    return f"{result.metrics['accuracy']:.2f} %" if "accuracy" in result.metrics else "measured"
-
-
-def _close(outcome: Outcome, folder: Path) -> None:
-    out.print(
-        f"{outcome.done} units done"
-        + (f", {outcome.left} left for want of time: the same command goes on" if outcome.left else "")
-        + f". Results are in {folder}; `retrofit report` prints the tables."
-    )
-    for unit, why in outcome.failed:
-        err.print(f"Failed: {title(unit)}: {why}", markup=False, highlight=False, soft_wrap=True)
-    if outcome.failed:
-        raise typer.Exit(SOME_FAILED)
-
-
-def _print_plan(planned: Sequence[Planned]) -> None:
-    """Units by their parents, in the order of work."""
-    for source in dict.fromkeys(one.unit.source for one in planned):
-        folder = f", {source.training.folder}" if source.training else ""
-        table = new_table("state", "about", "unit", title=f"{parents_title(source)}{folder}")
-        for one in planned:
-            if one.unit.source == source:
-                state = "to do" if one.result is None else "refused" if one.result.refusal else "done"
-                table.add_row(state, _duration(one.seconds) if one.seconds else "", short_title(one.unit))
-        out.print(table)
-
-
-def _list(folder: Path, scale: str) -> None:
-    table = new_table("table", "what", "cells", "measured", title=f"Scale {scale}: {scale_of(scale).sentence}")
-    for entry in TABLES.values():
-        cells = entry.cells(scale_of(scale))
-        results = {one.unit.key(): one.result for one in plan(cells, folder)}
-        measured = sum(all(results[unit.key()] for unit in cell.units) for cell in cells)
-        table.add_row(entry.name, entry.title, str(len(cells)), str(measured))
-    out.print(table)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    given = reproducing.given_source(models, splits, data)
+    rest = (layout, out_file, only_measured, bundle, with_images)
+    reproducing.print_report(tables, scale, seeds, columns, given, folder, results or [], *rest)

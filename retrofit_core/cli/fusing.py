@@ -5,27 +5,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
-from ..analysis import Analysis
-from ..checkpoints import save_model
-from ..comparison import Leaderboard, compare, configurations, title
-from ..data.augment import POLICIES
-from ..fit import FITS
-from ..fusion import Retrofit
-from ..grouping import GROUPINGS, Grouper
-from ..importance import IMPORTANCE, Importance
-from ..methods import METHODS, methods_with
-from ..runs import RunConfig, analyse_record, checkpoint_metadata, config_options, execute, read_config
-from ..runs.images import read_images
-from ..runs.noting import noted
-from ..runs.options import options_of, read_options
-from ..settings import Value, settings_of
+from ..catalogue import CATALOGUE
+from ..registry import known_name
 from .terminal import (
     CUTS,
     Arch,
@@ -39,6 +27,7 @@ from .terminal import (
     Std,
     advised,
     arch_words,
+    check_checkpoints,
     check_folder,
     check_output,
     command,
@@ -55,35 +44,24 @@ from .terminal import (
     with_logits,
 )
 
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
-
-
-def _of_importance(option: str) -> str:
-    """The scores whose option it is, where not all of them have it."""
-    owners = [name for name, cls in IMPORTANCE.items() if option in settings_of(cls)]
-    return f" (of {', '.join(owners)})" if 0 < len(owners) < len(IMPORTANCE) else ""
-
-
-def _with_options(table: Mapping[str, type[Value]], shared: type[Value]) -> str:
-    """The names of a table, each with its own options."""
-    options = {
-        name: [field for field in settings_of(cls) if field not in settings_of(shared)] for name, cls in table.items()
-    }
-    return ", ".join(f"{name} ({', '.join(fields)})" if fields else name for name, fields in options.items())
+if TYPE_CHECKING:
+    from ..analysis import Analysis
+    from ..comparison import Leaderboard
+    from ..runs import RunConfig
 
 
 def _strength(text: str) -> str | float:
     return text if text == "auto" or text.endswith("x") else number(text, "--ridge")
 
 
-def _config(context: typer.Context, **chosen: Any) -> RunConfig:
+def _config(context: typer.Context, **chosen: Any) -> "RunConfig":
     """The config that a command's parameters make: those named like its fields, read where they are texts.
 
     Args:
         chosen: fields that are not, or not simply, the parameter of their name.
     """
+    from ..runs import RunConfig
+
     fields = [field.name for field in dataclasses.fields(RunConfig)]
     given = {name: value for name, value in context.params.items() if name in fields and value is not None}
     read = {name: READ[name](value) if name in READ else value for name, value in given.items()}
@@ -124,9 +102,8 @@ Splits = Annotated[Path | None, typer.Option(help="JSON file that tells which ro
 Samples = Annotated[int, typer.Option(min=1, help="Fusion samples, balanced over the classes.")]
 ImportanceSamples = Annotated[int, typer.Option(min=1, help="Samples per parent for the importance.")]
 Preset = Annotated[str, typer.Option(help="default, or paper: the paper's hyper-parameters.")]
-RIDGE = settings_of(FITS["ridge"])
-Ridge = Annotated[str, typer.Option(help=_sentence(RIDGE["ridge"].help))]
-Toward = Annotated[str, typer.Option(help=_sentence(RIDGE["toward"].help))]
+Ridge = Annotated[str, typer.Option(help="{ridge}")]
+Toward = Annotated[str, typer.Option(help="{toward}")]
 Memory = Annotated[
     str | None,
     typer.Option(help="Memory for sums and kept tensors, e.g. 2GB; what does not fit is computed again. Default: 8GB."),
@@ -136,16 +113,13 @@ Target = Annotated[
 ]
 
 
-SCORES, GROUPS = _with_options(IMPORTANCE, Importance), _with_options(GROUPINGS, Grouper)
-
-
 @command("methods")
 def methods_command(
     name: Annotated[
         str | None, typer.Argument(help="One method, to list its options. Without a name: all methods.")
     ] = None,
     grouping: Annotated[
-        str | None, typer.Option(help=f"With this grouping in place of the method's own: {', '.join(GROUPINGS)}.")
+        str | None, typer.Option(help="With this grouping in place of the method's own: {groupings}.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -160,13 +134,19 @@ def methods_command(
                 "methods kf-linear --grouping local_search`."
             )
         if as_json:
-            return print_json({method_name: method.description for method_name, method in METHODS.items()})
+            return print_json({method_name: line.description for method_name, line in CATALOGUE.items()})
         table = new_table("method", "what it does")
         table.caption = "`retrofit methods NAME` lists what a method can be told with --option"
-        for method_name, method in METHODS.items():
-            table.add_row(method_name, escape(method.description))
+        for method_name, line in CATALOGUE.items():
+            table.add_row(method_name, escape(line.description))
         out.print(table)
         return None
+    name = known_name(CATALOGUE, name, "method")
+    from ..methods import METHODS, methods_with
+    from ..runs import RunConfig
+    from ..runs.options import options_of
+    from .words import of_importance
+
     if grouping is not None and "grouping" not in METHODS[name].parts:
         raise ValueError(
             f"{METHODS[name].name} takes no grouping. Leave --grouping out, or name one of "
@@ -181,7 +161,7 @@ def methods_command(
     table = new_table("option", "default", "takes", "what it does", title=METHODS[name].name)
     for key, value in options.items():
         default = "none" if value.default in (None, ()) else json.dumps(value.default)
-        cells = (default, value.description, value.help + _of_importance(key))
+        cells = (default, value.description, value.help + of_importance(key))
         table.add_row(key, *map(escape, cells))  # a pair of brackets is no markup
     out.print(table)
     return None
@@ -192,13 +172,15 @@ def fuse_command(
     context: typer.Context,
     models: Parents = None,
     data: Data = "digits",
-    method: Annotated[str, typer.Option(help=f"{', '.join(METHODS)}; `retrofit methods` explains them.")] = "KF-Linear",
+    method: Annotated[str, typer.Option(help="{methods}; `retrofit methods` explains them.")] = "KF-Linear",
     importance: Annotated[
-        str, typer.Option(help=f"What a neuron counts: {SCORES}. In brackets: its options, for --option.")
+        str, typer.Option(help="What a neuron counts: {scores_with_options}. In brackets: its options, for --option.")
     ] = "uniform",
     grouping: Annotated[
         str | None,
-        typer.Option(help=f"In place of the method's own grouping: {GROUPS}. In brackets: its options, for --option."),
+        typer.Option(
+            help="In place of the method's own grouping: {groupings_with_options}. In brackets: its options, for --option."
+        ),
     ] = None,
     importance_data: ImportanceData = None,
     fusion_from: FusionFrom = None,
@@ -207,21 +189,16 @@ def fuse_command(
     augment: Annotated[int, typer.Option(min=0, help="Add so many augmented copies of each fusion sample.")] = 0,
     auto_augment: Annotated[
         str | None,
-        typer.Option(
-            help=f"AutoAugment policy of these copies: {', '.join(POLICIES)}. Default: moved and mirrored only."
-        ),
+        typer.Option(help="AutoAugment policy of these copies: {policies}. Default: moved and mirrored only."),
     ] = None,
     importance_samples: ImportanceSamples = 400,
     seed: Seed = 0,
     preset: Preset = "default",
     ridge: Ridge = "auto",
     toward: Toward = "zero",
-    head: Annotated[
-        str,
-        typer.Option(help=_sentence(settings_of(Retrofit)["head"].help) + " Shares need --splits."),
-    ] = "scores",
+    head: Annotated[str, typer.Option(help="{head} Shares need --splits.")] = "scores",
     boundaries: Annotated[
-        str, typer.Option(help=f"Where levels end: auto (pre-activations; for Gradient blocks), {CUTS}.")
+        str, typer.Option(help="Where levels end: auto (pre-activations; for Gradient blocks), " + CUTS + ".")
     ] = "auto",
     memory: Memory = None,
     target: Target = None,
@@ -262,14 +239,24 @@ def fuse_command(
     """
     if resume is not None:
         _check_alone_with_resume(context)
-        config = read_config(resume)
     elif not models:
         raise ValueError("name at least one checkpoint, or a record folder with --resume.")
     else:
-        config = _config(context, evaluate=evaluate_)
-        config = dataclasses.replace(config, options=config_options(config, read_options(option or [])))
+        known_name(CATALOGUE, method, "method")
     folder = record or resume
     check_output(out_file, folder)
+    check_checkpoints(models or ())
+    from ..checkpoints import save_model
+    from ..comparison import title
+    from ..runs import checkpoint_metadata, config_options, execute, read_config
+    from ..runs.images import read_images
+    from ..runs.options import read_options
+
+    if resume is not None:
+        config = read_config(resume)
+    else:
+        config = _config(context, evaluate=evaluate_)
+        config = dataclasses.replace(config, options=config_options(config, read_options(option or [])))
     with advised(_going_on(folder, out_file)), progress(as_json) as monitor:
         result, metrics = execute(config, folder, monitor)
     if out_file is not None:
@@ -345,7 +332,7 @@ def compare_command(
             "grouping and options of a score stand there too: kf-linear+grouping=local_search+max_swaps=50+steps=20."
         ),
     ] = "all",
-    importance: Annotated[str, typer.Option(help=f"Names separated by commas: {', '.join(IMPORTANCE)}.")] = "uniform",
+    importance: Annotated[str, typer.Option(help="Names separated by commas: {scores}.")] = "uniform",
     importance_data: ImportanceData = None,
     fusion_from: FusionFrom = None,
     splits: Splits = None,
@@ -404,8 +391,6 @@ def compare_command(
     """
     if not models:
         raise ValueError("name at least one checkpoint.")
-    base = _config(context, importance=RunConfig.importance)  # a list of names here
-    configs = configurations(base, methods, importance)
     if analyse and records is None:
         raise ValueError(
             "an analysis is kept in a run's record: name their folder (--records), or leave --analyse away."
@@ -413,6 +398,13 @@ def compare_command(
     for folder, flag in ((out_folder, "--out"), (records, "--records")):
         if folder is not None:
             check_folder(folder, flag)
+    check_checkpoints(models)
+    from ..comparison import compare, configurations
+    from ..runs import RunConfig
+    from ..runs.noting import noted
+
+    base = _config(context, importance=RunConfig.importance)  # a list of names here
+    configs = configurations(base, methods, importance)
     again = "Run the same command again"
     advice = (
         f"{again}: finished runs in {records} are kept." if records else f"{again} with --records FOLDER to keep runs."
@@ -431,7 +423,7 @@ def compare_command(
         raise typer.Exit(NOTHING_FUSED)
 
 
-def _print_board(board: Leaderboard, out_folder: Path | None) -> None:
+def _print_board(board: "Leaderboard", out_folder: Path | None) -> None:
     """The tables, and why a method has no network."""
     out.print(leaderboard_table(board))
     classes = _classes_table(board)
@@ -446,7 +438,7 @@ def _print_board(board: Leaderboard, out_folder: Path | None) -> None:
         out.print(f"Every class and cost: {out_folder / 'leaderboard.csv'}", soft_wrap=True)
 
 
-def leaderboard_table(board: Leaderboard) -> Table:
+def leaderboard_table(board: "Leaderboard") -> Table:
     """Accuracy and cost of all networks, best first."""
     table = new_table(
         "network",
@@ -486,7 +478,7 @@ def _interval(interval: tuple[float, float] | None) -> str:
     return ",".join(f"{end:.{digits}f}" for end in interval)
 
 
-def _classes_table(board: Leaderboard) -> Table:
+def _classes_table(board: "Leaderboard") -> Table:
     table = new_table("network", *board.classes, title="accuracy % class by class", figures=True)
     for row in board.rows:
         if row["reason"] is None:
@@ -505,6 +497,8 @@ def analyse_command(
 
     Example: `retrofit analyse runs/*`
     """
+    from ..runs import analyse_record
+
     analyses = {}
     with progress(as_json) as monitor:
         for record in records:
@@ -531,7 +525,7 @@ def analyse_command(
     return None
 
 
-def _analysis_table(analysis: Analysis, title: str) -> Table:
+def _analysis_table(analysis: "Analysis", title: str) -> Table:
     table = new_table("level", "kept %", "accuracy %", title=title)
     table.caption = (
         "kept: variance of the parents' neurons that their fused neurons explain, on average; accuracy: had the fusion "

@@ -3,25 +3,12 @@
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from torch import nn
 
 from .. import own
-from ..checkpoints import load_model
-from ..data import Images
-from ..data.sampling import balanced
-from ..files import digest
-from ..landscape import ALIGNMENTS, Landscape, Plan, Survey, keep, networks_of
-from ..landscape.survey import JSON, SCALING
 from ..monitor import Monitor
-from ..runs import RunConfig, read_config
-from ..runs.finetunings import read_tuned
-from ..runs.images import read_images
-from ..runs.landscapes import LandscapeConfig, material_of
-from ..runs.noting import noted
-from ..settings import settings_of
 from .terminal import (
     Arch,
     Data,
@@ -33,6 +20,7 @@ from .terminal import (
     Size,
     Std,
     check_alone_with_record,
+    check_checkpoints,
     check_folder,
     command,
     floats,
@@ -43,18 +31,18 @@ from .terminal import (
     with_logits,
 )
 
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ..data import Images
+    from ..landscape import Landscape, Plan, Survey
+    from ..runs import RunConfig
+    from ..runs.landscapes import LandscapeConfig
+
 #: Networks that span the plane where nothing else is said, the first three that are there.
 FIRST = ("parent 0", "parent 1", "fused", "fine-tuned", "aligned parent 1", "parent 2")
-#: Samples on whose activations parents are aligned, where no record says which.
-SAMPLES = RunConfig.samples
 #: Parameters that a record decides.
 OF_RECORD = ("models", "fused", "data", "arch", "logits", "mean", "std", "size")
-SETTINGS = settings_of(Landscape)
-
-
-def _help(name: str) -> str:
-    text = SETTINGS[name].help
-    return f"{text[0].upper()}{text[1:]}."
 
 
 @command("landscape")
@@ -73,7 +61,7 @@ def landscape_command(
     ] = None,
     align: Annotated[
         str | None,
-        typer.Option(help=f"Also the other parents aligned to parent 0, by {' or '.join(ALIGNMENTS)}."),
+        typer.Option(help="Also the other parents aligned to parent 0, by {alignments}."),
     ] = None,
     through: Annotated[
         str | None,
@@ -85,16 +73,16 @@ def landscape_command(
     ] = None,
     data: Data = "digits",
     split: Annotated[str, typer.Option(help="Split on which the loss is measured: train, val or test.")] = "test",
-    resolution: Annotated[int, typer.Option(help=_help("resolution"))] = Landscape.resolution,
-    images: Annotated[int, typer.Option(help=_help("images"))] = Landscape.images,
+    resolution: Annotated[int | None, typer.Option(help="{landscape_resolution}")] = None,
+    images: Annotated[int | None, typer.Option(help="{landscape_images}")] = None,
     seed: Seed = 0,
-    margin: Annotated[float, typer.Option(help=_help("margin"))] = Landscape.margin,
-    norms: Annotated[str, typer.Option(help=_help("norms"))] = Landscape.norms,
-    precision: Annotated[str, typer.Option(help=_help("precision"))] = Landscape.precision,
-    path_points: Annotated[int, typer.Option(help=_help("path_points"))] = Landscape.path_points,
-    radius: Annotated[float, typer.Option(help=_help("radius"))] = Landscape.radius,
-    directions: Annotated[int, typer.Option(help=_help("directions"))] = Landscape.directions,
-    clip: Annotated[float | None, typer.Option(help=_help("clip"))] = None,
+    margin: Annotated[float | None, typer.Option(help="{landscape_margin}")] = None,
+    norms: Annotated[str | None, typer.Option(help="{landscape_norms}")] = None,
+    precision: Annotated[str | None, typer.Option(help="{landscape_precision}")] = None,
+    path_points: Annotated[int | None, typer.Option(help="{landscape_path_points}")] = None,
+    radius: Annotated[float | None, typer.Option(help="{landscape_radius}")] = None,
+    directions: Annotated[int | None, typer.Option(help="{landscape_directions}")] = None,
+    clip: Annotated[float | None, typer.Option(help="{landscape_clip}")] = None,
     arch: Arch = None,
     logits: Logits = None,
     mean: Mean = None,
@@ -122,8 +110,18 @@ def landscape_command(
 
     Example: `retrofit landscape --record runs/3f2a --align git-re-basin --clip 4.6 --out landscape`
     """
-    chosen = {name: context.params[name] for name in SETTINGS}
-    landscape = Landscape(**chosen)
+    if models:
+        check_checkpoints(models)
+    from ..landscape import Landscape, Survey, keep
+    from ..landscape.survey import JSON
+    from ..runs import RunConfig, read_config
+    from ..runs.images import read_images
+    from ..runs.landscapes import material_of
+    from ..runs.noting import noted
+    from ..settings import settings_of
+
+    chosen = {name: context.params[name] for name in settings_of(Landscape)}
+    landscape = Landscape(**{name: value for name, value in chosen.items() if value is not None})
     if out_folder is not None:
         check_folder(out_folder, "--out")
     if record is not None:
@@ -167,7 +165,7 @@ def landscape_command(
     return None
 
 
-def spanning(networks: Mapping[str, nn.Module], text: str | None) -> Sequence[str]:
+def spanning(networks: "Mapping[str, nn.Module]", text: str | None) -> Sequence[str]:
     """The names of the three networks that span the plane.
 
     Raises:
@@ -184,14 +182,17 @@ def spanning(networks: Mapping[str, nn.Module], text: str | None) -> Sequence[st
     return there
 
 
-def _config(names: Sequence[str], align: str | None, landscape: Landscape, tuned: Path | None) -> LandscapeConfig:
+def _config(names: Sequence[str], align: str | None, landscape: "Landscape", tuned: Path | None) -> "LandscapeConfig":
+    from ..files import digest
+    from ..runs.landscapes import LandscapeConfig
+
     if len(names) != 3:
         raise ValueError(f"a plane goes through three different networks. Found {', '.join(names) or 'none'}.")
     known_by = None if tuned is None else digest(tuned)[:10] if tuned.is_file() else tuned.absolute().name
     return LandscapeConfig((names[0], names[1], names[2]), align, landscape, known_by)
 
 
-def _note(config: LandscapeConfig, folder: Path, record: Path, resume: bool) -> None:
+def _note(config: "LandscapeConfig", folder: Path, record: Path, resume: bool) -> None:
     """Write down what is measured in a folder; what is gone on with there has to be the same."""
     if resume:
         config.check_same(folder, record)
@@ -199,9 +200,15 @@ def _note(config: LandscapeConfig, folder: Path, record: Path, resume: bool) -> 
 
 
 def _named(
-    config: RunConfig, fused: Path | None, tuned: Path | None, align: str | None, device: str, monitor: Monitor
-) -> dict[str, nn.Module]:
+    config: "RunConfig", fused: Path | None, tuned: Path | None, align: str | None, device: str, monitor: Monitor
+) -> "dict[str, nn.Module]":
     """The networks of checkpoints."""
+    from ..checkpoints import load_model
+    from ..data.sampling import balanced
+    from ..landscape import networks_of
+    from ..runs import RunConfig
+    from ..runs.images import read_images
+
     if not config.models:
         raise ValueError("name the parents' checkpoints, or a record folder with --record.")
     train = read_images(config, "train") if align is not None or config.arch else None
@@ -209,20 +216,23 @@ def _named(
     samples: Any = None
     if align is not None:
         assert train is not None
-        rows = balanced(train.labels, min(SAMPLES, len(train)))
+        rows = balanced(train.labels, min(RunConfig.samples, len(train)))
         samples = train.inputs(rows), train.labels[rows]
     others = (_network(path, config.arch, train) for path in (fused, tuned))
     return networks_of(parents, *others, align=align, data=samples, device=device, monitor=monitor)
 
 
-def _network(path: Path | None, arch: str | None, like: Images | None = None) -> nn.Module | None:
+def _network(path: Path | None, arch: str | None, like: "Images | None" = None) -> "nn.Module | None":
     """Of a checkpoint, or of a fine-tuning's folder."""
+    from ..checkpoints import load_model
+    from ..runs.finetunings import read_tuned
+
     if path is None:
         return None
     return load_model(path, arch, like=like)[0] if path.suffix else read_tuned(path)
 
 
-def _say_plan(plan: Plan, as_json: bool) -> None:
+def _say_plan(plan: "Plan", as_json: bool) -> None:
     counts, seconds = plan.evaluations, plan.seconds()
     if as_json:
         return print_json({"evaluations": counts, "seconds": seconds})
@@ -232,7 +242,9 @@ def _say_plan(plan: Plan, as_json: bool) -> None:
     return None
 
 
-def _print_survey(survey: Survey, out_folder: Path | None) -> None:
+def _print_survey(survey: "Survey", out_folder: Path | None) -> None:
+    from ..landscape.survey import SCALING
+
     table = new_table("network", "loss", "accuracy %", "off plane", "mean rise", "largest rise")
     rises = {rise.name: rise for rise in survey.rises}
     for marker in survey.markers:

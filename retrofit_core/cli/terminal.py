@@ -1,4 +1,8 @@
-"""Shared by all commands: the application, error handling, common options, progress bar, tables, numbers."""
+"""Shared by all commands: the application, error handling, common options, progress bar, tables, numbers.
+
+Nothing that is imported with the commands imports torch, which takes seconds: a command imports what it works with when it
+works, and `{names}` in a help text are filled in from `words` when the help is asked for.
+"""
 
 import json
 import os
@@ -15,14 +19,14 @@ from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from typer.core import TyperCommand
 
 from .. import own
-from ..architectures import PRESETS, is_foreign, parse
-from ..levels import BOUNDARIES
 from ..monitor import Cancelled, Event, Monitor
 from ..settings import SEED
 
-CUTS = f"{', '.join(BOUNDARIES)}, a number of levels, or module names separated by commas"
+CUTS = "{boundaries}, a number of levels, or module names separated by commas"
+TRAINING = "training.json"  # says in a folder how its missing parents are trained; `training.parents` writes it
 INTERRUPTED = 130  # what shells report for Ctrl-C
 out, err = Console(), Console(stderr=True)
 app = typer.Typer(
@@ -35,6 +39,20 @@ app = typer.Typer(
     epilog="Start with `retrofit train --out parents` (two digits networks that know five classes each), then "
     "`retrofit fuse parents/*.safetensors --splits parents/splits.json --out fused.safetensors --evaluate`.",
 )
+
+
+class Explained(TyperCommand):
+    """A command whose help names what tables and values say of themselves."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Fill in the names, then print the help."""
+        from .words import words
+
+        known = words()
+        for parameter in self.params:
+            if text := getattr(parameter, "help", None):
+                parameter.help = text.format_map(known)  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
 
 
 def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -52,7 +70,7 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 err.print("Interrupted. Nothing half-written was left.")
                 raise typer.Exit(INTERRUPTED) from None
 
-        return app.command(name)(guarded)
+        return app.command(name, cls=Explained)(guarded)
 
     return register
 
@@ -84,7 +102,7 @@ Size = Annotated[
 Arch = Annotated[
     str | None,
     typer.Option(
-        help=f"Architecture of the checkpoints, where they do not say it: a preset ({', '.join(list(PRESETS)[:3])}, ...), "
+        help="Architecture of the checkpoints, where they do not say it: a preset ({presets}, ...), "
         "timm:NAME, torchvision:NAME, a JSON spec, or a function of your own, package.module:function or FILE.py:function "
         "(importing it runs code: name only what you trust)."
     ),
@@ -204,6 +222,8 @@ def with_logits(arch: str | None, logits: str | None) -> str | None:
     """
     if logits is None:
         return arch
+    from ..architectures import is_foreign, parse
+
     spec = {"architecture": arch}
     if arch is not None and arch.lstrip().startswith("{"):
         spec = parse(arch)
@@ -231,6 +251,16 @@ def check_alone_with_record(context: typer.Context, of_record: Sequence[str]) ->
 def _is_given(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
+
+
+def check_checkpoints(paths: Sequence[Path]) -> None:
+    """Refuse checkpoints that are not there, before anything that takes seconds is imported.
+
+    Those that a training.json in their folder can bring back are left to the run.
+    """
+    for path in paths:
+        if not path.exists() and not (path.parent / TRAINING).exists():
+            raise ValueError(f"there is no checkpoint at {path}.")
 
 
 def check_output(out_file: Path | None, record: Path | None) -> None:

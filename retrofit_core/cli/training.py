@@ -3,26 +3,12 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ..checkpoints import load_model, read_metadata
-from ..data import load
-from ..data.splits import SPLITS
-from ..evaluation import evaluate
 from ..monitor import Cancelled, Event, Monitor
-from ..runs import read_run
-from ..runs.finetunings import FOLDER, TUNED, FinetuneConfig, finetune_run, plan_finetuning, read_run_to_tune
-from ..runs.noting import noted
-from ..training import RECIPES
-from ..training.files import AGAIN, check_unfinished, facts_of, settings_of, trained
-from ..training.loop import check_settings
-from ..training.parents import RATIO, TrainConfig, train_parents
-from ..training.recipes import AUTO, augmentation
-from ..training.state import digest
 from .terminal import (
     INTERRUPTED,
     Arch,
@@ -36,6 +22,7 @@ from .terminal import (
     Std,
     arch_words,
     check_alone_with_record,
+    check_checkpoints,
     check_folder,
     check_output,
     command,
@@ -50,6 +37,10 @@ from .terminal import (
     with_logits,
 )
 
+if TYPE_CHECKING:
+    from ..runs.finetunings import FinetuneConfig
+
+AUTO = "auto"  # the augmentation that is usual for the data set
 Epochs = Annotated[int | None, typer.Option(min=1, help="Passes over the rows. Default: the recipe's.")]
 Batch = Annotated[int | None, typer.Option(min=1, help="Images a step. Default: the recipe's.")]
 Rate = Annotated[float | None, typer.Option(help="Highest learning rate. Default: the recipe's.")]
@@ -78,9 +69,11 @@ def train_command(
         ),
     ] = None,
     logits: Logits = None,
-    split: Annotated[str, typer.Option(help=f"Who gets which rows: {', '.join(SPLITS)}.")] = "sharded",
+    split: Annotated[str, typer.Option(help="Who gets which rows: {splits}.")] = "sharded",
     parts: Annotated[int, typer.Option(min=1, help="Number of parents.")] = 2,
-    ratio: Annotated[float, typer.Option(help="Of a dirichlet split: how unequal, from 0 (very) to 1.")] = RATIO,
+    ratio: Annotated[
+        float | None, typer.Option(help="Of a dirichlet split: how unequal, from 0 (very) to 1. Default: {ratio}.")
+    ] = None,
     shards: Annotated[
         str | None,
         typer.Option(
@@ -99,8 +92,7 @@ def train_command(
         str,
         typer.Option(
             "--recipe",
-            help=f"{', '.join(RECIPES)}; small has no augmentation, paper has "
-            "the paper's epochs for the number of parts.",
+            help="{recipes}; small has no augmentation, paper has the paper's epochs for the number of parts.",
         ),
     ] = "small",
     epochs: Epochs = None,
@@ -123,12 +115,14 @@ def train_command(
 
     Example: `retrofit train --data digits --split sharded --parts 2 --out parents`
     """
+    from ..training.parents import RATIO, TrainConfig, train_parents
+
     config = TrainConfig(
         data=data,
         arch=tuple(with_logits(each, logits) or "" for each in arch or ("cnn",)),
         split=split,
         parts=parts,
-        ratio=ratio,
+        ratio=RATIO if ratio is None else ratio,
         shards=shards,
         twins=twins,
         recipe=recipe_,
@@ -197,15 +191,30 @@ def finetune_command(
 
     Example: `retrofit finetune fused.safetensors --data cifar10 --out tuned.safetensors`
     """
-    chosen = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate, "precision": precision}
     if record is not None:
         check_alone_with_record(context, ("model", "data", "arch", "logits", "mean", "std", "size"))
+    elif model is None or out_path is None:
+        raise ValueError("name a checkpoint and --out FILE.safetensors, or a finished run with --record FOLDER.")
+    else:
+        check_output(out_path, None)
+        check_checkpoints([model])
+    import torch
+
+    from ..checkpoints import load_model, read_metadata
+    from ..data import load
+    from ..evaluation import evaluate
+    from ..runs.finetunings import FinetuneConfig
+    from ..training.files import check_unfinished, facts_of, settings_of, trained
+    from ..training.loop import check_settings
+    from ..training.recipes import augmentation
+    from ..training.state import digest
+
+    chosen = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate, "precision": precision}
+    if record is not None:
         given = {name: value for name, value in chosen.items() if value is not None}
         config = FinetuneConfig(**given, augment=augment, seed=seed)
         return _finetune_record(record, config, out_path, resume, device, as_json)
-    if model is None or out_path is None:
-        raise ValueError("name a checkpoint and --out FILE.safetensors, or a finished run with --record FOLDER.")
-    check_output(out_path, None)
+    assert model is not None and out_path is not None
     # Before any file is read.
     check_settings({name: value for name, value in chosen.items() if value is not None})
     if augment != AUTO:
@@ -231,9 +240,14 @@ def finetune_command(
 
 
 def _finetune_record(
-    record: Path, config: FinetuneConfig, out_folder: Path | None, resume: bool, device: str, as_json: bool
+    record: Path, config: "FinetuneConfig", out_folder: Path | None, resume: bool, device: str, as_json: bool
 ) -> None:
     """Fine-tune the fused network of a finished run, in a folder that shows how far it is."""
+    from ..checkpoints import load_model
+    from ..runs import read_run
+    from ..runs.finetunings import FOLDER, TUNED, finetune_run, plan_finetuning, read_run_to_tune
+    from ..runs.noting import noted
+
     folder = out_folder or record / FOLDER / config.key(record)
     if folder.suffix == ".safetensors":
         raise ValueError(
@@ -277,6 +291,8 @@ def _interruption_explained() -> Iterator[None]:
         notes = getattr(stopped, "__notes__", [])
         if not notes:  # not in a training
             raise
+        from ..training.files import AGAIN
+
         err.print("Interrupted;", *notes, AGAIN, highlight=False, soft_wrap=True)
         raise typer.Exit(INTERRUPTED) from None
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ..extras import require
 from ..registry import find
 from .images import Images
 
@@ -60,6 +61,7 @@ def auto_augment(pixels: Tensor, policy: str, generator: torch.Generator, fill: 
         raise ValueError(f"AutoAugment takes grey or RGB images, these have {pixels.shape[1]} channels: switch it off.")
     # Imported here, because it takes a second. torchvision draws once a call, whatever the size of the batch; its
     # tables and operations are used below, with draws of our own.
+    require("torchvision", "data")
     from torchvision.transforms import AutoAugmentPolicy, v2
 
     table = v2.AutoAugment(AutoAugmentPolicy(name), fill=fill)

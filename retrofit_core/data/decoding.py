@@ -6,15 +6,19 @@ import stat
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
+from ..extras import require
 from ..registry import first_line
 from .images import Read
 from .sizes import LARGEST_IMAGE, Fit, fitted
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP")  # Pillow's other decoders see no bytes from outside
 LARGEST_FILE = 1 << 28  # bytes of one encoded image
@@ -69,12 +73,15 @@ def shape_of(first: Encoded, channels: int, fit: Fit | None) -> tuple[int, int, 
     return (channels, fit.crop, fit.crop) if fit else (channels, image.height, image.width)
 
 
-def opened(data: bytes | str, where: str) -> Image.Image:
+def opened(data: bytes | str, where: str) -> "Image.Image":
     """The image, opened but not decoded.
 
     Raises:
         ValueError: no readable file, no image, or more than LARGEST_IMAGE pixels by its header.
     """
+    require("PIL", "data")
+    from PIL import Image
+
     try:
         content = data if isinstance(data, bytes) else _content(data)
         image = Image.open(io.BytesIO(content), formats=FORMATS)
@@ -111,9 +118,11 @@ def decoded(data: bytes | str, where: str, shape: tuple[int, int, int], fit: Fit
     return pixels
 
 
-def _converted(image: Image.Image, channels: int) -> np.ndarray:
+def _converted(image: "Image.Image", channels: int) -> np.ndarray:
     """(C, H, W) uint8. Transparency is dropped and EXIF's orientation ignored, as torchvision's ImageFolder does."""
     if image.mode.startswith("I"):  # 16 bits a pixel, of which Pillow's own conversion keeps the lowest, clipped
+        from PIL import Image
+
         image = Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
     elif image.mode == "P":  # by way of RGBA, because Pillow warns about transparency in palettes
         image = image.convert("RGBA")

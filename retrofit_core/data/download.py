@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ..extras import require
 from ..files import replacing
 from ..registry import find, first_line
 from .datasets import DATASETS, recognise
@@ -22,6 +23,7 @@ def download(name: str, folder: str | Path | None = None) -> Path:
         hint = "nothing to download, use --data digits" if key == "digits" else DATASETS[key].advice
         raise ValueError(f"{key} is not downloaded by this command: {hint}.")
     target = Path(folder) if folder is not None else Path("data", key)
+    require("torchvision", "data")
     try:
         if target.exists():  # what is whole there is kept
             SOURCES[key](target)

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
+from ..extras import require
 from ..registry import first_line
 from .decoding import Encoded, lazily, shape_of
 from .images import Content
@@ -74,6 +73,10 @@ class _Table:
     """One parquet file: labels read at once, encoded images on first use."""
 
     def __init__(self, path: Path) -> None:
+        require("pyarrow", "data")
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         self.path = path
         try:
             self._names = pq.read_schema(path).names
@@ -89,6 +92,8 @@ class _Table:
             return []
         if self._images is None:
             self._images = self._read_images()
+        import pyarrow as pa
+
         images = self._images.take(pa.array(rows, type=pa.int64())).to_pylist()
         for row, image in zip(rows, images, strict=True):
             if not image:
@@ -104,12 +109,17 @@ class _Table:
         return column
 
     def _read(self, column: str) -> Any:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         try:
             return pq.read_table(self.path, columns=[column])[column]
         except (pa.ArrowException, OSError) as error:
             raise ValueError(f"column {column!r} of {self.path} cannot be read: {first_line(error)}") from error
 
     def _read_labels(self, column: str) -> Tensor:
+        import pyarrow as pa
+
         values = self._read(column)
         if not pa.types.is_integer(values.type):
             raise ValueError(f"column {column!r} of {self.path} has type {values.type}: labels must be integers.")
@@ -126,6 +136,8 @@ class _Table:
         return torch.from_numpy(labels.astype(np.int64))
 
     def _read_images(self) -> Any:
+        import pyarrow as pa
+
         images = self._read(self._image_column)
         if pa.types.is_struct(images.type) and images.type.get_field_index("bytes") >= 0:
             # The struct's own nulls are nulls of the field.

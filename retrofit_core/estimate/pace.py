@@ -14,7 +14,6 @@ from functools import lru_cache
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
-from torch.utils.flop_counter import FlopCounterMode
 
 from .. import device as devices
 from ..architectures import build, input_shape_of
@@ -94,6 +93,8 @@ def operations(spec: str) -> float:
     """Of a training step, for each image; a backward pass takes two forward ones."""
     with torch.device("meta"):
         model = build(json.loads(spec)).eval()
+    from torch.utils.flop_counter import FlopCounterMode
+
     x = torch.zeros(1, *input_shape_of(model), device=devices.of(model))  # networks of others are on the CPU
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(x)

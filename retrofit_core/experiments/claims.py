@@ -1,12 +1,12 @@
 """What the paper's numbers claim of methods, order and signs of differences, beside the same numbers of ours."""
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.stats import spearmanr
 
 from ..comparison import difference
 from .paper import Value
@@ -35,6 +35,20 @@ LEAST_RANKED = 3
 
 #: Row -> seed -> the result of its network.
 Measured = Mapping[str, Mapping[int, Result]]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How much more accurate one row is than another, in points."""
+
+    points: float
+    """Mean over the seeds that both have"""
+    interval: tuple[float, float]
+    """95 %, over test images; its ends are averaged over seeds too, which is on the safe side"""
+    seeds: tuple[float, ...]
+    """Points with each seed"""
+    paired: bool
+    """Whether the interval compares the networks image by image"""
 
 
 @dataclass(frozen=True)
@@ -79,6 +93,8 @@ def rank_correlation(paper: Mapping[str, float], ours: Mapping[str, float]) -> t
     pairs = [(paper[row], ours[row]) for row in rows]
     if len(rows) < LEAST_RANKED or any(len(set(values)) == 1 for values in zip(*pairs, strict=True)):
         return len(rows), None
+    from scipy.stats import spearmanr
+
     return len(rows), float(np.asarray(spearmanr(pairs))[0])
 
 
@@ -134,22 +150,30 @@ def _mean(by_seed: Mapping[int, Result]) -> float:
     return float(np.mean([result.metrics["accuracy"] for result in by_seed.values()]))
 
 
-def _with_ours(claim: Claim, left: str | None, right: str | None, measured: Measured) -> Claim:
-    """Mean over the seeds that both have; the ends of the intervals are averaged too, which is on the safe side."""
-    if left is None or right is None:
-        return claim
+def gap(left: str, right: str, measured: Measured) -> Gap | None:
+    """How much more accurate the left row is than the right one; None where no seed of both is measured."""
     pairs = _same_seeds(left, right, measured)
     if not pairs:
-        return claim
+        return None
     paired = all(_can_be_paired(*pair) for pair in pairs)
     compared = [_paired(*pair) if paired else _unpaired(*pair) for pair in pairs]
-    ours, low, high = (float(value) for value in np.mean(compared, axis=0))
-    return Claim(claim.left, claim.right, claim.paper, claim.deviation, ours, (low, high), paired, rows=(left, right))
+    points, low, high = (float(value) for value in np.mean(compared, axis=0))
+    return Gap(points, (low, high), tuple(float(each) for each, _, _ in compared), paired)
+
+
+def _with_ours(claim: Claim, left: str | None, right: str | None, measured: Measured) -> Claim:
+    """The claim with the gap of two rows of ours."""
+    ours = None if left is None or right is None else gap(left, right, measured)
+    if ours is None or left is None or right is None:
+        return claim
+    return dataclasses.replace(claim, ours=ours.points, interval=ours.interval, paired=ours.paired, rows=(left, right))
 
 
 def _same_seeds(left: str, right: str, measured: Measured) -> list[tuple[Result, Result]]:
     """What uses no random numbers was measured once, and stands beside every seed of the other."""
-    first, second = measured[left], measured[right]
+    first, second = measured.get(left, {}), measured.get(right, {})
+    if not first or not second:
+        return []
     if not read_row(left).is_random:
         first = dict.fromkeys(second, first[0])
     elif not read_row(right).is_random:

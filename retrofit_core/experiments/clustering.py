@@ -18,6 +18,7 @@ from ..importance.parents import parents_scores
 from ..levels import Level, compose, partition
 from ..levels.level import rows
 from ..monitor import Monitor
+from ..results import principal_components
 from ..runs import RunConfig, read_inputs
 
 SCORES = ("uniform", "conductance", "deeplift")
@@ -37,7 +38,9 @@ def clustering(
     Returns:
         "agreement": for every two scores, and every score with itself over seeds, mean, least and most adjusted Rand
         index; "singletons": groups of one neuron, by score; "histograms": by score, counts of the last convolution's
-        neurons of parent 0 by score times number of neurons (1 is uniform), with "edges".
+        neurons of parent 0 by score times number of neurons (1 is uniform), with "edges"; "plane": what the figure draws,
+        the neurons' first two principal components ("points", (2, m), "explained"), "widths", and by score the first
+        seed's "labels" and the "weights", (m,) scores in multiples of their mean.
     Raises:
         ValueError: as `read_inputs`; a level that the parents do not have.
     """
@@ -51,7 +54,7 @@ def clustering(
     gram, widths = z.T @ z, tuple(levels[level].width for levels in parents)
     convolution = _last_convolution(parents[0])
     assert isinstance(inputs.importance, list)
-    labels, singletons, histograms = {}, {}, {}
+    labels, singletons, histograms, scored = {}, {}, {}, {}
     for name in SCORES:
         scores = parents_scores(parents, as_importance(name), inputs.importance, torch.device(device), monitor)
         weights = torch.cat([scores_of.values[level] for scores_of in scores]) / len(parents)
@@ -61,10 +64,34 @@ def clustering(
         ]
         labels[name] = torch.stack(groups)
         singletons[name] = int((torch.bincount(groups[0]) == 1).sum())
+        scored[name] = (weights / weights.mean()).tolist()
         relative = (scores[0].values[convolution] * parents[0][convolution].width).cpu().numpy()
         counts, edges = np.histogram(relative, BINS)
         histograms[name] = {"counts": counts.tolist(), "edges": edges.tolist()}
-    return {"agreement": agreement(labels), "singletons": singletons, "histograms": histograms}
+    points, explained = principal_components(gram, 2)
+    plane = {
+        "level": parents[0][level].name,
+        "widths": list(widths),
+        "points": (points / points.std()).T.tolist(),
+        "explained": explained.tolist(),
+        "labels": {name: groups[0].tolist() for name, groups in labels.items()},
+        "weights": scored,
+    }
+    return {
+        "agreement": agreement(labels),
+        "singletons": singletons,
+        "histograms": histograms,
+        "plane": _rounded(plane),
+    }
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers with three digits behind the point, which is more than a picture shows."""
+    if isinstance(value, dict):
+        return {name: _rounded(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_rounded(inner) for inner in value]
+    return round(value, 3) if isinstance(value, float) else value
 
 
 def _last_convolution(levels: list[Level]) -> int:

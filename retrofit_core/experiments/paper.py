@@ -21,6 +21,8 @@ from ..registry import known_name
 
 #: Name of a table of ours -> label of the paper's figure, which prints no numbers.
 FIGURES = {"landscape": "fig:vgg-landscapes", "importance-histogram": "fig:importancehistogram"}
+#: Tables of ours that the paper does not have.
+OURS = ("ablation",)
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def _all_values() -> tuple[Value, ...]:
 def paper_values(table: str | None = None) -> list[Value]:
     """The cells of one table, short form included, or of all, in the order of the file, which is the paper's within a label.
 
-    A figure without printed numbers has none.
+    A figure without printed numbers has none, nor has a table of ours.
 
     Raises:
         ValueError: no table or figure of that name.
@@ -69,7 +71,7 @@ def paper_values(table: str | None = None) -> list[Value]:
     values = _all_values()
     if table is None:
         return list(values)
-    name = known_name(dict.fromkeys([*(value.table for value in values), *FIGURES]), table, "table of the paper")
+    name = known_name(dict.fromkeys([*(value.table for value in values), *FIGURES, *OURS]), table, "table")
     return [value for value in values if value.table == name]
 
 

@@ -12,6 +12,7 @@ import torch
 
 from .. import files
 from ..data import VARIABLE
+from ..extras import require
 from .planning import Planned
 from .results import Result
 from .runner import Left, OnResult, Outcome, attempt, until_done
@@ -130,10 +131,9 @@ def _backend(name: str, scheduler: str | None) -> Iterator[None]:
             "--backend is loky (processes of this machine) or dask, which needs --scheduler ADDRESS. "
             f"Found --backend {name}{f' --scheduler {scheduler}' if scheduler else ''}."
         )
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ValueError("the Dask backend needs the package `distributed`: pip install 'dask[distributed]'.") from None
+    require("distributed", "dask")
+    from distributed import Client
+
     try:
         client = Client(scheduler)
     except (OSError, ValueError) as error:

@@ -351,17 +351,17 @@ def _ranked(lines: Sequence[Line]) -> tuple[int, float | None]:
 
 def _claims(setting: Setting, columns: Sequence[Setting]) -> list[Claim]:
     """A column's claims; where its parents stand in another column, they count for this one too."""
-    printed, measured = _printed(setting), _measured(setting)
+    printed, measured = _printed(setting), measured_rows(setting)
     if not any(row.startswith(PARENT) for row in printed):
         others = [other for other in columns if other.column.metric == ACCURACY and other.has_parents_of(setting)]
         beside = next((each for each in others if any(row.startswith(PARENT) for row in _printed(each))), None)
         if beside is not None:
             printed |= {row: value for row, value in _printed(beside).items() if row.startswith(SHARED)}
-            measured |= {row: by_seed for row, by_seed in _measured(beside).items() if row.startswith(SHARED)}
+            measured |= {row: by_seed for row, by_seed in measured_rows(beside).items() if row.startswith(SHARED)}
     return claims(printed, measured)
 
 
-def _measured(setting: Setting) -> dict[str, dict[int, Result]]:
+def measured_rows(setting: Setting) -> dict[str, dict[int, Result]]:
     """Row -> seed -> the result, of what has an accuracy."""
     measured: dict[str, dict[int, Result]] = {}
     for known in setting.known:

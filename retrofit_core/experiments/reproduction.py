@@ -29,11 +29,11 @@ from ..monitor import Monitor
 from ..registry import find
 from .bundles import Bundle, merged, results_in
 from .cells import Table
-from .claims import Claim
+from .claims import Claim, Gap, gap
 from .known import Known, Setting, of_this_version, settings
 from .planning import plan
 from .progress import notebook_bar
-from .report import Block, Line, TableReport, machine_words, table_report
+from .report import Block, Line, TableReport, machine_words, measured_rows, table_report
 from .report_html import block_html, table_html
 from .report_markdown import block_markdown, table_markdown
 from .results import Result, all_results
@@ -120,6 +120,14 @@ class ReproducedColumn:
         """
         known = {f"{claim.left} - {claim.right}": claim for claim in self.block.claims}
         return find(known, f"{left} - {right}", f"difference of {self.table}, {self.name}")
+
+    def gap(self, left: str, right: str) -> Gap | None:
+        """How much more accurate one row of ours is than another; None where no seed of both is measured.
+
+        Raises:
+            ValueError: no row of that name.
+        """
+        return gap(self.line(left).row, self.line(right).row, measured_rows(self.setting))
 
     def results(self, row: str) -> tuple[Result, ...]:
         """The results behind a row, one for each seed that is measured."""

@@ -18,6 +18,19 @@ CHANGES: dict[str, dict[str, Any]] = {
     "paper's settings": {"preset": "paper"},
     "towards parents": {"toward": "parents"},
     "REPAIR": {"options": {"repair": True}},
+    "random groups": {"grouping": "random"},
+    "neuron i with neuron i": {"grouping": "same_index"},
+    "local search": {"grouping": "local_search"},
+    "not projected": {"options": {"project": False}},
+    "not refitted": {"options": {"refit": False}},
+    "ridge 0.001x": {"ridge": "0.001x"},
+    "ridge 0.1x": {"ridge": "0.1x"},
+    "a fresh start": {"options": {"perturbation": 1.0}},
+    "weighted loss": {"options": {"weighted_loss": True}},
+    "scores as they are": {"options": {"normalise_scores": False}},
+    "scores at the head alone": {"options": {"scored": "head"}},
+    "head without scores": {"head": "mean"},
+    "head by class shares": {"head": "shares"},
 }
 OTHER_PARENT_FIRST = "samples of B"
 

@@ -20,6 +20,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
     "cifar10": ("digits",),
     "tiny-imagenet": ("cifar10", "digits"),
     "bloodmnist": ("cifar10", "digits"),
+    "mnist": ("digits",),
     "imagenet": ("tiny-imagenet", "cifar10", "digits"),
 }
 

@@ -1,9 +1,10 @@
-"""TABLES: every table of the paper as columns, rows, and the units of work behind each cell."""
+"""TABLES: every table of the paper, and one of ours, as columns, rows, and the units of work behind each cell."""
 
 import dataclasses
 from typing import Any
 
 from ..landscape import Landscape
+from .ablation import ABLATION
 from .cells import Cell, Column, Table, row_unit, usual_cell
 from .rows import read_row
 from .scales import Scale
@@ -313,5 +314,6 @@ TABLES: dict[str, Table] = {
             (*LANDSCAPE_NETWORKS, *LANDSCAPE_PATHS),
             landscape_cell,
         ),
+        ABLATION,
     )
 }

@@ -166,11 +166,11 @@ def parents_title(source: Source) -> str:
 
 
 def _fusion_title(run: runs.RunConfig) -> str:
-    """Method, score, options, and what else decides a row: where samples come from, the ridge's goal, the preset."""
+    """Method, score, options, and what else decides a row: the source of samples, ridge and its goal, head, preset."""
     plain = runs.RunConfig(models=())
     changed = [
         f"{name}={getattr(run, name)}"
-        for name in ("fusion_from", "toward", "preset", "samples", "augment")
+        for name in ("fusion_from", "ridge", "toward", "head", "preset", "samples", "augment")
         if getattr(run, name) != getattr(plain, name)
     ]
     return ", ".join([comparison.title(run), *changed])

@@ -47,7 +47,7 @@ class Fitting:
         if not self.reads_neuron_by_neuron:
             raise ValueError(
                 f"level {self.step.name!r} does not read its inputs channel by channel, so the parents' weights cannot be "
-                "mapped onto the fused inputs. Use toward='zero'."
+                "mapped onto the fused inputs. Use toward='zero' and refit=True."
             )
         return mapped_weights(self.step.level, self.step.parents, self.previous)
 

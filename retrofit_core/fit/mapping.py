@@ -52,7 +52,7 @@ def mapped_weights(fused: Level, parents: Sequence[Level], previous: Groups | No
         if mapped.shape[0] != p:
             raise ValueError(
                 f"level {fused.name!r}: parent {k} has {len(weights)} inputs per neuron where the fused level has {p}; "
-                "their weights cannot be mapped. Use toward='zero'."
+                "their weights cannot be mapped. Use toward='zero' and refit=True."
             )
         if bias:
             parent_bias = parent.affine.bias

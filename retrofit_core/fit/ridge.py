@@ -1,5 +1,6 @@
 """The closed form for affine levels (paper sec. 4.2.2 a)."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,7 @@ from ..moments import (
     product_dtype,
     ridge_strength,
     solve,
+    squared_misses,
     unavoidable_error,
 )
 from ..settings import setting
@@ -52,6 +54,15 @@ class Ridge(Fit):
         check=why_no_ridge,
     )
     toward: Literal["zero", "parents"] = setting("zero", "where the ridge pulls: zero, or parents (their own weights)")
+    project: bool = setting(
+        True, "neurons are grouped by what the fused inputs can tell of them; false: by raw outputs"
+    )
+    refit: bool = setting(True, "false: each group's mean of the parents' own weights, without any fit")
+
+    @property
+    def needs_parents_weights(self) -> bool:
+        """Whether the parents' own weights are mapped onto the fused inputs."""
+        return self.toward == "parents" or not self.refit
 
     def check(self, fused: Sequence[Level], parents: Sequence[Sequence[Level]]) -> None:
         """Refuse levels that are not affine; towards the parents, also theirs."""
@@ -62,10 +73,11 @@ class Ridge(Fit):
                     "(HF-Gradient, KF-Gradient), or cut the model with boundaries='preactivations'."
                 )
             reasons = [other.why_not_affine for other in others if other.affine is None]
-            if self.toward == "parents" and reasons:
+            if self.needs_parents_weights and reasons:
+                asked, instead = ("toward='parents'", "toward='zero'") if self.refit else ("refit=False", "refit=True")
                 raise ValueError(
-                    f"level {level.name!r}: toward='parents' needs affine levels in every parent, but in one {reasons[0]}. "
-                    "Use toward='zero'."
+                    f"level {level.name!r}: {asked} needs affine levels in every parent, but in one {reasons[0]}. "
+                    f"Use {instead}."
                 )
 
     def products(self, weights: torch.dtype, device: torch.device) -> torch.dtype:
@@ -73,11 +85,18 @@ class Ridge(Fit):
         return product_dtype(self.ridge, weights, device)
 
     def prepare(self, fitting: Fitting, sums: Moments | Rows) -> Prepared:
-        """Solve for every parent neuron; grouping happens in the solution's Gram matrix."""
+        """Solve for every parent neuron; grouping happens in the solution's Gram matrix, or in that of the raw outputs."""
         with fitting.clock.phase("solve"):
-            W0 = fitting.parents_weights() if self.toward == "parents" else None
-            solution = solve(sums, self.ridge, toward=W0)
-        return Prepared(solution.gram, partial(_fit, fitting, sums, solution))
+            W0 = fitting.parents_weights() if self.needs_parents_weights else None
+            solution = solve(sums, self.ridge, toward=W0 if self.toward == "parents" else None)
+            if W0 is not None and not self.refit:
+                solution = _without_refit(sums, solution, W0)
+        return Prepared(solution.gram if self.project else sums.zz, partial(_fit, fitting, sums, solution))
+
+
+def _without_refit(sums: Moments | Rows, solution: Solution, W0: Tensor) -> Solution:
+    """The solution's groups, with the groups' means of the parents' weights W0 (p, m) in place of fitted weights."""
+    return dataclasses.replace(solution, weights=lambda A: W0 @ A, missed=partial(squared_misses, sums))
 
 
 def _fit(

@@ -5,6 +5,7 @@ A grouping is a class of `Grouper` whose fields are its options, and one line in
 function `(gram, scores, widths, width, *, generator) -> Grouping`.
 """
 
+from .assignment import assigned
 from .base import Grouper, Grouping, check_grouping, grouped_cost, pairwise_costs
 from .compare import adjusted_rand, adjusted_rand_matrix
 from .hungarian import Hungarian
@@ -33,6 +34,7 @@ __all__ = [
     "SameIndex",
     "adjusted_rand",
     "adjusted_rand_matrix",
+    "assigned",
     "check_grouping",
     "grouped_cost",
     "ordered",

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
+from .assignment import assigned
 from .base import Grouper, Grouping, pairwise_costs
 
 
@@ -49,8 +49,10 @@ class Hungarian(Grouper):
         """
         self.check(widths, width)
         costs = pairwise_costs(gram, scores, width)
-        left, right = linear_sum_assignment(costs.cpu().numpy())
+        left, right = assigned(costs)
         labels = torch.arange(2 * width)
-        labels[width + torch.from_numpy(right)] = torch.from_numpy(left)
+        labels[width + right] = left
         report: dict[str, Any] = {"algorithm": "linear_sum_assignment"}
-        return Grouping(labels.to(gram.device), width, costs.cpu().numpy()[left, right].sum().item(), report)
+        return Grouping(
+            labels.to(gram.device), width, costs.cpu().numpy()[left.numpy(), right.numpy()].sum().item(), report
+        )

@@ -1,9 +1,9 @@
 """Renumber groups: their order is free, but may have to match parent 0's weights or a residual stream."""
 
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
+from .assignment import assigned
 from .base import Grouping
 
 
@@ -27,9 +27,9 @@ def ordered(grouping: Grouping, gram: Tensor, scores: Tensor, products: Tensor, 
     """
     A = grouping.targets(scores).A
     energy = ((A.T @ gram) * A.T).sum(1)
-    groups, slots = linear_sum_assignment((energy[:, None] - 2 * A.T @ products + energies).cpu().numpy())
+    groups, slots = assigned(energy[:, None] - 2 * A.T @ products + energies)
     new = torch.full((grouping.width,), -1, dtype=torch.long)
-    new[torch.from_numpy(groups)] = torch.from_numpy(slots)
+    new[groups] = slots
     taken = set(slots.tolist())
     free = iter([slot for slot in range(max(grouping.width, len(energies))) if slot not in taken])
     for k in range(grouping.width):

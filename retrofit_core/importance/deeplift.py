@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, fx, nn
 
+from ..extras import require
 from ..labels import as_labels
 from ..levels import Level
 from ..monitor import Monitor
@@ -156,6 +157,7 @@ def _captum() -> Any:
     """Captum: only this score needs it, it takes a second, and it warns in notebooks that have no widgets for its bars."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        require("captum", "baselines")
         import captum.attr
     return captum.attr
 

@@ -6,7 +6,7 @@ sums.
 """
 
 from .choices import AUTO_STRENGTH, dual_is_cheaper, product_dtype, ridge_strength
-from .errors import approximation_error, cross_error, cross_of, grouping_error, unavoidable_error
+from .errors import approximation_error, cross_error, cross_of, grouping_error, squared_misses, unavoidable_error
 from .solve import Solution, solve
 from .sums import Moments, MomentSums, Rows
 
@@ -24,5 +24,6 @@ __all__ = [
     "product_dtype",
     "ridge_strength",
     "solve",
+    "squared_misses",
     "unavoidable_error",
 ]

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,6 @@ SCHEMA = 2
 #: Records of these schemas are read; only those of SCHEMA can be resumed.
 READABLE = (1, SCHEMA)
 SEALED = ("config.json", "levels.parquet", "arrays.npz", "fused.safetensors", "result.json", "metrics.json")
-
-
-def library_version() -> str:
-    """The version of the installed library; "unknown" if it is not installed."""
-    try:
-        return version("retrofit-workbench")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def create(folder: Path, config: RunConfig, base: str | Path = ".") -> Identity:

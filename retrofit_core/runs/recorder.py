@@ -12,13 +12,14 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from .. import analysis as analysing
+from ..extras import library_version, require
 from ..files import locked, write
 from ..monitor import Cancelled, Event, Monitor
 from ..results import FusionResult, LevelReport, load_levels, save_levels
 from ..training.parents import read_training
 from . import identities
 from .config import RunConfig
-from .record import SCHEMA, SEALED, checksums, create, library_version, write_identity
+from .record import SCHEMA, SEALED, checksums, create, write_identity
 
 #: Seconds between two writes of status.json: often enough for a progress bar, seldom enough for any disk.
 STATUS_INTERVAL = 0.3
@@ -32,8 +33,9 @@ def recording(folder: Path, config: RunConfig, monitor: Monitor | None = None) -
 
     Raises:
         Locked: another process writes this record.
-        ValueError: as `create`.
+        ValueError: as `create`, or what a record is written with is not installed.
     """
+    require("pyarrow", "data")
     with locked(folder, f"the record {folder}"):
         recorder = Recorder(folder, config, monitor)
         try:

@@ -2,8 +2,6 @@
 
 import numpy as np
 import torch
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 #: The number of everything that must not be reordered: pixels, positions, classes.
@@ -34,6 +32,9 @@ class Ids:
             return
         n = len(self.root)
         keys = (torch.minimum(left, right) * n + torch.maximum(left, right)).flatten().unique().numpy()
+        from scipy.sparse import coo_matrix
+        from scipy.sparse.csgraph import connected_components
+
         edges = coo_matrix((np.ones(len(keys), np.int8), (keys // n, keys % n)), shape=(n, n))
         count, labels = connected_components(edges, directed=False)
         labels = torch.from_numpy(labels.astype(np.int64))

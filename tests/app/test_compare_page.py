@@ -221,7 +221,7 @@ def test_the_words_of_the_worker_make_these_runs(runs_folder, monkeypatch):
     assert job.base == runs.BUNDLED and job.within == runs_folder and job.folder == made.folder
     seen = {}
     monkeypatch.setattr(
-        "retrofit_core.cli.fusing.compare", lambda configs, **rest: seen.update(configs=configs, **rest)
+        "retrofit_core.comparison.compare", lambda configs, **rest: seen.update(configs=configs, **rest)
     )
     monkeypatch.chdir(job.base)
     from retrofit_core.cli import main

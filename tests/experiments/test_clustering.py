@@ -77,3 +77,30 @@ def test_histograms_count_every_neuron_of_the_last_convolution(found):
 def test_a_level_that_is_not_there_is_refused(config):
     with pytest.raises(ValueError, match="the parents have the levels 0 to 3. Found 9"):
         clustering(config, 9, seeds=1)
+
+
+def test_the_plane_is_that_of_scikit_learns_components_with_the_first_seeds_groups(config, found):
+    """Points up to signs and one length; weights are multiples of the mean, uniform ones are 1."""
+    from sklearn.decomposition import PCA
+
+    plane, inputs = found["plane"], read_inputs(config)
+    outputs = []
+    for model in inputs.models:
+        convolutions = [module for module in model.modules() if isinstance(module, torch.nn.Conv2d)]
+        hook = convolutions[1].register_forward_hook(
+            lambda module, x, y: outputs.append(y.movedim(1, -1).flatten(0, -2))
+        )
+        with torch.no_grad():
+            model(inputs.fusion[0])
+        hook.remove()
+    neurons = torch.cat(outputs, 1).T.double().numpy()  # (m, rows)
+    pca = PCA(2).fit(neurons)
+    expected = pca.transform(neurons)
+    points = torch.tensor(plane["points"]).T.double().numpy()
+    assert plane["widths"] == [7, 7] and plane["explained"] == pytest.approx(pca.explained_variance_ratio_, abs=1e-3)
+    for ours, theirs in zip(points.T, expected.T / expected.std(ddof=1), strict=True):
+        assert min(abs(ours - theirs).max(), abs(ours + theirs).max()) < 0.02
+    assert plane["labels"].keys() == plane["weights"].keys() == set(SCORES)
+    assert all(sorted(set(labels)) == list(range(7)) for labels in plane["labels"].values())
+    assert set(plane["weights"]["uniform"]) == {1.0}
+    assert sum(plane["weights"]["conductance"]) == pytest.approx(14, abs=0.02)

@@ -15,7 +15,7 @@ from .landscape import headline, landscape_plane, loss_path
 from .markdown import escaped, shown
 from .marks import Marks, cluster_words, marks
 from .network import drawn_network
-from .neurons import Neurons, densest_cluster, destinations, neurons, same_numbers
+from .neurons import Neurons, densest_cluster, destinations, neurons, recorded, same_numbers
 from .noise import Difference, difference, interval, margin
 from .palette import CONFIG, DARK, LIGHT, Palette
 from .picture import LETTERS, Picture, enlarged, letter, lettered, listing, number, percent, share, sign
@@ -73,6 +73,7 @@ __all__ = [
     "neurons",
     "number",
     "percent",
+    "recorded",
     "residual_bars",
     "same_numbers",
     "score_histogram",

@@ -1,6 +1,6 @@
 """The neurons of a level as they are grouped."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -93,6 +93,25 @@ def neurons(level: Any, labels: Any = None, scores: Any = None) -> Neurons:
         labels,
         max(level.width, int(labels.max()) + 1),
         weights / max(weights.mean(), 1e-300),
+    )
+
+
+def recorded(plane: Mapping[str, Any], score: str) -> Neurons:
+    """A level's neurons as the table `neuron-importance` keeps them, grouped with one score.
+
+    Args:
+        plane: "plane" of a clustering's metrics.
+        score: uniform, conductance or deeplift.
+    """
+    labels = np.array(plane["labels"][score])
+    return Neurons(
+        plane["level"],
+        tuple(plane["widths"]),
+        np.array(plane["points"]).T,
+        np.array(plane["explained"]),
+        labels,
+        int(labels.max()) + 1,
+        np.array(plane["weights"][score]),
     )
 
 

@@ -3,8 +3,6 @@
 It lies here, and not beside `pages`, because Streamlit takes a folder of that name beside its script for pages of its own.
 """
 
-import gc
-import sys
 from pathlib import Path
 
 import streamlit as st
@@ -22,17 +20,9 @@ own.ask_first()
 ICON = Path(__file__).parents[1] / "static" / "favicon.png"
 
 
-@st.cache_resource
-def spare_the_libraries(with_torch: bool) -> None:
-    """Streamlit collects garbage after every run of a page or a fragment; looking through torch takes 0.15 s each time."""
-    gc.collect()
-    gc.freeze()
-
-
 @guarded
 def whole() -> None:
     """The picker and the chosen page."""
-    spare_the_libraries("torch" in sys.modules)
     mark()
     session.begin()
     shown = picker.pick_run()

@@ -56,9 +56,21 @@ def body(entry: runs.Entry, palette: Palette) -> None:
             network(entry, overview, palette, index, names, ratio)
             level(entry, overview, palette, index, where, ratio)
             return
-        network(entry, overview, palette, index, names)
-        stepper.stepper(names, index)
-        level(entry, overview, palette, index, where)
+        above = st.container(gap="xsmall")
+
+        def draw_network() -> None:
+            with above:
+                network(entry, overview, palette, index, names)
+
+        def draw_level() -> None:
+            stepper.stepper(names, index)
+            level(entry, overview, palette, index, where)
+
+        # A first visit waits for the network, which needs no torch; who goes to another level, for that level's pictures.
+        parts = [draw_network, draw_level]
+        for draw in reversed(parts) if session.recall("levels-of") == entry.name else parts:
+            draw()
+        session.remember("levels-of", entry.name)
     st.divider()
     everything(entry, overview, palette, index)
 

@@ -1,0 +1,206 @@
+"""The method in one picture, drawn from a real fusion of small networks (the paper's figure fig:algo)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from .palette import SHAPES, TEXT, Palette
+from .picture import Picture, layout, percent, unchecked
+
+#: Places from the left, in px of a picture 820 px wide: networks and the strips of what neurons put out.
+PARENTS, PARENT_STRIPS, TARGETS, FUSED_STRIPS, FUSED = (12, 158), (190, 300), (392, 502), (552, 662), (690, 808)
+WIDTH, TOP, ROW, BETWEEN = 820, 62, 26, 18
+HIDDEN = 8  # most neurons of a level that are drawn
+MARK, STRIP = 12, 16
+
+
+def overview(
+    parents: Sequence[Any], fused: Any, level: Any, outputs: Any, columns: Sequence[str], palette: Palette
+) -> Picture:
+    """Parents' outputs at their first level, groups, targets, and the fused network's outputs that were fitted to them.
+
+    Colour: group, grey where a neuron is alone; shape: network; width of a line: the neuron's share in its group's mean. A
+    strip is what a neuron puts out on average for each class, negative in one colour and positive in another, on one scale.
+
+    Args:
+        parents, fused: networks of linear layers, two of them.
+        level: the `LevelReport` of the first level, of at most HIDDEN neurons a network.
+        outputs: one array (neurons, columns) for each parent and one for the fused network.
+        columns: names of the classes.
+    Raises:
+        ValueError: not two parents, or more neurons than can be drawn.
+    """
+    if len(parents) != 2 or max(*level.widths, level.width) > HIDDEN:
+        raise ValueError(f"the overview shows two parents with at most {HIDDEN} neurons in their first level.")
+    labels, scores = level.labels.numpy(), level.scores.double().numpy()
+    shares = scores / np.bincount(labels, scores, level.width)[labels]
+    *of_parents, of_fused = [np.asarray(each, dtype=float) for each in outputs]
+    z = np.concatenate(of_parents)
+    targets = np.stack([shares[labels == k] @ z[labels == k] for k in range(level.width)])
+    rows = [TOP + ROW * (index + 0.5) for index in range(level.widths[0])]
+    rows += [rows[-1] + BETWEEN + ROW * (index + 1) for index in range(level.widths[1])]
+    bottom = rows[-1] + ROW / 2
+    step = (bottom - TOP) / level.width
+    places = [TOP + step * (index + 0.5) for index in range(level.width)]
+    order = np.argsort([np.mean([rows[j] for j in np.flatnonzero(labels == k)]) for k in range(level.width)])
+    place = {int(k): places[index] for index, k in enumerate(order)}
+    several = [int(k) for k in order if (labels == k).sum() > 1]
+    hues = dict.fromkeys(range(level.width), palette.grey)
+    hues |= {k: palette.clusters[index % len(palette.clusters)] for index, k in enumerate(several)}
+    limit = float(np.abs(np.concatenate([z, of_fused])).max())
+
+    traces: list[dict[str, Any]] = []
+    starts = np.cumsum([0, *level.widths])
+    for index, network in enumerate(parents):
+        mine = rows[starts[index] : starts[index + 1]]
+        colours = [hues[int(k)] for k in labels[starts[index] : starts[index + 1]]]
+        traces += _network(network, PARENTS, mine, colours, SHAPES[index], palette)
+    traces += _network(fused, FUSED, [place[k] for k in range(level.width)], list(hues.values()), SHAPES[2], palette)
+    traces += _strips(PARENT_STRIPS, rows, z, limit, columns, palette)
+    traces += _strips(TARGETS, [place[k] for k in range(level.width)], targets, limit, columns, palette)
+    traces += _strips(FUSED_STRIPS, [place[k] for k in range(level.width)], of_fused, limit, columns, palette)
+    for j, k in enumerate(labels.tolist()):
+        ends = (PARENT_STRIPS[1] + 4, TARGETS[0] - 4)
+        traces.append(_curve(ends, (rows[j], place[k]), hues[k], 1 + 5 * float(shares[j])))
+    figure = unchecked(traces)
+    figure.update_layout(**layout(palette, height=round(bottom + 44)), margin={"l": 4, "r": 4, "t": 4, "b": 4})
+    bare = {"visible": False, "fixedrange": True}
+    figure.update_layout(
+        xaxis={**bare, "range": [0, WIDTH]}, yaxis={**bare, "range": [bottom + 40, 4]}, showlegend=False
+    )
+    _words(figure, bottom, places, palette)
+    energy = level.energy or 1.0
+    lost = (100 * level.grouping_error / energy, 100 * level.approximation_error / energy)
+    finding = (
+        f"{' and '.join(map(str, level.widths))} neurons in {level.width} groups: the groups' means lose {percent(lost[0])} "
+        f"of what the neurons put out, the fit {percent(lost[1])} more."
+    )
+    return Picture(
+        figure,
+        f"The method at one level, from left to right: networks, outputs, groups, targets, fit. {finding}",
+        finding,
+    )
+
+
+def _network(
+    network: Any, ends: tuple[int, int], first: Sequence[float], colours: Sequence[str], shape: str, palette: Palette
+) -> list[dict[str, Any]]:
+    """A network from left to right: a mark for the image, its levels, lines as wide as the weights are large."""
+    weights = [tensor.detach().numpy() for tensor in network.state_dict().values() if tensor.ndim == 2]
+    middle, reach = (max(first) + min(first)) / 2, (max(first) - min(first)) / 2
+    xs = np.linspace(ends[0], ends[1], len(weights) + 1)
+    ys = [np.array([middle]), *(np.linspace(middle - reach, middle + reach, len(weight)) for weight in weights)]
+    ys[1] = np.array(first)
+    traces = []
+    for index, weight in enumerate(weights):
+        size = np.linalg.norm(weight, axis=1, keepdims=True) if index == 0 else np.abs(weight)
+        size = size / max(float(size.max()), 1e-12)
+        is_fitted = index == 0
+        for i in range(len(weight)):
+            for j in range(size.shape[1]):
+                if size[i, j] < 0.15:
+                    continue
+                traces.append(
+                    _line(
+                        (xs[index], xs[index + 1]),
+                        (ys[index][j], ys[index + 1][i]),
+                        palette.muted if is_fitted else palette.line,
+                        0.4 + 1.6 * float(size[i, j]),
+                    )
+                )
+    for index, y in enumerate(ys):
+        is_first = index == 1
+        marker = {
+            "symbol": shape if index else "square",
+            "size": MARK if is_first else 22 if index == 0 else 8,
+            "color": list(colours) if is_first else palette.paper,
+            "line": {"color": palette.ink if index < 2 else palette.muted, "width": 1.2},
+        }
+        traces.append(
+            {
+                "type": "scatter",
+                "x": [float(xs[index])] * len(y),
+                "y": y.tolist(),
+                "mode": "markers+text" if index == 0 else "markers",
+                "text": ["8×8"] if index == 0 else None,
+                "textfont": {"size": 10, "color": palette.muted},
+                "marker": marker,
+                "hoverinfo": "skip",
+            }
+        )
+    return traces
+
+
+def _strips(
+    ends: tuple[int, int],
+    rows: Sequence[float],
+    values: np.ndarray,
+    limit: float,
+    columns: Sequence[str],
+    palette: Palette,
+) -> list[dict[str, Any]]:
+    """One strip a neuron: a cell for each column, filled from `palette.grouping` (low) over the paper to the accent (high)."""
+    edges = np.linspace(ends[0], ends[1], values.shape[1] + 1)
+    traces = []
+    for row, strip in zip(rows, values, strict=True):
+        traces.append(
+            {
+                "type": "heatmap",
+                "x": edges.tolist(),
+                "y": [row - STRIP / 2, row + STRIP / 2],
+                "z": [strip.tolist()],
+                "zmin": -limit,
+                "zmax": limit,
+                "colorscale": [[0, palette.grouping], [0.5, palette.paper], [1, palette.accent]],
+                "showscale": False,
+                "text": [list(columns)],
+                "hovertemplate": "class %{text}: %{z:.2f}<extra></extra>",
+            }
+        )
+        frame = ([ends[0], ends[1], ends[1], ends[0], ends[0]], [row + side * STRIP / 2 for side in (-1, -1, 1, 1, -1)])
+        traces.append(_line(*frame, palette.muted, 1))
+    return traces
+
+
+def _line(x: Any, y: Any, colour: str, width: float) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "x": [float(each) for each in x],
+        "y": [float(each) for each in y],
+        "mode": "lines",
+        "line": {"color": colour, "width": width},
+        "hoverinfo": "skip",
+    }
+
+
+def _curve(ends: tuple[float, float], heights: tuple[float, float], colour: str, width: float) -> dict[str, Any]:
+    """From one place to another, level at both ends."""
+    share = np.linspace(0, 1, 25)
+    rise = share**2 * (3 - 2 * share)
+    x, y = ends[0] + share * (ends[1] - ends[0]), heights[0] + rise * (heights[1] - heights[0])
+    return _line(x, y, colour, width)
+
+
+def _words(figure: go.Figure, bottom: float, places: Sequence[float], palette: Palette) -> None:
+    """What each place shows, and what happens between them."""
+    heads = {
+        PARENTS: "two networks",
+        PARENT_STRIPS: "<b>1</b> what their<br>neurons put out",
+        TARGETS: "<b>3</b> targets: the<br>groups' means",
+        FUSED_STRIPS: "<b>4</b> outputs<br>after the fit",
+        FUSED: "fused network",
+    }
+    said = [((ends[0] + ends[1]) / 2, TOP - 30, words) for ends, words in heads.items()]
+    said.append(((PARENT_STRIPS[1] + TARGETS[0]) / 2, TOP - 30, "<b>2</b> groups"))
+    said.append(((TARGETS[1] + FUSED_STRIPS[0]) / 2, float(np.mean(places)), "≈"))
+    said.append((WIDTH / 2, bottom + 22, "then the next level, on the outputs of the fused network"))
+    for x, y, words in said:
+        figure.add_annotation(
+            x=x,
+            y=y,
+            text=words,
+            showarrow=False,
+            font={"size": 26 if words == "≈" else TEXT, "color": palette.muted if y > bottom else palette.ink},
+        )

@@ -1,0 +1,242 @@
+"""Which part of the method earns the gain: what each change of one part costs or brings, beside the whole method."""
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import plotly.graph_objects as go
+
+from .palette import TEXT, Palette
+from .picture import Picture, axis, layout, listing, number, room
+
+#: Height of a row, of the panels' titles, of the axis' numbers and title, and of the legend; room for numbers, in px.
+ROW, TOP, AXIS, LEGEND, NUMBERS = 24, 48, 34, 50, 44
+#: Share of the width between two panels.
+BETWEEN = 0.03
+#: How far the axis reaches at most, in points; what lies beyond stands at its end, with its number.
+FARTHEST = (-12.0, 5.0)
+#: What a change comes to: name, symbol.
+KINDS = {"worse": "circle", "better": "diamond", "undecided": "circle-open"}
+BEYOND = ("triangle-left", "triangle-right")
+WORDS = {
+    "worse": "worse than the whole",
+    "better": "better",
+    "undecided": "undecided: the 95 % interval contains 0",
+}
+
+
+def parts(columns: Sequence[Any], changes: Sequence[Any], palette: Palette) -> Picture:
+    """A dot and a 95 % interval over test images for each change, one panel for each kind of parents; 0 is the whole method.
+
+    Short ticks are single seeds, where there are several. Numbers at the right are the dots'.
+
+    Args:
+        columns: `ReproducedColumn`s of the table `ablation`; those that have none of the changes are left out.
+        changes: `Change`s of one whole; those that no column has are left out.
+    Raises:
+        ValueError: none of the changes is measured.
+    """
+    gaps = [{change: _gap(column, change) for change in changes} for column in columns]
+    shown = [change for change in changes if any(of_column[change] for of_column in gaps)]
+    panels = [pair for pair in zip(columns, gaps, strict=True) if any(pair[1].values())]
+    if not shown:
+        raise ValueError("none of these changes is measured: there is nothing to draw.")
+    places = _places(shown)
+    low, high = _range([gap for _, of_column in panels for gap in of_column.values() if gap])
+    colours = {"worse": palette.grouping, "better": palette.accent, "undecided": palette.ink}
+    figure = go.Figure(_legend(colours))
+    lowest = max(places.values()) + 0.6
+    settings: dict[str, Any] = {}
+    width = (1 - BETWEEN * (len(panels) - 1)) / len(panels)
+    for index, (column, of_column) in enumerate(panels):
+        side, left = f"x{index + 1 if index else ''}", index * (width + BETWEEN)
+        known = {change: gap for change, gap in of_column.items() if gap and change in places}
+        for kind, symbol in KINDS.items():
+            of_kind = {change: gap for change, gap in known.items() if _kind(gap) == kind}
+            drawn = [gap for gap in of_kind.values() if low <= gap.points <= high]
+            figure.add_scatter(
+                xaxis=side,
+                x=[min(max(gap.points, low), high) for gap in of_kind.values()],
+                y=[places[change] for change in of_kind],
+                mode="markers",
+                error_x={
+                    "array": [gap.interval[1] - gap.points if gap in drawn else 0.0 for gap in of_kind.values()],
+                    "arrayminus": [gap.points - gap.interval[0] if gap in drawn else 0.0 for gap in of_kind.values()],
+                    "color": colours[kind],
+                    "thickness": 1.5,
+                    "width": 3,
+                },
+                marker={
+                    "symbol": [symbol if gap in drawn else BEYOND[gap.points > 0] for gap in of_kind.values()],
+                    "size": [7 if gap in drawn else 10 for gap in of_kind.values()],
+                    "color": colours[kind],
+                    "line": {"width": 2 if kind == "undecided" else 1, "color": colours[kind]},
+                },
+                text=[_hover(column, change, gap) for change, gap in of_kind.items()],
+                hoverinfo="text",
+                showlegend=False,
+            )
+        seeds = [(each, places[change]) for change, gap in known.items() if len(gap.seeds) > 1 for each in gap.seeds]
+        figure.add_scatter(
+            xaxis=side,
+            x=[points for points, _ in seeds if low <= points <= high],
+            y=[place for points, place in seeds if low <= points <= high],
+            mode="markers",
+            marker={"symbol": "line-ns", "size": 9, "line": {"width": 1, "color": palette.muted}},
+            hoverinfo="skip",
+            showlegend=False,
+        )
+        figure.add_shape(
+            type="line", xref=side, yref="y", x0=0, x1=0, y0=-0.6, y1=lowest, line={"color": palette.muted, "width": 1}
+        )
+        inner = [left, left + width * (1 - NUMBERS / _panel_px(len(panels), shown))]
+        settings[f"xaxis{side[1:]}"] = {
+            **axis(palette),
+            "domain": inner,
+            "anchor": "y",
+            "range": [low - 0.5, high],
+            "zeroline": False,
+            "nticks": 4,
+        }
+        _say(figure, (left, f"<b>{escape(column.name)}</b><br>{_whole(column, shown[0].whole)}"), palette)
+        for change, gap in known.items():
+            figure.add_annotation(
+                x=left + width,
+                xref="paper",
+                xanchor="right",
+                y=places[change],
+                yref="y",
+                text=_signed(gap.points),
+                showarrow=False,
+                font={"size": TEXT, "color": palette.ink if _kind(gap) != "undecided" else palette.muted},
+            )
+    names = {places[change]: escape(change.words, quote=False) for change in shown}
+    heads = {place: f"<b>{escape(part)}</b>" for part, place in _heads(shown).items()}
+    ticks = dict(sorted((names | heads).items()))
+    height = TOP + AXIS + LEGEND + round(ROW * (lowest + 0.6))
+    figure.update_layout(
+        **layout(palette, height=height),
+        **settings,
+        margin={"l": room(list(ticks.values())), "r": 4, "t": TOP, "b": AXIS + LEGEND},
+        legend={
+            "orientation": "h",
+            "y": 0,
+            "yref": "container",
+            "yanchor": "bottom",
+            "x": 0,
+            "xref": "container",
+            "bgcolor": "rgba(0,0,0,0)",
+        },
+        yaxis={
+            "range": [lowest, -0.6],
+            "tickvals": list(ticks),
+            "ticktext": list(ticks.values()),
+            "showgrid": False,
+            "zeroline": False,
+            "ticks": "",
+            "ticklabelstandoff": 4,
+            "fixedrange": True,
+            "tickfont": {"size": TEXT, "color": palette.ink},
+        },
+    )
+    badges = listing(list(dict.fromkeys(column.badge for column, _ in panels)))
+    finding = _finding(panels, shown)
+    alt = f"Dot plot of changes in accuracy ({badges}), one panel each for {listing([c.name for c, _ in panels])}. {finding}"
+    return Picture(figure, alt, finding)
+
+
+def _gap(column: Any, change: Any) -> Any:
+    """What the change comes to; None where a column does not have it, or it is not measured."""
+    has = {change.row, change.whole} <= {line.row for line in column.block.lines}
+    return column.gap(change.row, change.whole) if has else None
+
+
+def _places(changes: Sequence[Any]) -> dict[Any, float]:
+    """The row of each change, from the top; each part begins with a line of its own."""
+    heads = _heads(changes)
+    return {change: index + 1 + list(heads).index(change.part) for index, change in enumerate(changes)}
+
+
+def _heads(changes: Sequence[Any]) -> dict[str, int]:
+    """The line of each part's name; changes of one part follow each other."""
+    order = list(dict.fromkeys(change.part for change in changes))
+    before = [sum(order.index(change.part) < place for change in changes) for place in range(len(order))]
+    return {part: place + count for place, (part, count) in enumerate(zip(order, before, strict=True))}
+
+
+def _range(gaps: Sequence[Any]) -> tuple[float, float]:
+    """As far as dots and intervals reach, within FARTHEST, with 0 and a little room."""
+    ends = [end for gap in gaps for end in gap.interval]
+    low, high = max(FARTHEST[0], min(0.0, *ends)), min(FARTHEST[1], max(0.0, *ends))
+    return low - 0.5, high + 0.5
+
+
+def _panel_px(panels: int, changes: Sequence[Any]) -> float:
+    """About how wide a panel is on a page of a notebook, in px."""
+    return (800 - room([change.words for change in changes])) / panels
+
+
+def _kind(gap: Any) -> str:
+    if gap.interval[0] <= 0 <= gap.interval[1]:
+        return "undecided"
+    return "better" if gap.points > 0 else "worse"
+
+
+def _signed(points: float) -> str:
+    shown = round(points, 1) or 0.0  # no minus before a zero
+    return f"{'+' if shown > 0 else ''}{number(shown)}"
+
+
+def _whole(column: Any, row: str) -> str:
+    """The accuracy of the whole method."""
+    return f"the whole: {number(column.number(row))}\N{NO-BREAK SPACE}%"
+
+
+def _hover(column: Any, change: Any, gap: Any) -> str:
+    seeds = f", {len(gap.seeds)} seeds" if len(gap.seeds) > 1 else ""
+    return (
+        f"{escape(change.part)}: {escape(change.words)}<br>{_signed(gap.points)} points "
+        f"({_signed(gap.interval[0])} to {_signed(gap.interval[1])}{seeds})<br>{escape(column.name)}, {escape(column.badge)}"
+    )
+
+
+def _legend(colours: dict[str, str]) -> list[go.Scatter]:
+    """What the dots' colours and shapes say."""
+    line = {kind: {"width": 2 if kind == "undecided" else 1, "color": colour} for kind, colour in colours.items()}
+    return [
+        go.Scatter(
+            name=WORDS[kind],
+            x=[None],
+            y=[None],
+            mode="markers",
+            marker={"symbol": symbol, "size": 8, "color": colours[kind], "line": line[kind]},
+        )
+        for kind, symbol in KINDS.items()
+    ]
+
+
+def _say(figure: go.Figure, said: tuple[float, str], palette: Palette) -> None:
+    """Words above a panel."""
+    figure.add_annotation(
+        x=said[0],
+        xref="paper",
+        xanchor="left",
+        y=1,
+        yref="paper",
+        yanchor="bottom",
+        yshift=4,
+        align="left",
+        text=said[1],
+        showarrow=False,
+        font={"size": TEXT, "color": palette.ink},
+    )
+
+
+def _finding(panels: Sequence[Any], changes: Sequence[Any]) -> str:
+    """Of each kind of parents the change that costs most."""
+    words = []
+    for column, of_column in panels:
+        known = {change: gap for change, gap in of_column.items() if gap and change in changes}
+        worst = min(known, key=lambda change: known[change].points)
+        words.append(f"{column.name} {worst.part}, {worst.words} ({_signed(known[worst].points)} points)")
+    return f"What costs most: {'; '.join(words)}."

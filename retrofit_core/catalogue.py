@@ -1,0 +1,152 @@
+"""What each method is called, does and is published as: the table of methods, as far as it can be read without torch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+PAPER, CONTROL = "Luenam et al.", "ours, a control"
+SINGH, IMFELD, AINSWORTH = "Singh and Jaggi 2020", "Imfeld et al. 2024", "Ainsworth et al. 2023"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table of methods."""
+
+    name: str
+    sentence: str
+    """What it does"""
+    source: str
+    """The publication; empty if there is none"""
+    value: str
+    """The class of its value: `Retrofit`, or one of `baselines`"""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the value that the name fixes; a part by its name in its table"""
+    version: int = 1
+    """Raised when its numbers change, so that older records are known as such"""
+
+    @property
+    def description(self) -> str:
+        """What it does, and who published it."""
+        return described(self.sentence, self.source)
+
+
+def described(sentence: str, source: str) -> str:
+    """A sentence with its source, where there is one."""
+    return f"{sentence.removesuffix('.')} ({source})." if source else sentence
+
+
+_LINES = (
+    Line(
+        "HF-Linear",
+        "Retrofitting: pairs the neurons of two equal networks, closed form.",
+        PAPER,
+        "Retrofit",
+        {"grouping": "hungarian", "fit": "ridge"},
+    ),
+    Line(
+        "KF-Linear",
+        "Retrofitting: clusters the neurons of any number of networks of any widths, closed form.",
+        PAPER,
+        "Retrofit",
+        {"grouping": "kmeans", "fit": "ridge"},
+    ),
+    Line(
+        "HF-Gradient",
+        "Retrofitting: pairs neurons and trains each level; any architecture.",
+        PAPER,
+        "Retrofit",
+        {"grouping": "hungarian", "fit": "gradient"},
+    ),
+    Line(
+        "KF-Gradient",
+        "Retrofitting: clusters neurons and trains each level; any architecture.",
+        PAPER,
+        "Retrofit",
+        {"grouping": "kmeans", "fit": "gradient"},
+    ),
+    Line(
+        "Random-Linear",
+        "The fit of KF-Linear to random groups: what is left of it if groups know nothing of the neurons.",
+        CONTROL,
+        "Retrofit",
+        {"grouping": "random", "fit": "ridge"},
+    ),
+    Line(
+        "Same-Index-Linear",
+        "The same fit to the mean of the neurons as they lie: what refitting level by level brings without any search.",
+        CONTROL,
+        "Retrofit",
+        {"grouping": "same_index", "fit": "ridge"},
+    ),
+    Line("Average", "Mean of all weights, neurons as they lie.", "", "Averaging", {"weighting": "equal"}),
+    Line(
+        "FedAvg",
+        "The same, weighted by the number of training samples.",
+        "McMahan et al. 2017",
+        "Averaging",
+        {"weighting": "samples"},
+    ),
+    Line(
+        "Ensemble",
+        "All networks side by side, mean of their probabilities: what one network can be asked to reach.",
+        "",
+        "Ensembling",
+        {"combine": "softmax"},
+    ),
+    Line("Ensemble-Logits", "The same with the mean of logits.", "", "Ensembling", {"combine": "logits"}),
+    Line(
+        "Ensemble-Shares",
+        "The same, each class weighted by who saw how much of it.",
+        "",
+        "Ensembling",
+        {"combine": "shares"},
+    ),
+    Line(
+        "OTFusion",
+        "Neurons aligned by optimal transport of what they compute, then averaged.",
+        SINGH,
+        "OTFusion",
+        {"mode": "activations"},
+    ),
+    Line("OTFusion-Weights", "The same by their weights: no data decide.", SINGH, "OTFusion", {"mode": "weights"}),
+    Line(
+        "Transformer-OTFusion",
+        "Every layer of a transformer aligned by soft transport of what it computes.",
+        IMFELD,
+        "TransformerOTFusion",
+        {"mode": "activations"},
+    ),
+    Line(
+        "Transformer-OTFusion-Weights",
+        "The same by their weights: no data decide.",
+        IMFELD,
+        "TransformerOTFusion",
+        {"mode": "weights"},
+    ),
+    Line(
+        "Git-Re-Basin",
+        "Neurons of two networks paired by what they compute, then averaged.",
+        AINSWORTH,
+        "GitReBasin",
+        {"mode": "activations"},
+    ),
+    Line(
+        "Git-Re-Basin-Weights", "The same by all weights: no data decide.", AINSWORTH, "GitReBasin", {"mode": "weights"}
+    ),
+    Line("ZipIt", "The most alike neurons merged, also within one network.", "Stoica et al. 2024", "ZipIt"),
+    Line(
+        "RegMean",
+        "Each layer by least squares on the networks' own inputs, neurons as they lie.",
+        "Jin et al. 2023",
+        "RegMean",
+    ),
+    Line("PLeaS", "Neurons paired, then each layer by least squares.", "Nasery et al. 2025", "PLeaS"),
+    Line(
+        "KD",
+        "A student trained towards the mean prediction, on the fusion samples.",
+        "Hinton et al. 2015",
+        "Distillation",
+    ),
+    Line("LP", "The first network with a new last layer, trained towards the mean prediction.", "", "LinearProbe"),
+)
+CATALOGUE: dict[str, Line] = {line.name: line for line in _LINES}

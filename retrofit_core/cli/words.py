@@ -1,0 +1,74 @@
+"""What tables and values say of themselves, for the help of commands; importing it takes seconds."""
+
+from collections.abc import Mapping
+
+from ..architectures import PRESETS
+from ..data import DATASETS
+from ..data.augment import POLICIES
+from ..data.splits import SPLITS
+from ..experiments.scales import SCALES
+from ..experiments.tables import TABLES
+from ..fit import FITS
+from ..fusion import Retrofit
+from ..grouping import GROUPINGS, Grouper
+from ..importance import IMPORTANCE, Importance
+from ..landscape import ALIGNMENTS, Landscape
+from ..levels import BOUNDARIES
+from ..methods import METHODS
+from ..settings import Value, settings_of
+from ..training import RECIPES
+from ..training.parents import RATIO
+
+
+def words() -> Mapping[str, str]:
+    """What stands in the place of each `{name}` of a help text."""
+    ridge, landscape = settings_of(FITS["ridge"]), settings_of(Landscape)
+    tables = {
+        "boundaries": BOUNDARIES,
+        "data_sets": DATASETS,
+        "groupings": GROUPINGS,
+        "methods": METHODS,
+        "policies": POLICIES,
+        "presets": list(PRESETS)[:3],
+        "recipes": RECIPES,
+        "scores": IMPORTANCE,
+        "splits": SPLITS,
+        "tables": TABLES,
+    }
+    return {
+        **{name: ", ".join(table) for name, table in tables.items()},
+        "alignments": " or ".join(ALIGNMENTS),
+        "groupings_with_options": _with_options(GROUPINGS, Grouper),
+        "head": _sentence(settings_of(Retrofit)["head"].help),
+        "ratio": f"{RATIO:g}",
+        "ridge": _sentence(ridge["ridge"].help),
+        "scales": "; ".join(f"{scale.name}: {scale.sentence}" for scale in SCALES.values()),
+        "scores_with_options": _with_options(IMPORTANCE, Importance),
+        "toward": _sentence(ridge["toward"].help),
+        **{
+            f"landscape_{name}": f"{_sentence(entry.help)}{_default(entry.default)}"
+            for name, entry in landscape.items()
+        },
+    }
+
+
+def of_importance(option: str) -> str:
+    """The scores whose option it is, where not all of them have it."""
+    owners = [name for name, cls in IMPORTANCE.items() if option in settings_of(cls)]
+    return f" (of {', '.join(owners)})" if 0 < len(owners) < len(IMPORTANCE) else ""
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _default(value: object) -> str:
+    return "" if value is None else f" Default: {value}."
+
+
+def _with_options(table: Mapping[str, type[Value]], shared: type[Value]) -> str:
+    """The names of a table, each with its own options."""
+    options = {
+        name: [field for field in settings_of(cls) if field not in settings_of(shared)] for name, cls in table.items()
+    }
+    return ", ".join(f"{name} ({', '.join(fields)})" if fields else name for name, fields in options.items())

@@ -1,0 +1,15 @@
+"""The assignment problem: which row goes with which column at the least cost together."""
+
+import torch
+from torch import Tensor
+
+
+def assigned(costs: Tensor, *, maximize: bool = False) -> tuple[Tensor, Tensor]:
+    """(k,) rows and (k,) columns of the best one-to-one assignment, on the CPU; k is the smaller side.
+
+    Equals scipy.optimize.linear_sum_assignment (Crouse 2016), which does it.
+    """
+    from scipy.optimize import linear_sum_assignment  # here: it takes half a second to import
+
+    rows, columns = linear_sum_assignment(costs.cpu().numpy(), maximize=maximize)
+    return torch.from_numpy(rows), torch.from_numpy(columns)

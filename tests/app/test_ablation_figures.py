@@ -1,0 +1,122 @@
+"""The picture of the method's parts, and the overview of the method: what is drawn is what was measured."""
+
+import numpy as np
+import pytest
+import torch
+
+from retrofit_app.figures import DARK, LIGHT, recorded
+from retrofit_app.figures.overview import overview
+from retrofit_app.figures.parts import parts
+from retrofit_core import METHODS
+from retrofit_core.experiments import table
+from retrofit_core.experiments.ablation import CHANGES, CLOSED_FORM, GRADIENT
+from retrofit_core.experiments.bundles import Bundle, write_bundle
+from tests.experiments.made_up import bundle_of, cells_of, knowing
+from tests.networks import mlp, normal
+
+#: Row -> images of a hundred that are known, in two columns.
+KNOWN = {
+    "VGG11, non-IID": {
+        CLOSED_FORM: 80,
+        "KF-Linear, uniform": 60,
+        "KF-Linear, deeplift": 90,
+        f"{CLOSED_FORM}, all data": 81,
+        f"{CLOSED_FORM}, not refitted": 10,
+    },
+    "ViT, non-IID": {GRADIENT: 50, f"{GRADIENT}, weighted loss": 30},
+}
+
+
+@pytest.fixture
+def columns(tmp_path, monkeypatch):
+    monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: True)
+    cells = [cell for cell in cells_of("ablation", "small", 2) if cell.row in KNOWN.get(cell.column, {})]
+    bundle = bundle_of(cells, lambda cell: {"known": knowing(KNOWN[cell.column][cell.row] + cell.seed)})
+    write_bundle(tmp_path / "bundle.json", Bundle(bundle.results), with_images=True)
+    return table("ablation", runs=tmp_path / "runs", results=tmp_path / "bundle.json").columns
+
+
+def of(whole: str):
+    return [change for change in CHANGES if change.whole == whole]
+
+
+def dots(picture, axis: str):
+    """Name of the row -> points, of a panel."""
+    names = dict(zip(picture.figure.layout.yaxis.tickvals, picture.figure.layout.yaxis.ticktext, strict=True))
+    drawn = [trace for trace in picture.figure.data if trace.xaxis == axis and trace.hoverinfo == "text"]
+    return {names[y]: x for trace in drawn for x, y in zip(trace.x, trace.y, strict=True)}
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+def test_each_change_stands_beside_the_whole_that_is_0(columns, palette):
+    picture = parts(columns, of(CLOSED_FORM), palette)
+    assert dots(picture, "x") == {
+        "none (uniform)": pytest.approx(-12.5),
+        "DeepLIFT": pytest.approx(5.5),  # beyond the axis, at its end
+        "of all parents": pytest.approx(1),
+        "no refit: mean of the parents' weights": pytest.approx(-12.5),
+    }
+    numbers = [note.text for note in picture.figure.layout.annotations]
+    assert "\N{MINUS SIGN}20.0" in numbers and "+10.0" in numbers and "\N{MINUS SIGN}70.0" in numbers
+    assert any("VGG11, non-IID" in words and "80.5" in words for words in numbers)  # two seeds: 80 and 81
+    assert "fit, no refit: mean of the parents' weights (\N{MINUS SIGN}70.0 points)" in picture.caption
+
+
+def test_columns_and_changes_without_a_number_are_left_out(columns):
+    picture = parts(columns, of(GRADIENT), LIGHT)
+    assert list(picture.figure.layout.yaxis.ticktext) == ["<b>fit</b>", "loss weighted by scores"]
+    assert dots(picture, "x") == {"loss weighted by scores": pytest.approx(-12.5)} and not dots(picture, "x2")
+    with pytest.raises(ValueError, match="none of these changes is measured"):
+        parts(columns[1:2], CHANGES, LIGHT)
+
+
+def test_an_interval_around_0_is_undecided(columns):
+    """One image of a hundred more."""
+    picture = parts(columns, of(CLOSED_FORM), LIGHT)
+    kinds = {
+        text.split("<br>")[0]: trace.marker.symbol[index]
+        for trace in picture.figure.data
+        if trace.hoverinfo == "text"
+        for index, text in enumerate(trace.text)
+    }
+    assert kinds["samples: of all parents"] == "circle-open"
+    assert kinds["importance: none (uniform)"] == "triangle-left"
+
+
+def test_a_gap_is_that_of_the_same_images_and_none_where_nothing_is_measured(columns):
+    gap = columns[0].gap("KF-Linear, uniform", CLOSED_FORM)
+    assert gap.points == pytest.approx(-20) and gap.seeds == pytest.approx((-20, -20)) and gap.paired
+    assert gap.interval[0] < -20 < gap.interval[1] < 0
+    assert columns[0].gap("Ensemble", CLOSED_FORM) is None
+    with pytest.raises(ValueError, match="unknown row of ablation"):
+        columns[0].gap("KF-Linear, by heart", CLOSED_FORM)
+
+
+def test_the_overview_shows_groups_targets_and_what_the_fused_network_puts_out():
+    parents, x = [mlp((6, 5, 4, 3), seed=k) for k in range(2)], normal(40, 6)
+    result = METHODS["KF-Linear"](parents, x, device="cpu")
+    level = result.levels[0]
+    outputs = [torch.randn(5, 3).numpy() for _ in range(3)]
+    picture = overview(parents, result.model, level, outputs, ["a", "b", "c"], LIGHT)
+    strips = [np.asarray(trace.z)[0] for trace in picture.figure.data if trace.type == "heatmap"]
+    z, targets, fused = np.stack(strips[:10]), np.stack(strips[10:15]), np.stack(strips[15:])
+    assert np.allclose(z, np.concatenate(outputs[:2])) and np.allclose(fused, outputs[2])
+    for k in range(5):
+        assert np.allclose(targets[k], z[(level.labels == k).numpy()].mean(0))  # uniform scores
+    assert "5 and 5 neurons in 5 groups" in picture.caption
+    with pytest.raises(ValueError, match="two parents"):
+        overview(parents[:1], result.model, level, outputs, ["a", "b", "c"], LIGHT)
+
+
+def test_recorded_neurons_are_those_of_the_plane():
+    plane = {
+        "level": "features.6",
+        "widths": [2, 1],
+        "points": [[1.0, 2.0, 3.0], [0.0, 1.0, 0.0]],
+        "explained": [0.7, 0.2],
+        "labels": {"uniform": [0, 1, 0]},
+        "weights": {"uniform": [1.0, 1.0, 1.0]},
+    }
+    grouped = recorded(plane, "uniform")
+    assert grouped.names == ["A0", "A1", "B0"] and grouped.width == 2 and grouped.densest == 0
+    assert grouped.points.tolist() == [[1.0, 0.0], [2.0, 1.0], [3.0, 0.0]]

@@ -1,0 +1,161 @@
+"""What is imported when: the command line answers without torch, and the core works without the packages of the extras."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+#: Packages of the extras, as they are imported.
+EXTRAS = (
+    "torchvision",
+    "pyarrow",
+    "PIL",
+    "captum",
+    "ot",
+    "streamlit",
+    "plotly",
+    "jupyterlab",
+    "jupytext",
+    "matplotlib",
+)
+#: What only some work needs, beside the packages of extras.
+LATER = ("sklearn", "scipy", "pandas", *EXTRAS)
+
+
+def python(code: str, cwd: Path, *words: object) -> subprocess.CompletedProcess:
+    """A new interpreter, in which nothing is imported yet."""
+    path = {"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(cwd), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", code, *map(str, words)]
+    return subprocess.run(command, cwd=cwd, env=path, capture_output=True, text=True, timeout=300)
+
+
+ANSWERED = """
+import json, sys
+from retrofit_core.cli import main
+code = main(sys.argv[1:])
+heavy = [name for name in ("torch", "numpy", "pandas", "scipy", "sklearn", "retrofit_core.methods") if name in sys.modules]
+print("\\n" + json.dumps([code, heavy]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("--help", 0, "Usage: retrofit"),
+        ("fuse nothing.pt other.pt --out fused.safetensors", 2, "there is no checkpoint at nothing.pt"),
+        ("fuse nothing.pt other.pt", 2, "say where the fused network goes"),
+        ("fuse", 2, "name at least one checkpoint"),
+        ("fuse a.pt --method kf-lineer", 2, "Did you mean 'KF-Linear'?"),
+        ("fuse a.pt --samples many", 2, "Invalid value for '--samples'"),
+        ("compare nothing.pt", 2, "no checkpoint at nothing.pt"),
+        ("evaluate nothing.pt", 2, "no checkpoint at nothing.pt"),
+        ("levels nothing.pt", 2, "no checkpoint at nothing.pt"),
+        ("landscape nothing.pt", 2, "no checkpoint at nothing.pt"),
+        ("finetune nothing.pt --out tuned.safetensors", 2, "no checkpoint at nothing.pt"),
+        ("methods --json", 0, '"HF-Linear"'),
+        ("methods", 0, "HF-Linear"),
+        ("methods kf-lineer", 2, "Did you mean 'KF-Linear'?"),
+        ("reproduce", 2, "name a table"),
+    ],
+)
+def test_the_command_line_answers_without_torch(words, code, said, tmp_path):
+    done = python(ANSWERED, tmp_path, *words.split())
+    assert said in done.stdout + done.stderr, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == [code, []]
+
+
+def test_the_public_names_bring_nothing_that_only_some_work_needs(tmp_path):
+    code = f"""
+import sys
+import retrofit_core
+assert "torch" not in sys.modules
+for name in retrofit_core.__all__:
+    getattr(retrofit_core, name)
+import retrofit_core.comparison, retrofit_core.runs.execute, retrofit_core.data
+print([name for name in {LATER} if name in sys.modules])
+"""
+    done = python(code, tmp_path)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+ALONE = f"""
+import sys
+
+class Absent:  # as if nothing of the extras were installed
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {EXTRAS}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name.partition(".")[0])
+
+sys.meta_path.insert(0, Absent())
+"""
+EACH = """
+import contextlib, io, json
+from retrofit_core.cli import main
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        code = main(words)
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
+"""
+FUSE = "fuse parents/parent-0.safetensors parents/parent-1.safetensors --splits parents/splits.json"
+#: Commands that need more than the core, the package that is missing, and the extra that brings it.
+MISSING = {
+    f"{FUSE} --importance deeplift --out a.safetensors": ("captum", "baselines"),
+    f"{FUSE} --method otfusion --out a.safetensors": ("POT", "baselines"),
+    f"{FUSE} --method transformer-otfusion --out a.safetensors": ("POT", "baselines"),
+    f"{FUSE} --augment 1 --auto-augment cifar10 --out a.safetensors": ("torchvision", "data"),
+    f"{FUSE} --record record": ("pyarrow", "data"),
+    "data mnist": ("torchvision", "data"),
+    "evaluate parents/parent-0.safetensors --data parquet": ("pyarrow", "data"),
+    "evaluate parents/parent-0.safetensors --data folder": ("Pillow", "data"),
+    "app --no-browser": ("streamlit", "app"),
+}
+WORKS = (
+    "train --out parents --epochs 1",
+    f"{FUSE} --importance conductance --out fused.safetensors --evaluate --json",
+    "evaluate fused.safetensors --json",
+    "levels fused.safetensors",
+)
+
+
+@pytest.mark.slow
+def test_the_core_alone_trains_fuses_and_measures_and_says_what_is_missing(tmp_path):
+    for name in (
+        "parquet/test.parquet",
+        *(f"folder/{split}/{label}/1.png" for split in ("train", "test") for label in "ab"),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    done = python(ALONE + EACH, tmp_path, json.dumps([line.split() for line in (*WORKS, *MISSING)]))
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == len(WORKS) + len(MISSING), done.stderr
+    works, missing = answers[: len(WORKS)], answers[len(WORKS) :]
+    assert [code for code, _, _ in works] == [0] * len(WORKS), works
+    assert json.loads(works[1][1])["accuracy"] == json.loads(works[2][1])["accuracy"]
+    for (line, (package, extra)), (code, _, said) in zip(MISSING.items(), missing, strict=True):
+        assert code == 2 and said == f'Error: needs {package}: pip install "retrofit-workbench[{extra}]".\n', (
+            line,
+            said,
+        )
+    assert not (tmp_path / "record").exists() and not (tmp_path / "a.safetensors").exists()
+
+
+def requirements(path: str) -> set[str]:
+    lines = (line.partition("#")[0].strip() for line in (ROOT / path).read_text().splitlines())
+    return {line for line in lines if line}
+
+
+def test_the_requirements_are_the_core_and_its_extras():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    alone = {name: {each for each in listed if not each.startswith("retrofit-")} for name, listed in extras.items()}
+    assert alone.pop("all") == set()
+    named = re.fullmatch(r"retrofit-workbench\[(.+)\]", extras["all"][0])
+    assert named and set(named[1].split(",")) == set(alone)
+    assert alone["dask"] <= requirements("requirements-dev.txt")
+    whole = set(project["dependencies"]).union(*(listed for name, listed in alone.items() if name != "dask"))
+    assert whole == requirements("requirements.txt")

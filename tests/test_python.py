@@ -1,0 +1,111 @@
+"""How the library reads in an interpreter: help and signatures of methods, what a result prints, how far loaders are read."""
+
+import inspect
+import pydoc
+from typing import Literal
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from retrofit_core import METHODS, fuse
+from retrofit_core.method import KEYWORDS, LAST, Method
+from retrofit_core.results import FusionResult
+from retrofit_core.samples import as_tensors
+
+X = torch.rand(40, 6, generator=torch.Generator().manual_seed(0))
+
+
+def pair() -> list[nn.Module]:
+    torch.manual_seed(0)
+    return [nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)).eval() for _ in range(2)]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_help_tells_every_keyword_of_a_method(name):
+    """With its default, what it takes, and the publication; the class keeps a documentation of its own."""
+    method = METHODS[name]
+    shown = pydoc.plain(pydoc.render_doc(method))
+    assert method.description in shown and (inspect.getdoc(method.value) or "").splitlines()[0] in shown
+    for keyword, default in method.keywords().items():
+        assert f"    {keyword} = {default!r}: " in shown
+    for setting, entry in method.settings().items():
+        (line,) = (line for line in shown.splitlines() if line.strip().startswith(f"{setting} = "))
+        assert entry.description in line
+    assert (Method.__doc__ or "").startswith("One line of the table")
+
+
+def test_the_signature_tells_types_and_defaults():
+    signature = inspect.signature(METHODS["Git-Re-Basin"])
+    assert signature.return_annotation is FusionResult
+    similarity = signature.parameters["similarity"]
+    assert similarity.annotation == Literal["distance", "unsquared", "correlation"] and similarity.default == "distance"
+    assert signature.parameters["repair"].annotation is bool
+    assert inspect.signature(METHODS["KF-Linear"]).parameters["restarts"].annotation is int
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_keywords_have_one_order(name):
+    """What is chosen, then options, then what every method takes."""
+    listed = list(inspect.signature(METHODS[name]).parameters)[2:]
+    known = [keyword for keyword in listed if keyword in KEYWORDS]
+    assert known == [keyword for keyword in KEYWORDS if keyword in listed]
+    options = [index for index, keyword in enumerate(listed) if keyword not in KEYWORDS]
+    first = sum(keyword not in LAST for keyword in known)
+    assert options == list(range(first, first + len(options)))
+
+
+def test_a_result_prints_as_a_short_table():
+    result = METHODS["KF-Linear"](pair(), X)
+    shown = repr(result)
+    assert len(shown) < 500 and len(shown.splitlines()) == 4
+    assert shown.startswith("FusionResult: kmeans, ridge, uniform; 2 levels")
+    level = result.levels[0]
+    assert f"{100 * level.grouping_error / level.energy:.2f}" in shown.splitlines()[2]
+    assert "<table" in result._repr_html_() and "2 levels" in result._repr_html_()
+    assert len(repr(level)) < 1000 and "tensor(" not in repr(level)
+    average = METHODS["Average"](pair(), X)
+    assert repr(average).startswith("FusionResult: average; no levels") and "<table" not in average._repr_html_()
+
+
+class Counted(Dataset):
+    """Notes which samples are asked for."""
+
+    def __init__(self) -> None:
+        self.read: list[int] = []
+
+    def __len__(self) -> int:
+        return len(X)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        self.read.append(index)
+        return X[index], index % 3
+
+
+@pytest.mark.parametrize("batch", [1, 4, 16, 40])
+def test_a_loader_is_read_no_further_than_its_samples(batch):
+    data = Counted()
+    inputs, labels = as_tensors(DataLoader(data, batch_size=batch), samples=10)
+    assert torch.equal(inputs, X[:10]) and labels is not None and labels.tolist() == [index % 3 for index in range(10)]
+    assert data.read == list(range(-(-10 // batch) * batch))
+    assert torch.equal(as_tensors((X, torch.arange(40)), samples=7)[0], X[:7])
+    assert len(as_tensors(X, samples=100)[0]) == 40
+
+
+def test_methods_and_fuse_take_so_many_samples():
+    whole = fuse(pair(), X[:12]).model.state_dict()
+    for result in (fuse(pair(), DataLoader(Counted(), 5), samples=12), METHODS["KF-Linear"](pair(), X, samples=12)):
+        assert all(torch.equal(tensor, result.model.state_dict()[name]) for name, tensor in whole.items())
+    with pytest.raises(ValueError, match="samples is 0. Use a whole number from 1, none."):
+        fuse(pair(), X, samples=0)
+
+
+def test_the_unavoidable_error_bounds_the_whole_cost():
+    """`unavoidable_error` bounds grouping and approximation error together, so it says nothing of one of them."""
+    first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+    result = fuse(
+        [nn.Sequential(first, nn.ReLU(), nn.Linear(2, 2)), nn.Sequential(second, nn.ReLU(), nn.Linear(2, 2))], X[:, :2]
+    )
+    for level in result.levels:
+        assert level.unavoidable_error <= level.cost * (1 + 1e-6)
