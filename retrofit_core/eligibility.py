@@ -126,7 +126,7 @@ def check_inputs(
     everyone = [*models, *([target] if target is not None else [])]
     for index, model in enumerate(everyone):
         name = f"parent {index}" if index < len(models) else "the target"
-        _check_weights(model, name)
+        check_weights(model, name)
         if written is None or any(model is other for other in written):
             refuse_computed_weights(model, name)
     _check_precision(everyone)
@@ -205,7 +205,7 @@ def _check_data(inputs: Tensor, least: int, method: str) -> None:
         )
 
 
-def _check_weights(model: nn.Module, network: str) -> None:
+def check_weights(model: nn.Module, network: str) -> None:
     for name, tensor in model.state_dict().items():
         if tensor.dtype.is_floating_point and not torch.isfinite(tensor).all():
             raise ValueError(f"{network} has NaN or infinity in {name!r}. Load an earlier checkpoint of it.")
