@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -125,7 +125,7 @@ def evaluate_command(
 @command("levels")
 def levels_command(
     model: Annotated[Path, typer.Argument(help="A checkpoint.")],
-    boundaries: Annotated[str, typer.Option(help=CUTS + ".")] = "preactivations",
+    boundaries: Annotated[str, typer.Option(help=CUTS + ".")] = "layers",
     data: Annotated[
         str | None, typer.Option(help="A data set whose images it takes, for networks that do not say what they read.")
     ] = None,
@@ -133,7 +133,7 @@ def levels_command(
     logits: Logits = None,
     as_json: Json = False,
 ) -> None:
-    """Show how a network is cut into levels.
+    """Show how a network is cut into levels: by default as the closed form needs them, behind every layer.
 
     Example: `retrofit levels vgg11.safetensors --boundaries activations`
     """
@@ -144,7 +144,9 @@ def levels_command(
     from ..checkpoints import load_model
     from ..composites import COMPOSITES
     from ..data import load
-    from ..levels import partition, single_level
+    from ..eligibility import with_streams
+    from ..levels import is_branched, partition, single_level
+    from ..outputs import as_classifier
     from ..runs import read_boundaries
 
     images = load(data, "train") if data else None
@@ -153,20 +155,24 @@ def levels_command(
         raise ValueError(
             f"{model} holds several networks ({kind}), which have levels one by one. Name the checkpoint of one of them."
         )
-    shape = images.shape if images else input_shape(metadata["architecture"])
-    levels = partition(network, torch.zeros(1, *shape), read_boundaries(boundaries))
+    example = torch.zeros(1, *(images.shape if images else input_shape(metadata["architecture"])))
+    network = as_classifier(network, example)
+    levels = partition(network, example, read_boundaries(boundaries))
+    levels = with_streams(network, levels, example, str(model))
     if as_json:
-        return print_json({"levels": [_describe(level) for level in levels]})
-    table = new_table("level", "kind", "neurons", "rows per sample", "parameters", title=str(model))
+        return print_json({"levels": [_describe(level, levels) for level in levels]})
+    columns = ["level", "kind", "neurons", "rows per sample", "parameters"]
+    columns += ["stream", "adds to it"] if is_branched(levels) else []
+    table = new_table(*columns, title=str(model))
     for level in levels:
-        table.add_row(*map(str, _describe(level).values()))
+        table.add_row(*map(str, list(_describe(level, levels).values())[: len(columns)]))
     out.print(table)
     if note := single_level([level.kind for level in levels]):
         out.print(note, soft_wrap=True)
     return None
 
 
-def _describe(level: "Level") -> dict[str, Any]:
+def _describe(level: "Level", levels: Sequence["Level"]) -> dict[str, Any]:
     kind = level.kind if level.affine is not None else f"not affine: {level.why_not_affine}"
     return {
         "level": level.name,
@@ -174,6 +180,8 @@ def _describe(level: "Level") -> dict[str, Any]:
         "neurons": level.width,
         "rows per sample": level.positions,
         "parameters": level.parameters,
+        "stream": levels[level.stream].name if level.stream is not None else "",
+        "adds to it": "yes" if level.adds else "",
     }
 
 

@@ -17,7 +17,7 @@ from ..registry import find
 from .config import RunConfig
 
 #: Fields of a config that name files: an identity holds the files' content, not their names.
-NAMES = ("models", "data", "splits", "target")
+NAMES = ("models", "data", "splits", "target", "base")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Identity:
         config = self.config
         models = [(f"model {index}", name) for index, name in enumerate(config.models)]
         code = [(name, arch) for name, arch in (("arch", config.arch),) if own.names_in(arch)]
-        others = [("splits", config.splits), ("target", config.target), *code]
+        others = [("splits", config.splits), ("target", config.target), ("base", config.base), *code]
         data = [(f"data {split}", f"{config.data} {split}") for split in _splits(config)]
         return [*models, *((role, name) for role, name in others if name), *data]
 
@@ -67,6 +67,8 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
         inputs[config.target] = _digest(base / config.target) or _of_words(config.target, base)
     if config.arch and own.names_in(config.arch):
         inputs[config.arch] = own.code_digest(config.arch, base)
+    if config.base:
+        inputs[config.base] = _digest(base / config.base)
     for split in _splits(config):
         inputs[f"{config.data} {split}"] = _digest_of_data(config.data, split, base)
     return Identity(config, inputs, method_version(config.method))
@@ -91,7 +93,7 @@ def other_settings(old: RunConfig, new: RunConfig) -> str:
             return f"its {field.name} is {before}, not {after}"
     if len(old.models) != len(new.models):
         return f"it fuses {len(old.models)} networks, not {len(new.models)}"
-    for name in ("splits", "target"):
+    for name in ("splits", "target", "base"):
         if (getattr(old, name) is None) != (getattr(new, name) is None):
             return f"its {name} is {getattr(old, name)}, not {getattr(new, name)}"
     if (old.splits or new.splits) and _basenames(old) != _basenames(new):

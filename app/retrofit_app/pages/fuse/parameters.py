@@ -84,6 +84,8 @@ class Picks:
     """Architecture of the user's checkpoints, where they do not say it: a factory of his own, or what `--arch` takes else"""
     target: str = declared("", path)
     """Fused architecture for the user's checkpoints: a preset of the library or a JSON spec"""
+    base: str = declared("", path)
+    """Checkpoint of the common ancestor of the user's checkpoints"""
 
     @property
     def importance_used(self) -> str | None:
