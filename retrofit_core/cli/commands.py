@@ -146,6 +146,7 @@ def levels_command(
     from ..data import load
     from ..eligibility import with_streams
     from ..levels import is_branched, partition, single_level
+    from ..outputs import as_classifier
     from ..runs import read_boundaries
 
     images = load(data, "train") if data else None
@@ -154,8 +155,8 @@ def levels_command(
         raise ValueError(
             f"{model} holds several networks ({kind}), which have levels one by one. Name the checkpoint of one of them."
         )
-    shape = images.shape if images else input_shape(metadata["architecture"])
-    example = torch.zeros(1, *shape)
+    example = torch.zeros(1, *(images.shape if images else input_shape(metadata["architecture"])))
+    network = as_classifier(network, example)
     levels = partition(network, example, read_boundaries(boundaries))
     levels = with_streams(network, levels, example, str(model))
     if as_json:

@@ -65,10 +65,10 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
         inputs[config.splits] = _digest(base / config.splits)
     if config.target:  # a checkpoint's content, or the words of a preset or spec
         inputs[config.target] = _digest(base / config.target) or _of_words(config.target, base)
-    if config.base:
-        inputs[config.base] = _digest(base / config.base)
     if config.arch and own.names_in(config.arch):
         inputs[config.arch] = own.code_digest(config.arch, base)
+    if config.base:
+        inputs[config.base] = _digest(base / config.base)
     for split in _splits(config):
         inputs[f"{config.data} {split}"] = _digest_of_data(config.data, split, base)
     return Identity(config, inputs, method_version(config.method))
