@@ -72,7 +72,7 @@ except ValueError as refusal:
 
 # %%
 display(compared)
-display(ours.sum(axis=1).rename("ticks of 7").to_frame().T)
+display(ours.sum(axis=1).rename("ticks of 7").to_frame())
 
 # %% [markdown]
 # ## What agrees, what does not, and why

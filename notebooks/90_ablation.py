@@ -31,7 +31,6 @@ COLUMNS = None  # only these; None: all
 ROWS = None  # measure only those that begin so; None: all
 
 # %%
-
 from retrofit_app.figures import LIGHT
 from retrofit_app.figures.parts import parts
 from retrofit_core.experiments import table
@@ -50,14 +49,75 @@ gradient = [change for change in CHANGES if change.whole == GRADIENT]
 # hollow: the interval contains 0. What is beyond the axis stands at its end; the number at the right is the dot's.
 #
 # Each panel is one pair of given networks. *VGG11, non-IID*: full width, unequal shares of CIFAR-10's classes. *VGG11,
-# sharded*: half width, five classes of CIFAR-10 each. *MLP, non-IID*: one hidden level of 256, MNIST. *ViT, non-IID*: a small
-# vision transformer, BloodMNIST; the closed form does not apply to it.
+# sharded*: half width, five classes of CIFAR-10 each. *MLP, non-IID*: one hidden level of 256, MNIST.
+#
+# The interval is that of the test images, not that of k-means: with other seeds KF-Linear with conductance itself moves by 0.8
+# (sharded) and 0.1 (non-IID, MLP) points (standard deviation over three seeds, README). On the sharded pair differences below
+# two points of one seed say nothing.
 
 # %%
 parts(study.columns, closed_form, LIGHT)
 
 # %% [markdown]
 # ## Gradient descent: KF-Gradient with conductance
+#
+# The same with levels that are trained, block by block. "From fresh weights" is the paper's perturbation at its printed value
+# of 1: nothing of parent 0's weights is left at the start.
 
 # %%
 parts(study.columns, gradient, LIGHT)
+
+# %% [markdown]
+# ## All numbers
+
+# %%
+study.show([column.name for column in study.columns if column.lines] or None)
+
+# %%
+measured = study.column()
+measured.recipe(CLOSED_FORM)
+
+# %% [markdown]
+# ## What agrees, what does not, and why
+#
+# **Agrees** with what the paper says of its method (one fusion seed, three for the MLP):
+#
+# - *Refitting* carries deep networks: with each group's mean of the parents' weights in place of the fit, 18.9 points are lost
+#   (non-IID VGG11s) and 17.4 (sharded). With one hidden level nothing is (0.1 ± 0.3): there are no
+#   errors of earlier levels to repair, and means of first levels are exact.
+# - *Groups* are worth 10.8, 4.2 and 0.8 points over random ones, 9.3, 5.2 and 1.4 over neuron i with neuron i. k-means is 1.3
+#   and 1.0 above pairs, and level with them on the MLP.
+# - *Importance* is worth 3.4, 7.2 and 2.3 points. Where in the network? With scores at the head alone 2.9, 4.9 and 0.1 are lost,
+#   with scores everywhere but there 0.2, 2.8 and 2.1: below the head in deep networks, at the head where classes are disjoint
+#   or nothing else is deep. At a head of disjoint classes scores do what shares of the training rows do (0.0).
+#
+# **Does not:** the *projection*, from which the paper's guarantee follows, makes no difference to accuracy (0.0, 1.1, 0.0; the
+# 1.1 is within what k-means' seeds do there). Nor does the *kind of fit*: gradient descent stays 0.5 and 0.2 below the closed
+# form, with intervals that contain 0. A *local search*, which ends at groups of lower cost or the same, brings nothing (0.1, 1.0
+# and 0.0 below). Conductance or DeepLIFT, normalised or not, samples of parent 0 or of both, a ridge towards the parents: within
+# 1.5 points, with either sign. Too strong a ridge costs 1.5, 3.1 and 0.7, too weak a one nothing.
+#
+# **Why, probably:** what is lost at one level is an input of the next. So what decides is whether each level is fitted to the
+# network that is really there; the finer choices move only the targets, and the next refit takes up what they change.
+#
+# **Not asked:** the fit of the whole subnetwork instead of the level alone, which the paper names and does not use: the library
+# has no such fit. Not measured yet: the pair of ViTs (fourth column), and most gradient fits of the VGG11s.
+
+# %%
+if SCALE is None:  # what is said above is said of the records that come with the project
+    pair, shards, mlp = (study.column(name) for name in ("VGG11, non-IID", "VGG11, sharded", "MLP, non-IID"))
+    for column, row, most in (
+        (pair, "KF-Linear, conductance, not refitted", -15),
+        (shards, "KF-Linear, conductance, not refitted", -15),
+        (pair, "Random-Linear, conductance", -8),
+        (shards, "Random-Linear, conductance", -3),
+        (pair, "KF-Linear, uniform", -2),
+        (shards, "KF-Linear, uniform", -6),
+        (shards, "KF-Linear, conductance, scores at the head alone", -4),
+        (shards, "KF-Linear, conductance, head without scores", -2),
+        (mlp, "KF-Linear, conductance, head without scores", -1),
+    ):
+        assert column.gap(row, CLOSED_FORM).interval[1] < most, (column.name, row)
+    for row in ("not refitted", "not projected", "scores at the head alone"):
+        low, high = mlp.gap(f"{CLOSED_FORM}, {row}", CLOSED_FORM).interval
+        assert low < 0 < high

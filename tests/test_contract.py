@@ -177,9 +177,9 @@ REFUSED = [
     ),
     (
         RIDGE,
-        BLOCKS,
+        VITS,
         tuple(SITUATIONS),
-        r"level '[\w.]+' is not affine in its weights: it holds \d layers with parameters",
+        r"level '[\w.]+' is not affine in its weights: it",
     ),
     (
         GRADIENT,
@@ -189,7 +189,7 @@ REFUSED = [
         "|DeepLIFT has no rule for the ReLU 'layer1.0.relu', which is used twice",
     ),
     (
-        ALIGNING,
+        (*ALIGNING, *RIDGE),
         BLOCKS,
         ENDS_ONLY,
         "importance '.*' is known at the ends of levels only, and this network has neurons inside",

@@ -99,7 +99,7 @@ ABLATION = Table(
         Column("VGG11, non-IID", "cifar10", ("vgg11",), "dirichlet", 2),
         Column("VGG11, sharded", "cifar10", ("vgg11",), "sharded", 2),
         Column("MLP, non-IID", "mnist", ("mlp",), "dirichlet", 2),
-        Column("ViT, non-IID", "bloodmnist", ("vit",), "dirichlet", 2),
+        Column("ViT, non-IID", "bloodmnist", ("vit-small",), "dirichlet", 2),
     ),
     tuple(
         dict.fromkeys(

@@ -41,6 +41,7 @@ PART: dict[str, dict[str, tuple[str, ...]]] = {
     "21_vit_full_cifar100": {"COLUMNS": ("2-way zero-shot", "2-way fine-tuned"), "ROWS": FEWEST_ROWS},
     "22_vit_sharded_tiny_imagenet": {"ROWS": ("Parent", "Ensemble", "KF-Gradient, uniform")},
     "23_vit_full_tiny_imagenet": {"ROWS": ("Parent", "KF-Gradient, uniform")},
+    "90_ablation": {"COLUMNS": ("MLP, non-IID", "ViT, non-IID")},
     "30_resnet50_imagenet": {"COLUMNS": ("joint", "joint, 1k samples", "joint, 25k samples")},
 }
 #: What JupyterLab shows as it comes: Plotly's own wheel brings the extension for its figures, beside which a static image lies.

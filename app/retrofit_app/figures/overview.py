@@ -14,6 +14,8 @@ PARENTS, PARENT_STRIPS, TARGETS, FUSED_STRIPS, FUSED = (12, 158), (190, 300), (3
 WIDTH, TOP, ROW, BETWEEN = 820, 62, 26, 18
 HIDDEN = 8  # most neurons of a level that are drawn
 MARK, STRIP = 12, 16
+#: Weights, relative to a level's largest, from which lines are drawn and become wider.
+SIZES = (0.15, 0.4, 0.7)
 
 
 def overview(
@@ -97,19 +99,15 @@ def _network(
     for index, weight in enumerate(weights):
         size = np.linalg.norm(weight, axis=1, keepdims=True) if index == 0 else np.abs(weight)
         size = size / max(float(size.max()), 1e-12)
-        is_fitted = index == 0
-        for i in range(len(weight)):
-            for j in range(size.shape[1]):
-                if size[i, j] < 0.15:
-                    continue
-                traces.append(
-                    _line(
-                        (xs[index], xs[index + 1]),
-                        (ys[index][j], ys[index + 1][i]),
-                        palette.muted if is_fitted else palette.line,
-                        0.4 + 1.6 * float(size[i, j]),
-                    )
-                )
+        for low, high in zip(
+            SIZES, (*SIZES[1:], 1.01), strict=False
+        ):  # one trace a width: a trace a line is slow to draw
+            i, j = np.nonzero((size >= low) & (size < high))
+            gaps = np.full(len(i), np.nan)
+            x = np.stack([np.full(len(i), xs[index]), np.full(len(i), xs[index + 1]), gaps], 1)
+            y = np.stack([ys[index][j], ys[index + 1][i], gaps], 1)
+            colour = palette.muted if index == 0 else palette.line
+            traces.append(_line(x.ravel(), y.ravel(), colour, 0.4 + 1.6 * low))
     for index, y in enumerate(ys):
         is_first = index == 1
         marker = {
@@ -150,7 +148,7 @@ def _strips(
                 "type": "heatmap",
                 "x": edges.tolist(),
                 "y": [row - STRIP / 2, row + STRIP / 2],
-                "z": [strip.tolist()],
+                "z": [strip.round(3).tolist()],
                 "zmin": -limit,
                 "zmax": limit,
                 "colorscale": [[0, palette.grouping], [0.5, palette.paper], [1, palette.accent]],
@@ -167,8 +165,8 @@ def _strips(
 def _line(x: Any, y: Any, colour: str, width: float) -> dict[str, Any]:
     return {
         "type": "scatter",
-        "x": [float(each) for each in x],
-        "y": [float(each) for each in y],
+        "x": [None if np.isnan(each) else round(float(each), 1) for each in x],
+        "y": [None if np.isnan(each) else round(float(each), 1) for each in y],
         "mode": "lines",
         "line": {"color": colour, "width": width},
         "hoverinfo": "skip",

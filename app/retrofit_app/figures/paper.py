@@ -58,6 +58,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
         marker={"symbol": "diamond-open", "size": 10, "color": palette.muted, "line": {"width": 2}},
         customdata=[kind.words(line.paper.mean) for _, line in printed],
         hovertemplate="%{y}, paper: %{customdata}<extra></extra>",
+        showlegend=bool(printed),
     )
     known = [
         (name, line)
@@ -91,11 +92,12 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
     for above in _group_ends(lines):
         figure.add_hline(y=above + 0.5, line={"color": palette.line, "width": 1})
     title = 0 if kind.is_accuracy else TITLE
-    top, bottom = 44 if kind.is_accuracy else 12, NUMBERS + title + 2 * ENTRY + 8
+    top, bottom = 44 if kind.is_accuracy else 12, NUMBERS + title + (2 if printed else 1) * ENTRY + 8
     figure.update_layout(
         **layout(palette, height=top + bottom + ROW * len(lines)),
         margin={"l": room(names), "r": 12, "t": top, "b": bottom},
         legend=_legend(palette),
+        showlegend=True,  # also where there is nothing of the paper
     )
     values = [*(line.mean for _, line in known), *(line.paper.mean for _, line in printed)]
     figure.update_xaxes(side="bottom", **kind.axis(values, palette))

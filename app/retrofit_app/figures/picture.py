@@ -28,14 +28,17 @@ class Picture:
     """A legend as HTML, for where the figure stands alone"""
 
     def _ipython_display_(self) -> None:
-        """In a notebook: the finding, and the figure for JupyterLab's own drawing of Plotly, which needs no network."""
-        from IPython.display import Markdown, display
+        """In a notebook: the finding, the figure for JupyterLab's own drawing of Plotly, which needs no network, the legend."""
+        from IPython.display import HTML, Markdown, display
 
         if self.caption:
             display(Markdown(f"**{escaped(self.caption)}**"))
         whole = {**self.figure.to_plotly_json(), "config": {**CONFIG, "responsive": True}}
         plain = json.loads(json.dumps(whole, cls=PlotlyJSONEncoder))
         display({"application/vnd.plotly.v1+json": plain, "text/plain": self.alt}, raw=True)
+        if self.key:  # on the figure's own ground, whatever the theme of the page
+            ground = plain["layout"]["paper_bgcolor"]
+            display(HTML(f"<div style='background:{ground};padding:4px 8px'>{self.key}</div>"))
 
 
 SIGNATURE = 28  # px: two lines below the axes
