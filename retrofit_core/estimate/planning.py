@@ -74,6 +74,7 @@ def plan_method(
         ValueError: its refusal, with a method that works here if it goes level by level and there is one.
     """
     inputs = torch.zeros(1, *data.shape).expand(images, -1, -1, -1)
+    labels = torch.zeros(images, dtype=torch.long)
     parents_data = [(inputs[:2], torch.zeros(2, dtype=torch.long))] * len(models)
 
     def attempt(method: Method) -> MethodPlan:
@@ -81,7 +82,7 @@ def plan_method(
         keywords = all_keywords(
             changed, importance_data=parents_data, target=target, base=base, shares=shares, counts=counts
         )
-        algorithm, task = method.prepare(list(models), inputs, **{**keywords, "device": "cpu"})
+        algorithm, task = method.prepare(list(models), (inputs, labels), **{**keywords, "device": "cpu"})
         plan = algorithm.plan(task)
         return MethodPlan(algorithm, task, plan, plan.cost())
 
