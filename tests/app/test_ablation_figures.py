@@ -1,5 +1,7 @@
 """The picture of the method's parts, and the overview of the method: what is drawn is what was measured."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -40,10 +42,14 @@ def of(whole: str):
     return [change for change in CHANGES if change.whole == whole]
 
 
+def traces(picture) -> list[Any]:
+    return list(picture.figure.data)
+
+
 def dots(picture, axis: str):
     """Name of the row -> points, of a panel."""
     names = dict(zip(picture.figure.layout.yaxis.tickvals, picture.figure.layout.yaxis.ticktext, strict=True))
-    drawn = [trace for trace in picture.figure.data if trace.xaxis == axis and trace.hoverinfo == "text"]
+    drawn = [trace for trace in traces(picture) if trace.xaxis == axis and trace.hoverinfo == "text"]
     return {names[y]: x for trace in drawn for x, y in zip(trace.x, trace.y, strict=True)}
 
 
@@ -75,7 +81,7 @@ def test_an_interval_around_0_is_undecided(columns):
     picture = parts(columns, of(CLOSED_FORM), LIGHT)
     kinds = {
         text.split("<br>")[0]: trace.marker.symbol[index]
-        for trace in picture.figure.data
+        for trace in traces(picture)
         if trace.hoverinfo == "text"
         for index, text in enumerate(trace.text)
     }
@@ -98,7 +104,7 @@ def test_the_overview_shows_groups_targets_and_what_the_fused_network_puts_out()
     level = result.levels[0]
     outputs = [torch.randn(5, 3).numpy() for _ in range(3)]
     picture = overview(parents, result.model, level, outputs, ["a", "b", "c"], LIGHT)
-    strips = [np.asarray(trace.z)[0] for trace in picture.figure.data if trace.type == "heatmap"]
+    strips = [np.asarray(trace.z)[0] for trace in traces(picture) if trace.type == "heatmap"]
     z, targets, fused = np.stack(strips[:10]), np.stack(strips[10:15]), np.stack(strips[15:])
     assert np.allclose(z, np.concatenate(outputs[:2])) and np.allclose(fused, outputs[2])
     for k in range(5):
