@@ -106,9 +106,9 @@ def test_the_overview_shows_groups_targets_and_what_the_fused_network_puts_out()
     picture = overview(parents, result.model, level, outputs, ["a", "b", "c"], LIGHT)
     strips = [np.asarray(trace.z)[0] for trace in traces(picture) if trace.type == "heatmap"]
     z, targets, fused = np.stack(strips[:10]), np.stack(strips[10:15]), np.stack(strips[15:])
-    assert np.allclose(z, np.concatenate(outputs[:2])) and np.allclose(fused, outputs[2])
+    assert np.allclose(z, np.concatenate(outputs[:2]), atol=1e-3) and np.allclose(fused, outputs[2], atol=1e-3)
     for k in range(5):
-        assert np.allclose(targets[k], z[(level.labels == k).numpy()].mean(0))  # uniform scores
+        assert np.allclose(targets[k], z[(level.labels == k).numpy()].mean(0), atol=2e-3)  # uniform scores
     assert "5 and 5 neurons in 5 groups" in picture.caption
     with pytest.raises(ValueError, match="two parents"):
         overview(parents[:1], result.model, level, outputs, ["a", "b", "c"], LIGHT)
