@@ -21,7 +21,7 @@ def check_memory(networks: Sequence[Sequence[Level]], samples: int, memory: int,
         if fit == "gradient":  # inputs and targets of all samples
             before = networks[-1][index - 1] if index else None
             need += size * samples * level.positions * level.width
-            need += size * samples * before.positions * before.width if before else 0
+            need += size * samples * before.numbers if before else 0
         if need > memory:
             raise ValueError(
                 f"level {level.name!r} needs {in_units(need)} for its sums, but the budget is {in_units(memory)}. "
@@ -36,12 +36,18 @@ def working_bytes(networks: Sequence[Sequence[Level]], index: int, samples: int)
     Primal: xx, its factor, xz, phi, zz and G. Dual: rows and kernel. Levels that are not affine need zz alone.
     """
     level = networks[-1][index]
-    m = sum(network[index].width for network in networks[:-1])
+    m = columns(networks, index)
     if level.affine is None:
         return 2 * 8 * m * m
-    n, p = samples * level.positions, input_width(level) + 1
+    n, p = samples * level.positions, level.inputs_per_neuron + 1
     primal = 8 * (3 * p * p + 3 * p * m + 2 * m * m)
     return min(primal, dual_bytes(n, p, m)) if dual_is_cheaper(n, p, m) else primal
+
+
+def columns(networks: Sequence[Sequence[Level]], index: int) -> int:
+    """Columns of z: the parents' neurons and, where a level's outputs are added to a stream, the stream's."""
+    level = networks[-1][index]
+    return sum(network[index].width for network in networks[:-1]) + level.adds * level.width
 
 
 def dual_bytes(n: int, p: int, m: int) -> int:
@@ -50,16 +56,9 @@ def dual_bytes(n: int, p: int, m: int) -> int:
 
 def boundary_bytes(networks: Sequence[Sequence[Level]], index: int, samples: int) -> int:
     """Bytes of the boundary tensors of all networks after a level, for all samples."""
-    return (
-        itemsize(networks[-1]) * samples * sum(network[index].width * network[index].positions for network in networks)
-    )
+    return itemsize(networks[-1]) * samples * sum(network[index].numbers for network in networks)
 
 
 def itemsize(levels: Sequence[Level]) -> int:
     """Bytes of a number of a network: 4 for float32, 8 for float64."""
     return next((p.element_size() for level in levels for p in level.module.parameters()), 4)
-
-
-def input_width(level: Level) -> int:
-    assert level.affine is not None
-    return level.affine.weight[0].numel()

@@ -78,7 +78,9 @@ _LINES = (
         "Retrofit",
         {"grouping": "same_index", "fit": "ridge"},
     ),
-    Line("Average", "Mean of all weights, neurons as they lie.", "", "Averaging", {"weighting": "equal"}),
+    Line(
+        "Average", "Mean of all weights, neurons as they lie: a uniform soup.", "", "Averaging", {"weighting": "equal"}
+    ),
     Line(
         "FedAvg",
         "The same, weighted by the number of training samples.",
@@ -86,6 +88,27 @@ _LINES = (
         "Averaging",
         {"weighting": "samples"},
     ),
+    Line(
+        "Greedy-Soup",
+        "Networks averaged as long as accuracy on labelled held-out data does not fall.",
+        "Wortsman et al. 2022",
+        "GreedySoup",
+    ),
+    Line(
+        "Fisher",
+        "Mean of all weights, each weighted by how much its network's answers depend on it.",
+        "Matena and Raffel 2022",
+        "FisherAveraging",
+    ),
+    Line("SLERP", "Two networks' weights along the great circle between them.", "Shoemake 1985", "Slerp"),
+    Line(
+        "Task-Arithmetic",
+        "What each network learned beyond a common ancestor, added up.",
+        "Ilharco et al. 2023",
+        "TaskArithmetic",
+    ),
+    Line("TIES", "The same with small changes trimmed and signs elected.", "Yadav et al. 2023", "Ties"),
+    Line("DARE", "The same with changes dropped at random and the others rescaled.", "Yu et al. 2024", "Dare"),
     Line(
         "Ensemble",
         "All networks side by side, mean of their probabilities: what one network can be asked to reach.",

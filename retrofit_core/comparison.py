@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 RESAMPLES = 10_000
 #: Settings that are passed to those methods that have them.
-STYLE = ("ridge", "toward", "preset", "memory")
+STYLE = ("ridge", "toward", "preset", "memory", "base")
 #: What all runs of a comparison share.
 SAME = ("models", "data", "arch", "mean", "std", "size", "splits", "device")
 DEFAULT = {field.name: field.default for field in dataclasses.fields(RunConfig)}
@@ -110,7 +110,7 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
     """The runs of a comparison: each method with each importance; methods that take no importance once.
 
     Args:
-        base: the settings of all; ridge, toward, preset and memory are left out for methods that do not have them, and the
+        base: the settings of all; ridge, toward, preset, memory and base are left out for methods that do not have them, and the
             analysis for those that do not go level by level.
         methods: names separated by commas, each with options behind plus signs ("zipit+repair=true",
             "kf-linear+grouping=local_search"); "all" for all. An option of some scores is given to the runs with these.

@@ -1,8 +1,9 @@
 """What may be fused with what, and how: decided before any work, one sentence per refusal."""
 
 import copy
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -11,10 +12,11 @@ from torch import Tensor, nn
 
 from .device import on_device
 from .grouping import Grouper, SameIndex
-from .levels import Level, merged, partition
+from .levels import Level, is_branched, merged, partition
 from .levels.tracing import check_output
 from .levels.weights import refuse_computed_weights
 from .registry import first_line
+from .symmetry import neuron_groups
 from .training_flags import evaluating
 
 
@@ -38,6 +40,20 @@ class Levels:
         """The parents' neurons at a level."""
         return tuple(levels[index].width for levels in self.parents)
 
+    @property
+    def branched(self) -> bool:
+        """Whether levels lie inside of blocks."""
+        return is_branched(self.fused)
+
+    def stream(self, index: int) -> list[int]:
+        """The levels that make the same neurons as this one, itself among them: those of one residual stream."""
+        first = self.fused[index].stream
+        return [index] if first is None else [k for k, level in enumerate(self.fused) if level.stream == first]
+
+    def joined(self, scores: Sequence[Tensor]) -> list[Tensor]:
+        """The scores of each level's neurons, (m,) each; those of a stream are the mean over its levels."""
+        return [torch.stack([scores[k] for k in self.stream(index)]).mean(0) for index in range(len(scores))]
+
 
 def cut_into_levels(
     models: Sequence[nn.Module],
@@ -59,13 +75,14 @@ def cut_into_levels(
         ValueError: names the level and the way out.
     """
     example = inputs[:2].to(device)
-    parents = [
-        _levels(on_device(model, device), example, f"parent {index}", boundaries, leaves)
-        for index, model in enumerate(models)
-    ]
     model = copy.deepcopy(target if target is not None else models[0]).to(device)
-    fused = _levels(model, example, "the target", boundaries, leaves)
-    *parents, fused = _aligned([*parents, fused])
+    networks = {f"parent {index}": on_device(parent, device) for index, parent in enumerate(models)}
+    networks["the target"] = model
+    cut = [_levels(network, example, name, boundaries, leaves) for name, network in networks.items()]
+    *parents, fused = [
+        with_streams(network, levels, example, name, leaves)
+        for (name, network), levels in zip(networks.items(), _aligned(cut), strict=True)
+    ]
     _check_shapes(parents, fused)
     _check_folds(fused)
     return Levels(parents, model, fused)
@@ -109,7 +126,7 @@ def check_inputs(
     everyone = [*models, *([target] if target is not None else [])]
     for index, model in enumerate(everyone):
         name = f"parent {index}" if index < len(models) else "the target"
-        _check_weights(model, name)
+        check_weights(model, name)
         if written is None or any(model is other for other in written):
             refuse_computed_weights(model, name)
     _check_precision(everyone)
@@ -188,7 +205,7 @@ def _check_data(inputs: Tensor, least: int, method: str) -> None:
         )
 
 
-def _check_weights(model: nn.Module, network: str) -> None:
+def check_weights(model: nn.Module, network: str) -> None:
     for name, tensor in model.state_dict().items():
         if tensor.dtype.is_floating_point and not torch.isfinite(tensor).all():
             raise ValueError(f"{network} has NaN or infinity in {name!r}. Load an earlier checkpoint of it.")
@@ -218,6 +235,41 @@ def _levels(
         raise ValueError(f"{network}: {error}") from error
 
 
+def with_streams(
+    model: nn.Module, levels: list[Level], example: Tensor, network: str, leaves: Sequence[str] = ()
+) -> list[Level]:
+    """The levels, each knowing the residual stream to which it writes; those of a chain, and those that no closed form can
+    fit, as they are.
+
+    Raises:
+        ValueError: the network's neurons cannot be followed, or a level makes neurons of several kinds.
+    """
+    if not (is_branched(levels) or any(level.adds for level in levels)) or any(not level.layers for level in levels):
+        return levels
+    try:
+        groups = neuron_groups(model, example.to(next(model.parameters()).dtype), leaves=leaves)
+    except ValueError as error:
+        raise ValueError(f"{network}: {error}") from error
+    makers: dict[str, set[int]] = {}
+    for number, group in enumerate(groups):
+        for part in group.parts:
+            if part.kind == "out":
+                makers.setdefault(part.name, set()).add(number)
+    of_levels = [set().union(*(makers[f"{path}.weight"] for path in level.paths)) for level in levels]
+    for level, made in zip(levels, of_levels, strict=True):
+        if len(made) > 1:
+            raise ValueError(
+                f"{network}: the neurons of level {level.name!r} belong to {len(made)} groups that cannot be exchanged (heads "
+                "of an attention, say), and the closed form groups all neurons of a level together. Use KF-Gradient."
+            )
+    first = {made: of_levels.index({made}) for (made,) in of_levels}
+    shared = Counter(made for (made,) in of_levels)
+    return [
+        replace(level, stream=first[made] if shared[made] > 1 else None)
+        for level, (made,) in zip(levels, of_levels, strict=True)
+    ]
+
+
 def _aligned(networks: list[list[Level]]) -> list[list[Level]]:
     """Equally many levels in every stage, where the networks have the same stages; else as they are."""
     stages = [[list(group) for _, group in groupby(levels[:-1], lambda level: level.positions)] for levels in networks]
@@ -226,9 +278,19 @@ def _aligned(networks: list[list[Level]]) -> list[list[Level]]:
         return networks
     counts = [min(map(len, alike)) for alike in zip(*stages, strict=True)]
     return [
-        [merged(part) for stage, count in zip(network, counts, strict=True) for part in _parts(stage, count)]
-        + levels[-1:]
+        _numbered(
+            [merged(part) for stage, count in zip(network, counts, strict=True) for part in _parts(stage, count)]
+            + levels[-1:]
+        )
         for network, levels in zip(stages, networks, strict=True)
+    ]
+
+
+def _numbered(levels: list[Level]) -> list[Level]:
+    """Joined levels of a chain: each makes the neurons of the one tensor behind it."""
+    return [
+        level if len(level.alive) > 1 else replace(level, alive=tuple(replace(z, maker=index) for z in level.alive))
+        for index, level in enumerate(levels)
     ]
 
 
@@ -247,6 +309,8 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
         )
     for index, level in enumerate(fused):
         alike = [levels[index] for levels in parents]
+        if is_branched(fused):
+            _check_joints(level, alike)
         positions = [other.positions for other in alike]
         if set(positions) != {level.positions}:
             raise ValueError(
@@ -263,6 +327,26 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
             raise ValueError(
                 f"level {level.name!r}: {level.width} fused neurons for {sum(widths)} parents' neurons; some would "
                 f"stand for nothing. Use a target of at most {sum(widths)} there."
+            )
+
+
+def _check_joints(level: Level, parents: Sequence[Level]) -> None:
+    """Refuse levels inside of blocks that are joined otherwise in a parent than in the fused network."""
+    for other in parents if level.layers else ():
+        if not other.layers:
+            raise ValueError(
+                f"level {level.name!r} is not affine in a parent: {other.why_not_affine}. Use fit='gradient' (HF-Gradient, "
+                "KF-Gradient)."
+            )
+        if (other.stream, other.adds, len(other.layers), len(other.alive)) != (
+            level.stream,
+            level.adds,
+            len(level.layers),
+            len(level.alive),
+        ):
+            raise ValueError(
+                f"level {level.name!r}: skips join other layers in a parent than in the fused network, so their neurons do "
+                "not correspond. Use fit='gradient' (HF-Gradient, KF-Gradient)."
             )
 
 

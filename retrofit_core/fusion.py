@@ -12,10 +12,20 @@ from . import device as devices
 from .budget import check_memory
 from .eligibility import Levels, check_groupings, check_inputs, cut_into_levels
 from .fit import FITS, Fit, Fitting, Groups, Ridge
-from .grouping import GROUPINGS, Grouper, Grouping, KMeans, SameIndex, check_grouping, ordered, ordered_like
-from .importance import Importance, as_importance, importance_name
+from .grouping import (
+    GROUPINGS,
+    Grouper,
+    Grouping,
+    KMeans,
+    SameIndex,
+    check_grouping,
+    grouped_cost,
+    ordered,
+    ordered_like,
+)
+from .importance import Importance, as_importance, check_covered, importance_name
 from .importance.parents import check_parents_data, parents_scores
-from .levels import Level
+from .levels import Alive, Level
 from .norm_statistics import reset_statistics
 from .registry import made, name_of
 from .results import FusionResult, LevelReport, level_report
@@ -53,8 +63,8 @@ def fuse(
         target: network of the fused architecture (widths); its weights do not matter to the closed form.
         head, scored: see `Retrofit`.
         class_shares: (n, classes) each parent's share of each class, for head="shares".
-        boundaries, leaves: where levels end and what is taken whole, see `partition`; "auto" cuts at pre-activations for the
-            ridge, at blocks for gradient fits. Networks of unequal depth are aligned: see `cut_into_levels`.
+        boundaries, leaves: where levels end and what is taken whole, see `partition`; "auto" cuts behind every layer for
+            the ridge, at blocks for gradient fits. Networks of unequal depth are aligned: see `cut_into_levels`.
         samples: so many of the fusion data at most, the first ones; a loader is read no further.
         seed: decides k-means starts, batches and perturbation; the same seed gives the same weights.
         runtime: device, memory, monitor, journal.
@@ -134,7 +144,7 @@ class Retrofit(Algorithm):
         check_groupings(levels, self.grouping)
         self.fit.check(levels.fused, levels.parents)
         for parent in levels.parents:
-            task.importance.check(parent)
+            check_covered(task.importance, parent)
         self._check_shares(task, levels)
         check_parents_data(task.importance, task.parents_data(), levels.fused[-1].width)
         if task.runtime.contributors is not None and not self.fit.needs_inputs:
@@ -161,7 +171,8 @@ class Retrofit(Algorithm):
         task, levels, runtime = plan.task, plan.levels, plan.task.runtime
         monitor, journal, device = runtime.monitor, runtime.journal, task.device
         inputs = task.inputs.to(task.dtype)
-        scores = parents_scores(levels.parents, task.importance, task.parents_data(), device, monitor)
+        scored = parents_scores(levels.parents, task.importance, task.parents_data(), device, monitor)
+        scores = [levels.joined(parent.values) for parent in scored]
         products = self.fit.products(inputs.dtype, device)
         clock = devices.Stopwatch(device)
         walk = Walk(
@@ -183,19 +194,19 @@ class Retrofit(Algorithm):
             sums = step.moments(
                 inputs=self.fit.needs_inputs, dtype=products
             )  # line 2: z of the parents, x of the fused
-            s = self._scores(step.level, [parent.values[step.index] for parent in scores], task)  # line 3
+            s = self._scores(step.level, [parent[step.index] for parent in scores], task)  # line 3
+            zz = sums.zz[: len(s), : len(s)]  # a stream that the level adds to stands behind the parents' neurons
             monitor.emit("phase", name="grouping", level=step.name)
             fitting = self.fitting(plan, step, reports, clock)
             prepared = self.fit.prepare(fitting, sums)
             with clock.phase("group"):
-                groups = self._group(step, prepared.gram, sums.zz, s, fitting.generator)  # line 4: R_1 ... R_d
+                groups = self._group(plan, fitting, prepared.gram, zz, s)  # line 4: R_1 ... R_d
                 targets = groups.targets(s)  # lines 5-7: T = z A
             monitor.emit("phase", name="fit", level=step.name)
             fitted = prepared.fit(groups, targets, s)  # lines 8-9: the weights of the level
             facts = {"grouping": groups.report, "seconds": dict(clock.seconds), **fitted}
-            reports.append(
-                level_report(step.level, step.widths, sums.rows, sums.zz, s, groups.labels, targets, **facts)
-            )
+            facts["stream"] = levels.fused[step.level.stream].name if step.level.stream is not None else ""
+            reports.append(level_report(step.level, step.widths, sums.rows, zz, s, groups.labels, targets, **facts))
             clock.seconds.clear()
             if journal is not None:
                 weights = {name: tensor.detach() for name, tensor in step.level.module.state_dict().items()}
@@ -204,7 +215,7 @@ class Retrofit(Algorithm):
             level.put_back()
         reset_statistics(levels.model, inputs, keep_function=True, batch=walk.batch)
         seconds = time.perf_counter() - start
-        return FusionResult(levels.model, reports, self.config(task), seconds, [parent.report for parent in scores])
+        return FusionResult(levels.model, reports, self.config(task), seconds, [parent.report for parent in scored])
 
     def fitting(
         self, plan: FusionPlan, step: Step, reports: Sequence[LevelReport], clock: devices.Stopwatch
@@ -214,13 +225,19 @@ class Retrofit(Algorithm):
         Args:
             reports: of the levels before.
         """
-        previous = None
-        if reports:
-            before, axis = reports[-1], plan.levels.fused[step.index - 1].axis
-            previous = Groups(before.labels.to(step.device), before.widths, before.width, axis)
+
+        def groups(tensor: Alive) -> Groups | None:
+            if tensor.maker < 0:
+                return None
+            made, stream = reports[tensor.maker], plan.levels.stream(tensor.maker)[0]
+            return Groups(made.labels.to(step.device), made.widths, made.width, tensor.axis, stream)
+
+        first = plan.levels.stream(step.index)[0]
         return Fitting(
             step=step,
-            previous=previous,
+            before=tuple(map(groups, step.before.alive)) if step.before is not None else None,
+            stream=reports[first].labels.to(step.device) if first < step.index else None,
+            branched=plan.levels.branched,
             first_parent_state={name: t for level in plan.levels.parents[0] for name, t in level.state().items()},
             generator=level_generator(plan.task.seed, step.index),
             monitor=plan.task.runtime.monitor,
@@ -260,11 +277,16 @@ class Retrofit(Algorithm):
             return task.class_shares.to(s).flatten()
         return torch.full_like(s, s.mean().item())
 
-    def _group(self, step: Step, gram: Tensor, zz: Tensor, s: Tensor, generator: torch.Generator) -> Grouping:
-        level, widths = step.level, step.widths
+    def _group(self, plan: FusionPlan, fitting: Fitting, gram: Tensor, zz: Tensor, s: Tensor) -> Grouping:
+        step, level, widths = fitting.step, fitting.step.level, fitting.step.widths
         if level.head:  # class k stays class k
             return SameIndex()(gram, s, widths, level.width)
-        groups = self.grouping(gram, s, widths, level.width, generator=generator)
+        if fitting.stream is not None:  # grouped where the stream begins
+            labels = fitting.stream
+            return Grouping(labels, level.width, grouped_cost(zz, s, labels, level.width), {"algorithm": "stream"})
+        if level.stream is not None:
+            gram = zz = step.stream_gram(zz, plan.levels.stream(step.index)[1:])
+        groups = self.grouping(gram, s, widths, level.width, generator=fitting.generator)
         groups = check_grouping(groups, len(s), level.width)
         if level.residual:  # the skip adds the neurons before the level, in their order
             return ordered(groups, zz, s, *step.stream())

@@ -1,13 +1,13 @@
 """Moments of one affine layer from its input tensors: unfolded, or by lags where that is cheaper."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from . import lags
 from .device import CHUNK_BYTES, rows_per_batch
-from .levels.level import unfolded
+from .levels.level import unfolded_together
 from .moments import Moments, MomentSums, Rows
 
 Affine = nn.Linear | nn.Conv2d
@@ -21,33 +21,36 @@ class LayerSums:
         m: columns of z; where `add` gets no targets they are zero.
         bias: a column of ones is appended to x.
         dtype: precision of products; sums are float64.
+        beside: layers whose outputs are added to the layer's; their input rows stand beside its own.
     """
 
-    def __init__(self, layer: Affine, m: int, *, bias: bool, dtype: torch.dtype) -> None:
-        self.layer, self.m, self.bias, self.dtype = layer, m, bias, dtype
-        self.columns = layer.weight[0].numel()
+    def __init__(self, layer: Affine, m: int, *, bias: bool, dtype: torch.dtype, beside: Sequence[Affine] = ()) -> None:
+        self.layers, self.m, self.bias, self.dtype = (layer, *beside), m, bias, dtype
+        self.columns = sum(each.weight[0].numel() for each in self.layers)
         device = layer.weight.device
         self.sums: MomentSums | lags.LagSums
-        if lags.applies(layer):
+        if lags.applies(layer) and not beside:
             self.sums = lags.LagSums(layer.weight.shape[1], m, bias=bias, device=device)
         else:
             self.sums = MomentSums(m, self.columns + bias, bias=bias, device=device)
 
-    def add(self, h: Tensor, z: Tensor | None = None) -> None:
-        """One batch of the layer's input tensors and, where there are targets, their rows (N, m)."""
-        for part, rows in self._chunks(h, z):
+    def add(self, h: Tensor, z: Tensor | None = None, beside: Sequence[Tensor] = ()) -> None:
+        """One batch of the layers' input tensors and, where there are targets, their rows (N, m)."""
+        for parts, rows in self._chunks((h, *beside), z):
             if isinstance(self.sums, lags.LagSums):
-                self.sums.add(part, rows)
+                self.sums.add(parts[0], rows)
             else:
-                self.sums.add(rows, unfolded(self.layer, part, self.dtype, ones=self.bias))
+                self.sums.add(rows, unfolded_together(self.layers, parts, self.dtype, ones=self.bias))
 
-    def _chunks(self, h: Tensor, z: Tensor | None) -> Iterator[tuple[Tensor, Tensor]]:
+    def _chunks(self, inputs: Sequence[Tensor], z: Tensor | None) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
         """Samples whose rows fit into memory."""
-        positions = unfolded(self.layer, h[:1]).shape[0]
+        h = inputs[0]
+        positions = unfolded_together(self.layers, [tensor[:1] for tensor in inputs]).shape[0]
         columns = h.shape[1] + self.m if isinstance(self.sums, lags.LagSums) else self.columns
         step = rows_per_batch(self.dtype.itemsize * positions * columns, CHUNK_BYTES)
         z = h.new_zeros(len(h) * positions, self.m) if z is None else z
-        yield from zip(h.split(step), z.to(self.dtype).split(step * positions), strict=True)
+        parts = zip(*(tensor.split(step) for tensor in inputs), strict=True)
+        yield from zip(parts, z.to(self.dtype).split(step * positions), strict=True)
 
     def finish(self) -> Moments:
         """The moments. Nothing can be added afterwards."""
@@ -57,13 +60,14 @@ class LayerSums:
 class LayerRows:
     """The rows themselves, where the dual form is to be used; otherwise like `LayerSums`."""
 
-    def __init__(self, layer: Affine, *, bias: bool, dtype: torch.dtype) -> None:
-        self.layer, self.bias, self.dtype = layer, bias, dtype
+    def __init__(self, layer: Affine, *, bias: bool, dtype: torch.dtype, beside: Sequence[Affine] = ()) -> None:
+        self.layers, self.bias, self.dtype = (layer, *beside), bias, dtype
         self.parts: list[tuple[Tensor, Tensor]] = []
 
-    def add(self, h: Tensor, z: Tensor) -> None:
-        """One batch of the layer's input tensors and their rows (N, m) of targets."""
-        self.parts.append((unfolded(self.layer, h, self.dtype, ones=self.bias), z.to(self.dtype)))
+    def add(self, h: Tensor, z: Tensor, beside: Sequence[Tensor] = ()) -> None:
+        """One batch of the layers' input tensors and their rows (N, m) of targets."""
+        x = unfolded_together(self.layers, (h, *beside), self.dtype, ones=self.bias)
+        self.parts.append((x, z.to(self.dtype)))
 
     def finish(self) -> Rows:
         """All rows, in float64."""

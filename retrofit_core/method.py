@@ -25,6 +25,7 @@ KEYWORDS = {
     "importance": "",
     "importance_data": "one (inputs, labels) per parent, or 'fusion' for the fusion data",
     "target": "network of the fused architecture; None: as parent 0",
+    "base": "the parents' common ancestor: the network from which all of them were trained on",
     "class_shares": "(parents, classes) each parent's share of each class's training samples",
     "sample_counts": "each parent's number of training samples",
     "boundaries": "where levels end: auto, preactivations, activations, blocks, a number of levels, or names",
@@ -135,6 +136,7 @@ class Method:
             "importance": ("uniform", takes.importance),
             "importance_data": (None, takes.importance or takes.parents_data),
             "target": (None, takes.target),
+            "base": (None, takes.base),
             "class_shares": (None, takes.class_shares),
             "sample_counts": (None, takes.sample_counts),
             "preset": ("default", bool(self.parts)),
@@ -302,7 +304,7 @@ class Method:
 
     def _task(self, given: Mapping[str, Any]) -> dict[str, Any]:
         runtime = {name: given[name] for name in (*RUNTIME, "memory") if given.get(name) is not None}
-        names = ("target", "class_shares", "sample_counts", "samples", "seed")
+        names = ("target", "base", "class_shares", "sample_counts", "samples", "seed")
         return {
             "importance": self._importance(given),
             "runtime": Runtime(**runtime),

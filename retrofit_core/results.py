@@ -60,6 +60,11 @@ class LevelReport:
     """Facts about the grouping"""
     cross_error: float = 0.0
     """Theorem 1's third term: 0 where the targets are the groups' weighted means, of either sign for other targets"""
+    stream: str = ""
+    """The first level of the residual stream that the level writes to; empty where no other level makes its neurons"""
+    missing_error: float = float("nan")
+    """sum_k S_k |T_k - h_k|^2 where the level's outputs are added to a stream h: what they were fitted to, of which the
+    approximation error is left; else NaN"""
     curve: list[dict[str, Any]] = field(default_factory=list, repr=False)
     """Loss per epoch of a gradient fit; empty for a closed form"""
     seconds: dict[str, float] = field(default_factory=dict)

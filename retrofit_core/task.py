@@ -40,6 +40,8 @@ class Takes:
     """Whether neurons are weighed by importance"""
     parents_data: bool = False
     """Whether it looks at each parent's own data, scores aside"""
+    base: bool = False
+    """Whether it needs the parents' common ancestor"""
     class_shares: bool = False
     sample_counts: bool = False
     memory: bool = False
@@ -82,6 +84,8 @@ class Task:
     """(B,)"""
     target: nn.Module | None = None
     """Network of the fused architecture; None: as parent 0"""
+    base: nn.Module | None = None
+    """The network from which all parents were trained on"""
     importance: Importance = field(default_factory=Uniform)
     class_shares: Tensor | None = None
     """(n, classes) each parent's share of each class's training samples"""
@@ -184,6 +188,7 @@ def planned(algorithm: Algorithm, task: Task) -> Any:
     takes = algorithm.takes
     asked = {
         "target": (task.target is not None, takes.target),
+        "base": (task.base is not None, takes.base),
         "importance": (not isinstance(task.importance, Uniform), takes.importance),
         "importance_data": (task.importance.data is not None, takes.importance or takes.parents_data),
         "class_shares": (task.class_shares is not None, takes.class_shares),

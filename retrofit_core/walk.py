@@ -5,21 +5,22 @@
         ...  # write the weights of step.level
     # here the fused network has passed the last level
 
-What is alive at a boundary is one tensor a network; only `Walk` knows that, steps do not. Tensors at the boundary are kept while
-they and the level's sums fit into the budget, and recomputed from the last kept ones else.
+What is alive at a boundary is one tensor a network, or several inside of a block (levels know which). They are kept while they
+and the level's sums fit into the budget, and recomputed from the last kept ones else.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .budget import boundary_bytes, dual_bytes, input_width, working_bytes
+from .budget import boundary_bytes, columns, dual_bytes, working_bytes
 from .contributors import Alone, Contributors
 from .device import MEMORY, Stopwatch, rows_per_batch, sum_dtype
 from .layersums import LayerRows, LayerSums
-from .levels import Level, compose, rows
+from .levels import Boundary, Level, compose, each, rows
 from .moments import Moments, MomentSums, Rows, dual_is_cheaper
 from .monitor import Monitor
 
@@ -64,10 +65,12 @@ class Walk:
         self.samples = len(inputs)
         self.dtype = inputs.dtype
         self.all_samples = self.contributors.samples(self.samples)
-        largest = max(level.width * level.positions for network in self.networks for level in network)
+        largest = max(level.numbers for network in self.networks for level in network)
         self.batch = min(BATCH, rows_per_batch(inputs.element_size() * largest))  # samples per forward pass
-        # kept[b][k] = (number of levels passed, tensor) for batch b and network k, the fused one last
-        self.kept = [[(0, batch)] * len(self.networks) for batch in inputs.split(self.batch)]
+        # kept[b][k] = (number of levels passed, boundary) for batch b and network k, the fused one last
+        self.kept: list[list[tuple[int, Boundary]]] = [
+            [(0, batch)] * len(self.networks) for batch in inputs.split(self.batch)
+        ]
 
     def __len__(self) -> int:
         return len(self.fused)
@@ -78,12 +81,12 @@ class Walk:
             if index + 1 < len(self.fused):
                 self._advance(index)
 
-    def boundary(self, index: int) -> Tensor:
-        """The fused network's boundary tensor before level `index`, first batch."""
+    def boundary(self, index: int) -> Boundary:
+        """The fused network's boundary before level `index`, first batch."""
         return self._at(self.kept[0], len(self.networks) - 1, index)
 
-    def batches(self, index: int) -> Iterator[tuple[Tensor, list[Tensor]]]:
-        """For each batch: the fused network's boundary tensor before level `index`, the parents' after it."""
+    def batches(self, index: int) -> Iterator[tuple[Boundary, list[Tensor]]]:
+        """For each batch: the fused network's boundary before level `index`, the parents' outputs of that level."""
         keep = self._fits(index)
         for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
             with self.stopwatch.phase("forward"):
@@ -91,7 +94,17 @@ class Walk:
                 if keep:
                     batch[:-1] = [(index + 1, z) for z in outputs]
                 h = self._at(batch, len(self.networks) - 1, index)
-            yield h, outputs
+            yield h, [levels[index].output(z) for levels, z in zip(self.parents, outputs, strict=True)]
+
+    def ahead(self, index: int, later: Sequence[int]) -> Iterator[tuple[int, list[Tensor]]]:
+        """For each batch and each of some levels after `index`: the level's number, the parents' outputs there. None are kept."""
+        for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
+            boundaries = [self._at(batch, k, index + 1) for k in range(len(self.parents))]
+            for number in range(index + 1, max(later) + 1):
+                with self.stopwatch.phase("forward"), torch.no_grad():
+                    boundaries = [levels[number].module(z) for levels, z in zip(self.parents, boundaries, strict=True)]
+                if number in later:
+                    yield number, [levels[number].output(z) for levels, z in zip(self.parents, boundaries, strict=True)]
 
     def _advance(self, index: int) -> None:
         """Let the fused network pass the level that was just fitted."""
@@ -102,10 +115,11 @@ class Walk:
                 batch[-1] = (index + 1, self._at(batch, len(self.networks) - 1, index + 1))
 
     @torch.no_grad()
-    def _at(self, batch: list[tuple[int, Tensor]], network: int, passed: int) -> Tensor:
-        """The tensor of one network after its first `passed` levels, computed from the kept one."""
+    def _at(self, batch: list[tuple[int, Boundary]], network: int, passed: int) -> Any:
+        """The boundary of one network after its first `passed` levels, computed from the kept one."""
         before, h = batch[network]
-        return compose(self.networks[network][before:passed], _laid_out(h.to(self.device)))
+        here = each(h, lambda tensor: _laid_out(tensor.to(self.device)))
+        return compose(self.networks[network][before:passed], here)
 
     def _fits(self, index: int) -> bool:
         """Whether the boundary tensors after this level can be kept beside the sums of this and the next level."""
@@ -158,14 +172,20 @@ class Step:
         return self.walk.device
 
     @property
-    def boundary(self) -> Tensor:
-        """The fused network's boundary tensor before the level, first batch."""
+    def boundary(self) -> Boundary:
+        """The fused network's boundary before the level, first batch."""
         return self.walk.boundary(self.index)
+
+    @property
+    def before(self) -> Level | None:
+        """The fused network's level before; None at the first one."""
+        return self.walk.fused[self.index - 1] if self.index else None
 
     @torch.no_grad()
     def moments(self, *, inputs: bool, dtype: torch.dtype | None = None) -> Moments | Rows:
         """Sums over all rows of all contributors: the parents' outputs z and, if wanted, the fused network's inputs x.
 
+        Where the level's outputs are added to a stream, the fused network's stream stands beside z, with the inputs.
         Rows instead of sums where the dual form is cheaper and the rows of all contributors fit into the budget.
 
         Args:
@@ -175,27 +195,41 @@ class Step:
         collect = self._collector(inputs, dtype)
         for h, outputs in self.walk.batches(self.index):
             with self.walk.stopwatch.phase("moments"):
-                z = self._side_by_side(outputs, dtype)
                 if isinstance(collect, MomentSums):
-                    collect.add(z)
+                    collect.add(self._side_by_side(outputs, dtype))
                 else:
-                    assert self.level.prefix is not None
-                    collect.add(self.level.prefix(h), z)
+                    (x, *beside), stream = self.level.read(h)
+                    collect.add(x, self._side_by_side(outputs, dtype, stream), beside)
         with self.walk.stopwatch.phase("moments"):
             return self.walk.contributors.total(self.index, collect.finish())
 
     def _collector(self, inputs: bool, dtype: torch.dtype) -> MomentSums | LayerSums | LayerRows:
         """The object that collects the rows: sums of outputs alone, sums of inputs too, or the rows themselves."""
-        layer, m = self.level.affine, sum(self.widths)
         if not inputs:
-            return MomentSums(m, device=self.walk.device)
-        assert layer is not None
-        bias = layer.bias is not None
-        n, p = self.walk.all_samples * self.level.positions, input_width(self.level) + bias
+            return MomentSums(sum(self.widths), device=self.walk.device)
+        m, bias = columns(self.walk.networks, self.index), self.level.bias
+        layer, *beside = self.level.layers
+        n, p = self.walk.all_samples * self.level.positions, self.level.inputs_per_neuron + bias
         dual = dual_is_cheaper(n, p, m) and dual_bytes(n, p, m) <= self.walk.memory
         if dual and self.walk.contributors.share_rows:
-            return LayerRows(layer, bias=bias, dtype=dtype)
-        return LayerSums(layer, m, bias=bias, dtype=dtype)
+            return LayerRows(layer, bias=bias, dtype=dtype, beside=beside)
+        return LayerSums(layer, m, bias=bias, dtype=dtype, beside=beside)
+
+    @torch.no_grad()
+    def stream_gram(self, zz: Tensor, later: Sequence[int]) -> Tensor:
+        """(m, m) inner products of the parents' outputs at all levels of a stream, which begins here: each level's divided by
+        their trace, so that states of any size count alike.
+
+        Args:
+            zz: those of this level.
+            later: the stream's other levels.
+        """
+        sums = {index: MomentSums(len(zz), device=self.walk.device) for index in later}
+        for index, outputs in self.walk.ahead(self.index, later):
+            with self.walk.stopwatch.phase("moments"):
+                sums[index].add(self._side_by_side(outputs, sum_dtype(self.walk.device)))
+        grams = [zz, *(self.walk.contributors.add_up(collected.finish().zz) for collected in sums.values())]
+        return torch.stack([gram / gram.trace().clamp_min(1e-300) for gram in grams]).sum(0)
 
     def inputs_and_targets(self, A: Tensor) -> tuple[Tensor, Tensor]:
         """What a gradient fit needs: the fused boundary tensors (B, ...) and the targets z A as (B, positions, d)."""
@@ -203,6 +237,7 @@ class Step:
         for h, outputs in self.walk.batches(self.index):
             with self.walk.stopwatch.phase("fit"):
                 z = self._side_by_side(outputs)
+                assert isinstance(h, Tensor)
                 inputs.append(h.contiguous())
                 targets.append((z @ A.to(z.dtype)).reshape(len(h), -1, A.shape[1]))
         return torch.cat(inputs), torch.cat(targets)
@@ -211,7 +246,7 @@ class Step:
         """Rows of the fitted level's outputs (n, d) and, beside them, of the parents' (n, m), batch by batch."""
         for h, outputs in self.walk.batches(self.index):
             with self.walk.stopwatch.phase("forward"), torch.no_grad():
-                yield rows(self.level.module(h), self.level.axis), self._side_by_side(outputs)
+                yield rows(self.level.output(self.level.module(h)), self.level.axis), self._side_by_side(outputs)
 
     def stream(self) -> tuple[Tensor, Tensor]:
         """Inner products (m, width) of the parents' outputs with the fused network's inputs to a residual level, and
@@ -221,16 +256,23 @@ class Step:
         energies = products.new_zeros(width)
         for h, outputs in self.walk.batches(self.index):
             with self.walk.stopwatch.phase("moments"):
+                assert isinstance(h, Tensor)
                 x = rows(h, axis)
                 products += (self._side_by_side(outputs).T @ x).double()
                 energies += x.double().square().sum(0)
         return self.walk.contributors.add_up(products), self.walk.contributors.add_up(energies)
 
-    def _side_by_side(self, outputs: list[Tensor], dtype: torch.dtype | None = None) -> Tensor:
-        """z: the parents' output rows (N, m), laid side by side and converted in one pass over memory."""
+    def _side_by_side(
+        self, outputs: list[Tensor], dtype: torch.dtype | None = None, stream: Tensor | None = None
+    ) -> Tensor:
+        """z: the parents' output rows (N, m), and those of the fused network's stream, laid side by side and converted in one
+        pass over memory."""
         views = [z.movedim(level.axis, -1) for z, level in zip(outputs, self.parents, strict=True)]
+        if stream is not None:
+            views.append(stream.movedim(self.level.axis, -1))
+        sizes = [view.shape[-1] for view in views]
         count = views[0][..., 0].numel()
-        z = torch.empty(count, sum(self.widths), dtype=dtype or views[0].dtype, device=views[0].device)
-        for columns, view in zip(z.split(list(self.widths), 1), views, strict=True):
-            columns.view(view.shape).copy_(view)
+        z = torch.empty(count, sum(sizes), dtype=dtype or views[0].dtype, device=views[0].device)
+        for part, view in zip(z.split(sizes, 1), views, strict=True):
+            part.view(view.shape).copy_(view)
         return z

@@ -145,11 +145,12 @@ def test_stopping_before_and_after_all_levels_is_the_ensemble_and_the_fused_netw
     x = case.test.inputs()
     for parent, levels in zip(case.parents, plan.parents, strict=True):
         alone = dataclasses.replace(plan, parents=[levels], fused=levels)
-        for index, level in enumerate(levels):
-            log_probabilities = stopped(compose(levels[: index + 1], x), alone, index, [torch.arange(level.width)])
+        standing = {index: [torch.arange(level.width)] for index, level in enumerate(levels)}
+        for index in standing:
+            log_probabilities = stopped(compose(levels[: index + 1], x), alone, index, standing)
             assert_close(log_probabilities, parent(x).log_softmax(1), 1e-5)
     classes = [torch.arange(3)] * len(case.parents)
-    log_probabilities = stopped(compose(plan.fused, x), plan, len(plan.fused) - 1, classes)
+    log_probabilities = stopped(compose(plan.fused, x), plan, len(plan.fused) - 1, {len(plan.fused) - 1: classes})
     assert_close(log_probabilities, case.result.model(x).log_softmax(1), 1e-5)
 
 

@@ -44,18 +44,23 @@ TRANSPORT, REBASIN = ("OTFusion", "OTFusion-Weights"), ("Git-Re-Basin", "Git-Re-
 TRANSFORMER = ("Transformer-OTFusion", "Transformer-OTFusion-Weights")
 #: Those that find neurons by `neuron_groups`.
 ALIGNING = (*TRANSPORT, *TRANSFORMER, *REBASIN, "ZipIt", "PLeaS")
-AVERAGING = ("Average", "FedAvg", "RegMean")
+ARITHMETIC = ("Task-Arithmetic", "TIES", "DARE")
+MERGES = ("Greedy-Soup", "Fisher", "SLERP", *ARITHMETIC)
+AVERAGING = ("Average", "FedAvg", "RegMean", *MERGES)
 #: These bring no neurons together, so they report no levels.
-WITHOUT_LEVELS = ("Average", "FedAvg", "Ensemble", "Ensemble-Logits", "Ensemble-Shares", "RegMean", "KD", "LP")
+WITHOUT_LEVELS = ("Average", "FedAvg", "Ensemble", "Ensemble-Logits", "Ensemble-Shares", "RegMean", "KD", "LP", *MERGES)
 
 
 def takes(name, setting):
     return setting in METHODS["KF-Linear" if name in UNNAMED else name].keywords()
 
 
-def options_for(name, n_parents, classes):
+def options_for(name, models, classes):
     """What a run would give a method besides models and data; as little work as possible."""
+    n_parents = len(models)
     chosen = {"device": "cpu", "seed": 0}
+    if name in ARITHMETIC:
+        chosen["base"] = models[0] if models else None
     if name in GRADIENT or name in ("KD", "LP"):
         chosen["epochs"] = 1
     if name == "FedAvg":
@@ -172,9 +177,9 @@ REFUSED = [
     ),
     (
         RIDGE,
-        BLOCKS,
+        VITS,
         tuple(SITUATIONS),
-        r"level '[\w.]+' is not affine in its weights: it holds \d layers with parameters",
+        r"level '[\w.]+' is not affine in its weights: it",
     ),
     (
         GRADIENT,
@@ -184,7 +189,7 @@ REFUSED = [
         "|DeepLIFT has no rule for the ReLU 'layer1.0.relu', which is used twice",
     ),
     (
-        ALIGNING,
+        (*ALIGNING, *RIDGE),
         BLOCKS,
         ENDS_ONLY,
         "importance '.*' is known at the ends of levels only, and this network has neurons inside",
@@ -200,6 +205,12 @@ REFUSED = [
         ("mlp", "cnn", "vgg", "vgg with BatchNorm", "BatchNorm, no bias"),
         ("a target",),
         r"from one to two times as many fused neurons; found widths \(\d, \d\) and fused width \d",
+    ),
+    (
+        ("SLERP",),
+        ALL,
+        ("one parent", "three parents"),
+        "SLERP goes between exactly two parents. Found [13]. Use Average",
     ),
     (AVERAGING, ALL, ("other widths", "a target"), "weights cannot be averaged: '.*' has the shapes"),
 ]
@@ -236,7 +247,7 @@ def case(network, situation):
 def carried_out(name, network, situation, monitor=None):
     """A method's result, the parents having been left as they were; None where it refuses as it should."""
     models, data, options = case(network, situation)
-    options = {**options_for(name, len(models), NETWORKS[network].classes), **options}
+    options = {**options_for(name, models, NETWORKS[network].classes), **options}
     why = reason(name, network, situation)
     with untouched(*models, *([options["target"]] if "target" in options else [])):
         if why:
@@ -341,7 +352,7 @@ def assert_can_be_stopped(name, network, after):
     seen = []
     monitor = Monitor(seen.append, lambda: len(seen) >= after)
     with untouched(*models), pytest.raises(Cancelled):
-        EVERY[name](models, data, **options_for(name, len(models), NETWORKS[network].classes), monitor=monitor)
+        EVERY[name](models, data, **options_for(name, models, NETWORKS[network].classes), monitor=monitor)
 
 
 def assert_comes_back(result, x, folder, *, alone):
@@ -402,14 +413,14 @@ def test_every_method_refuses_the_same_things_in_a_sentence(name, what):
     models, data, _ = case("mlp", "two parents")
     given, x = change(models, data[0])
     with untouched(*given), pytest.raises(ValueError, match=message):
-        EVERY[name](given, x, **options_for(name, len(given), 4))
+        EVERY[name](given, x, **options_for(name, given, 4))
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_an_unknown_device_is_refused(name):
     models, data, _ = case("mlp", "two parents")
     with pytest.raises(ValueError, match="device 'abacus' is not available here"):
-        EVERY[name](models, data, **{**options_for(name, 2, 4), "device": "abacus"})
+        EVERY[name](models, data, **{**options_for(name, models, 4), "device": "abacus"})
 
 
 @pytest.mark.slow
@@ -419,7 +430,7 @@ def test_methods_run_on_every_device(name, network, device):
     """Parents that lie elsewhere stay there."""
     models, data, _ = case(network, "two parents")
     scored = SCORED["conductance"] if takes(name, "importance") else {}
-    options = {**options_for(name, 2, 4), **scored, "device": str(device)}
+    options = {**options_for(name, models, 4), **scored, "device": str(device)}
     if reason(name, network, "two parents"):
         return
     with untouched(*models):

@@ -76,8 +76,8 @@ REFUSALS = {
     "not affine": (
         [residual(seed=k) for k in range(2)],
         IMAGES,
-        KF,
-        r"level 'blocks.0' is not affine in its weights: it holds 2 layers.*fit='gradient'",
+        {**KF, "boundaries": "preactivations"},
+        r"level 'blocks.0' is not affine in its weights: it holds 2 layers.*fit='gradient'.*boundaries='layers'",
     ),
     "activations": (
         [mlp(), mlp(seed=1)],

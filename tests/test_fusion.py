@@ -423,7 +423,7 @@ def test_flags_are_restored_after_a_refusal_and_a_cancellation():
     x = normal(20, *CNN_SHAPE)
     with untouched(*parents):
         with pytest.raises(ValueError, match="not affine"):
-            fuse(parents, x, device="cpu")
+            fuse(parents, x, boundaries="preactivations", device="cpu")
         with pytest.raises(Cancelled):
             fuse(parents, x, fit="gradient", monitor=Monitor(cancelled=lambda: True), device="cpu")
 

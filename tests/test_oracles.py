@@ -32,6 +32,8 @@ PAIR = (mlp((6, 8, 7, 4)), mlp((6, 8, 7, 4), seed=2))
         "ZipIt",
         "RegMean",
         "PLeaS",
+        "Fisher",
+        "SLERP",
     ],
 )
 def test_integer_buffers_are_not_averaged(method):
@@ -42,7 +44,7 @@ def test_integer_buffers_are_not_averaged(method):
             if name.endswith("num_batches_tracked"):
                 buffer.fill_(count)
     more = {"sample_counts": [1, 2]} if method == "FedAvg" else {}
-    fused = METHODS[method](models, x, device="cpu", **more).model
+    fused = METHODS[method](models, (x, torch.zeros(30).long()), device="cpu", **more).model
     counters = [buffer for name, buffer in fused.named_buffers() if name.endswith("num_batches_tracked")]
     assert [(counter.dtype, counter.item()) for counter in counters] == [(torch.int64, 3)] * 3
     if method in ("Average", "FedAvg"):

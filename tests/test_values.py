@@ -425,8 +425,9 @@ def test_what_a_method_says_of_parents_is_what_its_plan_takes(name):
 
     def plans(parents) -> bool:
         given = {key: value[: len(parents)] for key, value in GIVEN.get(name, {}).items()}
+        given |= {"base": parents[0]} if method.takes.base else {}
         try:
-            method.plan(parents, X, **given)
+            method.plan(parents, (X, Y), **given)
         except ValueError:
             return False
         return True

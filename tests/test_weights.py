@@ -94,7 +94,7 @@ def test_the_layer_and_the_way_out_are_named(kind):
 def test_every_method_that_writes_weights_refuses_computed_ones_before_any_work(method):
     model = with_computed_weight("weight_norm")
     with pytest.raises(ValueError, match="parent 0: the weight of layer '2' is computed from other tensors"):
-        METHODS[method]([model, mlp(seed=1)], DATA)
+        METHODS[method]([model, mlp(seed=1)], DATA, **({"base": mlp(seed=2)} if METHODS[method].takes.base else {}))
 
 
 @pytest.mark.parametrize("kind", REMOVALS)

@@ -1,6 +1,6 @@
 """Where knowledge is lost: the accuracy if the fusion had stopped after each level."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from ..data import Images
 from ..device import rows_per_batch
 from ..eligibility import Levels
 from ..evaluation import ensemble, evaluate
-from ..levels import Level, compose
+from ..levels import Boundary, Level, compose
 from ..monitor import Monitor
 from ..results import LevelReport
 
@@ -34,7 +34,9 @@ def accuracy_by_level(
     is the ensemble of the parents, and after the last all of them are the fused network.
     """
     device = next(plan.model.parameters()).device
-    representatives = [report.labels.to(device).split(list(report.widths)) for report in reports]
+    representatives = {
+        index: report.labels.to(device).split(list(report.widths)) for index, report in enumerate(reports)
+    }
     hits = torch.zeros(len(plan.fused) - 1)
     for batch in monitor.each("step", rows.split(_batch(plan))):
         labels = images.labels[batch]
@@ -42,32 +44,43 @@ def accuracy_by_level(
             h = images.inputs(batch).to(device, next(plan.model.parameters()).dtype)
             for index in range(len(hits)):
                 h = plan.fused[index].module(h)
-                logits = stopped(h, plan, index, representatives[index])
+                logits = stopped(h, plan, index, representatives)
                 hits[index] += (logits.argmax(1).cpu() == labels).sum()
     ends = [evaluate(network, images, rows=rows)["accuracy"] for network in (ensemble(list(models)), fused)]
     return [ends[0], *(100 * hits.double() / len(rows)).tolist(), ends[1]]
 
 
-def stopped(h: Tensor, plan: Levels, index: int, representatives: Sequence[Tensor]) -> Tensor:
+def stopped(h: Boundary, plan: Levels, index: int, representatives: Mapping[int, Sequence[Tensor]]) -> Tensor:
     """(n, classes) log-probabilities if the fusion had stopped after level `index`.
 
     Args:
-        h: the fused network's boundary tensor after that level.
-        representatives: for each parent the fused neurons that stand for its own, (width,).
+        h: the fused network's boundary after that level.
+        representatives: level -> for each parent the fused neurons that stand for its own, (width,).
     """
     tails = [
-        compose(levels[index + 1 :], read_from(h, plan.fused[index], levels[index], chosen))
-        for levels, chosen in zip(plan.parents, representatives, strict=True)
+        compose(levels[index + 1 :], read_from(h, plan.fused[index], levels[index], representatives, k))
+        for k, levels in enumerate(plan.parents)
     ]
     return mean_of_softmax(torch.stack(tails), None)
 
 
-def read_from(h: Tensor, fused: Level, parent: Level, chosen: Tensor) -> Tensor:
-    """The parent's boundary tensor with neuron j taken from fused neuron chosen[j]."""
-    return h.movedim(fused.axis, -1).index_select(-1, chosen).movedim(-1, parent.axis)
+def read_from(
+    h: Boundary, fused: Level, parent: Level, representatives: Mapping[int, Sequence[Tensor]], k: int
+) -> Boundary:
+    """Parent k's boundary with each neuron taken from the fused neuron that stands for it."""
+    tensors = (h,) if isinstance(h, Tensor) else h
+    read = [
+        tensor  # the network's input
+        if alive.maker < 0
+        else tensor.movedim(alive.axis, -1)
+        .index_select(-1, representatives[alive.maker][k])
+        .movedim(-1, of_parent.axis)
+        for tensor, alive, of_parent in zip(tensors, fused.alive, parent.alive, strict=True)
+    ]
+    return read[0] if isinstance(h, Tensor) else tuple(read)
 
 
 def _batch(plan: Levels) -> int:
     networks = [*plan.parents, plan.fused]
-    largest = max(level.width * level.positions for network in networks for level in network)
+    largest = max(level.numbers for network in networks for level in network)
     return min(BATCH, rows_per_batch(4 * len(networks) * largest))

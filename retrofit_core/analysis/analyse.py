@@ -11,7 +11,7 @@ from .. import device as devices
 from ..data import Images
 from ..data.sampling import balanced
 from ..eligibility import Levels
-from ..fit import Fitting
+from ..fit import Fitting, missing_targets
 from ..fusion import Retrofit
 from ..grouping import SameIndex
 from ..importance import IMPORTANCE, as_importance
@@ -22,7 +22,7 @@ from ..results import FusionResult, LevelReport
 from ..runtime import Runtime
 from ..samples import parents_data
 from ..settings import settings_of
-from ..targets import weighted_means
+from ..targets import Targets, weighted_means
 from ..task import Task
 from ..training_flags import keeps_training_flags
 from ..walk import Step, Walk
@@ -95,7 +95,10 @@ def analyse(
         monitor.emit("phase", name="analysis: levels", level=step.name, index=index, total=len(reports))
         level_scores = {name: values[index].to(device) for name, values in scores.items()}
         fitting = retrofit.fitting(plan, step, reports[:index], clock)
-        levels.append(_level(retrofit, fitting, reports[index], level_scores, config))
+        begun = plan.levels.stream(index)[0]
+        grouped = levels[begun] if begun < index else None
+        others = plan.levels.stream(index)[1:] if grouped is None else []
+        levels.append(_level(retrofit, fitting, reports[index], level_scores, config, grouped, others))
     accuracy, samples = [], 0
     if test is None:
         missing["accuracy"] = "there are no test images."
@@ -184,15 +187,26 @@ def _all_scores(
         except ValueError as error:
             missing[name] = str(error)
             continue
-        scores[name] = [torch.cat(level) for level in zip(*parents, strict=True)]
+        scores[name] = levels.joined([torch.cat(level) for level in zip(*parents, strict=True)])
         if config["head"] != "scores":  # its targets do not go by importance
             scores[name][-1] = reports[-1].scores
     return scores, missing
 
 
 def _level(
-    retrofit: Retrofit, fitting: Fitting, report: LevelReport, scores: dict[str, Tensor], config: dict[str, Any]
+    retrofit: Retrofit,
+    fitting: Fitting,
+    report: LevelReport,
+    scores: dict[str, Tensor],
+    config: dict[str, Any],
+    grouped: LevelAnalysis | None,
+    later: Sequence[int],
 ) -> LevelAnalysis:
+    """
+    Args:
+        grouped: the level at which the residual stream was grouped, if that was an earlier one.
+        later: the other levels of a stream that is grouped here.
+    """
     step, level, clock = fitting.step, fitting.step.level, fitting.clock
     used, labels = scores[config["importance"]], report.labels.to(step.device)
     A = weighted_means(labels, used, level.width).A
@@ -200,17 +214,24 @@ def _level(
         W0, why = _mapped(fitting)
     fit = retrofit.fit
     sums = step.moments(inputs=fit.needs_inputs, dtype=fit.products(step.walk.dtype, step.device))
-    gram = fit.prepare(fitting, sums).gram
+    m = len(labels)
+    gram = step.stream_gram(sums.zz[:m, :m], later) if later else fit.prepare(fitting, sums).gram
     if W0 is not None and not fit.needs_inputs:
         sums = step.moments(inputs=True)  # no ridge outweighs their rounding
     with clock.phase("groups"):
-        groups = _groups(retrofit.grouping, step.index, level.head, report, gram, scores, config)
-        agreements = agreement(groups)
+        if grouped is not None:
+            groups, agreements = grouped.labels, grouped.agreement
+        else:
+            groups = _groups(retrofit.grouping, step.index, level.head, report, gram, scores, config)
+            agreements = agreement(groups)
     with clock.phase("plane"):
         plane = {"why": why}
         if W0 is not None:
             parents = parent_weights(W0, used, labels, report.widths, level.width)
-            plane = loss_plane(sums, used, labels, _weights(level), parents)
+            totals = used.new_zeros(level.width).index_add_(0, labels, used)
+            energy = (used @ sums.zz.diagonal()[: len(used)]).item() or 1.0
+            missing = missing_targets(level, Targets(A, totals))
+            plane = loss_plane(sums, missing, energy, level.weights(), parents)
     with clock.phase("rows"):
         kept, targets, outputs = _compare(step, labels, A, config["seed"])
     return LevelAnalysis(
@@ -226,7 +247,7 @@ def _mapped(fitting: Fitting) -> tuple[Tensor | None, str]:
     reasons = [parent.why_not_affine for parent in fitting.step.parents if parent.affine is None]
     if reasons:
         return None, f"a parent's level is not affine in its weights: {reasons[0]}."
-    if not fitting.reads_neuron_by_neuron:
+    if fitting.reads is None:
         return None, "the level does not read its inputs neuron by neuron, so parents' weights cannot be put on them."
     try:
         return fitting.parents_weights(), ""
@@ -252,13 +273,6 @@ def _groups(
         rows = regrouped(grouping, gram, s, report.widths, index, seeds[len(made_by_run) :], report.labels)
         groups[name] = torch.cat([*made_by_run, rows])
     return groups
-
-
-def _weights(level: Any) -> Tensor:
-    """V (p, d), the level's present weights, the bias in the last row."""
-    affine = level.affine
-    V = affine.weight.detach().flatten(1).T.double()
-    return V if affine.bias is None else torch.cat([V, affine.bias.detach().double()[None]])
 
 
 def _compare(step: Step, labels: Tensor, A: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..moments import Moments, Rows
-from ..targets import weighted_means
+from ..targets import Targets, weighted_means
 
 #: A direction shorter than this share of the weights is rounding, not a direction.
 SHORTEST = 1e-6
@@ -18,7 +18,7 @@ UNIT = "share of energy"
 
 
 def loss_plane(
-    sums: Moments | Rows, scores: Tensor, labels: Tensor, V: Tensor, parents: list[Tensor]
+    sums: Moments | Rows, targets: Targets, energy: float, V: Tensor, parents: list[Tensor]
 ) -> dict[str, Any]:
     """sum_k S_k |x v_k - T_k|^2 as a share of the level's energy, on the plane through V and two parents' weights.
 
@@ -26,15 +26,14 @@ def loss_plane(
     another direction, the second axis is the steepest way down at the first parent that is perpendicular to the first axis.
 
     Args:
-        scores, labels: (m,) as the run used them.
+        targets: what the run fitted the level to.
+        energy: sum_j s_j |z_j|^2 of the parents' neurons.
         parents: (p, d) weights of the parents, see `parent_weights`.
     Returns:
         quadratic [c, gx, gy, hxx, hxy, hyy] with loss = c + gx x + gy y + hxx x^2 + hxy x y + hyy y^2; marks (name, x, y,
         loss); axes, in words; unit. If all weights coincide: "why" alone.
     """
-    A = weighted_means(labels, scores, V.shape[1]).A
-    totals = scores.new_zeros(V.shape[1]).index_add_(0, labels, scores)
-    energy = (scores @ sums.zz.diagonal()).item() or 1.0
+    A, totals = targets.A, targets.totals
     shortest = SHORTEST * V.norm().item()
     kept = {f"parent {k}": parent - V for k, parent in enumerate(parents[:2])}
     away = {name: step for name, step in kept.items() if step.norm() > shortest}

@@ -2,24 +2,33 @@
 
 from .averaging import Averaging, Ensembling, average
 from .distillation import Distillation
+from .fisher import FisherAveraging
 from .linear_probe import LinearProbe
+from .merging import Dare, Slerp, TaskArithmetic, Ties
 from .otfusion import OTFusion
 from .pleas import PLeaS
 from .rebasin import GitReBasin
 from .regmean import RegMean
 from .repair import repair
+from .soup import GreedySoup
 from .transformer import TransformerOTFusion
 from .zipit import ZipIt
 
 __all__ = [
     "Averaging",
+    "Dare",
     "Distillation",
     "Ensembling",
+    "FisherAveraging",
     "GitReBasin",
+    "GreedySoup",
     "LinearProbe",
     "OTFusion",
     "PLeaS",
     "RegMean",
+    "Slerp",
+    "TaskArithmetic",
+    "Ties",
     "TransformerOTFusion",
     "ZipIt",
     "average",

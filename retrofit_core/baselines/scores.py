@@ -9,6 +9,7 @@ from ..importance import (
     IMPORTANCE,
     Importance,
     Scores,
+    check_anywhere,
     check_labels,
     checked_scores,
     importance_name,
@@ -67,12 +68,7 @@ def levels_of_groups(
     ):
         return levels
     name = importance_name(importance)
-    others = [f"{other!r}" for other, score in IMPORTANCE.items() if score.scores_anywhere or score.widths_only]
-    if not importance.scores_anywhere:
-        raise ValueError(
-            f"importance {name!r} is known at the ends of levels only, and this network has neurons inside of blocks. Use "
-            f"importance={' or '.join(others)}."
-        )
+    check_anywhere(importance)
     if any(point.part != "output" for group in groups for point in group.points):
         free = [f"{other!r}" for other, score in IMPORTANCE.items() if score.widths_only]
         raise ValueError(

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -121,11 +121,11 @@ def evaluate_command(
 @command("levels")
 def levels_command(
     model: Annotated[Path, typer.Argument(help="A checkpoint.")],
-    boundaries: Annotated[str, typer.Option(help=CUTS + ".")] = "preactivations",
+    boundaries: Annotated[str, typer.Option(help=CUTS + ".")] = "layers",
     arch: Arch = None,
     as_json: Json = False,
 ) -> None:
-    """Show how a network is cut into levels.
+    """Show how a network is cut into levels: by default as the closed form needs them, behind every layer.
 
     Example: `retrofit levels vgg11.safetensors --boundaries activations`
     """
@@ -135,7 +135,8 @@ def levels_command(
     from ..architectures import input_shape
     from ..checkpoints import load_model
     from ..composites import COMPOSITES
-    from ..levels import partition
+    from ..eligibility import with_streams
+    from ..levels import is_branched, partition
     from ..runs import read_boundaries
 
     network, metadata = load_model(model, arch)
@@ -143,17 +144,21 @@ def levels_command(
         raise ValueError(
             f"{model} holds several networks ({kind}), which have levels one by one. Name the checkpoint of one of them."
         )
-    levels = partition(network, torch.zeros(1, *input_shape(metadata["architecture"])), read_boundaries(boundaries))
+    example = torch.zeros(1, *input_shape(metadata["architecture"]))
+    levels = partition(network, example, read_boundaries(boundaries))
+    levels = with_streams(network, levels, example, str(model))
     if as_json:
-        return print_json({"levels": [_describe(level) for level in levels]})
-    table = new_table("level", "kind", "neurons", "rows per sample", "parameters", title=str(model))
+        return print_json({"levels": [_describe(level, levels) for level in levels]})
+    columns = ["level", "kind", "neurons", "rows per sample", "parameters"]
+    columns += ["stream", "adds to it"] if is_branched(levels) else []
+    table = new_table(*columns, title=str(model))
     for level in levels:
-        table.add_row(*map(str, _describe(level).values()))
+        table.add_row(*map(str, list(_describe(level, levels).values())[: len(columns)]))
     out.print(table)
     return None
 
 
-def _describe(level: "Level") -> dict[str, Any]:
+def _describe(level: "Level", levels: Sequence["Level"]) -> dict[str, Any]:
     kind = level.kind if level.affine is not None else f"not affine: {level.why_not_affine}"
     return {
         "level": level.name,
@@ -161,6 +166,8 @@ def _describe(level: "Level") -> dict[str, Any]:
         "neurons": level.width,
         "rows per sample": level.positions,
         "parameters": level.parameters,
+        "stream": levels[level.stream].name if level.stream is not None else "",
+        "adds to it": "yes" if level.adds else "",
     }
 
 

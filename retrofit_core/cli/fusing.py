@@ -72,6 +72,7 @@ BESIDE_RESUME = ("resume", "out_file", "as_json")
 READ: Mapping[str, Callable[[Any], Any]] = {
     "models": lambda paths: tuple(map(str, paths)),
     "splits": str,
+    "base": str,
     "ridge": _strength,
     "memory": size_in_bytes,
     "mean": floats,
@@ -102,6 +103,10 @@ Toward = Annotated[str, typer.Option(help="{toward}")]
 Memory = Annotated[
     str | None,
     typer.Option(help="Memory for sums and kept tensors, e.g. 2GB; what does not fit is computed again. Default: 8GB."),
+]
+Base = Annotated[
+    Path | None,
+    typer.Option(help="Checkpoint of the parents' common ancestor, for methods that add to it what they learned."),
 ]
 Target = Annotated[
     str | None, typer.Option(help="Fused architecture: a checkpoint, preset or JSON spec. Default: parent 0's.")
@@ -197,6 +202,7 @@ def fuse_command(
     ] = "auto",
     memory: Memory = None,
     target: Target = None,
+    base: Base = None,
     arch: Arch = None,
     mean: Mean = None,
     std: Std = None,
@@ -239,7 +245,7 @@ def fuse_command(
         known_name(CATALOGUE, method, "method")
     folder = record or resume
     check_output(out_file, folder)
-    check_checkpoints(models or ())
+    check_checkpoints([*(models or ()), *([base] if base else [])])
     from ..checkpoints import save_model
     from ..comparison import title
     from ..data import load
@@ -334,6 +340,7 @@ def compare_command(
     toward: Toward = "zero",
     memory: Memory = None,
     target: Target = None,
+    base: Base = None,
     arch: Arch = None,
     mean: Mean = None,
     std: Std = None,
@@ -387,13 +394,13 @@ def compare_command(
     for folder, flag in ((out_folder, "--out"), (records, "--records")):
         if folder is not None:
             check_folder(folder, flag)
-    check_checkpoints(models)
+    check_checkpoints([*models, *([base] if base else [])])
     from ..comparison import compare, configurations
     from ..runs import RunConfig
     from ..runs.noting import noted
 
-    base = _config(context, importance=RunConfig.importance)  # a list of names here
-    configs = configurations(base, methods, importance)
+    shared = _config(context, importance=RunConfig.importance)  # a list of names here
+    configs = configurations(shared, methods, importance)
     again = "Run the same command again"
     advice = (
         f"{again}: finished runs in {records} are kept." if records else f"{again} with --records FOLDER to keep runs."

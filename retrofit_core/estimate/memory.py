@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from .. import device as devices
 from ..analysis import ROWS, SEEDS
-from ..budget import boundary_bytes, working_bytes
+from ..budget import boundary_bytes, columns, working_bytes
 from ..data import Images
 from ..eligibility import Levels
 from ..fit import Fit
@@ -57,8 +57,7 @@ def _level_bytes(levels: Levels, fit: Fit, index: int, images: int, budget: int)
     level, before = levels.fused[index], levels.fused[index - 1] if index else None
     sums = working_bytes(levels.networks, index, images)
     kept = boundary_bytes(levels.networks, index, images)
-    inputs = level.affine.weight[0].numel() if level.affine is not None else 0
-    row = inputs + sum(levels.widths(index))
+    row = level.inputs_per_neuron + columns(levels.networks, index)
     chunks = CHUNKS * min(devices.CHUNK_BYTES, 4 * images * level.positions * row)
     sides = [level, before] if fit.epochs_range[1] else []  # targets and inputs of all samples
     rows = sum(4 * images * side.width * side.positions for side in sides if side)

@@ -54,6 +54,7 @@ def plan_method(
     config: RunConfig,
     models: Sequence[nn.Module],
     target: nn.Module | None,
+    base: nn.Module | None,
     data: Images,
     images: int,
     counts: list[int] | None,
@@ -72,7 +73,9 @@ def plan_method(
 
     def attempt(method: Method) -> MethodPlan:
         changed = dataclasses.replace(config, method=method.name)
-        keywords = all_keywords(changed, importance_data=parents_data, target=target, shares=shares, counts=counts)
+        keywords = all_keywords(
+            changed, importance_data=parents_data, target=target, base=base, shares=shares, counts=counts
+        )
         algorithm, task = method.prepare(list(models), inputs, **{**keywords, "device": "cpu"})
         plan = algorithm.plan(task)
         return MethodPlan(algorithm, task, plan, plan.cost())

@@ -10,6 +10,7 @@ import torch
 
 from .. import lags
 from ..analysis import SEEDS, TEST_IMAGES
+from ..budget import columns
 from ..data.augment import augmented
 from ..eligibility import Levels
 from ..fit import Fit, Ridge
@@ -92,7 +93,8 @@ def method_seconds(
 
 
 def _level_seconds(planned: MethodPlan, levels: Levels, fused: Pace, device: torch.device) -> tuple[float, float]:
-    """What each level takes, and the passes through the fused network."""
+    """What each level takes, the passes through the fused network, and the second one through the parents that residual streams
+    take, which are grouped by all their levels."""
     fit, images = planned.algorithm.fit, len(planned.task.inputs)
     step, count = step_seconds(device.type), len(levels.fused)
     always = FIRST * step + images * fused.forward
@@ -132,22 +134,24 @@ def importance_seconds(importance: Importance, samples: int, levels: int, parent
 def _grouping(levels: Levels, index: int, grouping: Grouper) -> float:
     """Nothing at the head, where class k stays class k."""
     level = levels.fused[index]
-    return 0.0 if level.head else grouping.seconds(sum(levels.widths(index)), level.width)
+    known = level.head or levels.stream(index)[0] < index
+    return 0.0 if known else grouping.seconds(sum(levels.widths(index)), level.width)
 
 
 def _closed_form(levels: Levels, index: int, images: int, fit: Fit, device: torch.device) -> float:
     """Moments in the precision of products, solves in float64; symmetric products count half."""
     level = levels.fused[index]
-    assert level.affine is not None
-    m, d, n = sum(levels.widths(index)), level.width, images * level.positions
-    p = level.affine.weight[0].numel() + (level.affine.bias is not None)
+    layer, *beside = level.layers
+    m, d, n = columns(levels.networks, index), level.width, images * level.positions
+    p = level.inputs_per_neuron + level.bias
     overhead = LEVEL * step_seconds(device.type)
     products = products_rate(device.type, fit.products(torch.float32, device))
     solves = products_rate(device.type, torch.float64)
     if dual_is_cheaper(n, p, m):
         work = n * n * p + n**3 / 3 + 2 * n * n * m + 2 * n * m * m + n * m * m + 2 * n * d * (m + p)
         return overhead + (work + n**3 / 3 + 2 * n * n * m) / solves  # the report factors once more
-    inputs = len(lags.LAGS) * 2 * n * level.affine.weight.shape[1] ** 2 if lags.applies(level.affine) else n * p * p
+    by_lags = lags.applies(layer) and not beside
+    inputs = len(lags.LAGS) * 2 * n * layer.weight.shape[1] ** 2 if by_lags else n * p * p
     sums = inputs + 2 * n * p * m + n * m * m
     factor = p**3 / 3 + p * p * m
     # The report factors once more. Sums are bound by memory as much as by arithmetic: half of the rate.

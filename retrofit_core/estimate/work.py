@@ -74,12 +74,13 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
         trained = range(1 if training.twins else training.parts)
         missing = [k for k in trained if all_parents or not (folder / training.files()[k]).exists()]
     target = _target(config.target, data, folder)
+    base = _network(folder / config.base, config.arch) if config.base else None
     images = config.samples * (1 + config.augment)
     balanced(data.images.labels, config.samples, rows=fusion_rows(config, rows))
     device = devices.pick(config.device)
     counts = [len(part) for part in rows] if rows else None
     shares = class_shares(data.images, list(rows) if rows else None) if asks_for_shares(config) else None
-    method = plan_method(config, models, target, data.images, images, counts, shares)
+    method = plan_method(config, models, target, base, data.images, images, counts, shares)
     paces = _paces([*models, *method.networks], device)
     parents, fused = paces[: len(models)], paces[len(models) :]
     side_by_side = Pace(sum(pace.fixed for pace in fused), sum(pace.per_image for pace in fused))

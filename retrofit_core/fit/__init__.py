@@ -5,8 +5,8 @@ A fit is a class of `Fit` whose fields are its options, and one line in FITS.
 
 from .base import Fit, Fitting, Prepared
 from .gradient import Gradient
-from .mapping import Groups, is_channel_major, mapped_weights
-from .ridge import Ridge, write_weights
+from .mapping import Groups, mapped_weights, neurons_read
+from .ridge import Ridge, missing_targets
 
 FITS: dict[str, type[Fit]] = {"ridge": Ridge, "gradient": Gradient}
 
@@ -18,7 +18,7 @@ __all__ = [
     "Groups",
     "Prepared",
     "Ridge",
-    "is_channel_major",
     "mapped_weights",
-    "write_weights",
+    "missing_targets",
+    "neurons_read",
 ]

@@ -14,7 +14,7 @@ from ..monitor import Monitor
 from ..settings import Value
 from ..targets import Targets
 from ..walk import Step
-from .mapping import Groups, is_channel_major, mapped_weights
+from .mapping import Groups, mapped_weights, neurons_read
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,8 +23,13 @@ class Fitting:
 
     step: Step
     """The fused network's level, the parents' of the same index, and what flows into them"""
-    previous: Groups | None
-    """The groups of the level before; None at the first one"""
+    before: tuple[Groups | None, ...] | None
+    """The groups of the neurons in each tensor at the boundary before the level, None for the network's input; None at the
+    first level"""
+    stream: Tensor | None
+    """(m,) the groups of the residual stream that the level writes to, once a level before has written to it"""
+    branched: bool
+    """Whether levels of this network lie inside of blocks"""
     first_parent_state: dict[str, Tensor]
     """All tensors of parent 0's levels, under their names in the model"""
     generator: torch.Generator
@@ -32,11 +37,16 @@ class Fitting:
     clock: Stopwatch
 
     @property
-    def reads_neuron_by_neuron(self) -> bool:
-        """Whether the level's input columns run over the fused neurons before it in order."""
-        if self.previous is None:
-            return True
-        return is_channel_major(self.step.level, self.step.boundary, self.previous.axis)
+    def reads(self) -> tuple[Groups | None, ...] | None:
+        """For each layer of the level the groups of the fused neurons over which its input columns run in order (None: it reads
+        the network's input); None if one does not read its inputs neuron by neuron."""
+        layers = self.step.level.layers
+        if self.before is None:
+            return (None,) * len(layers)
+        try:
+            return tuple(neurons_read(self.step.level, k, self.step.boundary, self.before) for k in range(len(layers)))
+        except LookupError:
+            return None
 
     def parents_weights(self) -> Tensor:
         """W0 (p, m): the parents' own weights on the fused network's inputs.
@@ -44,12 +54,13 @@ class Fitting:
         Raises:
             ValueError: the level does not read its inputs neuron by neuron, or a parent has other inputs.
         """
-        if not self.reads_neuron_by_neuron:
+        reads = self.reads
+        if reads is None:
             raise ValueError(
                 f"level {self.step.name!r} does not read its inputs channel by channel, so the parents' weights cannot be "
                 "mapped onto the fused inputs. Use toward='zero' and refit=True."
             )
-        return mapped_weights(self.step.level, self.step.parents, self.previous)
+        return mapped_weights(self.step.level, self.step.parents, reads)
 
 
 @dataclass(frozen=True, eq=False)

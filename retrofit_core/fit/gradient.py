@@ -1,6 +1,7 @@
 """The gradient fit for any differentiable level (paper sec. 4.2.2 b and App. F.1)."""
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -10,14 +11,13 @@ from torch import Tensor, nn
 
 from ..descent import Descent, descend
 from ..grouping import Grouping
-from ..levels import Level, rows
+from ..levels import Level, is_branched, rows
 from ..moments import Moments, Rows, cross_of
 from ..monitor import Monitor
 from ..settings import FRACTION, setting
 from ..targets import Targets, excess
 from ..walk import Step
 from .base import Fit, Fitting, Prepared
-from .ridge import write_weights
 
 
 @torch.no_grad()
@@ -47,6 +47,14 @@ class Gradient(Descent, Fit):
 
     perturbation: float = setting(0.0, "0: start at parent 0's weights; 1: start afresh", FRACTION)
     weighted_loss: bool = setting(False, "errors of a neuron weighted by its importance")
+
+    def check(self, fused: Sequence[Level], parents: Sequence[Sequence[Level]]) -> None:
+        """Refuse levels inside of blocks: it fits what stands between one tensor and the next."""
+        if is_branched(fused):
+            raise ValueError(
+                "a gradient fit needs levels that end where one tensor is alive. Use boundaries='blocks', or fit='ridge' "
+                "(HF-Linear, KF-Linear)."
+            )
 
     def prepare(self, fitting: Fitting, sums: Moments | Rows) -> Prepared:
         """Neurons are grouped by their raw outputs."""
@@ -145,7 +153,7 @@ def _start_at_parents(fitting: Fitting, A: Tensor) -> None:
     shared = {name: first[name] for name in tensors if name in first and first[name].shape == tensors[name].shape}
     affine = level.affine is not None and all(parent.affine is not None for parent in fitting.step.parents)
     if len(shared) < len(tensors) and affine:
-        write_weights(level, fitting.parents_weights() @ A)
+        level.write(fitting.parents_weights() @ A)
         return
     for name, value in shared.items():
         tensors[name].copy_(value)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..levels import Level
+from ..batchnorm import Affine
+from ..levels import Boundary, Level, each, unfolded
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,67 +22,99 @@ class Groups:
     """Number of groups"""
     axis: int = 1
     """Neuron axis of the boundary tensor there"""
+    stream: int = 0
+    """Tensors of one number hold the same neurons"""
 
 
-def mapped_weights(fused: Level, parents: Sequence[Level], previous: Groups | None) -> Tensor:
+def mapped_weights(fused: Level, parents: Sequence[Level], reads: Sequence[Groups | None]) -> Tensor:
     """W0 (p, m): each parent neuron's weights, its inputs replaced by the fused neurons that stand for them.
 
     Weights of several neurons in one group sum onto it; fused neurons without a member of that parent get 0;
     convolutions map per kernel position; the bias is the parent's.
 
     Args:
-        previous: the groups of the level before, None at the first level (the parents' weights stay as they are).
+        reads: for each layer the groups of the neurons that it reads, None where it reads the network's input (the parents'
+            weights stay as they are).
     Raises:
         ValueError: a parent's inputs do not correspond to the fused ones position by position.
     """
-    assert fused.affine is not None
-    bias = fused.affine.bias is not None
-    p = fused.affine.weight[0].numel()
     columns = []
-    labels = previous.labels.split(list(previous.widths)) if previous is not None else [None] * len(parents)
-    for k, (parent, groups) in enumerate(zip(parents, labels, strict=True)):
-        assert parent.affine is not None
-        weights = parent.affine.weight.detach().flatten(1).T.double()  # (inputs of the parent, its neurons)
-        if groups is None or previous is None:
-            mapped = weights
-        else:
-            positions = len(weights) // len(groups)  # kernel or spatial positions per channel; inputs are channel-major
-            mapped = weights.new_zeros(previous.width, positions, weights.shape[1])
-            mapped.index_add_(0, groups, weights.reshape(len(groups), positions, -1))
-            mapped = mapped.flatten(0, 1)
-        if mapped.shape[0] != p:
-            raise ValueError(
-                f"level {fused.name!r}: parent {k} has {len(weights)} inputs per neuron where the fused level has {p}; "
-                "their weights cannot be mapped. Use toward='zero' and refit=True."
-            )
-        if bias:
-            parent_bias = parent.affine.bias
-            row = (
-                torch.zeros(1, mapped.shape[1]).to(mapped)
-                if parent_bias is None
-                else parent_bias.detach().double()[None]
-            )
-            mapped = torch.cat([mapped, row])
-        columns.append(mapped)
+    for k, parent in enumerate(parents):
+        weights = [
+            _mapped_layer(fused, k, layer, own, groups)
+            for layer, own, groups in zip(fused.layers, parent.layers, reads, strict=True)
+        ]
+        biases = [own.bias.detach().double()[None] for own in parent.layers if own.bias is not None]
+        if fused.bias:
+            weights.append(torch.stack(biases).sum(0) if biases else weights[0].new_zeros(1, weights[0].shape[1]))
+        columns.append(torch.cat(weights))
     return torch.cat(columns, 1)
 
 
-@torch.no_grad()
-def is_channel_major(level: Level, boundary: Tensor, axis: int) -> bool:
-    """Whether the level's input columns run over the neurons of the boundary in order, each with equally many columns.
+def _mapped_layer(fused: Level, k: int, layer: Affine, own: Affine, previous: Groups | None) -> Tensor:
+    """(p, neurons of parent k) the parent's weights in one layer, without its bias."""
+    weights = own.weight.detach().flatten(1).T.double()  # (inputs of the parent, its neurons)
+    mapped = weights
+    if previous is not None:
+        groups = previous.labels.split(list(previous.widths))[k]
+        positions = len(weights) // len(groups)  # kernel or spatial positions per channel; inputs are channel-major
+        mapped = weights.new_zeros(previous.width, positions, weights.shape[1])
+        mapped.index_add_(0, groups, weights.reshape(len(groups), positions, -1))
+        mapped = mapped.flatten(0, 1)
+    p = layer.weight[0].numel()
+    if mapped.shape[0] != p:
+        raise ValueError(
+            f"level {fused.name!r}: parent {k} has {len(weights)} inputs per neuron where the fused level has {p}; "
+            "their weights cannot be mapped. Use toward='zero' and refit=True."
+        )
+    return mapped
 
-    Decided by asking: permute the boundary's neurons and see whether blocks of columns are permuted alike, up to rounding: a
-    mean over positions adds in another order where the tensor lies otherwise in memory.
+
+@torch.no_grad()
+def neurons_read(level: Level, number: int, boundary: Boundary, before: Sequence[Groups | None]) -> Groups | None:
+    """The groups of the neurons over which the input columns of a layer run in order, each with equally many columns; None
+    where it reads the network's input.
 
     Args:
-        boundary: (B, ...) the tensor before the level.
-        axis: of its neurons, as the level before knows it.
+        number: of the layer in its level.
+        boundary: before the level.
+        before: the groups of each tensor there.
+    Raises:
+        LookupError: there are no such neurons.
     """
-    width = boundary.shape[axis]
-    order = torch.arange(width - 1, -1, -1, device=boundary.device)
-    plain, turned = level.inputs(boundary[:1]), level.inputs(boundary[:1].index_select(axis, order))
+    plain = _inputs(level, number, boundary)
+    streams = {groups.stream: groups for groups in before if groups is not None}
+    turned = {stream: _inputs(level, number, _turned(boundary, before, stream)) for stream in streams}
+    read = [stream for stream in streams if len(before) == 1 or not torch.equal(plain, turned[stream])]
+    if not read:
+        return None
+    groups = streams[read[0]]
+    if len(read) == 1 and _in_blocks(plain, turned[read[0]], groups.width):
+        return groups
+    raise LookupError(level.name)
+
+
+def _inputs(level: Level, number: int, boundary: Boundary) -> Tensor:
+    """The input rows of one layer for one sample."""
+    one = each(boundary, lambda tensor: tensor[:1])
+    return unfolded(level.layers[number], level.read(one)[0][number])
+
+
+def _turned(boundary: Boundary, before: Sequence[Groups | None], stream: int) -> Boundary:
+    """The boundary with the neurons of one stream in reversed order."""
+    tensors = (boundary,) if isinstance(boundary, Tensor) else boundary
+    turned = tuple(
+        tensor.flip(groups.axis) if groups is not None and groups.stream == stream else tensor
+        for tensor, groups in zip(tensors, before, strict=True)
+    )
+    return turned[0] if isinstance(boundary, Tensor) else turned
+
+
+def _in_blocks(plain: Tensor, turned: Tensor, width: int) -> bool:
+    """Whether blocks of columns are reversed as the neurons are, up to rounding: a mean over positions adds in another order
+    where the tensor lies otherwise in memory."""
     if plain.shape[1] % width:
         return False
-    blocks = plain.reshape(len(plain), width, -1)[:, order].reshape(plain.shape)
+    blocks = plain.reshape(len(plain), width, -1).flip(1).reshape(plain.shape)
     rounding = 100 * torch.finfo(plain.dtype).eps * plain.abs().max().item()
     return torch.allclose(blocks, turned, rtol=0, atol=rounding)

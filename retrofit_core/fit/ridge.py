@@ -1,8 +1,7 @@
 """The closed form for affine levels (paper sec. 4.2.2 a)."""
 
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -27,6 +26,9 @@ from ..settings import setting
 from ..targets import Targets
 from .base import Fit, Fitting, Prepared
 
+#: The ridge "auto" of networks with levels inside of blocks; measured, docs/defaults.md.
+IN_BLOCKS = "0.03x"
+
 
 def why_no_ridge(value: Any) -> str:
     """What a ridge may be, for anything else; see `Setting.check`."""
@@ -47,6 +49,7 @@ class Ridge(Fit):
 
     needs_affine: ClassVar[bool] = True
     needs_inputs: ClassVar[bool] = True
+    levels: ClassVar[str] = "layers"
 
     ridge: float | str = setting(
         "auto",
@@ -70,7 +73,7 @@ class Ridge(Fit):
             if level.affine is None:
                 raise ValueError(
                     f"level {level.name!r} is not affine in its weights: {level.why_not_affine}. Use fit='gradient' "
-                    "(HF-Gradient, KF-Gradient), or cut the model with boundaries='preactivations'."
+                    "(HF-Gradient, KF-Gradient), or cut the model with boundaries='layers'."
                 )
             reasons = [other.why_not_affine for other in others if other.affine is None]
             if self.needs_parents_weights and reasons:
@@ -86,42 +89,60 @@ class Ridge(Fit):
 
     def prepare(self, fitting: Fitting, sums: Moments | Rows) -> Prepared:
         """Solve for every parent neuron; grouping happens in the solution's Gram matrix, or in that of the raw outputs."""
+        level, m = fitting.step.level, sum(fitting.step.widths)
         with fitting.clock.phase("solve"):
             W0 = fitting.parents_weights() if self.needs_parents_weights else None
-            solution = solve(sums, self.ridge, toward=W0 if self.toward == "parents" else None)
+            if W0 is not None and level.adds:  # no weights make the stream
+                W0 = torch.cat([W0, W0.new_zeros(len(W0), level.width)], 1)
+            ridge = IN_BLOCKS if self.ridge == "auto" and fitting.branched else self.ridge
+            solution = solve(sums, ridge, toward=W0 if self.toward == "parents" else None)
             if W0 is not None and not self.refit:
                 solution = _without_refit(sums, solution, W0)
-        return Prepared(solution.gram if self.project else sums.zz, partial(_fit, fitting, sums, solution))
+        gram = solution.gram if self.project else sums.zz
+        return Prepared(gram[:m, :m], partial(_fit, fitting, sums, solution))
 
 
 def _without_refit(sums: Moments | Rows, solution: Solution, W0: Tensor) -> Solution:
     """The solution's groups, with the groups' means of the parents' weights W0 (p, m) in place of fitted weights."""
-    return dataclasses.replace(solution, weights=lambda A: W0 @ A, missed=partial(squared_misses, sums))
+    return replace(solution, weights=lambda A: W0 @ A, missed=partial(squared_misses, sums))
 
 
 def _fit(
     fitting: Fitting, sums: Moments | Rows, solution: Solution, groups: Grouping, targets: Targets, s: Tensor
 ) -> dict[str, Any]:
+    level = fitting.step.level
+    missing = missing_targets(level, targets)
     with fitting.clock.phase("solve"):
-        V = solution.weights(targets.A)
-        write_weights(fitting.step.level, V)
+        V = solution.weights(missing.A)
+        level.write(V)
     with fitting.clock.phase("report"):
+        facts = {"missing_error": approximation_error(sums, missing, torch.zeros_like(V))} if level.adds else {}
         return {
-            "approximation_error": approximation_error(sums, targets, V, solution.missed(targets.A, V)),
-            "cross_error": cross_error(sums, s, groups.labels, targets, V),
-            "unavoidable_error": unavoidable_error(sums, s),
+            "approximation_error": approximation_error(sums, missing, V, solution.missed(missing.A, V)),
+            "cross_error": cross_error(sums, s, groups.labels, missing, V),
+            "unavoidable_error": unavoidable_error(_beyond_stream(level, sums, groups.labels), s),
             "ridge": solution.strength,
             "form": "dual" if isinstance(sums, Rows) else "primal",
+            **facts,
         }
 
 
-@torch.no_grad()
-def write_weights(level: Level, V: Tensor) -> None:
-    """Copy V (p, d) into the level's affine layer, the last row into its bias where it has one."""
-    affine = level.affine
-    assert affine is not None
-    weights = V
-    if affine.bias is not None:
-        weights = V[:-1]
-        affine.bias.copy_(V[-1])
-    affine.weight.copy_(weights.T.reshape(affine.weight.shape))
+def missing_targets(level: Level, targets: Targets) -> Targets:
+    """What the level's layers are fitted to, as a weighting of the parents' neurons and, where their outputs are added to a
+    stream, of that stream: z A - h, for its neurons stand behind the parents'."""
+    if not level.adds:
+        return targets
+    return Targets(torch.cat([targets.A, -torch.eye(level.width).to(targets.A)]), targets.totals)
+
+
+def _beyond_stream(level: Level, sums: Moments | Rows, labels: Tensor) -> Moments | Rows:
+    """The sums with each parent neuron's z - h in the place of z, h being the stream's neuron of its group."""
+    if not level.adds:
+        return sums
+    m = len(labels)
+    B = torch.eye(m + level.width, m).to(sums.zz)
+    B[m + labels, torch.arange(m, device=labels.device)] = -1
+    if isinstance(sums, Rows):
+        return replace(sums, z=sums.z @ B)
+    assert sums.xz is not None
+    return replace(sums, zz=B.T @ sums.zz @ B, sz=sums.sz @ B, xz=sums.xz @ B)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..labels import as_labels
-from ..levels import Level, partition
+from ..levels import Level, is_branched, partition
 from ..monitor import Monitor
 from ..registry import made, name_of
 from .base import EPSILON, Importance, Scores
@@ -106,13 +106,58 @@ def importance_scores(
     """
     value = as_importance(importance, **options)
     levels = partition(model, x[:2]) if isinstance(model, nn.Module) else list(model)
-    value.check(levels)
+    check_covered(value, levels)
     y = check_labels(y, value)
     with torch.enable_grad():
-        scores = value.scores(levels, x, y, monitor=monitor or Monitor())
+        if is_branched(levels) and not value.widths_only:
+            assert y is not None
+            scores = _at_outputs(value, levels, x, y, monitor or Monitor())
+        else:
+            scores = value.scores(levels, x, y, monitor=monitor or Monitor())
     scores = scores if isinstance(scores, Scores) else Scores([torch.as_tensor(score) for score in scores])
     widths = [(level.name, level.width) for level in levels]
     return checked_scores(scores, value, widths, x.device)
+
+
+def check_covered(importance: Importance, levels: Sequence[Level]) -> None:
+    """Refuse, before any work, levels that a score does not cover.
+
+    Raises:
+        ValueError: says what is not covered, and the way out.
+    """
+    if is_branched(levels) and not importance.widths_only:
+        check_anywhere(importance)
+    importance.check(levels)
+
+
+def check_anywhere(importance: Importance) -> None:
+    """Refuse a score that is known at the ends of levels only.
+
+    Raises:
+        ValueError: names others.
+    """
+    others = [f"{other!r}" for other, score in IMPORTANCE.items() if score.scores_anywhere or score.widths_only]
+    if not importance.scores_anywhere:
+        raise ValueError(
+            f"importance {importance_name(importance)!r} is known at the ends of levels only, and this network has neurons "
+            f"inside of blocks. Use importance={' or '.join(others)}."
+        )
+
+
+def _at_outputs(value: Importance, levels: Sequence[Level], x: Tensor, y: Tensor, monitor: Monitor) -> Scores:
+    """Scores at the outputs of levels, some of which lie inside of blocks."""
+
+    def run(inputs: Tensor, *, with_gradients: bool) -> list[Tensor]:
+        boundary, outputs = inputs.detach().requires_grad_(with_gradients), []
+        with torch.set_grad_enabled(with_gradients):
+            for level in levels:
+                boundary = level.module(boundary)
+                outputs.append(level.output(boundary))
+        return outputs
+
+    scores = value.scores_at(run, [level.axis for level in levels], x, y, monitor=monitor)
+    # what sums to f_y(x) - f_y(0) at a level does not inside of a block
+    return Scores(scores.values, {name: fact for name, fact in scores.report.items() if name != "completeness_gap"})
 
 
 def checked_scores(

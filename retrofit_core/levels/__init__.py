@@ -1,7 +1,19 @@
-"""Levels: a traced model cut where exactly one tensor is alive (paper sec. 3; docs/method.md)."""
+"""Levels: a traced model cut where one tensor is alive, or behind every layer (paper sec. 3; docs/method.md)."""
 
 from .cuts import BOUNDARIES
-from .level import Level, compose, merged, rows, unfolded
+from .level import Alive, Boundary, Level, compose, each, is_branched, merged, rows, unfolded
 from .partition import partition
 
-__all__ = ["BOUNDARIES", "Level", "compose", "merged", "partition", "rows", "unfolded"]
+__all__ = [
+    "BOUNDARIES",
+    "Alive",
+    "Boundary",
+    "Level",
+    "compose",
+    "each",
+    "is_branched",
+    "merged",
+    "partition",
+    "rows",
+    "unfolded",
+]

@@ -1,4 +1,7 @@
-"""Where a traced model is cut: behind nodes where exactly one tensor is alive."""
+"""Where a traced model is cut: behind nodes where exactly one tensor is alive, or behind every affine layer.
+
+Behind a layer inside of a block several tensors are alive: the layer's outputs, and what a skip carries past it.
+"""
 
 import operator
 from collections.abc import Sequence
@@ -6,9 +9,9 @@ from typing import Any
 
 from torch import fx, nn
 
-from .kinds import has_parameters, is_activation, is_preactivation, is_sum, parameter_count
+from .kinds import LAYERS, TRANSPARENT, has_parameters, is_activation, is_preactivation, is_sum, parameter_count
 
-BOUNDARIES = ("preactivations", "activations", "blocks")
+BOUNDARIES = ("preactivations", "activations", "blocks", "layers")
 
 
 def choose_cuts(
@@ -19,9 +22,11 @@ def choose_cuts(
     output = next(node for node in graph.nodes if node.op == "output").args[0]
     if isinstance(boundaries, str) and boundaries not in BOUNDARIES:
         raise ValueError(
-            f"unknown boundaries {boundaries!r}. Use 'preactivations', 'activations', 'blocks', a number of levels or a "
-            "list of module names."
+            f"unknown boundaries {boundaries!r}. Use 'preactivations', 'activations', 'blocks', 'layers', a number of levels "
+            "or a list of module names."
         )
+    if boundaries == "layers":
+        return [*_layer_ends(graph, modules, output), output]
     if isinstance(boundaries, (str, int)):
         is_end = is_activation if boundaries == "activations" else is_preactivation
         ends = _block_ends(graph, modules, single) if boundaries == "blocks" else []
@@ -42,6 +47,49 @@ def choose_cuts(
     if isinstance(boundaries, int):
         cuts = _balanced(cuts, boundaries, nodes, modules)
     return [*cuts, output]
+
+
+def _layer_ends(graph: fx.Graph, modules: dict[Any, Any], output: fx.Node) -> list[fx.Node]:
+    """For every affine layer before the last one the node at which its neurons can be compared: the layer itself, or the
+    sum to which alone its outputs go."""
+    nodes = list(graph.nodes)
+    needed = ancestors(output)
+    layers = [node for node in nodes if node in needed and is_layer(node, modules)]
+    ends = {sum_behind(node, modules) or node for node in layers}
+    return [
+        node
+        for index, node in enumerate(nodes)
+        if node in ends and node is not output and has_parameters(needed & set(nodes[index + 1 :]), modules)
+    ]
+
+
+def ancestors(node: fx.Node) -> set[fx.Node]:
+    """A node and all nodes that it needs."""
+    found, todo = set(), [node]
+    while todo:
+        other = todo.pop()
+        if other not in found:
+            found.add(other)
+            todo.extend(other.all_input_nodes)
+    return found
+
+
+def is_layer(node: fx.Node, modules: dict[Any, Any]) -> bool:
+    """Whether a node is a linear layer or a convolution."""
+    return node.op == "call_module" and isinstance(modules[node.target], LAYERS)
+
+
+def sum_behind(node: fx.Node, modules: dict[Any, Any]) -> fx.Node | None:
+    """The sum of two tensors of one shape to which alone the outputs of a layer go, through nothing that changes them."""
+    while len(node.users) == 1:
+        user = next(iter(node.users))
+        if is_sum(user):
+            alike = {tuple(other.meta["value"]) for other in (user, *user.all_input_nodes)}
+            return user if len(alike) == 1 and len(user.all_input_nodes) == 2 else None
+        if not (user.op == "call_module" and isinstance(modules[user.target], TRANSPARENT)):
+            return None
+        node = user
+    return None
 
 
 def _single_tensor_nodes(graph: fx.Graph) -> list[fx.Node]:

@@ -8,6 +8,7 @@ import torch
 from torch import fx, nn
 
 AFFINE = (nn.Linear, nn.Conv2d)
+LAYERS = (*AFFINE, nn.Conv1d, nn.Conv3d)
 TRANSPARENT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Identity)
 ACTIVATIONS = (
     nn.ReLU,
@@ -40,7 +41,7 @@ ADDITIONS = {operator.add, operator.iadd, torch.add}
 
 def is_preactivation(node: fx.Node, modules: dict[Any, Any]) -> bool:
     if node.op == "call_module":
-        return isinstance(modules[node.target], (*AFFINE, nn.Conv1d, nn.Conv3d))
+        return isinstance(modules[node.target], LAYERS)
     return is_sum(node)
 
 

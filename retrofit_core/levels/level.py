@@ -2,16 +2,35 @@
 
 Legend: B samples, N rows = samples x positions, C or width neurons, p inputs of an affine level (unfolded for
 convolutions, channel-major, as `weight.flatten(1)`).
+
+A boundary is what is alive between two levels: one tensor, or, inside of a block, a tuple of several.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import batchnorm
+
+Boundary = Tensor | tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Alive:
+    """One tensor at a boundary."""
+
+    axis: int
+    """Of its neurons"""
+    width: int
+    """Number of them"""
+    positions: int
+    """Rows per sample"""
+    maker: int
+    """Number of the level whose neurons they are: those of its output, behind operations that make none"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +40,7 @@ class Level:
     name: str
     """The affine layer or the block at whose output the level ends, else its last layer with parameters."""
     module: nn.Module
-    """Boundary tensor in, boundary tensor out."""
+    """Boundary in, boundary out."""
     width: int
     """Number of output neurons."""
     axis: int
@@ -30,16 +49,47 @@ class Level:
     """Rows per sample: the output's spatial positions or tokens, 1 for a flat tensor."""
     head: bool
     """True for the last level: its neurons are the classes."""
-    affine: nn.Linear | nn.Conv2d | None
-    """The level's only parameters, last in it; None if the level is not affine in its weights."""
+    layers: tuple[batchnorm.Affine, ...]
+    """The level's only parameters, last in it: one layer, or two whose outputs are added; empty if the level is not affine in
+    its weights."""
     prefix: nn.Module | None
-    """The part before `affine` (without parameters); None if the level is not affine."""
+    """The part before the layers (without parameters), see `read`; None if the level is not affine."""
     why_not_affine: str
     """The reason, as the end of a sentence; empty for an affine level."""
     folds: tuple[tuple[batchnorm.Affine, batchnorm.Affine, batchnorm.BatchNorm], ...] = field(default=())
     """(folded layer, affine layer, BatchNorm) for each BatchNorm that was folded here."""
     residual: bool = False
     """Whether a skip adds the input's neurons to the output's, so that both must have the same order."""
+    adds: bool = False
+    """Whether the layers' outputs are added to a residual stream; the level's output is the sum."""
+    paths: tuple[str, ...] = ()
+    """The names of the layers in the model."""
+    alive: tuple[Alive, ...] = ()
+    """The tensors at the boundary after the level."""
+    at: int | None = None
+    """Which of them is the level's output; None where the boundary is one tensor."""
+    stream: int | None = None
+    """The first of the levels that make the same neurons, those of one residual stream; None: no other level makes its."""
+
+    @property
+    def affine(self) -> batchnorm.Affine | None:
+        """The first of its layers; None if the level is not affine in its weights."""
+        return self.layers[0] if self.layers else None
+
+    @property
+    def bias(self) -> bool:
+        """Whether it has one; of two layers the first holds it."""
+        return any(layer.bias is not None for layer in self.layers)
+
+    @property
+    def inputs_per_neuron(self) -> int:
+        """p, the weights of a neuron, without its bias."""
+        return sum(layer.weight[0].numel() for layer in self.layers)
+
+    @property
+    def numbers(self) -> int:
+        """Numbers per sample at the boundary after the level."""
+        return sum(tensor.width * tensor.positions for tensor in self.alive)
 
     @property
     def parameters(self) -> int:
@@ -49,17 +99,47 @@ class Level:
     @property
     def kind(self) -> str:
         """What the level is, for tables: Linear, Conv2d, or the reason why it is not affine."""
-        return type(self.affine).__name__ if self.affine is not None else "not affine"
+        return " + ".join(type(layer).__name__ for layer in self.layers) or "not affine"
 
-    def inputs(self, boundary: Tensor, dtype: torch.dtype | None = None, *, ones: bool = False) -> Tensor:
+    def output(self, boundary: Boundary) -> Tensor:
+        """The level's output, of the boundary after it."""
+        return boundary if isinstance(boundary, Tensor) else boundary[self.at or 0]
+
+    def read(self, boundary: Boundary) -> tuple[tuple[Tensor, ...], Tensor | None]:
+        """The inputs of its layers, and the stream to which their outputs are added, if there is one.
+
+        Args:
+            boundary: before the level.
+        """
+        assert self.prefix is not None
+        tensors = self.prefix(boundary)
+        tensors = (tensors,) if isinstance(tensors, Tensor) else tensors
+        return (tensors[:-1], tensors[-1]) if self.adds else (tensors, None)
+
+    def inputs(self, boundary: Boundary, dtype: torch.dtype | None = None, *, ones: bool = False) -> Tensor:
         """The level's input rows x of shape (N, p): one row per output position, convolution patches unfolded.
 
         Args:
             dtype: of the rows; default: the boundary tensor's.
             ones: append a column of ones (p + 1).
         """
-        assert self.prefix is not None and self.affine is not None
-        return unfolded(self.affine, self.prefix(boundary), dtype, ones=ones)
+        return unfolded_together(self.layers, self.read(boundary)[0], dtype, ones=ones)
+
+    def weights(self) -> Tensor:
+        """V (p, d) float64, such that `inputs @ V` are the rows of the layers' outputs; the bias in the last row."""
+        V = torch.cat([layer.weight.detach().flatten(1).T.double() for layer in self.layers])
+        biases = [layer.bias.detach().double() for layer in self.layers if layer.bias is not None]
+        return torch.cat([V, torch.stack(biases).sum(0)[None]]) if biases else V
+
+    @torch.no_grad()
+    def write(self, V: Tensor) -> None:
+        """Copy V (p, d) into the layers, the last row into the first bias that there is."""
+        sizes = [layer.weight[0].numel() for layer in self.layers]
+        for layer, weights in zip(self.layers, V[: sum(sizes)].split(sizes), strict=True):
+            layer.weight.copy_(weights.T.reshape(layer.weight.shape))
+        biases = [layer.bias for layer in self.layers if layer.bias is not None]
+        for bias, values in zip(biases, [V[-1], *[torch.zeros_like(V[-1])] * len(biases)], strict=False):
+            bias.copy_(values)
 
     def state(self) -> dict[str, Tensor]:
         """The level's own tensors under the names that they have in the whole model."""
@@ -72,6 +152,11 @@ class Level:
             batchnorm.put_back(layer, affine, norm)
 
 
+def is_branched(levels: Iterable[Level]) -> bool:
+    """Whether several tensors are alive between some of the levels: levels inside of blocks."""
+    return any(len(level.alive) > 1 for level in levels)
+
+
 def merged(levels: Sequence[Level]) -> Level:
     """Several levels as one; a single level stays as it is."""
     if len(levels) == 1:
@@ -79,7 +164,7 @@ def merged(levels: Sequence[Level]) -> Level:
     return replace(
         levels[-1],
         module=nn.Sequential(*(level.module for level in levels)),
-        affine=None,
+        layers=(),
         prefix=None,
         why_not_affine=f"it joins {len(levels)} levels ({', '.join(level.name for level in levels)}) to match a shallower "
         "network",
@@ -88,11 +173,16 @@ def merged(levels: Sequence[Level]) -> Level:
     )
 
 
-def compose(levels: Iterable[Level], x: Tensor) -> Tensor:
-    """Run levels one after the other."""
+def compose(levels: Iterable[Level], x: Any) -> Any:
+    """Run levels one after the other: from boundary to boundary."""
     for level in levels:
         x = level.module(x)
     return x
+
+
+def each(boundary: Boundary, change: Callable[[Tensor], Tensor]) -> Any:
+    """A boundary with each of its tensors changed."""
+    return change(boundary) if isinstance(boundary, Tensor) else tuple(map(change, boundary))
 
 
 def rows(tensor: Tensor, axis: int) -> Tensor:
@@ -101,16 +191,34 @@ def rows(tensor: Tensor, axis: int) -> Tensor:
 
 
 def unfolded(
-    affine: nn.Linear | nn.Conv2d, tensor: Tensor, dtype: torch.dtype | None = None, *, ones: bool = False
+    affine: batchnorm.Affine, tensor: Tensor, dtype: torch.dtype | None = None, *, ones: bool = False
 ) -> Tensor:
-    """Input rows (N, p) such that `rows @ weight.flatten(1).T + bias` are the layer's output rows.
+    """Input rows (N, p) such that `rows @ weight.flatten(1).T + bias` are the layer's output rows."""
+    return unfolded_together([affine], [tensor], dtype, ones=ones)
+
+
+def unfolded_together(
+    layers: Sequence[batchnorm.Affine],
+    tensors: Sequence[Tensor],
+    dtype: torch.dtype | None = None,
+    *,
+    ones: bool = False,
+) -> Tensor:
+    """The input rows of layers whose outputs are added, side by side: their weights one below the other give the sum.
 
     Unfolding, conversion and the column of ones take one pass over memory.
     """
-    windows = tensor if isinstance(affine, nn.Linear) else _windows(affine, tensor)
-    p = affine.weight[0].numel()
-    unfolded_rows = torch.empty(windows.numel() // p, p + ones, dtype=dtype or tensor.dtype, device=tensor.device)
-    unfolded_rows[:, :p].view(windows.shape).copy_(windows)
+    windows = [
+        tensor if isinstance(layer, nn.Linear) else _windows(layer, tensor)
+        for layer, tensor in zip(layers, tensors, strict=True)
+    ]
+    sizes = [layer.weight[0].numel() for layer in layers]
+    count, p = windows[0].numel() // sizes[0], sum(sizes)
+    unfolded_rows = torch.empty(count, p + ones, dtype=dtype or tensors[0].dtype, device=tensors[0].device)
+    start = 0
+    for size, view in zip(sizes, windows, strict=True):
+        unfolded_rows[:, start : start + size].view(view.shape).copy_(view)
+        start += size
     if ones:
         unfolded_rows[:, -1] = 1
     return unfolded_rows

@@ -1,7 +1,8 @@
-"""Levels of a model: traced, cut where exactly one tensor is alive, checked (paper sec. 3; docs/method.md)."""
+"""Levels of a model: traced, cut where one tensor is alive or behind every layer, checked (paper sec. 3; docs/method.md)."""
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
@@ -9,9 +10,9 @@ import torch
 from torch import Tensor, fx, nn
 
 from .axes import neuron_axis as find_axis
-from .cuts import choose_cuts
+from .cuts import ancestors, choose_cuts, is_layer, sum_behind
 from .kinds import AFFINE, TRANSPARENT, is_sum, parameter_count
-from .level import Level, compose
+from .level import Alive, Boundary, Level, compose
 from .tracing import trace
 from .weights import batch_statistics, computed_weights, refuse_batch_statistics
 
@@ -37,8 +38,8 @@ def partition(
         example: (B, ...) input, B >= 1; it fixes shapes and is used to check that the composition is right.
         boundaries: "preactivations" (after every affine layer or residual sum where one tensor is alive),
             "activations" (after every activation function), "blocks" (stem, each residual block, head; as
-            "preactivations" where there are no such blocks), a number of levels, or names of modules after
-            which to cut.
+            "preactivations" where there are no such blocks), "layers" (after every affine layer, inside of blocks too, or
+            after the sum to which alone its outputs go), a number of levels, or names of modules after which to cut.
         leaves: names of submodules to take whole, for parts that torch.fx cannot trace.
         neuron_axis: axis of the neurons at all boundaries; default: read off the model.
     Raises:
@@ -49,14 +50,27 @@ def partition(
     graph, modules, folds = trace(model.eval(), leaves, example=example)
     _refuse_batch_statistics(graph, modules)
     cuts = choose_cuts(graph, modules, boundaries, model)
-    segments = list(_segments(graph, cuts))
-    names = _names([(segment, after) for segment, _, after in segments], modules)
-    parts = {cut: _parts_per_sample(name, cut, len(example)) for name, cut in zip(names, cuts, strict=True)}
+    segments = _segments(graph, cuts)
+    names = _names([(segment.nodes, segment.after) for segment in segments], modules)
+    parts = {
+        node: _parts_per_sample(name, node, len(example))
+        for name, segment in zip(names, segments, strict=True)
+        for node in segment.alive
+    }
     if parts[cuts[-1]]:
         raise ValueError(_not_by_samples(names[-1], tuple(cuts[-1].meta["value"])))
     levels = [
-        _build_level(name, segment, before, after, modules, folds, parts, head=after is cuts[-1], axis=neuron_axis)
-        for name, (segment, before, after) in zip(names, segments, strict=True)
+        _build_level(
+            name,
+            segment,
+            modules,
+            folds,
+            parts,
+            head=segment.after is cuts[-1],
+            axis=neuron_axis,
+            adding=boundaries == "layers",
+        )
+        for name, segment in zip(names, segments, strict=True)
     ]
     _refuse_tied_weights(levels)
     _check_composition(model, levels, example, exact=not folds)
@@ -65,18 +79,51 @@ def partition(
     return levels
 
 
-def _segments(graph: fx.Graph, cuts: list[fx.Node]) -> Iterable[tuple[list[fx.Node], fx.Node, fx.Node]]:
-    before = next(node for node in graph.nodes if node.op == "placeholder")
-    segment: list[fx.Node] = []
-    pending = list(cuts)
+@dataclass(frozen=True, eq=False)
+class _Segment:
+    """The part of the graph that is one level."""
+
+    nodes: list[fx.Node]
+    before: list[fx.Node]
+    """The tensors at the boundary before it"""
+    after: fx.Node
+    """The level's output"""
+    alive: list[fx.Node]
+    """The tensors at the boundary after it: those that a later level reads"""
+    makers: list[int]
+    """For each of them the level whose neurons it holds"""
+
+
+def _segments(graph: fx.Graph, cuts: list[fx.Node]) -> list[_Segment]:
+    """Each node belongs to the first level that needs it. What is read again later stays alive."""
+    start = next(node for node in graph.nodes if node.op == "placeholder")
+    of = {node: -1 for node in graph.nodes if node.op == "placeholder"}
+    for index, cut in enumerate(cuts):
+        of.update((node, index) for node in ancestors(cut) if node not in of)
+    for node in graph.nodes:  # a size is taken when its tensor is there, and keeps none alive
+        if node in of and node.op not in ("placeholder", "get_attr") and not node.meta["holds_tensors"]:
+            of[node] = max([of[other] for other in node.all_input_nodes], default=0)
+    maker: dict[fx.Node, int] = {start: -1}
     for node in graph.nodes:
-        if node.op in ("placeholder", "output"):
-            continue
-        segment.append(node)
-        if node is pending[0] and len(pending) > 1:
-            yield segment, before, pending.pop(0)
-            before, segment = node, []
-    yield segment, before, pending[0]
+        if node in of and node not in maker:
+            maker[node] = (
+                cuts.index(node)
+                if node in cuts
+                else max([maker[other] for other in node.all_input_nodes if other.op != "get_attr"], default=-1)
+            )
+    segments, before = [], [start]
+    for index, cut in enumerate(cuts):
+        alive = [
+            node
+            for node in graph.nodes
+            if of.get(node, len(cuts)) <= index
+            and node.op != "get_attr"
+            and (node.meta["holds_tensors"] and any(of.get(user, -1) > index for user in node.users) or node is cut)
+        ]
+        nodes = [node for node in graph.nodes if of.get(node) == index]
+        segments.append(_Segment(nodes, before, cut, alive, [maker[node] for node in alive]))
+        before = alive
+    return segments
 
 
 def _names(segments: list[tuple[list[fx.Node], fx.Node]], modules: dict[Any, Any]) -> list[str]:
@@ -103,44 +150,86 @@ def _common(left: str, right: str) -> str:
 
 def _build_level(
     name: str,
-    segment: list[fx.Node],
-    before: fx.Node,
-    after: fx.Node,
+    segment: _Segment,
     modules: dict[Any, Any],
     folds: dict[str, tuple],
     parts: dict[fx.Node, int],
     *,
     head: bool,
     axis: int | None,
+    adding: bool,
 ) -> Level:
     """
     Args:
         parts: of the boundaries, see `_parts_per_sample`.
+        adding: whether a level may be layers and the sum behind them.
     """
-    owners = [node for node in segment if parameter_count(node, modules)]
-    why = _why_not_affine(segment, owners, after, modules)
-    affine = None if why else modules[owners[0].target]
-    prefix = None if why else _graph_module(segment, before, owners[0].args[0], modules, parts)
-    shape = after.meta["value"]
-    axis = find_axis(after, modules, name, axis)
-    width = shape[axis]
-    samples = shape[0]
-    if parts[after]:  # the boundary gets an axis for the parts; where neurons were last they still are
-        samples //= parts[after]
-        axis = -1 if axis in (-1, len(shape) - 1) else axis + 1
+    owners = [node for node in segment.nodes if parameter_count(node, modules)]
+    summed, stream = _summed(segment, owners, modules) if adding else ([], None)
+    layers = summed or owners
+    why = _why_not_affine(segment, owners, summed, modules)
+    prefix = None
+    if not why:
+        reads = [layer.args[0] for layer in layers] + ([stream] if stream else [])
+        apart = {**parts, stream: parts[segment.after]} if stream else parts
+        prefix = _graph_module(segment.nodes, segment.before, reads, modules, parts, apart)
+    alive = tuple(
+        _alive(node, modules, name, axis, parts, maker)
+        for node, maker in zip(segment.alive, segment.makers, strict=True)
+    )
+    at = segment.alive.index(segment.after)
     return Level(
         name=name,
-        module=_graph_module(segment, before, after, modules, parts),
-        width=width,
-        axis=axis,
-        positions=shape.numel() // (samples * width),
+        module=_graph_module(segment.nodes, segment.before, segment.alive, modules, parts, parts),
+        width=alive[at].width,
+        axis=alive[at].axis,
+        positions=alive[at].positions,
         head=head,
-        affine=affine,
+        layers=() if why else tuple(modules[node.target] for node in layers),
         prefix=prefix,
         why_not_affine=why,
         folds=tuple(folds[str(node.target)] for node in owners if str(node.target) in folds),
-        residual=before.op != "placeholder" and _is_residual(segment, before, after, modules),
+        residual=[node.op for node in segment.before] != ["placeholder"] and _is_residual(segment, modules),
+        adds=stream is not None and not why,
+        paths=() if why else tuple(str(node.target) for node in layers),
+        alive=alive,
+        at=at if len(alive) > 1 else None,
     )
+
+
+def _summed(segment: _Segment, owners: list[fx.Node], modules: dict[Any, Any]) -> tuple[list[fx.Node], fx.Node | None]:
+    """The layers whose outputs go into the sum at which a level ends, one or two, none where it ends otherwise; and what is
+    there already, to which those of one layer are added."""
+    layers = [node for node in owners if is_layer(node, modules) and sum_behind(node, modules) is segment.after]
+    sides = [side for side in segment.after.all_input_nodes if not any(_leads(layer, side) for layer in layers)]
+    return layers, sides[0] if layers and sides else None
+
+
+def _leads(layer: fx.Node, side: fx.Node) -> bool:
+    """Whether a side of a sum is a layer's output, which goes nowhere else."""
+    while layer is not side and len(layer.users) == 1:
+        layer = next(iter(layer.users))
+        if is_sum(layer):
+            return False
+    return layer is side
+
+
+def _alive(
+    node: fx.Node, modules: dict[Any, Any], name: str, axis: int | None, parts: dict[fx.Node, int], maker: int
+) -> Alive:
+    if not node.meta["is_tensor"]:
+        raise ValueError(
+            f"after level {name!r} {node.name!r} is alive, which is several tensors in one. Let levels end elsewhere "
+            "(boundaries=[module names])."
+        )
+    shape = node.meta["value"]
+    axis = find_axis(node, modules, name, axis)
+    width = shape[axis]
+    samples = shape[0]
+    if parts[node]:  # the boundary gets an axis for the parts; where neurons were last they still are
+        samples //= parts[node]
+        axis = -1 if axis in (-1, len(shape) - 1) else axis + 1
+    return Alive(axis, width, shape.numel() // (samples * width), maker)
 
 
 def _parts_per_sample(name: str, cut: fx.Node, samples: int) -> int:
@@ -151,69 +240,100 @@ def _parts_per_sample(name: str, cut: fx.Node, samples: int) -> int:
     return 0 if shape[0] == samples else shape[0] // samples
 
 
-def _is_residual(segment: list[fx.Node], before: fx.Node, after: fx.Node, modules: dict[Any, Any]) -> bool:
-    """Whether a sum adds the input `before`, through no parameters and at an unchanged shape."""
+def _is_residual(segment: _Segment, modules: dict[Any, Any]) -> bool:
+    """Whether a sum adds the input, the only tensor there, through no parameters and at an unchanged shape."""
+    if len(segment.before) > 1:
+        return False
+    before, after = segment.before[0], segment.after
     free = {before}
-    for node in segment:
+    for node in segment.nodes:
         tensors = [other for other in node.all_input_nodes if other.meta.get("is_tensor")]
         if tensors and all(other in free for other in tensors) and not parameter_count(node, modules):
             free.add(node)
-    skips = [other for node in segment if is_sum(node) and node not in free for other in node.all_input_nodes]
+    skips = [other for node in segment.nodes if is_sum(node) and node not in free for other in node.all_input_nodes]
     return before.meta["value"] == after.meta["value"] and any(other in free for other in skips)
 
 
-def _why_not_affine(segment: list[fx.Node], owners: list[fx.Node], after: fx.Node, modules: dict[Any, Any]) -> str:
-    if len(owners) != 1:
+def _why_not_affine(segment: _Segment, owners: list[fx.Node], summed: list[fx.Node], modules: dict[Any, Any]) -> str:
+    """The reason, empty for an affine level.
+
+    Args:
+        owners: all nodes with parameters.
+        summed: see `_summed`.
+    """
+    if len(owners) != (len(summed) or 1) or len({node.target for node in owners}) != len(owners):
         return f"it holds {len(owners)} layers with parameters ({', '.join(str(node.target) for node in owners[:4])})"
-    target = modules[owners[0].target]
-    if not isinstance(target, AFFINE):
-        return f"its parameters belong to a {type(target).__name__}, not to a Linear or Conv2d"
-    if type(target).forward not in AFFINE_FORWARDS:
-        return f"its {type(target).__name__} has a forward of its own, which may use the weights otherwise"
-    for computed in computed_weights(target):
-        return f"the {computed.tensor} of {owners[0].target!r} is computed from other tensors ({computed.by})"
-    if isinstance(target, nn.Conv2d) and target.groups > 1:
-        return f"its convolution is grouped (groups={target.groups})"
-    behind = segment[segment.index(owners[0]) + 1 : segment.index(after) + 1]
+    for node in owners:
+        target = modules[node.target]
+        if not isinstance(target, AFFINE):
+            return f"its parameters belong to a {type(target).__name__}, not to a Linear or Conv2d"
+        if type(target).forward not in AFFINE_FORWARDS:
+            return f"its {type(target).__name__} has a forward of its own, which may use the weights otherwise"
+        for computed in computed_weights(target):
+            return f"the {computed.tensor} of {node.target!r} is computed from other tensors ({computed.by})"
+        if isinstance(target, nn.Conv2d) and target.groups > 1:
+            return f"its convolution is grouped (groups={target.groups})"
+    if summed:
+        return ""
+    start, end = (segment.nodes.index(node) for node in (owners[0], segment.after))
     others = [
-        node for node in behind if not (node.op == "call_module" and isinstance(modules[node.target], TRANSPARENT))
+        node
+        for node in segment.nodes[start + 1 : end + 1]
+        if not (node.op == "call_module" and isinstance(modules[node.target], TRANSPARENT))
     ]
     return f"{others[0].name!r} comes after its affine layer" if others else ""
 
 
 def _graph_module(
-    segment: list[fx.Node], before: fx.Node, after: Any, modules: dict[Any, Any], parts: dict[fx.Node, int]
+    segment: list[fx.Node],
+    before: list[fx.Node],
+    ends: list[Any],
+    modules: dict[Any, Any],
+    parts: dict[fx.Node, int],
+    apart: dict[fx.Node, int],
 ) -> nn.Module:
-    """The part of the graph from tensor `before` to tensor `after` as a module that shares the parameters.
+    """The part of the graph from the tensors `before` to the tensors `ends` as a module that shares the parameters; several
+    tensors go in and out as a tuple.
 
-    Where the model folds parts of samples into the first axis (`parts`), the boundary keeps them apart: (samples, parts, ...).
+    Args:
+        parts: where the model folds parts of samples into the first axis, the boundary before keeps them apart:
+            (samples, parts, ...).
+        apart: the same for the ends.
     """
     graph = fx.Graph()
     start = graph.placeholder("x")
-    copies: dict[fx.Node, Any] = {before: start}
-    if parts.get(before):
-        copies[before] = graph.call_method("flatten", (start, 0, 1))
-    needed = _needed_for(after, segment, before)
+    copies: dict[fx.Node, Any] = {before[0]: start}
+    if len(before) > 1:
+        copies = {node: graph.call_function(operator.getitem, (start, k)) for k, node in enumerate(before)}
+    first = copies[before[0]]
+    for node in before:
+        if parts.get(node):
+            copies[node] = graph.call_method("flatten", (copies[node], 0, 1))
+    needed = _needed_for(ends, segment, before)
 
     def copy_of(node: fx.Node) -> Any:
-        if node not in copies:  # an integer from an earlier level
-            copies[node] = _integer(node, graph, start, copy_of)
+        if node not in copies:  # a constant, or an integer from an earlier level
+            is_constant = node.op == "get_attr"
+            copies[node] = graph.node_copy(node) if is_constant else _integer(node, graph, first, copy_of)
         return copies[node]
 
     for node in segment:
-        if node in needed:
+        if node in needed and node not in copies:
             copies[node] = graph.node_copy(node, copy_of)
-    end = copies[after]
-    graph.output(graph.call_method("unflatten", (end, 0, (-1, parts[after]))) if parts.get(after) else end)
+    outputs = [
+        graph.call_method("unflatten", (copies[end], 0, (-1, apart[end]))) if apart.get(end) else copies[end]
+        for end in ends
+    ]
+    graph.output(outputs[0] if len(outputs) == 1 else tuple(outputs))
     used = {str(node.target) for node in graph.nodes if node.op in ("call_module", "get_attr")}
     return fx.GraphModule({name: modules[name] for name in sorted(used)}, graph).eval()
 
 
-def _needed_for(after: fx.Node, segment: list[fx.Node], before: fx.Node) -> set[fx.Node]:
-    inside, needed, todo = set(segment), set(), [after]
+def _needed_for(ends: list[fx.Node], segment: list[fx.Node], before: list[fx.Node]) -> set[fx.Node]:
+    inside, needed, todo = set(segment), set(), list(ends)
     while todo:
         node = todo.pop()
-        if node in inside and node not in needed and node is not before:
+        if node in inside and node not in needed and node not in before:
             needed.add(node)
             todo.extend(node.all_input_nodes)
     return needed
@@ -262,12 +382,16 @@ def _refuse_batch_statistics(graph: fx.Graph, modules: dict[Any, Any]) -> None:
 @torch.no_grad()
 def _check_samples(levels: list[Level], example: Tensor) -> None:
     """Levels are compared sample by sample, so one sample alone must give the first part of what a batch gives."""
-    alone, batch = example[:1], torch.cat([example[:1], -example[:1]])
+    alone: Boundary = example[:1]
+    both: Boundary = torch.cat([example[:1], -example[:1]])
     for level in levels:
-        alone, batch = level.module(alone), level.module(batch)
-        same = alone.shape == batch[:1].shape
-        if not same or not torch.allclose(alone, batch[:1], rtol=1e-4, atol=1e-4 * max(1.0, batch.abs().max().item())):
-            raise ValueError(_not_by_samples(level.name, tuple(batch.shape)))
+        alone, both = level.module(alone), level.module(both)
+        for one, batch in zip(*((end,) if isinstance(end, Tensor) else end for end in (alone, both)), strict=True):
+            same = one.shape == batch[:1].shape
+            if not same or not torch.allclose(
+                one, batch[:1], rtol=1e-4, atol=1e-4 * max(1.0, batch.abs().max().item())
+            ):
+                raise ValueError(_not_by_samples(level.name, tuple(batch.shape)))
 
 
 def _not_by_samples(name: str, shape: tuple[int, ...]) -> str:

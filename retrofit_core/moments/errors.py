@@ -49,7 +49,8 @@ def approximation_error(sums: Moments | Rows, targets: Targets, V: Tensor, misse
 
 def cross_error(sums: Moments | Rows, scores: Tensor, labels: Tensor, targets: Targets, V: Tensor) -> float:
     """2 sum_j s_j (x V_k(j) - T_k(j))' (T_k(j) - z_j): 0 for weighted means, of either sign for other targets."""
-    extra = excess(targets, labels, scores)
+    m = len(labels)  # a stream may stand behind the neurons, to which the fitted outputs are added
+    extra = excess(Targets(targets.A[:m], targets.totals), labels, scores)
     if extra is None:
         return 0.0
     if isinstance(sums, Rows):
@@ -57,7 +58,7 @@ def cross_error(sums: Moments | Rows, scores: Tensor, labels: Tensor, targets: T
     else:
         assert sums.xz is not None
         products = sums.xz.T @ V - sums.zz @ targets.A
-    return cross_of(products, extra)
+    return cross_of(products[:m], extra)
 
 
 def cross_of(products: Tensor, extra: Tensor) -> float:

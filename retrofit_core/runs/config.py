@@ -61,6 +61,8 @@ class RunConfig:
     """Bytes for the sums of a level and for kept tensors; None for the library's default"""
     target: str | None = None
     """Checkpoint, spec or preset of the fused architecture; by default parent 0's"""
+    base: str | None = None
+    """Checkpoint of the parents' common ancestor, for methods that add what they learned to it"""
     arch: str | None = None
     """Architecture of bare checkpoints whose keys and shapes do not tell"""
     mean: tuple[float, ...] | None = None
@@ -142,7 +144,7 @@ def method_keywords(config: RunConfig) -> dict[str, Any]:
     """
     method = find(METHODS, config.method, "method")
     defaults = {field.name: field.default for field in dataclasses.fields(RunConfig)}
-    names = ("grouping", "importance", "preset", "ridge", "toward", "head", "target", "seed", "device")
+    names = ("grouping", "importance", "preset", "ridge", "toward", "head", "target", "base", "seed", "device")
     keywords = {name: getattr(config, name) for name in names}
     keywords |= {
         "boundaries": read_boundaries(config.boundaries),
@@ -150,7 +152,8 @@ def method_keywords(config: RunConfig) -> dict[str, Any]:
     }
     defaults["memory"] = settings_of(Runtime)["memory"].default
     suited = method.suited(keywords, defaults, methods_with)
-    suited.pop("target", None)  # a network, once its file is read
+    for name in ("target", "base"):  # networks, once their files are read
+        suited.pop(name, None)
     return suited | (config.options or {})
 
 
@@ -159,13 +162,14 @@ def all_keywords(
     *,
     importance_data: Any,
     target: nn.Module | None,
+    base: nn.Module | None,
     shares: Tensor | None,
     counts: list[int] | None,
 ) -> dict[str, Any]:
     """The flat keywords of a config's method: `method_keywords`, and the content of its files that the method takes.
 
     Args:
-        importance_data, target, shares, counts: see `Inputs`.
+        importance_data, target, base, shares, counts: see `Inputs`.
     Raises:
         ValueError: as `method_keywords`.
     """
@@ -174,6 +178,7 @@ def all_keywords(
     held = {
         "importance_data": (importance_data, takes.importance or takes.parents_data),
         "target": (target, target is not None),
+        "base": (base, base is not None),
         "class_shares": (shares, shares is not None),
         "sample_counts": (counts, method.algorithm(**keywords).needs_counts),
     }

@@ -57,6 +57,7 @@ def execute(
             config,
             importance_data=inputs.importance,
             target=inputs.target,
+            base=inputs.base,
             shares=inputs.shares,
             counts=inputs.counts,
         )

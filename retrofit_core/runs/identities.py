@@ -17,7 +17,7 @@ from ..registry import find
 from .config import RunConfig
 
 #: Fields of a config that name files: an identity holds the files' content, not their names.
-NAMES = ("models", "data", "splits", "target")
+NAMES = ("models", "data", "splits", "target", "base")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Identity:
         """(role, name in `inputs`) of each file, in an order that depends on the settings only."""
         config = self.config
         models = [(f"model {index}", name) for index, name in enumerate(config.models)]
-        others = [("splits", config.splits), ("target", config.target)]
+        others = [("splits", config.splits), ("target", config.target), ("base", config.base)]
         data = [(f"data {split}", f"{config.data} {split}") for split in _splits(config)]
         return [*models, *((role, name) for role, name in others if name), *data]
 
@@ -64,6 +64,8 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
         inputs[config.splits] = _digest(base / config.splits)
     if config.target:  # a checkpoint's content, or the words of a preset or spec
         inputs[config.target] = _digest(base / config.target) or f"the words {config.target}"
+    if config.base:
+        inputs[config.base] = _digest(base / config.base)
     for split in _splits(config):
         inputs[f"{config.data} {split}"] = _digest_of_data(config.data, split, base)
     return Identity(config, inputs, method_version(config.method))
@@ -82,7 +84,7 @@ def other_settings(old: RunConfig, new: RunConfig) -> str:
             return f"its {field.name} is {before}, not {after}"
     if len(old.models) != len(new.models):
         return f"it fuses {len(old.models)} networks, not {len(new.models)}"
-    for name in ("splits", "target"):
+    for name in ("splits", "target", "base"):
         if (getattr(old, name) is None) != (getattr(new, name) is None):
             return f"its {name} is {getattr(old, name)}, not {getattr(new, name)}"
     if (old.splits or new.splits) and _basenames(old) != _basenames(new):

@@ -36,6 +36,8 @@ class Inputs:
     """(n, classes) each parent's share of each class's training rows"""
     counts: list[int] | None = None
     """Each parent's number of training rows"""
+    base: nn.Module | None = None
+    """The parents' common ancestor"""
 
 
 def read_inputs(config: RunConfig) -> Inputs:
@@ -58,6 +60,7 @@ def read_inputs(config: RunConfig) -> Inputs:
         _target(config.target, train),
         class_shares(train, parts) if asks_for_shares(config) else None,
         [len(part) for part in parts] if parts else None,
+        load_model(config.base, config.arch)[0] if config.base else None,
     )
 
 

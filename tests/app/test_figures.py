@@ -604,3 +604,18 @@ def test_a_class_of_which_nearly_all_is_right_does_not_read_as_all():
         [figures.Network("A", "parent", 50.0, [100 * 5932 / 5949, 0.0])], ["a", "b"], figures.LIGHT
     )
     assert list(picture.figure.data[1].text) == ["99.7", "0"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        ({}, None),
+        ({"stream": "features.0"}, "Here a residual stream begins"),
+        ({"stream": "conv_1"}, r"begins at **conv\_1**, and shares its grouping."),
+        ({"stream": "conv", "missing_error": 4.0, "approximation_error": 1.0, "energy": 8.0}, "50.0 % of the neurons'"),
+    ],
+)
+def test_a_level_of_a_residual_stream_says_what_it_repaired(facts, says):
+    report = replace(level(np.eye(4), [0, 1, 0, 1]), **facts)
+    words = figures.stream_words(report).replace("\N{NO-BREAK SPACE}", " ")
+    assert (says in words and (", 12.5 % with them." in words) == ("energy" in facts)) if says else words == ""

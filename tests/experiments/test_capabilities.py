@@ -127,7 +127,7 @@ REASONS = {
     "transformers": "is not affine in its weights",
     ANY: "is not affine in its weights|it is not known which neurons belong together|are one tensor"
     "|no head that could be trained",
-    "more than two models": "pairs exactly two parents",
+    "more than two models": "pairs exactly two parents|goes between exactly two parents",
     "different widths": "pairs parents of equal widths|pairs exactly two parents of the fused width|needs equal widths|"
     "weights cannot be averaged: .* has the shapes",
     "different depths": "have no counterpart in the fused network|weights cannot be averaged: .* has the shapes",
@@ -140,7 +140,7 @@ def outcome(name, parents, shape, options):
     data = normal(SAMPLES, *shape).float(), labels(SAMPLES, CLASSES)
     with untouched(*parents):
         try:
-            fused = METHODS[name](parents, data, **{**options_for(name, len(parents), CLASSES), **options}).model
+            fused = METHODS[name](parents, data, **{**options_for(name, parents, CLASSES), **options}).model
         except ValueError as error:
             return str(error)
     with torch.no_grad():

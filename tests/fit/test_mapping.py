@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core.fit import Groups, mapped_weights
-from retrofit_core.fit.mapping import is_channel_major
+from retrofit_core.fit import Groups, mapped_weights, neurons_read
 from retrofit_core.levels import partition
 from tests import reference
 from tests.flat import fuse
@@ -25,11 +24,11 @@ def test_equals_the_loops(make, shape, positions, bias):
         labels = torch.arange(2 * width).roll(1) % width
         before = {"widths": [width, width], "groups": as_groups(labels, width)}
         weights = mapped_weights(
-            levels[0][index], [level[index] for level in levels], Groups(labels, (width, width), width)
+            levels[0][index], [level[index] for level in levels], [Groups(labels, (width, width), width)]
         )
         expected = np.hstack([reference.own_weights(steps[k], positions[index], before, k) for k in range(2)])
         assert np.abs(weights.numpy() - expected).max() < 1e-12
-    first = mapped_weights(levels[0][0], [level[0] for level in levels], None)
+    first = mapped_weights(levels[0][0], [level[0] for level in levels], [None])
     assert (
         np.abs(first.numpy() - np.hstack([reference.own_weights(s, 0, None, k) for k, s in enumerate(steps)])).max()
         == 0
@@ -40,7 +39,7 @@ def test_members_of_one_group_add_up_and_absent_ones_give_zero():
     model = mlp((6, 3, 2))
     levels = partition(model, normal(2, 6))
     labels = torch.tensor([1, 1, 2, 0, 0, 0])  # parent 0 has nobody in group 0, two neurons in group 1
-    W0 = mapped_weights(levels[1], [levels[1], levels[1]], Groups(labels, (3, 3), 3))
+    W0 = mapped_weights(levels[1], [levels[1], levels[1]], [Groups(labels, (3, 3), 3)])
     weight = model[2].weight.detach()
     assert torch.equal(W0[0, :2], torch.zeros(2).double())
     assert torch.equal(W0[1, :2], weight[:, 0] + weight[:, 1])
@@ -51,7 +50,7 @@ def test_members_of_one_group_add_up_and_absent_ones_give_zero():
 def test_parents_whose_inputs_do_not_correspond_are_refused():
     levels, others = partition(mlp(), normal(2, 6)), partition(mlp((5, 8, 7, 4)), normal(2, 5))
     with pytest.raises(ValueError, match="level '0': parent 1 has 5 inputs per neuron where the fused level has 6"):
-        mapped_weights(levels[0], [levels[0], others[0]], None)
+        mapped_weights(levels[0], [levels[0], others[0]], [None])
 
 
 class ChannelsLast(nn.Module):
@@ -61,6 +60,14 @@ class ChannelsLast(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.fc(self.conv(x).relu().permute(0, 2, 3, 1).flatten(1))
+
+
+def is_channel_major(level, boundary, axis):
+    width = boundary.shape[axis]
+    try:
+        return neurons_read(level, 0, boundary, [Groups(torch.arange(width), (width,), width, axis)]) is not None
+    except LookupError:
+        return False
 
 
 def test_channel_major_inputs_are_told_from_others():

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from retrofit_core.device import Stopwatch
-from retrofit_core.fit import write_weights
 from retrofit_core.levels import partition, rows
 from retrofit_core.moments import Rows, solve
 from tests.networks import CNN_SHAPE, cnn, mlp, normal
@@ -14,7 +13,7 @@ from tests.properties import assert_close
 
 def ridge(level, solution, A):
     V = solution.weights(A)
-    write_weights(level, V)
+    level.write(V)
     return V
 
 

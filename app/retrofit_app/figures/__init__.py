@@ -10,7 +10,7 @@ from .clusters import cluster_key, clusters
 from .counterparts import flow
 from .diagnosis import fitted, worst_level
 from .errors import errors_scatter
-from .fits import loss_curve, loss_plane, residual_bars
+from .fits import loss_curve, loss_plane, residual_bars, stream_words
 from .landscape import headline, landscape_plane, loss_path
 from .markdown import escaped, shown
 from .marks import Marks, cluster_words, marks
@@ -80,6 +80,7 @@ __all__ = [
     "share",
     "shown",
     "sign",
+    "stream_words",
     "tiles",
     "title",
     "worst_level",

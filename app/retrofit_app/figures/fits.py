@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from .markdown import escaped
 from .palette import SHAPES, TEXT, Palette
 from .picture import Picture, axis, hatched, layout, lettered, listing, number, percent, titled
 
@@ -89,6 +90,28 @@ def _ticks(losses: Sequence[float]) -> dict[str, Any]:
         if len(values) <= 6:
             break
     return {"tickvals": values, "ticktext": [f"{value:g}" for value in values]}
+
+
+def stream_words(level: Any) -> str:
+    """In Markdown: the residual stream that a level writes to, and what its layers repaired there; empty for other levels.
+
+    Args:
+        level: a `LevelReport`.
+    """
+    if not level.stream:
+        return ""
+    if level.stream == level.name:
+        return "Here a residual stream begins: this grouping holds for all levels that write to it."
+    words = f"It writes to the residual stream that begins at **{escaped(level.stream)}**, and shares its grouping."
+    if np.isnan(level.missing_error):
+        return words
+    before, after = (
+        percent(100 * error / (level.energy or 1.0)) for error in (level.missing_error, level.approximation_error)
+    )
+    return (
+        f"{words} Its layers were fitted to what the stream lacked of its target: {before} of the neurons' energy without "
+        f"them, {after} with them."
+    )
 
 
 def residual_bars(level: Any, palette: Palette) -> Picture:

@@ -86,7 +86,7 @@ def reader_of(path: Path) -> Entry | None:
     """A run that goes on, or can be gone on with, and reads this file."""
     for entry in entries()[0]:
         config = entry.config
-        names = [*config["models"], config.get("splits"), config.get("target")]
+        names = [*config["models"], config.get("splits"), config.get("target"), config.get("base")]
         if (entry.active or entry.analysing or entry.resumable) and path in [
             entry.base / name for name in names if name
         ]:

@@ -39,6 +39,7 @@ HELP = {
     "settings": "Hyper-parameters of the fusion: ours, or those of the paper's tables.",
     "target": "Empty for network A's architecture; or a name such as vgg11-half, or a JSON object, as `retrofit fuse "
     "--target` takes it.",
+    "base": "The checkpoint from which all these networks were trained on: the method adds what each of them has learned to it.",
     "rows": "A splits file tells which training images each network saw: then importance uses each network's own images. "
     "Leave it empty if you have none.",
 }

@@ -246,6 +246,9 @@ def fusion(picks: Picks) -> None:
                     help=HELP["target"],
                     placeholder="as network A",
                 )
+        if picks.networks == "own" and takes.base:
+            with st.container(width=220):
+                st.text_input("Common ancestor", **FORM.control("base"), help=HELP["base"], placeholder="a checkpoint")
     st.caption(chosen.sentence)
     options.ask(picks)
 

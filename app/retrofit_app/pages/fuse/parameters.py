@@ -82,6 +82,8 @@ class Picks:
     """Splits file of the user's checkpoints"""
     target: str = declared("", path)
     """Fused architecture for the user's checkpoints: a preset of the library or a JSON spec"""
+    base: str = declared("", path)
+    """Checkpoint of the common ancestor of the user's checkpoints"""
 
     @property
     def importance_used(self) -> str | None:

@@ -74,6 +74,8 @@ def fit(view: View) -> None:
         else "are solved for in closed form"
     )
     view.say(f"The weights of the fused level {how}; what is missing then is the approximation error.")
+    if words := figures.stream_words(report):
+        st.markdown(words)
     left, right = st.columns(2, gap="large")
     with left:
         if report.curve:
@@ -105,7 +107,8 @@ def fit(view: View) -> None:
 
 def residual_table(report: Any) -> pd.DataFrame:
     """Errors of a level as shares of its energy."""
-    names = ("grouping_error", "approximation_error", "unavoidable_error")
+    names = ["grouping_error", "approximation_error", "unavoidable_error"]
+    names += [] if np.isnan(report.missing_error) else ["missing_error"]
     shares = [100 * getattr(report, name) / (report.energy or 1) for name in names]
     return pd.DataFrame({"error": [name.replace("_", " ") for name in names], "per cent of energy": shares})
 

@@ -1,0 +1,121 @@
+"""Fisher-weighted averaging: each parameter's mean, weighted by how much the parents' answers depend on it (Matena and Raffel
+2022). No alignment.
+
+Legend: F_k (p,) the diagonal of parent k's Fisher information, E_x E_{y ~ p(y|x)} (d log p(y|x) / d theta)^2.
+"""
+
+import copy
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from ..device import of
+from ..monitor import Monitor
+from ..results import FusionResult
+from ..settings import Range, setting
+from ..task import Algorithm, Cost, Takes, Task
+from .averaging import average
+from .merging import check_mergeable
+
+
+@dataclass(frozen=True, eq=False)
+class FisherPlan:
+    """Parents of equal shapes, and the inputs on which the Fisher information of each is taken."""
+
+    task: Task
+    inputs: list[Tensor]
+    """(B, ...) of each parent: its own data where they were given, else the fusion data"""
+
+    def cost(self) -> Cost:
+        """Passes forward; those backward, one a sample or one a sample and class, are not counted."""
+        return Cost(passes=max(map(len, self.inputs)), complete=False)
+
+
+@dataclass(frozen=True)
+class FisherAveraging(Algorithm):
+    """theta = sum_k F_k theta_k / sum_k F_k for every parameter, F_k on parent k's own data where they are given.
+
+    The expectation over classes is taken exactly, or from one class a sample, drawn from the parent's own probabilities (the seed
+    decides). Parents count alike. Buffers (BatchNorm's statistics) are averaged.
+    """
+
+    takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True, parents_data=True)
+
+    expectation: Literal["exact", "sampled"] = setting(
+        "exact", "over the classes: exact, or sampled: one class a sample, which is faster by their number"
+    )
+    floor: float = setting(
+        1e-6,
+        "added to the Fisher information, so that what no parent's answers depend on is averaged",
+        Range(0, without_low=True),
+    )
+
+    def plan(self, task: Task) -> FisherPlan:
+        """Check shapes and data; see `Algorithm`."""
+        check_mergeable(task, "Fisher averaging")
+        return FisherPlan(task, [inputs.to(task.inputs.dtype) for inputs, _ in task.parents_data()])
+
+    def run(self, plan: FisherPlan) -> FusionResult:
+        """The Fisher information of every parent, then the means."""
+        start, task = time.perf_counter(), plan.task
+        monitor, generator = task.runtime.monitor, torch.Generator().manual_seed(task.seed)
+        fused = average(task.parents).to(task.device).eval()
+        drawing = generator if self.expectation == "sampled" else None
+        fishers = []
+        for index, (parent, inputs) in enumerate(zip(task.parents, plan.inputs, strict=True)):
+            monitor.emit("phase", name=f"Fisher information of parent {index}")
+            network = copy.deepcopy(parent).to(task.device).eval()
+            fishers.append(fisher_diagonal(network, inputs, generator=drawing, monitor=monitor))
+        parameters = [dict(parent.named_parameters()) for parent in task.parents]
+        with torch.no_grad():
+            for name, tensor in fused.named_parameters():
+                tensors = [each[name].to(task.device).double() for each in parameters]
+                tensor.copy_(weighted_mean(tensors, [fisher[name] + self.floor for fisher in fishers]))
+        config = {
+            "method": "Fisher",
+            **self.to_json(),
+            "samples": [len(inputs) for inputs in plan.inputs],
+            "seed": task.seed,
+            "device": str(task.device),
+        }
+        return FusionResult(fused, [], config, time.perf_counter() - start)
+
+
+def weighted_mean(tensors: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
+    """The mean of tensors, entry by entry with weights."""
+    return torch.stack([tensor * weight for tensor, weight in zip(tensors, weights, strict=True)]).sum(0) / sum(weights)
+
+
+def fisher_diagonal(
+    model: nn.Module, inputs: Tensor, *, generator: torch.Generator | None = None, monitor: Monitor | None = None
+) -> Mapping[str, Tensor]:
+    """The diagonal of the Fisher information of each parameter, float64, as its mean over samples.
+
+    Args:
+        model: in evaluation mode; gradients of all its parameters are taken.
+        inputs: (B, ...) samples; each goes through the network alone.
+        generator: draws one class for each sample; None: the expectation over all classes.
+    """
+    named = dict(model.named_parameters())
+    for parameter in named.values():
+        parameter.requires_grad_(True)
+    totals = {name: torch.zeros_like(parameter, dtype=torch.float64) for name, parameter in named.items()}
+    first = next(iter(named.values()))
+    with torch.enable_grad():
+        for x in (monitor or Monitor()).each("step", list(inputs.split(1)), name="Fisher information"):
+            logs = model(x.to(of(model), first.dtype)).log_softmax(1)[0]
+            shares = logs.detach().double().exp()
+            if generator is None:
+                drawn = range(len(logs))
+            else:
+                drawn, shares = [int(torch.multinomial(shares.cpu(), 1, generator=generator))], torch.ones_like(shares)
+            for label in drawn:
+                gradients = torch.autograd.grad(logs[label], list(named.values()), retain_graph=True, allow_unused=True)
+                for total, gradient in zip(totals.values(), gradients, strict=True):
+                    if gradient is not None:  # a parameter that nothing depends on has none
+                        total += shares[label] * gradient.double().square()
+    return {name: total / len(inputs) for name, total in totals.items()}

@@ -1,0 +1,89 @@
+"""Greedy model soup: parents are averaged as long as held-out accuracy does not fall (Wortsman et al. 2022, Recipe 1)."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ..device import of, on_device
+from ..eligibility import check_outputs
+from ..monitor import Monitor
+from ..results import FusionResult
+from ..task import Algorithm, Cost, Takes, Task
+from .averaging import average
+from .merging import check_mergeable
+
+BATCH = 256
+
+
+@dataclass(frozen=True, eq=False)
+class SoupPlan:
+    """Parents of equal shapes, and labels that their classes cover."""
+
+    task: Task
+    labels: Tensor
+
+    def cost(self) -> Cost:
+        """Each parent alone, and as many means."""
+        return Cost(passes=2 * len(self.task.inputs))
+
+
+@dataclass(frozen=True)
+class GreedySoup(Algorithm):
+    """Parents by falling accuracy; each is taken into the mean unless the mean becomes worse by it.
+
+    Accuracy is that on the fusion data, which must have labels and should be held out from all parents' training: on the training
+    data of one of them that one is the best, and stays alone. A uniform soup is `Averaging`. Nothing is random.
+    """
+
+    takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True)
+
+    def plan(self, task: Task) -> SoupPlan:
+        """Check shapes and labels; see `Algorithm`."""
+        check_mergeable(task, "A greedy soup")
+        if task.labels is None:
+            raise ValueError(
+                "a greedy soup is chosen by accuracy on held-out data, and these have no labels. Pass (inputs, labels), or use "
+                "Average, which is the uniform soup."
+            )
+        classes = check_outputs(task.parents, task.inputs)[-1]
+        if not 0 <= int(task.labels.min()) <= int(task.labels.max()) < classes:
+            raise ValueError(
+                f"the labels run from {int(task.labels.min())} to {int(task.labels.max())}, and the parents have {classes} "
+                f"classes. Pass labels from 0 to {classes - 1}."
+            )
+        return SoupPlan(task, task.labels)
+
+    @torch.no_grad()
+    def run(self, plan: SoupPlan) -> FusionResult:
+        """Measure each parent, then try them one after the other."""
+        start, task = time.perf_counter(), plan.task
+        monitor, inputs, labels = task.runtime.monitor, task.inputs, plan.labels
+        alone = [correct(on_device(parent, task.device), inputs, labels, monitor) for parent in task.parents]
+        order = sorted(range(len(alone)), key=lambda k: -alone[k])  # parents of equal accuracy in their order
+        chosen, best = [order[0]], alone[order[0]]
+        fused = average([task.parents[order[0]]]).to(task.device).eval()
+        for index in order[1:]:
+            tried = average([task.parents[k] for k in sorted((*chosen, index))]).to(task.device).eval()
+            right = correct(tried, inputs, labels, monitor)
+            if right >= best:
+                chosen, best, fused = [*chosen, index], right, tried
+        config = {
+            "method": "Greedy soup",
+            "parents": sorted(chosen),
+            "accuracies": [100 * count / len(labels) for count in alone],
+            "samples": len(labels),
+            "device": str(task.device),
+        }
+        return FusionResult(fused, [], config, time.perf_counter() - start)
+
+
+def correct(model: nn.Module, inputs: Tensor, labels: Tensor, monitor: Monitor) -> int:
+    """How many samples a network tells right."""
+    dtype = next(model.parameters()).dtype
+    batches: Sequence[Tensor] = inputs.split(BATCH)
+    told = [model(x.to(of(model), dtype)).argmax(1).cpu() for x in monitor.each("step", batches, name="accuracy")]
+    return int((torch.cat(told) == labels.cpu()).sum())

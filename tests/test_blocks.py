@@ -1,0 +1,329 @@
+"""The closed form inside of residual blocks: against plain least squares, twins, budgets, going on, the analysis."""
+
+import copy
+
+import pytest
+import torch
+import torchvision
+from scipy.optimize import linear_sum_assignment
+from torch import nn
+from torch.nn import functional as F
+
+from retrofit_core.analysis import analyse
+from retrofit_core.analysis.accuracy import stopped
+from retrofit_core.data import Images
+from retrofit_core.data.images import held
+from retrofit_core.eligibility import cut_into_levels
+from retrofit_core.levels import compose, partition
+from retrofit_core.methods import METHODS
+from retrofit_core.symmetry import shuffled, tensors
+from retrofit_core.walk import Walk
+from tests.flat import Kept, fuse
+from tests.networks import CNN_SHAPE, VGG_SHAPE, initialised, labels, normal
+from tests.properties import assert_close, assert_same_function
+from tests.test_symmetry import NETWORKS, of_spec
+
+DATA = normal(60, *CNN_SHAPE)
+
+
+class Blocks(nn.Module):
+    """A stem, a block with an identity skip, a block with a projecting one, which runs first; no BatchNorm."""
+
+    def __init__(self, width: int = 4, wide: int = 5, classes: int = 3) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(2, width, 3, padding=1)
+        self.a1, self.a2 = nn.Conv2d(width, 3, 3, padding=1), nn.Conv2d(3, width, 1)
+        self.skip = nn.Conv2d(width, wide, 1, stride=2)
+        self.b1, self.b2 = nn.Conv2d(width, 6, 3, 2, padding=1), nn.Conv2d(6, wide, 3, padding=1, bias=False)
+        self.fc = nn.Linear(wide, classes)
+
+    def forward(self, x):
+        x = self.stem(x).relu()
+        x = (x + self.a2(self.a1(x).relu())).relu()
+        carried = self.skip(x)
+        x = (self.b2(self.b1(x).relu()) + carried).relu()
+        return self.fc(x.mean((2, 3)))
+
+
+def blocks(seed=0, **widths):
+    return initialised(Blocks(**widths), seed)
+
+
+def patches(conv, h):
+    """Input rows of a convolution (N, p), one for each sample and position, by F.unfold."""
+    columns = F.unfold(h, conv.kernel_size, padding=conv.padding, stride=conv.stride)  # (B, p, positions)
+    return columns.transpose(1, 2).flatten(0, 1)
+
+
+def flat(h):
+    return h.movedim(1, -1).flatten(0, -2)
+
+
+def states(model, x):
+    """What each layer or sum computes, by name."""
+    s = {"stem": model.stem(x)}
+    h = s["stem"].relu()
+    s["a1"] = model.a1(h)
+    s["a"] = h + model.a2(s["a1"].relu())
+    h = s["a"].relu()
+    s["b1"] = model.b1(h)
+    s["b"] = model.b2(s["b1"].relu()) + model.skip(h)
+    s["fc"] = model.fc(s["b"].relu().mean((2, 3)))
+    return {name: flat(state) for name, state in s.items()}
+
+
+def least_squares(x, targets):
+    return torch.linalg.lstsq(torch.cat([x, torch.ones(len(x), 1).double()], 1), targets, driver="gelsd").solution
+
+
+def put(layer, V):
+    layer.weight.copy_(V[:-1].T.reshape(layer.weight.shape))
+    layer.bias.copy_(V[-1])
+
+
+@torch.no_grad()
+def plainly(parents, x):
+    """HF with uniform scores and no ridge, node by node: neurons matched by projected distance, the stream's by both of its
+    states; the labels of parent 1's neurons and the fused network."""
+    fused = copy.deepcopy(parents[0])
+    mine, theirs = (states(parent, x) for parent in parents)
+    order = {}
+
+    def matched(left, right):
+        distances = ((left[:, :, None] - right[:, None]) ** 2).sum(0)
+        return torch.from_numpy(linear_sum_assignment(distances.numpy())[1])
+
+    def projected(inputs, rows):
+        return torch.cat([inputs, torch.ones(len(inputs), 1).double()], 1) @ least_squares(inputs, rows)
+
+    def mean(name, group):
+        return (mine[name] + theirs[name][:, order[group]]) / 2
+
+    def scaled(states):
+        sizes = [(mine[name].square().sum() + theirs[name].square().sum()).sqrt() for name in ("stem", "a")]
+        return torch.cat([states[name] / size for name, size in zip(("stem", "a"), sizes, strict=True)])
+
+    order["stream"] = matched(scaled(mine), scaled(theirs))
+    put(fused.stem, least_squares(patches(fused.stem, x), mean("stem", "stream")))
+    h = fused.stem(x).relu()
+    inputs = patches(fused.a1, h)
+    order["a1"] = matched(projected(inputs, mine["a1"]), projected(inputs, theirs["a1"]))
+    put(fused.a1, least_squares(inputs, mean("a1", "a1")))
+    put(fused.a2, least_squares(flat(fused.a1(h).relu()), mean("a", "stream") - flat(h)))
+    h = (h + fused.a2(fused.a1(h).relu())).relu()
+    inputs = patches(fused.b1, h)
+    order["b1"] = matched(projected(inputs, mine["b1"]), projected(inputs, theirs["b1"]))
+    put(fused.b1, least_squares(inputs, mean("b1", "b1")))
+    inputs = torch.cat([patches(fused.b2, fused.b1(h).relu()), patches(fused.skip, h)], 1)
+    order["b"] = matched(projected(inputs, mine["b"]), projected(inputs, theirs["b"]))
+    V = least_squares(inputs, mean("b", "b"))
+    fused.b2.weight.copy_(V[: -1 - h.shape[1]].T.reshape(fused.b2.weight.shape))
+    put(fused.skip, V[-1 - h.shape[1] :])
+    pooled = (fused.b2(fused.b1(h).relu()) + fused.skip(h)).relu().mean((2, 3))
+    put(fused.fc, least_squares(pooled, (mine["fc"] + theirs["fc"]) / 2))
+    return fused, order
+
+
+def test_equals_plain_least_squares_node_by_node():
+    parents = [blocks(1), blocks(2)]
+    result = METHODS["HF-Linear"](parents, DATA, ridge=0.0, device="cpu")
+    fused, order = plainly(parents, DATA)
+    names = ["stem", "a1", "a2", "b1", "b2", "fc"]
+    assert [level.name for level in result.levels] == names
+    assert [level.stream for level in result.levels] == ["stem", "", "stem", "", "", ""]
+    assert [level.kind for level in result.levels] == [*["Conv2d"] * 4, "Conv2d + Conv2d", "Linear"]
+    for level, group in zip(result.levels[:-1], ["stream", "a1", "stream", "b1", "b"], strict=True):
+        first, second = level.labels.split(level.width)
+        assert torch.equal(first.argsort(), second[order[group]].argsort())
+    assert_same_function(result.model, fused, normal(9, *CNN_SHAPE, seed=5), 1e-8)
+    for name, tensor in tensors(fused).items():
+        assert_close(tensors(result.model)[name], tensor, 1e-7)
+
+
+def test_errors_are_those_of_the_streams_after_the_sum():
+    parents = [blocks(1), blocks(2)]
+    result = METHODS["HF-Linear"](parents, DATA, device="cpu")
+    with torch.no_grad():
+        s, fused = [states(parent, DATA) for parent in parents], states(result.model, DATA)
+        stream = flat(result.model.stem(DATA).relu())
+    level = result.levels[2]
+    first, second = level.labels.split(level.width)
+    mean = (s[0]["a"][:, first.argsort()] + s[1]["a"][:, second.argsort()]) / 2
+    total = level.scores.sum() / level.width  # of a group
+    assert level.approximation_error == pytest.approx((total * (fused["a"] - mean).square().sum()).item(), rel=1e-6)
+    assert level.missing_error == pytest.approx((total * (stream - mean).square().sum()).item(), rel=1e-6)
+    assert 0 < level.approximation_error < level.missing_error
+    assert level.unavoidable_error <= level.cost
+    assert [level.name for level in result.levels if level.missing_error == level.missing_error] == ["a2"]
+
+
+@pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
+@pytest.mark.parametrize("name", ["residual", "resnet", "bottleneck"])
+def test_a_shuffled_copy_is_found_again(name, method):
+    """With the default ridge nothing is lost by grouping; without one the function is found again."""
+    make, shape = NETWORKS[name]
+    model, x = make(), normal(60, *shape)
+    twin = shuffled(model, x, torch.Generator().manual_seed(5))
+    for options in ({}, {"ridge": 0.0}):
+        result = METHODS[method]([model, twin], x, device="cpu", **options)
+        assert all(level.grouping_error <= 1e-9 * level.energy for level in result.levels)
+    assert_same_function(result.model, model, x, 1e-6)
+
+
+def test_torchvisions_resnet_is_found_again():
+    model = initialised(torchvision.models.resnet18(num_classes=4), 1)
+    x = normal(6, 3, 64, 64)
+    twin = shuffled(model, x, torch.Generator().manual_seed(5))
+    result = METHODS["KF-Linear"]([model, twin], x, ridge=0.0, device="cpu")
+    assert len(result.levels) == 18 and result.levels[6].kind == "Conv2d + Conv2d"
+    assert_same_function(result.model, model, x, 1e-6)
+
+
+@pytest.mark.parametrize("toward", ["zero", "parents"])
+def test_a_strong_ridge_towards_the_parents_gives_the_mean_of_the_mapped_weights(toward):
+    """Of a network and itself that is the network; towards zero nothing but biases is left."""
+    model = NETWORKS["resnet"][0]()
+    x = normal(40, *VGG_SHAPE)
+    fused = METHODS["HF-Linear"]([model, copy.deepcopy(model)], x, toward=toward, ridge=1e12, device="cpu").model
+    if toward == "parents":
+        assert_same_function(fused, model, x, 1e-5)
+    else:
+        assert tensors(fused)["layer1.0.conv1.weight"].abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("options", [{}, {"importance": "conductance", "importance_data": "fusion"}])
+def test_budgets_batches_and_forms_change_nothing(options, monkeypatch):
+    parents, data = [blocks(1), blocks(2)], (DATA, labels(60, 3))
+    expected = METHODS["KF-Linear"](parents, data, device="cpu", **options)
+
+    def same():
+        result = METHODS["KF-Linear"](parents, data, device="cpu", **options)
+        assert_same_function(result.model, expected.model, DATA, 1e-7)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Walk, "_fits", lambda self, index: False)
+        same()
+    with monkeypatch.context() as patch:
+        patch.setattr("retrofit_core.walk.BATCH", 7)
+        same()
+    with monkeypatch.context() as patch:
+        patch.setattr("retrofit_core.walk.dual_is_cheaper", lambda *_: True)
+        assert {level.form for level in same().levels} == {"dual"}
+
+
+def test_streams_get_one_grouping_and_the_mean_of_their_scores():
+    parents = [blocks(1), blocks(2)]
+    options = {"importance": "conductance", "importance_data": [(DATA, labels(60, 3))] * 2}
+    result = METHODS["KF-Linear"](parents, DATA, device="cpu", **options)
+    stem, last = result.levels[0], result.levels[2]
+    assert torch.equal(stem.labels, last.labels) and torch.equal(stem.scores, last.scores)
+    assert last.grouping == {"algorithm": "stream"}
+    assert stem.scores.sum() == pytest.approx(2.0)
+
+
+def test_widths_of_parents_and_target_may_differ():
+    parents = [blocks(1), blocks(2, width=6, wide=7)]
+    target = blocks(3, width=5, wide=8)
+    with pytest.raises(ValueError, match="hungarian pairs"):
+        METHODS["HF-Linear"](parents, DATA, target=target, device="cpu")
+    result = METHODS["KF-Linear"](parents, DATA, target=target, device="cpu")
+    assert [level.width for level in result.levels] == [5, 3, 5, 6, 8, 3]
+    assert result.levels[2].widths == (4, 6)
+
+
+@pytest.mark.parametrize("stop", [1, 3, 5])
+def test_a_stopped_run_goes_on_to_the_same_weights(stop):
+    parents = [NETWORKS["resnet"][0]() for _ in range(2)]
+    parents[1] = shuffled(parents[1], normal(2, *VGG_SHAPE), torch.Generator().manual_seed(1))
+    x, journal = normal(30, *VGG_SHAPE), Kept()
+    whole = fuse(parents, x, device="cpu", journal=journal)
+    resumed = fuse(parents, x, device="cpu", journal=Kept(journal.finished[:stop]))
+    for name, tensor in tensors(whole.model).items():
+        assert torch.equal(tensors(resumed.model)[name], tensor), name
+
+
+def test_other_fits_and_scores_say_what_they_do_not_cover():
+    parents = [blocks(1), blocks(2)]
+    with pytest.raises(ValueError, match="a gradient fit needs levels that end where one tensor is alive"):
+        fuse(parents, DATA, fit="gradient", boundaries="layers", device="cpu")
+    with pytest.raises(ValueError, match="'deeplift' is known at the ends of levels only"):
+        METHODS["KF-Linear"](
+            parents, (DATA, labels(60, 3)), importance="deeplift", importance_data="fusion", device="cpu"
+        )
+
+
+def test_networks_whose_skips_join_other_layers_are_refused():
+    class Other(Blocks):
+        def forward(self, x):
+            x = self.stem(x).relu()
+            x = self.a2(self.a1(x).relu()).relu()  # no skip
+            x = (self.b2(self.b1(x).relu()) + self.skip(x)).relu()
+            return self.fc(x.mean((2, 3)))
+
+    with pytest.raises(ValueError, match="level 'stem': skips join other layers in a parent"):
+        METHODS["KF-Linear"]([blocks(1), initialised(Other(), 2)], DATA, device="cpu")
+
+
+def test_levels_inside_of_blocks_compose_to_the_network():
+    for name in ("residual", "resnet", "bottleneck"):
+        make, shape = NETWORKS[name]
+        model, x = make(), normal(5, *shape)
+        levels = partition(model, x[:2], "layers")
+        with torch.no_grad():
+            assert_close(compose(levels, x), model(x), 1e-12)
+            boundary = x
+            for level in levels:
+                inputs, (_, stream) = level.inputs(boundary, ones=level.bias), level.read(boundary)
+                boundary = level.module(boundary)
+                made = inputs @ level.weights() + (0 if stream is None else flat(stream))
+                output = level.output(boundary)
+                assert_close(made, output if output.ndim == 2 else flat(output), 1e-12)
+
+
+def test_a_chain_has_the_same_levels_behind_layers_and_preactivations():
+    for name in ("mlp", "cnn", "vgg with a flatten", "vgg with BatchNorm", "BatchNorm, no bias"):
+        make, shape = NETWORKS[name]
+        model, x = make(), normal(2, *shape)
+        layers, plain = (partition(model, x, boundaries) for boundaries in ("layers", "preactivations"))
+        assert [(a.name, a.width, a.alive, a.paths) for a in layers] == [
+            (b.name, b.width, b.alive, b.paths) for b in plain
+        ]
+
+
+@pytest.fixture(scope="module")
+def analysed():
+    make = of_spec(architecture="resnet", layers=[1, 1], width=4, classes=4, size=8)
+    parents = [make().float(), initialised(make(), 7).float()]
+    x, y = normal(40, *VGG_SHAPE).float(), labels(40, 4)
+    pixels = (normal(50, *VGG_SHAPE) * 40 + 128).clamp(0, 255).to(torch.uint8)
+    content = held(pixels, labels(50, 4))
+    test = Images(*content, classes=tuple("abcd"), name="noise", split="test", mean=(0.5,), std=(0.2,))
+    result = METHODS["KF-Linear"](parents, (x, y), device="cpu")
+    return result, analyse(parents, result, (x, y), test=test)
+
+
+def test_the_analysis_knows_levels_inside_of_blocks(analysed):
+    result, analysis = analysed
+    assert [level.name for level in analysis.levels] == [level.name for level in result.levels]
+    assert len(analysis.accuracy) == len(result.levels) + 1
+    for level, report in zip(analysis.levels, result.levels, strict=True):
+        assert level.plane["quadratic"][0] * report.energy == pytest.approx(report.approximation_error, rel=1e-3)
+    stem, last = analysis.levels[0], analysis.levels[2]
+    assert all(torch.equal(stem.labels[name], groups) for name, groups in last.labels.items())
+    assert "deeplift" in analysis.missing
+
+
+def test_a_fusion_that_stops_within_a_block_goes_on_with_the_parents():
+    """Of a network and a shuffled copy each tail reads its own neurons again: every stop gives the network's outputs."""
+    model, x = NETWORKS["resnet"][0](), normal(60, *VGG_SHAPE)
+    twin = shuffled(model, x, torch.Generator().manual_seed(2))
+    result = METHODS["KF-Linear"]([model, twin], x, ridge=0.0, device="cpu")
+    device = torch.device("cpu")
+    plan = cut_into_levels([model, twin], x, target=result.model, device=device, boundaries="layers")
+    standing = {index: level.labels.split(list(level.widths)) for index, level in enumerate(result.levels)}
+    with torch.no_grad():
+        h, expected = x, model(x).softmax(1)
+        for index, level in enumerate(plan.fused[:-1]):
+            h = level.module(h)
+            assert_close(stopped(h, plan, index, standing).exp(), expected, 1e-6)

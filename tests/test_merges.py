@@ -1,0 +1,359 @@
+"""Soups, Fisher averaging, SLERP, task arithmetic, TIES and DARE, against formulas written out here, on small tensors."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from retrofit_core import METHODS, load_model, save_model
+from retrofit_core.baselines.fisher import fisher_diagonal, weighted_mean
+from retrofit_core.baselines.merging import disjoint_mean, rescaled, slerp, trimmed
+from retrofit_core.cli import main
+from retrofit_core.runs import RunConfig, identity
+
+MERGES = ("Greedy-Soup", "Fisher", "SLERP", "Task-Arithmetic", "TIES", "DARE")
+ARITHMETIC = ("Task-Arithmetic", "TIES", "DARE")
+X = torch.randn(30, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+Y = torch.arange(30) % 3
+
+
+def network(seed: int) -> nn.Module:
+    """With BatchNorm, whose statistics are no parameters."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 3)).double()
+        model[1].running_mean.normal_()
+        model[1].running_var.uniform_(0.5, 2)
+        model[1].weight.data.uniform_(0.5, 2)
+        model[1].bias.data.normal_()
+    return model.eval()
+
+
+def parents(n: int = 2) -> list[nn.Module]:
+    return [network(seed) for seed in range(1, n + 1)]
+
+
+def flat(model: nn.Module) -> torch.Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+def given_to(name: str) -> dict:
+    return {"base": network(0)} if name in ARITHMETIC else {}
+
+
+# --- what all of them keep -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MERGES)
+def test_statistics_of_batchnorm_are_averaged_and_parents_stay(name):
+    models = [network(1), network(1)]  # all of them are taken into a soup
+    models[1][1].running_mean += 1
+    before = [copy.deepcopy(model.state_dict()) for model in models]
+    fused = METHODS[name](models, (X, Y), **given_to(name)).model
+    mean = (models[0][1].running_mean + models[1][1].running_mean) / 2
+    assert torch.allclose(fused[1].running_mean, mean) or name == "Greedy-Soup"
+    for model, state in zip(models, before, strict=True):
+        assert all(torch.equal(tensor, state[key]) for key, tensor in model.state_dict().items())
+    assert not fused.training and all(parameter.requires_grad for parameter in fused.parameters())
+
+
+@pytest.mark.parametrize("name", [name for name in MERGES if name not in ("SLERP", *ARITHMETIC)])
+def test_equal_parents_stay_as_they_are(name):
+    fused = METHODS[name]([network(1)] * 3, (X, Y)).model
+    assert torch.allclose(flat(fused), flat(network(1)), rtol=1e-12, atol=0)
+
+
+# --- task arithmetic, TIES, DARE ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_no_ancestor_is_refused_in_one_sentence(name):
+    with pytest.raises(
+        ValueError, match=r"to their common ancestor, which nobody has named\. Pass base=NETWORK \(--base FILE\)"
+    ):
+        METHODS[name](parents(), X)
+    other = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3)).double()
+    with pytest.raises(
+        ValueError, match=r"the common ancestor \(base\) is none of these parents: '0.weight' has the shape \(6, 5\)"
+    ):
+        METHODS[name](parents(), X, base=other)
+    with pytest.raises(ValueError, match="'0.weight' is missing there"):
+        METHODS[name](parents(), X, base=nn.Linear(5, 3).double())
+    broken = network(0)
+    broken[0].weight.data[0, 0] = math.nan
+    with pytest.raises(ValueError, match="the common ancestor"):
+        METHODS[name](parents(), X, base=broken)
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - set(ARITHMETIC)))
+def test_the_others_take_no_ancestor(name):
+    with pytest.raises(ValueError, match="unknown keyword of .*'base'"):
+        METHODS[name](parents(), X, base=network(0))
+
+
+@settings(max_examples=20, deadline=None)
+@given(n=st.integers(1, 4), scale=st.floats(-2, 2))
+def test_task_arithmetic_is_the_ancestor_and_a_multiple_of_what_was_learned(n, scale):
+    base, models = network(0), parents(n)
+    expected = flat(base) + scale * sum(flat(model) - flat(base) for model in models)
+    fused = METHODS["Task-Arithmetic"](models, X, base=base, scale=scale).model
+    assert torch.allclose(flat(fused), expected, rtol=1e-12, atol=1e-12)
+    mean = METHODS["Task-Arithmetic"](models, X, base=base, scale=1 / n).model
+    average = METHODS["Average"](models, X).model
+    assert all(
+        torch.allclose(a, b, atol=1e-12)
+        for a, b in zip(mean.state_dict().values(), average.state_dict().values(), strict=True)
+    )
+
+
+def ties_by_hand(vectors: np.ndarray, density: float) -> np.ndarray:
+    """Yadav et al., Algorithm 1, entry by entry."""
+    n, p = vectors.shape
+    kept = np.zeros_like(vectors)
+    for k in range(n):
+        largest = sorted(range(p), key=lambda j: -abs(vectors[k, j]))[: max(1, round(density * p))]
+        kept[k, largest] = vectors[k, largest]
+    merged = np.zeros(p)
+    for j in range(p):
+        positive, negative = kept[kept[:, j] > 0, j], kept[kept[:, j] < 0, j]
+        chosen = positive if positive.sum() > -negative.sum() else negative
+        merged[j] = chosen.mean() if len(chosen) else 0
+    return merged
+
+
+@settings(max_examples=60, deadline=None)
+@given(n=st.integers(1, 4), p=st.integers(1, 12), density=st.floats(0.01, 1), seed=st.integers(0, 1000))
+def test_ties_is_its_algorithm(n, p, density, seed):
+    vectors = torch.randn(n, p, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    merged = disjoint_mean(trimmed(vectors, density))
+    assert np.allclose(merged.numpy(), ties_by_hand(vectors.numpy(), density))
+
+
+def test_ties_of_equal_signs_and_all_entries_is_the_mean():
+    base = network(0)
+    models = [copy.deepcopy(base) for _ in range(2)]
+    for number, model in enumerate(models, start=1):
+        for parameter in model.parameters():
+            parameter.data += number * 0.1 * (1 + parameter.detach().abs())
+    fused = METHODS["TIES"](models, X, base=base, density=1.0).model
+    assert torch.allclose(flat(fused), (flat(models[0]) + flat(models[1])) / 2, rtol=1e-12)
+    third = METHODS["TIES"](models, X, base=base, density=1.0, scale=0.5).model
+    assert torch.allclose(flat(third) - flat(base), (flat(fused) - flat(base)) / 2, rtol=1e-10)
+
+
+def test_dare_keeps_the_expectation_and_drops_so_many():
+    vectors = torch.randn(2, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    generator, draws = torch.Generator().manual_seed(3), 4000
+    total, zeros = torch.zeros_like(vectors), 0.0
+    for _ in range(draws):
+        kept = rescaled(vectors, 0.75, generator)
+        total += kept
+        zeros += (kept == 0).double().mean().item()
+        assert torch.allclose(kept[kept != 0], 4 * vectors[kept != 0])
+    # an entry's deviation is sqrt(drop / (1 - drop)) = sqrt(3) times its size; six of them are allowed
+    assert ((total / draws - vectors).abs() <= 6 * vectors.abs() * math.sqrt(3 / draws)).all()
+    assert abs(zeros / draws - 0.75) < 0.01
+
+
+def test_dare_without_dropping_is_task_arithmetic_or_ties_untrimmed():
+    models, base = parents(3), network(0)
+    for elect, same in ((False, METHODS["Task-Arithmetic"]), (True, METHODS["TIES"])):
+        more = {"density": 1.0} if elect else {}
+        fused = METHODS["DARE"](models, X, base=base, drop=0.0, elect=elect, scale=0.7).model
+        assert torch.equal(flat(fused), flat(same(models, X, base=base, scale=0.7, **more).model))
+
+
+def test_the_seed_decides_what_dare_drops():
+    first, again, other = (METHODS["DARE"](parents(), X, base=network(0), seed=seed).model for seed in (0, 0, 1))
+    assert torch.equal(flat(first), flat(again)) and not torch.equal(flat(first), flat(other))
+
+
+# --- SLERP -----------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(t=st.floats(0, 1), seed=st.integers(0, 1000), p=st.integers(2, 8))
+def test_slerp_goes_along_the_circle(t, seed, p):
+    """Of vectors of equal norm the norm stays, and the angle is the share t of theirs."""
+    generator = torch.Generator().manual_seed(seed)
+    a, b = (
+        torch.nn.functional.normalize(torch.randn(2, p, generator=generator, dtype=torch.float64), dim=1) * 3
+    ).unbind()
+    point = slerp(a, b, t)
+    whole = math.acos(max(-1.0, min(1.0, float(a @ b) / 9)))
+    if min(whole, math.pi - whole) < 1e-3:
+        return
+    assert float(point.norm()) == pytest.approx(3, rel=1e-6)
+    angle = math.atan2(float((point - a * float(a @ point) / 9).norm()), float(a @ point) / 3)
+    assert angle == pytest.approx(t * whole, abs=1e-6)
+
+
+@pytest.mark.parametrize("angle", ["whole", "tensor"])
+def test_slerp_ends_at_the_parents(angle):
+    models = parents()
+    for t, parent in ((0.0, models[0]), (1.0, models[1])):
+        fused = METHODS["SLERP"](models, X, t=t, angle=angle).model
+        for name, tensor in parent.state_dict().items():
+            assert torch.equal(fused.state_dict()[name], tensor) or name.endswith("num_batches_tracked")
+    with pytest.raises(ValueError, match="SLERP goes between exactly two parents. Found 3. Use Average"):
+        METHODS["SLERP"](parents(3), X)
+
+
+def test_slerp_between_parallel_vectors_is_linear():
+    a = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    assert torch.allclose(slerp(a, 3 * a, 0.25), 1.5 * a) and torch.allclose(slerp(a, -a, 0.25), 0.5 * a)
+    assert torch.isfinite(slerp(torch.zeros_like(a), a, 0.5)).all()
+
+
+def test_slerp_of_each_tensor_has_angles_of_its_own():
+    models = parents()
+    fused = METHODS["SLERP"](models, X, t=0.3, angle="tensor").model
+    for one, left, right in zip(fused.parameters(), *(model.parameters() for model in models), strict=True):
+        a, b = left.detach().flatten().numpy(), right.detach().flatten().numpy()
+        w = math.acos(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+        expected = (math.sin(0.7 * w) * a + math.sin(0.3 * w) * b) / math.sin(w)
+        assert np.allclose(one.detach().flatten().numpy(), expected)
+
+
+# --- Fisher ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_fisher_information_of_a_linear_classifier():
+    """By hand: d log p_y / d W_c = ([c = y] - p_c) x, so the diagonal is E x^2 p_c (1 - p_c)."""
+    model = network(4)[3]
+    x = X[:, :4]
+    p = (x @ model.weight.T + model.bias).softmax(1).detach()
+    expected = torch.einsum("bc,bi->ci", p * (1 - p), x.square()) / len(x)
+    fisher = fisher_diagonal(copy.deepcopy(model), x)
+    assert torch.allclose(fisher["weight"], expected, rtol=1e-10)
+    assert torch.allclose(fisher["bias"], (p * (1 - p)).mean(0), rtol=1e-10)
+    many = x[:3].repeat(3000, 1)
+    exact = fisher_diagonal(copy.deepcopy(model), x[:3])["bias"]
+    drawn = fisher_diagonal(copy.deepcopy(model), many, generator=torch.Generator().manual_seed(0))["bias"]
+    assert torch.allclose(drawn, exact, rtol=0.1)
+
+
+def test_fisher_averaging_is_its_formula():
+    models = parents()
+    fishers = [fisher_diagonal(copy.deepcopy(model), X) for model in models]
+    fused = METHODS["Fisher"](models, X, floor=1e-3).model
+    for name, parameter in fused.named_parameters():
+        F = [fisher[name] + 1e-3 for fisher in fishers]
+        theta = [dict(model.named_parameters())[name] for model in models]
+        assert torch.allclose(parameter, (F[0] * theta[0] + F[1] * theta[1]) / (F[0] + F[1]), rtol=1e-10)
+    own = METHODS["Fisher"](models, X, importance_data=[(X[:10], Y[:10]), (X[10:], Y[10:])]).model
+    assert not torch.allclose(flat(own), flat(METHODS["Fisher"](models, X).model))
+
+
+@settings(max_examples=30, deadline=None)
+@given(n=st.integers(1, 4), seed=st.integers(0, 1000), size=st.floats(1e-3, 1e3))
+def test_equal_fishers_give_the_mean(n, seed, size):
+    tensors = torch.randn(n, 7, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    assert torch.allclose(
+        weighted_mean(list(tensors), [torch.full((7,), size, dtype=torch.float64)] * n), tensors.mean(0)
+    )
+
+
+def test_what_no_answer_depends_on_is_averaged():
+    models = parents()
+    for model in models:
+        model[3].weight.data.zero_()  # what is before the head decides nothing
+    fused = METHODS["Fisher"](models, X).model
+    assert torch.allclose(fused[0].weight, (models[0][0].weight + models[1][0].weight) / 2, rtol=1e-12)
+
+
+# --- greedy soup -------------------------------------------------------------------------------------------------------------
+
+
+def soup_by_hand(models: list[nn.Module], x: torch.Tensor, y: torch.Tensor) -> list[int]:
+    """Wortsman et al., Recipe 1."""
+
+    def accuracy(chosen: list[int]) -> float:
+        mean = copy.deepcopy(models[0])
+        states = [models[k].state_dict() for k in chosen]
+        mean.load_state_dict({name: sum(state[name] for state in states) / len(states) for name in states[0]})
+        return float((mean(x).argmax(1) == y).double().mean())
+
+    ingredients: list[int] = []
+    for k in sorted(range(len(models)), key=lambda k: -accuracy([k])):
+        if not ingredients or accuracy([*ingredients, k]) >= accuracy(ingredients):
+            ingredients.append(k)
+    return sorted(ingredients)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_greedy_soup_is_its_recipe(seed):
+    base = network(seed)
+    models = [copy.deepcopy(base) for _ in range(4)]
+    generator = torch.Generator().manual_seed(seed)
+    for size, model in zip((0.1, 0.2, 0.5, 2.0), models, strict=True):
+        for parameter in model.parameters():
+            parameter.data += size * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    result = METHODS["Greedy-Soup"](models, (X, Y))
+    chosen = soup_by_hand(models, X, Y)
+    assert result.config["parents"] == chosen
+    assert torch.allclose(flat(result.model), sum(flat(models[k]) for k in chosen) / len(chosen), rtol=1e-12)
+
+
+def test_a_greedy_soup_needs_labels_of_its_classes():
+    with pytest.raises(
+        ValueError, match="have no labels. Pass .inputs, labels., or use Average, which is the uniform soup"
+    ):
+        METHODS["Greedy-Soup"](parents(), X)
+    with pytest.raises(
+        ValueError, match="labels run from 0 to 5, and the parents have 3 classes. Pass labels from 0 to 2"
+    ):
+        METHODS["Greedy-Soup"](parents(), (X, torch.arange(30) % 6))
+
+
+# --- on the command line -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Two networks trained on from one."""
+    folder = tmp_path_factory.mktemp("merges")
+    assert main(["train", "--out", str(folder), "--epochs", "1", "--arch", "mlp"]) == 0
+    models = [load_model(folder / f"parent-{index}.safetensors")[0] for index in range(2)]
+    base = METHODS["Average"](models, torch.zeros(1, 1, 8, 8)).model
+    save_model(base, folder / "base.safetensors")
+    return folder
+
+
+@pytest.mark.slow
+def test_an_ancestor_on_the_command_line_and_in_records(trained, capsys):
+    files = [str(trained / f"parent-{index}.safetensors") for index in range(2)]
+    words = [*files, "--splits", str(trained / "splits.json"), "--samples", "40"]
+    out = str(trained / "fused.safetensors")
+    assert main(["fuse", *words, "--method", "ties", "--out", out]) == 2
+    assert "which nobody has named. Pass base=NETWORK (--base FILE)" in capsys.readouterr().err
+    assert main(["fuse", *words, "--method", "kf-linear", "--base", files[0], "--out", out]) == 2
+    assert "KF-Linear has no setting 'base'" in capsys.readouterr().err
+    assert main(["fuse", *words, "--method", "ties", "--base", "nothing.pt", "--out", out]) == 2
+    assert "there is no checkpoint at nothing.pt" in capsys.readouterr().err
+    base = ["--base", str(trained / "base.safetensors")]
+    record = trained / "record"
+    assert main(["fuse", *words, "--method", "ties", *base, "--out", out, "--record", str(record), "--evaluate"]) == 0
+    capsys.readouterr()
+    models = [load_model(file)[0] for file in files]
+    expected = METHODS["TIES"](models, torch.zeros(1, 1, 8, 8), base=load_model(base[1])[0]).model
+    assert torch.equal(flat(load_model(out)[0]), flat(expected))
+    board = ["compare", *words, *base, "--methods", "all", "--images", "60", "--json"]
+    assert main([*board[:-1], "--methods", "average,ties,dare,slerp,fisher,greedy-soup", "--json"]) == 0
+    assert '"reason": null' in capsys.readouterr().out
+
+
+def test_the_ancestors_content_is_part_of_a_runs_identity(tmp_path):
+    for name, seed in (("a", 1), ("b", 2), ("base", 0), ("again", 0), ("other", 5)):
+        save_model(network(seed), tmp_path / f"{name}.safetensors")
+    models = tuple(str(tmp_path / f"{name}.safetensors") for name in "ab")
+    keys = [
+        identity(RunConfig(models, method="TIES", base=base and str(tmp_path / f"{base}.safetensors"))).key()
+        for base in ("base", "again", "other", None)
+    ]
+    assert keys[0] == keys[1] and len(set(keys)) == 3
