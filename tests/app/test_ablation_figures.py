@@ -65,7 +65,7 @@ def test_each_change_stands_beside_the_whole_that_is_0(columns, palette):
     numbers = [note.text for note in picture.figure.layout.annotations]
     assert "\N{MINUS SIGN}20.0" in numbers and "+10.0" in numbers and "\N{MINUS SIGN}70.0" in numbers
     assert any("VGG11, non-IID" in words and "80.5" in words for words in numbers)  # two seeds: 80 and 81
-    assert "fit, no refit: mean of the parents' weights (\N{MINUS SIGN}70.0 points)" in picture.caption
+    assert "VGG11, non-IID: fit, no refit: mean of the parents' weights (\N{MINUS SIGN}70.0 points)" in picture.caption
 
 
 def test_columns_and_changes_without_a_number_are_left_out(columns):

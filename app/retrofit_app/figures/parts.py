@@ -239,5 +239,5 @@ def _finding(panels: Sequence[Any], changes: Sequence[Any]) -> str:
     for column, of_column in panels:
         known = {change: gap for change, gap in of_column.items() if gap and change in changes}
         worst = min(known, key=lambda change: known[change].points)
-        words.append(f"{column.name} {worst.part}, {worst.words} ({_signed(known[worst].points)} points)")
+        words.append(f"{column.name}: {worst.part}, {worst.words} ({_signed(known[worst].points)} points)")
     return f"What costs most: {'; '.join(words)}."
