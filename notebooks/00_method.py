@@ -49,7 +49,7 @@ from retrofit_core.baselines import average
 from retrofit_core.data import load
 from retrofit_core.data.sampling import balanced
 from retrofit_core.data.splits import sharded
-from retrofit_core.fit import Ridge, write_weights
+from retrofit_core.fit import Ridge
 from retrofit_core.grouping import KMeans, SameIndex, ordered_like
 from retrofit_core.importance import Conductance
 from retrofit_core.levels import compose
@@ -365,7 +365,7 @@ plt.show()
 
 # %%
 V = solution.weights(A)  # (65, 32), bias in the last row
-write_weights(fused[0], V)
+fused[0].write(V)
 weights = torch.cat([levels[0].affine.weight.detach() for levels in parents])  # (64, 64)
 alike = torch.cosine_similarity(weights.T.double() @ A, V[:-1], dim=0)  # (32,)
 fig, axes = plt.subplots(3, 5, figsize=(7.2, 5.2))
@@ -437,7 +437,7 @@ groups = KMeans()(solution.gram, s, (32, 32), 32, generator=torch.Generator().ma
 groups = ordered_like(groups, sums.zz, s, torch.arange(32))
 targets = groups.targets(s)
 V = solution.weights(targets.A)
-write_weights(fused[1], V)
+fused[1].write(V)
 with torch.no_grad():
     zF = compose(fused[:2], X).double()
 J = (s * (zF[:, groups.labels] - z).square().sum(0)).sum()
@@ -470,7 +470,7 @@ sums.add(z, x)
 sums = sums.finish()
 solution = solve(sums, "auto")
 A = SameIndex()(solution.gram, s, (10, 10), 10).targets(s).A
-write_weights(fused[2], solution.weights(A))
+fused[2].write(solution.weights(A))
 shares = torch.stack([A[:10].diagonal(), A[10:].diagonal()])  # (2, 10): whom the target of each class follows
 fig, ax = plt.subplots(figsize=(8, 2.9))
 ax.bar(range(10), shares[0], color=BLUE, label="M1")

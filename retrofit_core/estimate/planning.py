@@ -20,10 +20,15 @@ from ..task import Cost, Task
 
 
 @lru_cache(maxsize=32)
-def blank(spec: str) -> Architecture:
-    """The network of a spec in JSON, its weights zero: enough to be cut into levels, and free to make."""
-    with torch.device("meta"):
+def blank(spec: str) -> Any:
+    """The network of a spec in JSON, its weights zero: enough to be cut into levels, and free to make.
+
+    That of a factory of others is as it makes it: what it keeps besides weights may not be zero.
+    """
+    with torch.device("meta"), torch.random.fork_rng(devices=[]):
         model = build(json.loads(spec))
+    if not isinstance(model, Architecture):
+        return model.eval()
     model = model.to_empty(device="cpu").eval()
     with torch.no_grad():
         for tensor in model.state_dict().values():
