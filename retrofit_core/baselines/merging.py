@@ -124,7 +124,7 @@ class TaskVectors(Algorithm):
 
 @dataclass(frozen=True)
 class TaskArithmetic(TaskVectors):
-    """theta_0 + scale sum_k tau_k (Ilharco et al. 2023, sec. 2: learning via addition). Nothing is random.
+    """theta_0 + scale sum_k tau_k (Ilharco et al. 2023, learning via addition). Nothing is random.
 
     At a scale of one over the number of parents it is their mean; a negative one forgets what they learned. 0.4 is what Yadav et
     al. 2023 take where no validation data choose it.
