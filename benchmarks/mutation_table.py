@@ -268,8 +268,8 @@ MUTATIONS = [
     Mutation(
         "grouping: hungarian by the inverse permutation",
         "retrofit_core/grouping/hungarian.py",
-        "labels[width + torch.from_numpy(right)] = torch.from_numpy(left)",
-        "labels[width + torch.from_numpy(left)] = torch.from_numpy(right)",
+        "labels[width + right] = left",
+        "labels[width + left] = right",
         "tests/grouping/test_hungarian.py::test_is_optimal_for_the_refitted_level",
     ),
     Mutation(
@@ -359,8 +359,8 @@ MUTATIONS = [
     Mutation(
         "ordering: by the inverse assignment",
         "retrofit_core/grouping/order.py",
-        "new[torch.from_numpy(groups)] = torch.from_numpy(slots)",
-        "new[torch.from_numpy(slots)] = torch.from_numpy(groups)",
+        "new[groups] = slots",
+        "new[slots] = groups",
         "tests/grouping/test_order.py::test_groups_are_numbered_like_the_nearest_references",
     ),
     Mutation(
@@ -751,9 +751,44 @@ MUTATIONS = [
     Mutation(
         "rebasin: the smallest inner product of weights",
         "retrofit_core/baselines/rebasin.py",
-        "maximize=True)[1])",
-        "maximize=False)[1])",
+        "maximize=True)[1]",
+        "maximize=False)[1]",
         "tests/test_baselines.py::test_weight_matching_is_the_best_where_one_group_is_free",
+    ),
+    Mutation(
+        "merges: signs elected by the number of parents",
+        "retrofit_core/baselines/merging.py",
+        "vectors.sign() * vectors.sum(0).sign() > 0",
+        "vectors.sign() * vectors.sign().sum(0).sign() > 0",
+        "tests/test_merges.py::test_ties_is_its_algorithm",
+    ),
+    Mutation(
+        "merges: DARE without rescaling",
+        "retrofit_core/baselines/merging.py",
+        "kept.to(vectors.device) / (1 - drop)",
+        "kept.to(vectors.device)",
+        "tests/test_merges.py::test_dare_keeps_the_expectation_and_drops_so_many",
+    ),
+    Mutation(
+        "merges: Fisher information weighted by squared probabilities",
+        "retrofit_core/baselines/fisher.py",
+        "total += shares[label] * gradient.double().square()",
+        "total += shares[label].square() * gradient.double().square()",
+        "tests/test_merges.py::test_the_fisher_information_of_a_linear_classifier",
+    ),
+    Mutation(
+        "merges: SLERP without the sine of the whole angle",
+        "retrofit_core/baselines/merging.py",
+        "((1 - t) * angle).sin() / sine * first",
+        "((1 - t) * angle).sin() * first",
+        "tests/test_merges.py::test_slerp_goes_along_the_circle",
+    ),
+    Mutation(
+        "merges: a soup that refuses ties",
+        "retrofit_core/baselines/soup.py",
+        "if right >= best:",
+        "if right > best:",
+        "tests/test_merges.py::test_a_greedy_soup_is_its_recipe",
     ),
     Mutation(
         "zipit: sums instead of averages",

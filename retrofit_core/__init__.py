@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .checkpoints import load_model, save_model
+    from .comparing import compare
     from .evaluation import ensemble, evaluate
     from .fusion import fuse
     from .importance import importance_scores
     from .levels import partition
     from .methods import METHODS
     from .moments import Moments
+    from .outputs import giving_logits
     from .results import FusionResult
     from .training import finetune, train
 
@@ -21,10 +23,12 @@ __all__ = [
     "FusionResult",
     "Moments",
     "__version__",
+    "compare",
     "ensemble",
     "evaluate",
     "finetune",
     "fuse",
+    "giving_logits",
     "importance_scores",
     "load_model",
     "partition",
@@ -37,10 +41,12 @@ _HOMES = {
     "METHODS": "methods",
     "FusionResult": "results",
     "Moments": "moments",
+    "compare": "comparing",
     "ensemble": "evaluation",
     "evaluate": "evaluation",
     "finetune": "training",
     "fuse": "fusion",
+    "giving_logits": "outputs",
     "importance_scores": "importance",
     "load_model": "checkpoints",
     "partition": "levels",

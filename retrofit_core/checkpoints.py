@@ -7,6 +7,7 @@ A checkpoint's metadata may hold "architecture" (a spec, see `architectures` and
 import json
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,50 +16,63 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from . import architectures, composites, files
+from . import architectures, composites, files, own
+from .data import Images
 from .registry import first_line
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-PICKLED = (".pt", ".pth", ".bin")
+PICKLED = (".pt", ".pth", ".bin", ".ckpt")
 LARGEST_HEADER = 100_000_000  # bytes, the limit of the safetensors format
 NAMED = 3  # keys listed in an error
 INTEGERS = ("num_batches_tracked", "entry")  # BatchNorm's counter, and which neurons a tail reads (`composites`)
 WRAPPERS = ("state_dict", "model_state_dict", "model")  # where training scripts put the tensors
+PREFIXES = ("module.", "model.", "_orig_mod.")  # of DataParallel, of Lightning's usual attribute, of torch.compile
 Architecture = str | Mapping[str, Any] | Callable[[], nn.Module]
 
 
-def load_model(path: str | Path, arch: Architecture | None = None) -> tuple[nn.Module, dict[str, Any]]:
+def load_model(
+    path: str | Path, arch: Architecture | None = None, *, like: Images | None = None
+) -> tuple[nn.Module, dict[str, Any]]:
     """The network in a checkpoint, float32 and in eval mode, and the file's metadata.
 
     Args:
-        path: .safetensors, or .pt/.pth/.bin with tensors only (pickled objects are refused, never run).
-        arch: a spec, its JSON text, a name such as "vgg11-half", or a function that builds the module. By
-            default the metadata's spec, else what keys and shapes tell.
+        path: .safetensors, or .pt/.pth/.bin/.ckpt with tensors only (pickled objects are refused, never run).
+        arch: a spec, its JSON text, a name such as "vgg11-half", "timm:resnet18" or "mynet:make", or a function that builds
+            the module. By default the metadata's spec, else what keys and shapes tell. A module of a user's own that only the
+            metadata name is not imported: see `architectures.own`.
+        like: images that it takes, from which factories of others get channels, size and classes where nothing else tells.
     Returns:
         (model, metadata); metadata["architecture"] is the spec that was used, but for a module built by
         `arch`.
     Raises:
+        NotAllowed: its network is of somebody's own code, which `arch` does not name.
         ValueError: a file that is missing, damaged or no checkpoint, tensors that are no finite
             floating-point numbers, or that do not fit the architecture.
     """
     path = Path(path)
     metadata, state = read_metadata(path), read_tensors(path)
-    state = {name: _usable(name, tensor, path) for name, tensor in state.items()}
     if callable(arch):
         # A foreign initialisation must not disturb the caller's seeds.
         with torch.random.fork_rng(devices=[]):
             model = arch()
     else:
         try:
-            spec = _spec(arch, metadata, state)
-            # Without memory: a hostile spec costs nothing, and every tensor comes from the file.
-            with torch.device("meta"):
+            spec = _spec(arch, metadata, state, like)
+            # Without memory: a hostile spec costs nothing, and every tensor comes from the file. Networks of others have it,
+            # and their first weights must not disturb the caller's seeds.
+            with torch.device("meta"), torch.random.fork_rng(devices=[]):
                 model = composites.build(spec)
+        except own.NotAllowed as error:
+            raise own.NotAllowed(f"{path}: {error}") from error
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
         metadata["architecture"] = spec
-    _check_fit(model, state, path)
-    model.load_state_dict(state, assign=not callable(arch))
+    state = _named_as(model, state)
+    expected = model.state_dict()
+    _check_fit(expected, state, path)
+    state = {name: _usable(name, tensor, expected[name].dtype, path) for name, tensor in state.items()}
+    # Into its own tensors where it has some: layers may share them.
+    model.load_state_dict(state, assign=any(tensor.is_meta for tensor in expected.values()))
     try:
         composites.check_entries(model)
     except ValueError as error:
@@ -130,7 +144,7 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
     if path.suffix in PICKLED:
         return {}
     if path.suffix != ".safetensors":
-        raise ValueError(f"{path} is no checkpoint by its name: .safetensors, .pt, .pth or .bin are read.")
+        raise ValueError(f"{path} is no checkpoint by its name: .safetensors, .pt, .pth, .ckpt or .bin are read.")
     header = _header(path)
     return {name: _decoded(text) for name, text in header.get("__metadata__", {}).items()}
 
@@ -187,14 +201,15 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _read_pickled(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file that torch.save wrote, without DataParallel's prefix before every key."""
+    """The tensors of a file that torch.save wrote."""
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     # Unpickling damaged bytes raises almost anything; nothing in the file is run in any case.
     except Exception as error:
         raise ValueError(
             f"{path} is damaged, or holds other Python objects than tensors, which are never loaded: save "
-            "the model's state_dict() alone, best as safetensors."
+            "the model's state_dict() alone, best as safetensors. For a file that you trust: "
+            'torch.save(torch.load(FILE, weights_only=False)["state_dict"], "tensors.pt").'
         ) from error
     if isinstance(content, Mapping):
         content = next((content[key] for key in WRAPPERS if isinstance(content.get(key), Mapping)), content)
@@ -203,12 +218,37 @@ def _read_pickled(path: Path) -> dict[str, Tensor]:
     for name, value in content.items():
         if not isinstance(name, str) or not isinstance(value, Tensor):
             raise ValueError(f"{path}: entry {name!r} is a {type(value).__name__}, only named tensors are read.")
-    wrapped = all(name.startswith("module.") for name in content)
-    return {name.removeprefix("module.") if wrapped else name: tensor for name, tensor in content.items()}
+    return _without_prefix(content, "module.")
 
 
-def _usable(name: str, tensor: Tensor, path: Path) -> Tensor:
-    """The tensor as float32; INTEGERS stay what they are."""
+def _without_prefix(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors without a prefix that stands before every key; as they are where it does not."""
+    wrapped = all(name.startswith(prefix) for name in state)
+    return {name.removeprefix(prefix) if wrapped else name: tensor for name, tensor in state.items()}
+
+
+def _named_as(model: nn.Module, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors under the network's own names, where only a wrapper's prefix stands before them.
+
+    What does not belong to the network is left out where all that has the prefix does: Lightning keeps the metrics' and the
+    loss's tensors beside it.
+    """
+    expected = model.state_dict().keys()
+    if expected <= state.keys():
+        return state
+    for prefix in PREFIXES:
+        inside = {
+            name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix) and prefix
+        }
+        if inside.keys() == expected:
+            return inside
+    return state
+
+
+def _usable(name: str, tensor: Tensor, wanted: torch.dtype, path: Path) -> Tensor:
+    """The tensor as float32; INTEGERS, and what the network itself has as whole numbers (a table of positions), stay."""
+    if tensor.dtype == wanted and not wanted.is_floating_point and tensor.layout == torch.strided:
+        return tensor
     if name.rpartition(".")[2] in INTEGERS and tensor.dtype == torch.int64:
         return tensor
     if tensor.dtype not in FLOATS or tensor.layout != torch.strided:
@@ -225,19 +265,57 @@ def _usable(name: str, tensor: Tensor, path: Path) -> Tensor:
 
 
 def _spec(
-    arch: str | Mapping[str, Any] | None, metadata: dict[str, Any], state: Mapping[str, Tensor]
+    arch: str | Mapping[str, Any] | None, metadata: dict[str, Any], state: Mapping[str, Tensor], like: Images | None
 ) -> dict[str, Any]:
     """The architecture asked for, else the metadata's, else the recognised one."""
-    if arch is not None:
-        return architectures.completed(architectures.parse(arch) if isinstance(arch, str) else arch, state)
-    if isinstance(metadata.get("architecture"), dict):  # in strangers' files it is prose
-        return metadata["architecture"]
+    stored = metadata.get("architecture")
+    if arch is None:
+        if isinstance(stored, dict):  # in strangers' files it is prose
+            return stored
+        return _recognised(state)
+    if names := own.names_in(arch):
+        own.allow(arch)
+        if isinstance(stored, dict) and stored.get("architecture") in composites.COMPOSITES:
+            return stored  # of networks that are now allowed
+        asked = _one_of(arch, names, stored)
+    else:
+        asked = architectures.parse(arch) if isinstance(arch, str) else dict(arch)
+    if not architectures.is_foreign(asked.get("architecture")):
+        return architectures.completed(asked, state)
+    if isinstance(stored, dict) and stored.get("architecture") == asked["architecture"]:
+        return {**stored, **asked}
+    return asked if like is None else architectures.fitted(asked, like.shape, len(like.classes))
+
+
+def _one_of(arch: Any, names: list[str], stored: Any) -> dict[str, Any]:
+    """Of several factories that were named: the one that the file says it is of, which may also be another of the module."""
+    known = stored.get("architecture") if isinstance(stored, dict) else None
+    modules = [own.canonical(name).split(":")[0] for name in names]
+    if own.is_own(known) and str(known).split(":")[0] in modules:
+        if str(known) not in map(own.canonical, names) or len(names) > 1:
+            return dict(stored)
+    elif len(names) > 1:
+        raise ValueError(
+            f"it does not say which of the architectures {', '.join(names)} it has. Name one for this file alone."
+        )
+    return architectures.parse(arch) if isinstance(arch, str) else {**arch, "architecture": own.canonical(names[0])}
+
+
+def _recognised(state: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The spec of one of our networks, by its keys and shapes, also behind a wrapper's prefix.
+
+    Raises:
+        ValueError: as `architectures.recognise`.
+    """
+    for prefix in PREFIXES:
+        inside = {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+        with suppress(ValueError):
+            return architectures.recognise(inside)
     return architectures.recognise(state)
 
 
-def _check_fit(model: nn.Module, state: Mapping[str, Tensor], path: Path) -> None:
+def _check_fit(expected: Mapping[str, Tensor], state: Mapping[str, Tensor], path: Path) -> None:
     """Refuse missing and unexpected keys and wrong shapes."""
-    expected = model.state_dict()
     missing, unexpected = expected.keys() - state.keys(), state.keys() - expected.keys()
     for fault, names in (("lacks the key(s)", missing), ("has the unexpected key(s)", unexpected)):
         if names:

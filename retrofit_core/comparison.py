@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from . import device as devices
-from .data import Images, load
+from . import own
+from .data import Images
 from .data.sampling import balanced
 from .device import on_device
 from .evaluation import measured, scores
@@ -27,6 +28,7 @@ from .results import FusionResult
 from .runs import RunConfig, execute, identity, read_identity, read_inputs, read_run, record_folder
 from .runs import difference as other_work
 from .runs.config import check_choices, config_options
+from .runs.images import read_images
 from .runs.options import read_options
 from .settings import settings_of
 from .training_flags import evaluating
@@ -189,7 +191,7 @@ def compare(
     finished = _finished(also)
 
     def board() -> Leaderboard:
-        so_far = Leaderboard(_ranked(table, correct), list(test.classes), test.name, len(rows), **_compared(configs))
+        so_far = Leaderboard(ranked(table, correct), list(test.classes), test.name, len(rows), **_compared(configs))
         if out is not None:
             so_far.save(out)
         return so_far
@@ -260,7 +262,7 @@ def _check_same(configs: Sequence[RunConfig]) -> None:
 
 
 def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list[nn.Module]]:
-    test = load(config.data, "test", config.mean, config.std, config.size)
+    test = read_images(config, "test")
     if images is not None and not 1 <= images <= len(test):
         raise ValueError(
             f"images={images} (--images): data set {test.name!r} has {len(test)} test images. Take 1 to {len(test)} of them, "
@@ -278,6 +280,7 @@ def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list
         samples=config.samples,
         fusion_from=config.fusion_from,
     )
+    own.allow(config.target)  # finished runs are read with the networks that they hold
     return test, rows, read_inputs(plain).models
 
 
@@ -358,7 +361,7 @@ def _measured(
     }
 
 
-def _ranked(table: list[dict[str, Any]], correct: dict[str, Tensor]) -> list[dict[str, Any]]:
+def ranked(table: list[dict[str, Any]], correct: dict[str, Tensor]) -> list[dict[str, Any]]:
     """Best first, each with its difference to the first; rows without a network last, in their order."""
     measured_rows = sorted((row for row in table if row["reason"] is None), key=lambda row: -row["accuracy"])
     for row in measured_rows:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from . import architectures
 from .levels import partition
+from .outputs import logits_in
 from .registry import find
 
 Combination = Callable[[Tensor, Tensor | None], Tensor]
@@ -66,7 +67,7 @@ class Ensemble(nn.Module):
         return {**spec, **classes} if name else None
 
     def forward(self, images: Tensor) -> Tensor:
-        logits = torch.stack([model(images) for model in self.models])  # (models, n, classes)
+        logits = torch.stack([logits_in(model(images)) for model in self.models])  # (models, n, classes)
         return self.combine(logits, self.get_buffer("shares") if self.has_shares else None)
 
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from .device import on_device
 from .grouping import Grouper, SameIndex
 from .levels import Level, is_branched, merged, partition
-from .levels.tracing import check_output
 from .levels.weights import refuse_computed_weights
+from .outputs import logits_in
 from .registry import first_line
 from .symmetry import neuron_groups
 from .training_flags import evaluating
@@ -183,8 +183,7 @@ def output_shape(model: nn.Module, inputs: Tensor, network: str) -> tuple[int, .
             f"{network} does not run on an input of shape {tuple(inputs[:1].shape)}: {first_line(error)}. Pass data of "
             "the shape that it was trained on."
         ) from error
-    check_output(network, output)
-    return tuple(output.shape[1:])
+    return tuple(logits_in(output, network).shape[1:])
 
 
 def _check_data(inputs: Tensor, least: int, method: str) -> None:

@@ -12,6 +12,7 @@ from .composites import COMBINATIONS, Combination, Ensemble
 from .data import Images
 from .labels import as_labels
 from .monitor import Monitor
+from .outputs import logits_in
 from .registry import find, first_line
 from .training_flags import evaluating
 
@@ -29,8 +30,8 @@ def evaluate(
     """Measure a classifier on a split.
 
     Args:
-        model: images (n, C, H, W) -> logits or log-probabilities (n, classes); a module is run in eval mode
-            on the device where it lies.
+        model: images (n, C, H, W) -> logits or log-probabilities (n, classes), or something that holds them, see
+            `outputs`; a module is run in eval mode on the device where it lies.
         rows: measure on these rows only (default: all).
     Returns:
         accuracy (per cent), per_class (per cent, None for a class without samples), loss (mean cross
@@ -138,7 +139,7 @@ def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, de
             f"the model's weights are {weights}, images are {inputs.dtype}. Convert it with model.float()."
         )
     try:
-        outputs = model(inputs)
+        outputs = logits_in(model(inputs), "the model")
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:

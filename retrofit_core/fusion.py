@@ -48,6 +48,7 @@ def fuse(
     class_shares: Tensor | None = None,
     boundaries: str | int | Sequence[str] = "auto",
     leaves: Sequence[str] = (),
+    logits: str | int | None = None,
     samples: int | None = None,
     seed: int = 0,
     runtime: Runtime | None = None,
@@ -65,6 +66,8 @@ def fuse(
         class_shares: (n, classes) each parent's share of each class, for head="shares".
         boundaries, leaves: where levels end and what is taken whole, see `partition`; "auto" cuts behind every layer for
             the ridge, at blocks for gradient fits. Networks of unequal depth are aligned: see `cut_into_levels`.
+        logits: which output is the logits, of networks that return a dict, a tuple or an object; default: the entry of that
+            name, or the only tensor.
         samples: so many of the fusion data at most, the first ones; a loader is read no further.
         seed: decides k-means starts, batches and perturbation; the same seed gives the same weights.
         runtime: device, memory, monitor, journal.
@@ -81,7 +84,8 @@ def fuse(
         leaves=tuple(leaves),
     )
     rest = {"target": target, "class_shares": class_shares, "seed": seed, "runtime": runtime or Runtime()}
-    return carry_out(retrofit, Task.of(models, data, samples, importance=as_importance(importance), **rest))
+    task = Task.of(models, data, samples, logits=logits, importance=as_importance(importance), **rest)
+    return carry_out(retrofit, task)
 
 
 @dataclass(frozen=True, eq=False)

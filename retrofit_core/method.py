@@ -145,7 +145,7 @@ class Method:
         }
         others = {name: default for name, default in plain.items() if name not in self.fixed and name not in settings}
         always = {"samples": SAMPLES_SETTING.default, "seed": SEED_SETTING.default}
-        runtime: dict[str, Any] = {"device": "auto", "monitor": None, "journal": None}
+        runtime: dict[str, Any] = {"logits": None, "device": "auto", "monitor": None, "journal": None}
         known = {**settings, **{name: default for name, (default, taken) in offered.items() if taken}, **others}
         return {**_in_order(known), **always, **runtime}
 
@@ -304,7 +304,7 @@ class Method:
 
     def _task(self, given: Mapping[str, Any]) -> dict[str, Any]:
         runtime = {name: given[name] for name in (*RUNTIME, "memory") if given.get(name) is not None}
-        names = ("target", "base", "class_shares", "sample_counts", "samples", "seed")
+        names = ("target", "base", "class_shares", "sample_counts", "samples", "logits", "seed")
         return {
             "importance": self._importance(given),
             "runtime": Runtime(**runtime),

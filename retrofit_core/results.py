@@ -16,6 +16,7 @@ from . import files
 from .alignment import Alignment
 from .checkpoints import load_model, save_model
 from .extras import require
+from .levels import single_level
 from .moments import grouping_error
 from .targets import Targets
 
@@ -171,6 +172,11 @@ class FusionResult:
     alignment: Alignment | None = None
     """Of methods that align neurons and average: the map of their neurons, and the parents reordered. Files do not hold it;
     the labels of its groups are those of the levels, which they do hold"""
+
+    @property
+    def note(self) -> str:
+        """A sentence where the network was one single level, which is distillation; else empty."""
+        return single_level([level.kind for level in self.levels])
 
     def __repr__(self) -> str:
         """What was done, and a line for each level."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from . import device as devices
 from .eligibility import check_models
 from .importance import Importance, Uniform, importance_name
+from .outputs import as_classifier
 from .results import FusionResult
 from .runtime import Runtime
 from .samples import as_tensors, parents_data
@@ -95,16 +96,26 @@ class Task:
     runtime: Runtime = field(default_factory=Runtime)
 
     @classmethod
-    def of(cls, parents: Any, data: Any, samples: int | None = None, **facts: Any) -> "Task":
+    def of(
+        cls, parents: Any, data: Any, samples: int | None = None, *, logits: str | int | None = None, **facts: Any
+    ) -> "Task":
         """A task on data of any form that `as_tensors` takes, or the first samples of them.
 
+
+        Args:
+            logits: which output of networks that return several things, see `outputs.as_classifier`.
         Raises:
-            ValueError: no list of networks, no data, a seed out of range, or an unknown device.
+            ValueError: no list of networks, no data, a seed out of range, an unknown device, or a network that returns several
+                things of which nobody says which are the logits.
         """
         check_models(parents)
         check_setting(SAMPLES_SETTING, samples)
         inputs, labels = as_tensors(data, samples)
-        networks = [_trainable(parent) for parent in parents]
+        networks = [
+            as_classifier(_trainable(parent), inputs, logits, f"parent {index}") for index, parent in enumerate(parents)
+        ]
+        if isinstance(facts.get("target"), nn.Module):
+            facts["target"] = as_classifier(facts["target"], inputs, logits, "the target")
         task = cls(networks, _normal(inputs), None if labels is None else _normal(labels), **facts)
         check_seed(task.seed)
         devices.pick(task.runtime.device)

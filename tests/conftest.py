@@ -10,6 +10,8 @@ import torch
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
+from tests.own_networks import MYNET
+
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
@@ -36,6 +38,31 @@ def device(request: pytest.FixtureRequest) -> torch.device:
     if request.param == "cuda" and not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     return torch.device(request.param)
+
+
+@pytest.fixture
+def nobody_trusts(monkeypatch):
+    """No module is allowed, and none was permitted, before and after."""
+    from retrofit_core import own
+
+    for name, empty in (
+        ("_allowed", {}),
+        ("_named", set()),
+        ("_permitted", set()),
+        ("_loaded", {}),
+        ("_asking", False),
+    ):
+        monkeypatch.setattr(own, name, empty)
+
+
+@pytest.fixture
+def mynet(tmp_path, monkeypatch, nobody_trusts) -> Path:
+    """mynet.py in the current folder, which is empty otherwise."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # taken back afterwards
+    file = tmp_path / "mynet.py"
+    file.write_text(MYNET)
+    return file
 
 
 # The networks of the tests are tiny: threads would only wait for each other. Processes that tests start have one thread as

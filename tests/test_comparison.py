@@ -61,7 +61,7 @@ def test_a_parent_may_be_the_best_and_nobody_is_better_than_it():
         for name, method, accuracy in (("parent 0", None, 75.0), ("Average", "Average", 25.0))
     ]
     correct = {"parent 0": torch.tensor([True, True, True, False]), "Average": torch.tensor([True] + [False] * 3)}
-    rows = comparison._ranked(table, correct)
+    rows = comparison.ranked(table, correct)
     assert [(row["name"], row["difference"]) for row in rows] == [("parent 0", 0), ("Average", -50)]
     assert rows[0]["interval"] == (0, 0)
 

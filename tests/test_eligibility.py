@@ -140,7 +140,12 @@ REFUSALS = {
         {**GRADIENT, "boundaries": "activations"},
         "parent 0: level 'conv' .* neuron axis is ambiguous",
     ),
-    "untraceable": ([initialised(Around(), k) for k in range(2)], X[:, :4], KF, "parent 0: Around cannot be traced"),
+    "untraceable": (
+        [initialised(Around(), k) for k in range(2)],
+        X[:, :4],
+        KF,
+        "its parameters|it holds 2 layers with parameters",
+    ),
     "NaN weights": ([mlp(), broken(float("nan"))], X, KF, "parent 1 has NaN or infinity in '2.weight'"),
     "infinite target": (
         [mlp(), mlp()],

@@ -181,7 +181,13 @@ def test_an_estimate_runs_no_method(method, tmp_path, monkeypatch):
         raise AssertionError("the method was run")
 
     monkeypatch.setattr(METHODS[method].value, "run", run)
-    assert estimate(*pair(method), folder=tmp_path).refusal is None
+    needed = {}
+    if METHODS[method].takes.base:
+        refused = estimate(*pair(method), folder=tmp_path).refusal
+        assert refused is not None and "common ancestor, which nobody has named" in refused
+        save_model(build(fitted(parse(SMALL), (1, 8, 8), 10), seed=0), tmp_path / "base.safetensors")
+        needed = {"base": "base.safetensors"}
+    assert estimate(*pair(method, **needed), folder=tmp_path).refusal is None
 
 
 def test_an_ensemble_leaves_all_parents_on_disk(steady, tmp_path):

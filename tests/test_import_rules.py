@@ -24,6 +24,8 @@ LAYERS = {
     "device": 0,
     "runtime": 0,
     "training_flags": 0,
+    "outputs": 0,
+    "own": 0,
     "levels": 1,
     "batchnorm": 1,
     "descent": 1,
@@ -60,6 +62,7 @@ LAYERS = {
     "estimate": 10,
     "snippets": 10,
     "comparison": 10,
+    "comparing": 10,
     "experiments": 10,
     "__init__": 10,
     "cli": 11,
@@ -72,11 +75,16 @@ INSIDE_LAYERS = {
     ("lags", "moments"),
     ("moments", "targets"),
     ("device", "registry"),
+    ("outputs", "registry"),
+    ("own", "registry"),
+    ("outputs", "training_flags"),
     ("runtime", "device"),
     ("runtime", "monitor"),
     ("runtime", "settings"),
     ("experiments", "comparison"),
     ("snippets", "comparison"),
+    ("comparing", "comparison"),
+    ("__init__", "comparing"),
 }
 FILES = sorted(CORE.rglob("*.py"))
 

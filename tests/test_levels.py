@@ -231,10 +231,11 @@ class Around(nn.Module):
         return self.out(self.inner(x).relu())
 
 
-def test_untraceable_models_are_refused_and_leaves_are_the_way_out():
+def test_what_cannot_be_traced_is_taken_whole_and_a_model_that_branches_itself_is_refused():
     model, x = initialised(Around(), 0), normal(3, 4)
-    with pytest.raises(ValueError, match=r"Around cannot be traced by torch.fx .*leaves=\[...\]"):
-        partition(model, x)
+    with pytest.raises(ValueError, match=r"Branches cannot be traced by torch.fx .*leaves=\[...\]"):
+        partition(initialised(Branches(), 0), x)
+    assert_reproduces(model, partition(model, x), x)  # the part that branches is found
     levels = partition(model, x, ["inner"], leaves=["inner"])
     assert [level.name for level in levels] == ["inner", "out"]
     assert "belong to a Branches" in levels[0].why_not_affine
@@ -293,7 +294,7 @@ def test_inputs_and_outputs():
     x = normal(3, 4)
     with pytest.raises(ValueError, match="TwoInputs takes 2 inputs; levels need exactly one"):
         partition(TwoInputs().double(), x)
-    with pytest.raises(ValueError, match="Pair returns tuple, not one tensor. Wrap it in a module"):
+    with pytest.raises(ValueError, match=r"Pair returns tuple, not one tensor, and which of its tensors \(0, 1\)"):
         partition(Pair().double(), x)
     with pytest.raises(ValueError, match=r"Sequential does not run on an input of shape \(3, 4\)"):
         partition(mlp(), x)
@@ -446,13 +447,38 @@ class Outputs(TwoInputs):
 
 
 @pytest.mark.parametrize("method", ["KF-Linear", "Average", "Ensemble", "RegMean", "Git-Re-Basin", "KD", "LP"])
-@pytest.mark.parametrize("kind, wrap", [("dict", lambda y: {"logits": y}), ("tuple", lambda y: (y, y))])
-def test_networks_that_return_dicts_or_tuples_are_told_so(method, kind, wrap):
+@pytest.mark.parametrize("kind, wrap", [("dict", lambda y: {"a": y, "b": y}), ("tuple", lambda y: (y, y))])
+def test_networks_of_several_outputs_are_asked_which_is_meant(method, kind, wrap):
     models = [initialised(Outputs(wrap), seed) for seed in range(2)]
-    with pytest.raises(
-        ValueError, match=rf"parent 0.* returns {kind}, not one tensor. Wrap it in a module whose forward"
-    ):
-        METHODS[method](models, (normal(12, 4), torch.arange(12) % 3))
+    data = normal(12, 4), torch.arange(12) % 3
+    with pytest.raises(ValueError, match=rf"parent 0 returns {kind}, not one tensor, and which of its tensors"):
+        METHODS[method](models, data)
+    chosen = METHODS[method](models, data, logits=1 if kind == "tuple" else "b").model
+    assert chosen(data[0]).shape == (12, 3)
+    plain = METHODS[method]([initialised(Outputs(lambda y: {"logits": y}), seed) for seed in range(2)], data)
+    assert torch.equal(plain.model(data[0]), chosen(data[0]))
+
+
+class Asking(nn.Module):
+    """Looks at its input, which torch.fx cannot follow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(x) if x.shape[1] == 4 else x
+
+
+def test_what_cannot_be_followed_is_taken_whole_and_one_level_is_said_to_be_that():
+    parts = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), Asking(), nn.ReLU(), nn.Linear(4, 3))
+    levels = partition(parts, normal(2, 4).float())
+    assert [level.name for level in levels] == ["0", "4"] and levels[0].affine is not None and levels[1].affine is None
+    single = [initialised(nn.Sequential(Asking(), nn.ReLU()), seed) for seed in range(2)]
+    data = normal(12, 4)
+    assert [level.name for level in partition(single[0], data[:2])] == ["0"]
+    result = METHODS["KF-Gradient"](single, data, epochs=1)
+    assert "distillation" in result.note and METHODS["KF-Gradient"]([parts], data.float(), epochs=1).note == ""
 
 
 class Named(nn.Module):

@@ -568,7 +568,7 @@ def test_the_command_says_that_no_epoch_was_better(digits, tmp_path, monkeypatch
 )
 def test_a_finetuning_that_cannot_be_is_refused_before_any_file_is_read(option, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["finetune", "missing.safetensors", "--out", "a.safetensors", *option]) == 2
+    assert main(["finetune", "/dev/null", "--out", "a.safetensors", *option]) == 2
     assert message in capsys.readouterr().err
 
 

@@ -1,7 +1,7 @@
-"""Networks that come with the library: plain nn.Modules, each described by a spec (a JSON object).
+"""Networks: plain nn.Modules, each described by a spec (a JSON object).
 
-A spec names its entry of ARCHITECTURES under "architecture"; the rest are the builder's keywords. Built
-models carry theirs as `model.spec`.
+A spec names its entry of ARCHITECTURES under "architecture", or a factory of others (`own`, `libraries`); the rest are the
+builder's keywords. Built models carry theirs as `model.spec`.
 """
 
 import inspect
@@ -13,9 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .. import own
+from ..outputs import giving_logits
 from ..registry import find, first_line
 from ..settings import check_seed
-from . import cnn, mlp, resnet, vgg, vit
+from . import cnn, libraries, mlp, resnet, vgg, vit
 from .base import Architecture
 from .cnn import CNN
 from .mlp import MLP
@@ -35,6 +37,8 @@ __all__ = [
     "build",
     "fitted",
     "input_shape",
+    "input_shape_of",
+    "is_foreign",
     "parse",
     "recognise",
 ]
@@ -65,9 +69,17 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 LARGEST = 1 << 20  # of any number in a spec
 DEEPEST = 1000  # entries in a plan or a list of sizes, blocks in a row
+LONGEST = 200  # characters of a word in a spec
+#: What else `--arch` and `arch=` take.
+OTHERS = "package.module:function, timm:NAME, torchvision:NAME"
 
 
-def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Architecture:
+def is_foreign(name: Any) -> bool:
+    """Whether an architecture is a factory of others: a user's own, or a library's."""
+    return own.is_own(name) or libraries.is_library(name)
+
+
+def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Any:
     """The network of a spec, freshly initialised.
 
     Args:
@@ -79,38 +91,92 @@ def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Architectur
         >>> build({"architecture": "mlp", "sizes": [784, 256, 10]}, seed=0).fc2.out_features
         10
 
+    Returns:
+        An `Architecture`, or the module that a factory of others made.
     Raises:
+        NotAllowed: a factory of a user's own, and nobody has named it in this process (`own.allow`).
         ValueError: unknown architecture or keyword, a keyword that is missing, numbers that make no network.
     """
     keywords = parse(spec) if isinstance(spec, str) else dict(spec)
     name = keywords.pop("architecture", None)
-    builder = find(ARCHITECTURES, str(name), "architecture")
-    _check(name, builder, keywords)
+    foreign = is_foreign(name)
+    builder = _factory(str(name)) if foreign else find(ARCHITECTURES, str(name), "architecture")
+    if not foreign:
+        _check(name, builder, keywords)
     with torch.random.fork_rng(devices=[]) if seed is not None else nullcontext():
         if seed is not None:
             check_seed(seed)
             torch.default_generator.manual_seed(seed)
         try:
-            return builder(**keywords)
+            return _built(str(name), builder, keywords) if foreign else builder(**keywords)
         except RuntimeError as error:  # more memory than there is, or more numbers than can be counted
             reason = first_line(error)
             raise ValueError(f"architecture {name!r} cannot be built with these numbers: {reason}.") from error
 
 
+def _factory(name: str) -> Any:
+    return libraries.factory(name) if libraries.is_library(name) else own.factory(name)
+
+
+def _built(name: str, make: Any, spec: dict[str, Any]) -> nn.Module:
+    """What a factory of others makes. On the CPU also where others are built without memory: not all can be."""
+    keywords = {key: value for key, value in spec.items() if key not in own.OURS}
+    wrong = [key for key, value in keywords.items() if key in libraries.REFUSED or not _is_plain(value)]
+    if libraries.is_library(name) and wrong:
+        raise ValueError(f"architecture {name!r}: {wrong[0]!r} cannot be {str(keywords[wrong[0]])[:80]}.")
+    try:
+        with torch.device("cpu"):
+            model = make(**keywords)
+    except Exception as error:  # whatever the factory's own code raises
+        said = ", ".join(f"{key}={value!r}" for key, value in keywords.items())
+        raise ValueError(
+            f"architecture {name!r} cannot be built with ({said}): {type(error).__name__}: {first_line(error)}."
+        ) from error
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"architecture {name!r} gives {type(model).__name__}. Let it return a torch.nn.Module.")
+    if hasattr(model, "spec") and not isinstance(model, Architecture):
+        raise ValueError(
+            f"architecture {name!r}: the network has an attribute 'spec', under which is noted here how it was built. Rename it."
+        )
+    if spec.get("logits") is not None:
+        model = giving_logits(model, spec["logits"])
+    model.spec = {"architecture": name, **spec}  # type: ignore[assignment]
+    return model
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a file may hand it to a library's builder."""
+    if isinstance(value, list):
+        return len(value) <= DEEPEST and all(map(_is_plain, value))
+    if isinstance(value, str):
+        return len(value) <= LONGEST
+    return value is None or isinstance(value, bool) or (isinstance(value, int | float) and abs(value) <= LARGEST)
+
+
 def parse(text: str) -> dict[str, Any]:
-    """A spec written by a user: a JSON object, a name in ARCHITECTURES, or a preset such as "vgg11-half".
+    """A spec written by a user: a JSON object, a name in ARCHITECTURES, a preset such as "vgg11-half", or a factory of others.
+
+    Of a user's own only the name is read: nothing is imported.
 
     Raises:
         ValueError: none of these.
     """
     if text.lstrip().startswith("{"):
         try:
-            return json.loads(text)
+            spec = json.loads(text)
         except ValueError as error:
             raise ValueError(f"the architecture {text!r} is not JSON: {error}.") from error
+        if own.is_own(spec.get("architecture")):
+            spec["architecture"] = own.canonical(spec["architecture"])
+        return spec
+    if is_foreign(text):
+        return {"architecture": own.canonical(text) if own.is_own(text) else text}
     if text in PRESETS:
         return dict(PRESETS[text])
-    find({**ARCHITECTURES, **PRESETS}, text, "architecture")
+    try:
+        find({**ARCHITECTURES, **PRESETS}, text, "architecture")
+    except ValueError as error:
+        raise ValueError(f"{error} Others: {OTHERS}, or a JSON object.") from None
     return {"architecture": text}
 
 
@@ -119,18 +185,42 @@ def fitted(spec: Mapping[str, Any], shape: Sequence[int], classes: int) -> dict[
 
     Args:
         shape: (channels, height, width) of the images.
+    Raises:
+        ValueError: an unknown architecture; of factories of others as `build`.
     """
-    return {**find(ARCHITECTURES, spec["architecture"], "architecture").keywords_for(shape, classes), **spec}
+    name = spec["architecture"]
+    if libraries.is_library(name):
+        return {**libraries.keywords_for(name, shape, classes), "input": list(shape), **spec}
+    if own.is_own(name):
+        return {**own.keywords_for(own.factory(name), shape, classes), "input": list(shape), **spec}
+    return {**find(ARCHITECTURES, name, "architecture").keywords_for(shape, classes), **spec}
 
 
 def input_shape(spec: str | Mapping[str, Any]) -> tuple[int, ...]:
     """The shape of one input of a spec's network, as its architecture declares it; nothing is initialised.
 
     Raises:
-        ValueError: as `build`.
+        ValueError: as `build`; or a network of others that nobody has said the input of.
     """
+    if not isinstance(spec, str) and is_foreign(name := spec.get("architecture")):
+        shape = spec.get("input")
+        if not isinstance(shape, list) or not shape or not all(map(_is_count, shape)):
+            raise ValueError(
+                f"what the network {name!r} reads is not known. Name a data set whose images it takes: --data FOLDER; or say it: "
+                f'--arch \'{{"architecture": "{name}", "input": [3, 32, 32]}}\'.'
+            )
+        return tuple(shape)
     with torch.device("meta"):
         return build(spec).input_shape
+
+
+def input_shape_of(model: nn.Module) -> tuple[int, ...]:
+    """The shape of one input of a network that `build` made.
+
+    Raises:
+        ValueError: as `input_shape`.
+    """
+    return model.input_shape if isinstance(model, Architecture) else input_shape(model.spec)  # type: ignore[arg-type]
 
 
 def recognise(state: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -145,7 +235,7 @@ def recognise(state: Mapping[str, Tensor]) -> dict[str, Any]:
         keys = ", ".join(list(shapes)[:4]) + (" ..." if len(shapes) > 4 else "")
         raise ValueError(
             f"the architecture is not recognised from the keys {keys or '(none)'}: name it with --arch "
-            f"({', '.join([*ARCHITECTURES, *PRESETS])}, or a JSON object)."
+            f"({', '.join([*ARCHITECTURES, *PRESETS])}, {OTHERS}, or a JSON object)."
         )
     return spec
 

@@ -21,6 +21,7 @@ from .terminal import (
     Data,
     Device,
     Json,
+    Logits,
     Mean,
     Size,
     Std,
@@ -33,6 +34,7 @@ from .terminal import (
     print_json,
     progress,
     shell,
+    with_logits,
 )
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ def evaluate_command(
     data: Data = "digits",
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
     arch: Arch = None,
+    logits: Logits = None,
     mean: Mean = None,
     std: Std = None,
     size: Size = None,
@@ -84,7 +87,7 @@ def evaluate_command(
     """
     check_checkpoints(models)
     from .. import device as devices
-    from ..checkpoints import load_model
+    from ..checkpoints import load_model, read_metadata
     from ..data import load
     from ..evaluation import ensemble, evaluate
 
@@ -93,7 +96,7 @@ def evaluate_command(
     networks = []
     with progress(as_json) as monitor:
         for path in models:
-            model, metadata = load_model(path, arch)
+            metadata = read_metadata(path)
             images = load(
                 data,
                 split,
@@ -101,6 +104,7 @@ def evaluate_command(
                 floats(std) or metadata.get("std"),
                 size or metadata.get("size"),
             )
+            model, _ = load_model(path, with_logits(arch, logits), like=images)
             networks.append(model.to(picked))
             measured[str(path)] = evaluate(model, images, monitor=monitor)
         if together:
@@ -122,7 +126,11 @@ def evaluate_command(
 def levels_command(
     model: Annotated[Path, typer.Argument(help="A checkpoint.")],
     boundaries: Annotated[str, typer.Option(help=CUTS + ".")] = "layers",
+    data: Annotated[
+        str | None, typer.Option(help="A data set whose images it takes, for networks that do not say what they read.")
+    ] = None,
     arch: Arch = None,
+    logits: Logits = None,
     as_json: Json = False,
 ) -> None:
     """Show how a network is cut into levels: by default as the closed form needs them, behind every layer.
@@ -135,16 +143,20 @@ def levels_command(
     from ..architectures import input_shape
     from ..checkpoints import load_model
     from ..composites import COMPOSITES
+    from ..data import load
     from ..eligibility import with_streams
-    from ..levels import is_branched, partition
+    from ..levels import is_branched, partition, single_level
+    from ..outputs import as_classifier
     from ..runs import read_boundaries
 
-    network, metadata = load_model(model, arch)
+    images = load(data, "train") if data else None
+    network, metadata = load_model(model, with_logits(arch, logits), like=images)
     if (kind := metadata["architecture"]["architecture"]) in COMPOSITES:
         raise ValueError(
             f"{model} holds several networks ({kind}), which have levels one by one. Name the checkpoint of one of them."
         )
-    example = torch.zeros(1, *input_shape(metadata["architecture"]))
+    example = torch.zeros(1, *(images.shape if images else input_shape(metadata["architecture"])))
+    network = as_classifier(network, example)
     levels = partition(network, example, read_boundaries(boundaries))
     levels = with_streams(network, levels, example, str(model))
     if as_json:
@@ -155,6 +167,8 @@ def levels_command(
     for level in levels:
         table.add_row(*map(str, list(_describe(level, levels).values())[: len(columns)]))
     out.print(table)
+    if note := single_level([level.kind for level in levels]):
+        out.print(note, soft_wrap=True)
     return None
 
 

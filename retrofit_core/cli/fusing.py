@@ -20,11 +20,13 @@ from .terminal import (
     Data,
     Device,
     Json,
+    Logits,
     Mean,
     Seed,
     Size,
     Std,
     advised,
+    arch_words,
     check_checkpoints,
     check_folder,
     check_output,
@@ -39,6 +41,7 @@ from .terminal import (
     progress,
     shell,
     size_in_bytes,
+    with_logits,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +65,8 @@ def _config(context: typer.Context, **chosen: Any) -> "RunConfig":
     fields = [field.name for field in dataclasses.fields(RunConfig)]
     given = {name: value for name, value in context.params.items() if name in fields and value is not None}
     read = {name: READ[name](value) if name in READ else value for name, value in given.items()}
+    if "arch" in context.params:
+        read["arch"] = with_logits(context.params["arch"], context.params.get("logits"))
     return RunConfig(**{**read, **chosen})
 
 
@@ -204,6 +209,7 @@ def fuse_command(
     target: Target = None,
     base: Base = None,
     arch: Arch = None,
+    logits: Logits = None,
     mean: Mean = None,
     std: Std = None,
     size: Size = None,
@@ -248,8 +254,8 @@ def fuse_command(
     check_checkpoints([*(models or ()), *([base] if base else [])])
     from ..checkpoints import save_model
     from ..comparison import title
-    from ..data import load
     from ..runs import checkpoint_metadata, config_options, execute, read_config
+    from ..runs.images import read_images
     from ..runs.options import read_options
 
     if resume is not None:
@@ -260,7 +266,7 @@ def fuse_command(
     with advised(_going_on(folder, out_file)), progress(as_json) as monitor:
         result, metrics = execute(config, folder, monitor)
     if out_file is not None:
-        images = load(config.data, "train", config.mean, config.std, config.size)
+        images = read_images(config, "train")
         save_model(result.model, out_file, **checkpoint_metadata(config, images))
     networks = metrics.get("networks", {})
     if as_json:
@@ -272,6 +278,7 @@ def fuse_command(
                 "seconds": result.seconds,
                 "config": config.to_json(),
                 "levels": json.loads(frame.to_json(orient="records") or "[]"),
+                "note": result.note,
                 "importance": result.importance,
                 "networks": networks,
                 **({"accuracy": networks["fused"]["accuracy"]} if networks else {}),
@@ -279,6 +286,8 @@ def fuse_command(
         )
     if result.levels:
         out.print(_levels_table(result.levels, title(config)))
+    if result.note:
+        out.print(result.note, soft_wrap=True)
     for index, report in enumerate(result.importance):
         if gaps := report.get("completeness_gap"):
             out.print(
@@ -291,6 +300,7 @@ def fuse_command(
     out.print(f"Fused {len(config.models)} parents in {result.seconds:.1f} s{where}.")
     if out_file and not networks:
         next_words = ["retrofit", "evaluate", out_file, "--data", config.data, *pixel_words(config)]
+        next_words += arch_words([config.arch, config.target])
         out.print("Next:", shell(*next_words), soft_wrap=True, markup=False, highlight=False)
     return None
 
@@ -342,6 +352,7 @@ def compare_command(
     target: Target = None,
     base: Base = None,
     arch: Arch = None,
+    logits: Logits = None,
     mean: Mean = None,
     std: Std = None,
     size: Size = None,

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .. import own
 from ..monitor import Monitor
 from .terminal import (
     Arch,
     Data,
     Device,
     Json,
+    Logits,
     Mean,
     Seed,
     Size,
@@ -26,11 +28,13 @@ from .terminal import (
     out,
     print_json,
     progress,
+    with_logits,
 )
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from ..data import Images
     from ..landscape import Landscape, Plan, Survey
     from ..runs import RunConfig
     from ..runs.landscapes import LandscapeConfig
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
 #: Networks that span the plane where nothing else is said, the first three that are there.
 FIRST = ("parent 0", "parent 1", "fused", "fine-tuned", "aligned parent 1", "parent 2")
 #: Parameters that a record decides.
-OF_RECORD = ("models", "fused", "data", "arch", "mean", "std", "size")
+OF_RECORD = ("models", "fused", "data", "arch", "logits", "mean", "std", "size")
 
 
 @command("landscape")
@@ -80,6 +84,7 @@ def landscape_command(
     directions: Annotated[int | None, typer.Option(help="{landscape_directions}")] = None,
     clip: Annotated[float | None, typer.Option(help="{landscape_clip}")] = None,
     arch: Arch = None,
+    logits: Logits = None,
     mean: Mean = None,
     std: Std = None,
     size: Size = None,
@@ -107,10 +112,10 @@ def landscape_command(
     """
     if models:
         check_checkpoints(models)
-    from ..data import load
     from ..landscape import Landscape, Survey, keep
     from ..landscape.survey import JSON
-    from ..runs import RunConfig
+    from ..runs import RunConfig, read_config
+    from ..runs.images import read_images
     from ..runs.landscapes import material_of
     from ..runs.noting import noted
     from ..settings import settings_of
@@ -128,17 +133,23 @@ def landscape_command(
         if record is not None:
             if kept and through is not None:  # before anything can fail: whoever looks on knows what was asked for
                 _note(_config(spanning({}, through), align, landscape, tuned), kept, record, resume)
+            own.allow(read_config(record).arch)  # a fine-tuned network is read first
             material = material_of(record, _network(tuned, None), align=align, device=device, monitor=monitor)
             config, networks = material.config, material.networks
         else:
             config = RunConfig(
-                tuple(map(str, models or ())), data, arch=arch, mean=floats(mean), std=floats(std), size=size
+                tuple(map(str, models or ())),
+                data,
+                arch=with_logits(arch, logits),
+                mean=floats(mean),
+                std=floats(std),
+                size=size,
             )
             networks = _named(config, fused, tuned, align, device, monitor)
         names = spanning(networks, through)
         if record is not None and kept and through is None:
             _note(_config(names, align, landscape, tuned), kept, record, resume)
-        measured_on = load(config.data, split, config.mean, config.std, config.size)
+        measured_on = read_images(config, split)
         plan = landscape.plan(networks, names, measured_on, device=device)
         if plan_only:
             return _say_plan(plan, as_json)
@@ -193,31 +204,32 @@ def _named(
 ) -> "dict[str, nn.Module]":
     """The networks of checkpoints."""
     from ..checkpoints import load_model
-    from ..data import load
     from ..data.sampling import balanced
     from ..landscape import networks_of
     from ..runs import RunConfig
+    from ..runs.images import read_images
 
     if not config.models:
         raise ValueError("name the parents' checkpoints, or a record folder with --record.")
-    parents = [load_model(path, config.arch)[0] for path in config.models]
+    train = read_images(config, "train") if align is not None or config.arch else None
+    parents = [load_model(path, config.arch, like=train)[0] for path in config.models]
     samples: Any = None
     if align is not None:
-        train = load(config.data, "train", config.mean, config.std, config.size)
+        assert train is not None
         rows = balanced(train.labels, min(RunConfig.samples, len(train)))
         samples = train.inputs(rows), train.labels[rows]
-    others = (_network(path, config.arch) for path in (fused, tuned))
+    others = (_network(path, config.arch, train) for path in (fused, tuned))
     return networks_of(parents, *others, align=align, data=samples, device=device, monitor=monitor)
 
 
-def _network(path: Path | None, arch: str | None) -> "nn.Module | None":
+def _network(path: Path | None, arch: str | None, like: "Images | None" = None) -> "nn.Module | None":
     """Of a checkpoint, or of a fine-tuning's folder."""
     from ..checkpoints import load_model
     from ..runs.finetunings import read_tuned
 
     if path is None:
         return None
-    return load_model(path, arch)[0] if path.suffix else read_tuned(path)
+    return load_model(path, arch, like=like)[0] if path.suffix else read_tuned(path)
 
 
 def _say_plan(plan: "Plan", as_json: bool) -> None:

@@ -21,6 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from typer.core import TyperCommand
 
+from .. import own
 from ..monitor import Cancelled, Event, Monitor
 from ..settings import SEED
 
@@ -100,7 +101,18 @@ Size = Annotated[
 ]
 Arch = Annotated[
     str | None,
-    typer.Option(help="Architecture of bare checkpoints: a preset ({presets}, ...) or a JSON spec."),
+    typer.Option(
+        help="Architecture of the checkpoints, where they do not say it: a preset ({presets}, ...), "
+        "timm:NAME, torchvision:NAME, a JSON spec, or a function of your own, package.module:function or FILE.py:function "
+        "(importing it runs code: name only what you trust)."
+    ),
+]
+Logits = Annotated[
+    str | None,
+    typer.Option(
+        help="Of networks that return a dict, a tuple or an object: which entry is the logits. Default: the one of that name, "
+        "or the only tensor."
+    ),
 ]
 Device = Annotated[str, typer.Option(help="auto (CUDA if present), cpu, cuda, cuda:1, ...")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -194,6 +206,33 @@ def pixel_words(config: Any) -> list[str]:
         if (value := getattr(config, name)) is not None:
             words += [f"--{name}", " ".join(map(str, value)) if isinstance(value, tuple) else str(value)]
     return words
+
+
+def arch_words(archs: Sequence[str | None]) -> list[str]:
+    """The option that allows a user's own code again, for a line that goes on with these architectures."""
+    names = dict.fromkeys(name for arch in archs for name in own.names_in(arch))
+    return ["--arch", ",".join(names)] if names else []
+
+
+def with_logits(arch: str | None, logits: str | None) -> str | None:
+    """An architecture as `--arch` and `--logits` say it together.
+
+    Raises:
+        ValueError: --logits for a network that returns one tensor, or that is not named.
+    """
+    if logits is None:
+        return arch
+    from ..architectures import is_foreign, parse
+
+    spec = {"architecture": arch}
+    if arch is not None and arch.lstrip().startswith("{"):
+        spec = parse(arch)
+    if not is_foreign(spec["architecture"]):
+        raise ValueError(
+            "--logits says which output of a network of your own is meant: name that with --arch package.module:function. "
+            "The networks of this library return one tensor."
+        )
+    return json.dumps({**spec, "logits": logits})
 
 
 def check_alone_with_record(context: typer.Context, of_record: Sequence[str]) -> None:

@@ -15,10 +15,12 @@ from .terminal import (
     Data,
     Device,
     Json,
+    Logits,
     Mean,
     Seed,
     Size,
     Std,
+    arch_words,
     check_alone_with_record,
     check_checkpoints,
     check_folder,
@@ -32,6 +34,7 @@ from .terminal import (
     pixel_words,
     print_json,
     shell,
+    with_logits,
 )
 
 if TYPE_CHECKING:
@@ -60,10 +63,12 @@ def train_command(
     arch: Annotated[
         list[str] | None,
         typer.Option(
-            help="cnn (default), mlp, a preset such as vgg11-half, or a JSON spec; "
-            "once for all parents, or once for each."
+            help="cnn (default), mlp, a preset such as vgg11-half, timm:NAME, torchvision:NAME, a JSON spec, or a function of "
+            "your own, package.module:function or FILE.py:function (importing it runs code: name only what you trust); once for "
+            "all parents, or once for each."
         ),
     ] = None,
+    logits: Logits = None,
     split: Annotated[str, typer.Option(help="Who gets which rows: {splits}.")] = "sharded",
     parts: Annotated[int, typer.Option(min=1, help="Number of parents.")] = 2,
     ratio: Annotated[
@@ -114,7 +119,7 @@ def train_command(
 
     config = TrainConfig(
         data=data,
-        arch=tuple(arch or ("cnn",)),
+        arch=tuple(with_logits(each, logits) or "" for each in arch or ("cnn",)),
         split=split,
         parts=parts,
         ratio=RATIO if ratio is None else ratio,
@@ -144,6 +149,7 @@ def train_command(
     out.print(table)
     next_words = ["retrofit", "fuse", *config.files(out_folder), "--data", data, *pixel_words(config)]
     next_words += ["--splits", splits, "--importance", "conductance", "--out", "fused.safetensors"]
+    next_words += arch_words(config.arch)
     out.print("Next:", shell(*next_words), soft_wrap=True, markup=False, highlight=False)
     return None
 
@@ -172,6 +178,7 @@ def finetune_command(
     seed: Seed = 0,
     resume: Resume = False,
     arch: Arch = None,
+    logits: Logits = None,
     mean: Mean = None,
     std: Std = None,
     size: Size = None,
@@ -185,7 +192,7 @@ def finetune_command(
     Example: `retrofit finetune fused.safetensors --data cifar10 --out tuned.safetensors`
     """
     if record is not None:
-        check_alone_with_record(context, ("model", "data", "arch", "mean", "std", "size"))
+        check_alone_with_record(context, ("model", "data", "arch", "logits", "mean", "std", "size"))
     elif model is None or out_path is None:
         raise ValueError("name a checkpoint and --out FILE.safetensors, or a finished run with --record FOLDER.")
     else:
@@ -193,7 +200,7 @@ def finetune_command(
         check_checkpoints([model])
     import torch
 
-    from ..checkpoints import load_model
+    from ..checkpoints import load_model, read_metadata
     from ..data import load
     from ..evaluation import evaluate
     from ..runs.finetunings import FinetuneConfig
@@ -212,10 +219,11 @@ def finetune_command(
     check_settings({name: value for name, value in chosen.items() if value is not None})
     if augment != AUTO:
         augmentation(augment)
-    network, metadata = load_model(model, arch)
-    constants = floats(mean) or metadata.get("mean"), floats(std) or metadata.get("std")
-    size = size or metadata.get("size")
+    facts = read_metadata(model)
+    constants = floats(mean) or facts.get("mean"), floats(std) or facts.get("std")
+    size = size or facts.get("size")
     images, test = (load(data, name, *constants, size) for name in ("train", "test"))
+    network, metadata = load_model(model, with_logits(arch, logits), like=images)
     spec = metadata["architecture"]
     settings = settings_of("finetune", images, spec["architecture"], 1, chosen, augment)
     check_unfinished(out_path, resume)

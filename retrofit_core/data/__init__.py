@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor
 from ..files import digest_of
 from . import cifar, digits, folders, medmnist, mnist, parquet, tiny_imagenet
 from .datasets import DATASETS, DataSet, plain, recognise
-from .images import Images
+from .images import Constants, Images, normalisation
 from .sizes import fit_to, fitting
 from .splitfiles import SplitFiles
 
@@ -37,18 +38,22 @@ def load(
     mean: float | Sequence[float] | None = None,
     std: float | Sequence[float] | None = None,
     size: int | None = None,
+    *,
+    stored: Callable[[], Constants | None] | None = None,
 ) -> Images:
     """A split of a data set: "digits" (embedded), or a folder in one of the FORMATS or with a folder of images a class.
 
     The bare name of a known data set also stands for NAME in one of `data_folders`. Normalisation constants come from `mean` and
     `std`, else from "mean" and "std" in the folder's `classes.json`, else from the folder's name (a key of DATASETS;
-    case, "-" and "_" do not matter). Class names likewise. Images are RGB unless DATASETS says that they are grey.
+    case, "-" and "_" do not matter), else from `stored`, else they are measured on the training images (`normalisation`).
+    Class names come from the folder likewise. Images are RGB unless DATASETS says that they are grey.
     Where a data set has no test files, its validation files are the test split.
 
     Args:
         size: the shorter side of each image is resized to so many pixels and the central square kept (ImageNet: resized
             to 8/7 of it). Default: the data set's own (ImageNet 224, Tiny-ImageNet 64), else images as they are,
             which must then have one size.
+        stored: gives mean and std that a network was trained with; asked for a data set that tells none.
 
     Example:
         >>> images = load("digits", "test")
@@ -57,16 +62,17 @@ def load(
 
     Raises:
         ValueError: no such data set or split, a file that cannot be read, labels outside the class names,
-            unknown normalisation constants, images of different sizes.
+            unknown normalisation constants and no training images to measure them on, images of different sizes.
     """
     if split not in SPLITS:
         raise ValueError(f"unknown split {split!r}. Known: {', '.join(SPLITS)}.")
     name, notes, split_files = _find(str(source), split)
     dataset = DATASETS.get(name)
-    constants = _constants(name, dataset, notes, mean, std)  # first, because it is cheap to refuse
+    constants = _constants(dataset, notes, mean, std, stored)  # first, because it is cheap to refuse
     fit = fit_to(size, dataset.size if dataset else None, dataset.margin if dataset else 1.0)
     reader, labels, shape = fitting(split_files.read(len(dataset.mean) if dataset else 3, fit), fit)
     classes = _class_names(name, dataset, notes, split_files.classes, labels)
+    constants = constants or _measured(name, str(source), size)
     mirrors = dataset.mirrors if dataset else True
     return Images(reader, labels, shape, classes, name, *constants, split, mirrors, _files(notes, split_files))
 
@@ -155,9 +161,9 @@ def _notes(path: Path) -> dict[str, Any]:
 
 
 def _constants(
-    name: str, dataset: DataSet | None, notes: dict[str, Any], mean: Any, std: Any
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation, from the first source that has them."""
+    dataset: DataSet | None, notes: dict[str, Any], mean: Any, std: Any, stored: Callable[[], Constants | None] | None
+) -> Constants | None:
+    """Mean and standard deviation, from the first source that has them; None where they are to be measured."""
     if (mean is None) != (std is None):
         raise ValueError(f"--mean and --std belong together, only {'--std' if mean is None else '--mean'} was given.")
     if mean is None:
@@ -166,12 +172,29 @@ def _constants(
             raise ValueError(f'{notes["path"]} has only one of "mean" and "std": give both.')
     if mean is None and dataset:
         mean, std = dataset.mean, dataset.std
-    if mean is None:
+    if mean is None and stored is not None:
+        mean, std = stored() or (None, None)
+    return None if mean is None else (_floats(mean, "mean"), _floats(std, "std"))
+
+
+def _measured(name: str, source: str, size: int | None) -> Constants:
+    """The constants of the training images of a data set that tells none."""
+    try:
+        return _of_training_images(source, digest(source, "train"), size)
+    except ValueError as error:
         raise ValueError(
-            f"the normalisation of data set {name!r} is unknown: give --mean and --std, or write them into "
-            f"its classes.json, or name the folder after a known data set ({', '.join(DATASETS)})."
-        )
-    return _floats(mean, "mean"), _floats(std, "std")
+            f"the normalisation of data set {name!r} is unknown, and cannot be measured on its training images: {error} Give "
+            f"--mean and --std, or write them into its classes.json, or name the folder after a known data set "
+            f"({', '.join(DATASETS)})."
+        ) from error
+
+
+@lru_cache(maxsize=16)
+def _of_training_images(source: str, content: str, size: int | None) -> Constants:
+    channels = 3  # of a data set without a name
+    fit = fit_to(size, None, 1.0)
+    reader, labels, (channels, _, _) = fitting(_find(source, "train")[2].read(channels, fit), fit)
+    return normalisation(reader, len(labels), channels)
 
 
 def _floats(values: Any, what: str) -> tuple[float, ...]:

@@ -12,7 +12,9 @@ from torch import Tensor
 from ..files import digest_of
 from ..labels import as_labels
 
+MEASURED = 2000  # images, at most, on which an unknown normalisation is measured
 Read = Callable[[Tensor], Tensor]  # row numbers (n,) int64 -> pixels (n, C, H, W) uint8
+Constants = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation, one a channel
 Content = tuple[Read, Tensor, tuple[int, int, int]]  # reader, labels (N,) int64, shape (C, H, W)
 
 
@@ -39,6 +41,27 @@ def per_channel(values: tuple[float, ...], channels: int, what: str, name: str) 
             f"channel(s): give one value or {channels} with --{what}."
         )
     return values if len(values) == channels else values * channels
+
+
+def normalisation(read: Read, count: int, channels: int) -> Constants:
+    """Mean and standard deviation of the pixels of a split, scaled to 0..1, to four digits.
+
+    Of more than MEASURED images so many are drawn: the same ones each time.
+
+    Args:
+        count: images of the split.
+        channels: of each image.
+    """
+    rows = torch.randperm(count, generator=torch.Generator().manual_seed(0))[:MEASURED].sort().values
+    sums, squares, pixels = (torch.zeros(channels, dtype=torch.float64) for _ in range(3))
+    for chunk in rows.split(100):
+        values = read(chunk).double().flatten(2) / 255  # (n, C, H * W)
+        sums, squares = sums + values.sum((0, 2)), squares + values.square().sum((0, 2))
+        pixels += values.shape[0] * values.shape[2]
+    mean = sums / pixels
+    std = (squares / pixels - mean.square()).clamp_min(0).sqrt()
+    std = torch.where(std < 1e-4, torch.ones_like(std), std)  # of a channel that is the same everywhere
+    return tuple(round(value, 4) for value in mean.tolist()), tuple(round(value, 4) for value in std.tolist())
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from .. import device as devices
-from ..architectures import build
+from ..architectures import build, input_shape_of
+from ..outputs import logits_in
 from ..training.optimizers import OPTIMIZERS
 from .planning import blank
 
@@ -68,13 +69,13 @@ def _measured(spec: str, device: str, counted: Pace) -> Pace:
 
     def seconds(images: int) -> float:
         x, y = (
-            torch.zeros(images, *model.input_shape, device=chosen_device),
+            torch.zeros(images, *input_shape_of(model), device=chosen_device),
             torch.zeros(images, dtype=torch.long, device=chosen_device),
         )
         devices.synchronise(chosen_device)
         start = time.perf_counter()
         stepper.zero_grad()
-        cross_entropy(model(x), y).backward()
+        cross_entropy(logits_in(model(x)), y).backward()
         stepper.step()
         devices.synchronise(chosen_device)
         return time.perf_counter() - start
@@ -92,10 +93,10 @@ def operations(spec: str) -> float:
     """Of a training step, for each image; a backward pass takes two forward ones."""
     with torch.device("meta"):
         model = build(json.loads(spec)).eval()
-        x = torch.zeros(1, *model.input_shape)
     from torch.utils.flop_counter import FlopCounterMode
 
-    with FlopCounterMode(display=False) as counter:
+    x = torch.zeros(1, *input_shape_of(model), device=devices.of(model))  # networks of others are on the CPU
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(x)
     return 3.0 * counter.get_total_flops()
 

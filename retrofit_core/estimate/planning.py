@@ -20,10 +20,15 @@ from ..task import Cost, Task
 
 
 @lru_cache(maxsize=32)
-def blank(spec: str) -> Architecture:
-    """The network of a spec in JSON, its weights zero: enough to be cut into levels, and free to make."""
-    with torch.device("meta"):
+def blank(spec: str) -> Any:
+    """The network of a spec in JSON, its weights zero: enough to be cut into levels, and free to make.
+
+    That of a factory of others is as it makes it: what it keeps besides weights may not be zero.
+    """
+    with torch.device("meta"), torch.random.fork_rng(devices=[]):
         model = build(json.loads(spec))
+    if not isinstance(model, Architecture):
+        return model.eval()
     model = model.to_empty(device="cpu").eval()
     with torch.no_grad():
         for tensor in model.state_dict().values():
@@ -69,6 +74,7 @@ def plan_method(
         ValueError: its refusal, with a method that works here if it goes level by level and there is one.
     """
     inputs = torch.zeros(1, *data.shape).expand(images, -1, -1, -1)
+    labels = torch.zeros(images, dtype=torch.long)
     parents_data = [(inputs[:2], torch.zeros(2, dtype=torch.long))] * len(models)
 
     def attempt(method: Method) -> MethodPlan:
@@ -76,7 +82,7 @@ def plan_method(
         keywords = all_keywords(
             changed, importance_data=parents_data, target=target, base=base, shares=shares, counts=counts
         )
-        algorithm, task = method.prepare(list(models), inputs, **{**keywords, "device": "cpu"})
+        algorithm, task = method.prepare(list(models), (inputs, labels), **{**keywords, "device": "cpu"})
         plan = algorithm.plan(task)
         return MethodPlan(algorithm, task, plan, plan.cost())
 

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from .. import device as devices
+from .. import own
 from ..architectures import fitted, parse
 from ..checkpoints import load_model
 from ..data import Images, load
@@ -63,8 +64,9 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
     """Counted once for each config; raises ValueError where the run cannot work."""
     check_choices(config)
     data = _data(_source(config.data, folder), config.mean, config.std, config.size)
+    arch = own.at(config.arch, folder)
     if training is None:
-        models = [_network(folder / path, config.arch) for path in config.models]
+        models = [_network(folder / path, arch, data.images) for path in config.models]
         check_fitting(models, data.images)
         rows = read_splits(folder / config.splits, config.models, len(data.images.labels)) if config.splits else None
         missing: list[int] = []
@@ -74,7 +76,7 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
         trained = range(1 if training.twins else training.parts)
         missing = [k for k in trained if all_parents or not (folder / training.files()[k]).exists()]
     target = _target(config.target, data, folder)
-    base = _network(folder / config.base, config.arch) if config.base else None
+    base = _network(folder / config.base, arch, data.images) if config.base else None
     images = config.samples * (1 + config.augment)
     balanced(data.images.labels, config.samples, rows=fusion_rows(config, rows))
     device = devices.pick(config.device)
@@ -103,15 +105,15 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
     )
 
 
-def _network(path: Path, arch: str | None) -> nn.Module:
+def _network(path: Path, arch: str | None, like: Images) -> nn.Module:
     """The network of a checkpoint, read once for all the methods that a leaderboard asks about."""
     stamp = path.stat() if path.is_file() else None
-    return _read(path, arch, (stamp.st_mtime_ns, stamp.st_size) if stamp else None)
+    return _read(path, arch, like, own.code_digest(arch), (stamp.st_mtime_ns, stamp.st_size) if stamp else None)
 
 
 @lru_cache(maxsize=4)  # they are held whole
-def _read(path: Path, arch: str | None, stamp: tuple[int, int] | None) -> nn.Module:
-    return load_model(path, arch)[0]
+def _read(path: Path, arch: str | None, like: Images, code: str | None, stamp: tuple[int, int] | None) -> nn.Module:
+    return load_model(path, arch, like=like)[0]
 
 
 def _paces(networks: Sequence[nn.Module], device: torch.device) -> list[Pace]:
@@ -129,4 +131,5 @@ def _target(name: str | None, data: _Data, folder: Path) -> nn.Module | None:
         return None
     if (folder / name).is_file():
         return load_model(folder / name)[0]
+    own.allow(name, folder)
     return blank(json.dumps(fitted(parse(name), data.images.shape, len(data.images.classes))))

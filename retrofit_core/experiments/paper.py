@@ -71,7 +71,7 @@ def paper_values(table: str | None = None) -> list[Value]:
     values = _all_values()
     if table is None:
         return list(values)
-    name = known_name(dict.fromkeys([*(value.table for value in values), *FIGURES, *OURS]), table, "table")
+    name = known_name(dict.fromkeys([*(value.table for value in values), *FIGURES, *OURS]), table, "table of the paper")
     return [value for value in values if value.table == name]
 
 

@@ -109,8 +109,9 @@ def known_claims(block: Block) -> list[Claim]:
 
 
 def table_title(table: TableReport) -> str:
-    """Name, subject, and labels in the paper's source."""
-    return f"{table.name}: {table.title} ({', '.join(table.labels)})"
+    """Name, subject, and labels in the paper's source, where it has some."""
+    labels = f" ({', '.join(table.labels)})" if table.labels else ""
+    return f"{table.name}: {table.title}{labels}"
 
 
 def summary(report: Report) -> list[str]:

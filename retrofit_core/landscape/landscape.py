@@ -15,6 +15,7 @@ from ..data import Images
 from ..data.sampling import balanced
 from ..evaluation import check_suits
 from ..monitor import Monitor
+from ..outputs import as_classifier
 from ..registry import known_name
 from ..settings import SEED, Range, Value, setting
 from .mixtures import Mixtures, Norms
@@ -125,6 +126,7 @@ class Landscape(Value):
         ordered = {name: networks[name] for name in (*spanning, *networks)}
         check_alike(ordered)
         check_suits(ordered[spanning[0]], images)
+        ordered = {name: as_classifier(network, images.inputs([0])) for name, network in ordered.items()}
         held = len(images) if rows is None else len(rows)
         if self.images > held:
             raise ValueError(

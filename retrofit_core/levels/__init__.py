@@ -2,7 +2,7 @@
 
 from .cuts import BOUNDARIES
 from .level import Alive, Boundary, Level, compose, each, is_branched, merged, rows, unfolded
-from .partition import partition
+from .partition import partition, single_level
 
 __all__ = [
     "BOUNDARIES",
@@ -15,5 +15,6 @@ __all__ = [
     "merged",
     "partition",
     "rows",
+    "single_level",
     "unfolded",
 ]

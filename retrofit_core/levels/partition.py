@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from ..outputs import as_classifier
 from .axes import neuron_axis as find_axis
 from .cuts import ancestors, choose_cuts, is_layer, sum_behind
 from .kinds import AFFINE, TRANSPARENT, is_sum, parameter_count
@@ -16,6 +17,11 @@ from .level import Alive, Boundary, Level, compose
 from .tracing import trace
 from .weights import batch_statistics, computed_weights, refuse_batch_statistics
 
+#: What is to be said of a network that is one level, which is not affine.
+SINGLE = (
+    "The network is one single level, for its code cannot be followed inside or has no place where one tensor is alive: fitting "
+    "it is distillation, not fusion level by level."
+)
 #: A subclass that computes something else from its weights is not affine in them.
 AFFINE_FORWARDS = tuple(kind.forward for kind in AFFINE)
 
@@ -40,14 +46,16 @@ def partition(
             "activations" (after every activation function), "blocks" (stem, each residual block, head; as
             "preactivations" where there are no such blocks), "layers" (after every affine layer, inside of blocks too, or
             after the sum to which alone its outputs go), a number of levels, or names of modules after which to cut.
-        leaves: names of submodules to take whole, for parts that torch.fx cannot trace.
+        leaves: names of submodules to take whole; those inside of the model whose code torch.fx cannot follow are taken so by
+            themselves, up to the whole model but for its last layers: see `SINGLE`.
         neuron_axis: axis of the neurons at all boundaries; default: read off the model.
     Raises:
         ValueError: the model cannot be traced or cut this way (with the reason and the way out), a parameter would
             lie in two levels, a BatchNorm keeps no running statistics, or a level ends where the first axis counts
             neither samples nor samples and their tokens.
     """
-    graph, modules, folds = trace(model.eval(), leaves, example=example)
+    model = as_classifier(model.eval(), example)
+    graph, modules, folds = trace(model, leaves, example=example, whole=True)
     _refuse_batch_statistics(graph, modules)
     cuts = choose_cuts(graph, modules, boundaries, model)
     segments = _segments(graph, cuts)
@@ -77,6 +85,11 @@ def partition(
     if any(parts.values()):
         _check_samples(levels, example)
     return levels
+
+
+def single_level(kinds: Sequence[str]) -> str:
+    """What is to be said of levels of these kinds: that they are one, which is not affine; "" else."""
+    return SINGLE if list(kinds) == ["not affine"] else ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,13 +30,22 @@ class _Tracer(fx.Tracer):
     def __init__(self, leaves: Sequence[str]) -> None:
         super().__init__()
         self.leaves = set(leaves)
+        self.stuck: str | None = None
+        """The innermost module whose code could not be followed"""
+
+    def call_module(self, m: nn.Module, forward: Any, args: Any, kwargs: Any) -> Any:
+        try:
+            return super().call_module(m, forward, args, kwargs)
+        except Exception:
+            self.stuck = self.stuck or self.path_of_module(m)
+            raise
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return module_qualified_name in self.leaves or super().is_leaf_module(m, module_qualified_name)
 
 
 def trace(
-    model: nn.Module, leaves: Sequence[str], *, fold: bool = True, example: Tensor | None = None
+    model: nn.Module, leaves: Sequence[str], *, fold: bool = True, example: Tensor | None = None, whole: bool = False
 ) -> tuple[fx.Graph, dict[Any, Any], dict[str, tuple]]:
     """The traced graph without in-place operations and foldable BatchNorms, the objects behind its targets, the folds.
 
@@ -44,20 +53,14 @@ def trace(
         fold: False keeps every BatchNorm where it is.
         example: (B, ...) input; with it the nodes hold their shapes (`record_values`), and a BatchNorm behind a Linear is
             folded only where it reads flat tensors, not tokens.
+        whole: take modules whole whose code torch.fx cannot follow, as if `leaves` named them.
     Raises:
         ValueError: `leaves` names no submodule, torch.fx cannot trace the model, or it takes more than one input.
     """
     unknown = set(leaves) - {name for name, _ in model.named_modules()}
     if unknown:
         raise ValueError(f"leaves={sorted(unknown)} are not submodules of {type(model).__name__}.")
-    try:
-        graph = _Tracer(leaves).trace(model)
-    except Exception as error:  # torch.fx raises whatever the model's own code raises on a proxy
-        reason = first_line(error)
-        raise ValueError(
-            f"{type(model).__name__} cannot be traced by torch.fx ({reason}). Name the submodule in which this happens "
-            "in leaves=[...], to take it whole, or wrap the model in one whose forward has no data-dependent branches."
-        ) from error
+    graph = _traced(model, list(leaves), whole)
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
     if len([node for node in inputs if not node.args]) != 1:
         raise ValueError(
@@ -76,6 +79,23 @@ def trace(
             record_values(fx.GraphModule(modules, graph), graph, example, model)
     folds = _fold_batchnorms(graph, modules) if fold else {}
     return graph, modules, folds
+
+
+def _traced(model: nn.Module, leaves: list[str], whole: bool) -> fx.Graph:
+    """The graph; with `whole`, modules inside of the model whose code torch.fx cannot follow are taken whole."""
+    while True:
+        tracer = _Tracer(leaves)
+        try:
+            return tracer.trace(model)
+        except Exception as error:  # torch.fx raises whatever the model's own code raises on a proxy
+            if whole and tracer.stuck and tracer.stuck not in leaves:
+                leaves.append(tracer.stuck)
+                continue
+            raise ValueError(
+                f"{type(model).__name__} cannot be traced by torch.fx ({first_line(error)}). Name the submodule in which this "
+                "happens in leaves=[...], to take it whole, or wrap the model in one whose forward has no data-dependent "
+                "branches."
+            ) from error
 
 
 def _targets(model: nn.Module, graph: fx.Graph) -> dict[str, Any]:
@@ -212,5 +232,6 @@ def check_output(network: str, output: Any) -> None:
     if not isinstance(output, Tensor):
         kind = type(output).__name__.removeprefix("immutable_")  # torch.fx's own lists and dicts
         raise ValueError(
-            f"{network} returns {kind}, not one tensor. Wrap it in a module whose forward returns the logits only."
+            f"{network} returns {kind}, not one tensor. Say which of its tensors holds the logits: "
+            "retrofit_core.giving_logits(model, NAME)."
         )

@@ -9,8 +9,9 @@ from typing import Any
 from torch import nn
 
 from .. import analysis as analysing
+from .. import own
 from ..baselines import average
-from ..data import Images, load
+from ..data import Images
 from ..device import MEMORY, on_device
 from ..evaluation import ensemble, evaluate
 from ..methods import METHODS
@@ -20,6 +21,7 @@ from ..results import FusionResult
 from ..runtime import Runtime
 from .config import RunConfig, all_keywords, check_choices
 from .identities import difference, identity
+from .images import read_images
 from .inputs import Inputs, read_inputs, train_missing
 from .noting import noted
 from .record import Run, read_identity, read_run, seal_analysis
@@ -48,6 +50,7 @@ def execute(
     with recording(Path(folder), config, monitor) if folder is not None else nullcontext() as recorder:
         watcher = recorder.monitor if recorder else (monitor or Monitor())
         check_choices(config)
+        own.allow(config.arch)
         train_missing(config, watcher)
         inputs = read_inputs(config)
         if recorder:
@@ -87,7 +90,7 @@ def _analysis_or_reason(
 def test_images(config: RunConfig, *, required: bool) -> Images | None:
     """The test split; None if there is none and it is not required."""
     try:
-        return load(config.data, "test", config.mean, config.std, config.size)
+        return read_images(config, "test")
     except ValueError:
         if required:
             raise
@@ -125,6 +128,7 @@ def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analys
         )
     with noted(run.folder, monitor or Monitor()) as watcher:
         _check_unchanged(run)
+        own.allow(run.config.target)
         inputs = read_inputs(dataclasses.replace(run.config, analyse=True))
         analysis = _analyse(
             run.config, inputs, FusionResult.load(folder), test_images(run.config, required=False), watcher

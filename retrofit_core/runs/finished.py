@@ -6,11 +6,13 @@ from pathlib import Path
 
 from torch import nn
 
+from .. import own
 from ..checkpoints import load_model
-from ..data import Images, load
+from ..data import Images
 from ..results import FusionResult
 from .config import RunConfig
 from .identities import difference, identity
+from .images import read_images
 from .record import Run, read_identity, read_run
 
 
@@ -39,7 +41,7 @@ def images_of(config: RunConfig, split: str) -> Images:
     Raises:
         ValueError: there is no such split.
     """
-    return load(config.data, split, config.mean, config.std, config.size)
+    return read_images(config, split)
 
 
 def read_finished(folder: str | Path, base: str | Path = ".", what: str = "landscape") -> Finished:
@@ -56,8 +58,11 @@ def read_finished(folder: str | Path, base: str | Path = ".", what: str = "lands
         raise ValueError(f"{folder}: the run is {run.state}, so there is no fused network. Finish it first.")
     _check_unchanged(run, Path(base), what)
     config = _located(run.config, Path(base))
-    fused = FusionResult.load(folder).model
-    return Finished(Path(folder), config, [load_model(path, config.arch)[0] for path in config.models], fused)
+    for arch in (config.arch, config.target):  # whoever goes on with a run trusts it
+        own.allow(arch)
+    train = read_images(config, "train") if config.arch else None
+    parents = [load_model(path, config.arch, like=train)[0] for path in config.models]
+    return Finished(Path(folder), config, parents, FusionResult.load(folder).model)
 
 
 def _check_unchanged(run: Run, base: Path, what: str) -> None:
@@ -81,5 +86,7 @@ def _located(config: RunConfig, base: Path) -> RunConfig:
         config,
         models=tuple(str(base / name) for name in config.models),
         splits=config.splits and str(base / config.splits),
+        arch=own.at(config.arch, base),
+        target=own.at(config.target, base),
         data=next((name for name in data if Path(name).is_dir()), config.data),
     )

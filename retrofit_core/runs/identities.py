@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from .. import files
+from .. import files, own
 from ..data import digest as digest_of_data
 from ..methods import METHODS
 from ..registry import find
@@ -41,7 +41,8 @@ class Identity:
         """(role, name in `inputs`) of each file, in an order that depends on the settings only."""
         config = self.config
         models = [(f"model {index}", name) for index, name in enumerate(config.models)]
-        others = [("splits", config.splits), ("target", config.target), ("base", config.base)]
+        code = [(name, arch) for name, arch in (("arch", config.arch),) if own.names_in(arch)]
+        others = [("splits", config.splits), ("target", config.target), ("base", config.base), *code]
         data = [(f"data {split}", f"{config.data} {split}") for split in _splits(config)]
         return [*models, *((role, name) for role, name in others if name), *data]
 
@@ -63,12 +64,20 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
     if config.splits:
         inputs[config.splits] = _digest(base / config.splits)
     if config.target:  # a checkpoint's content, or the words of a preset or spec
-        inputs[config.target] = _digest(base / config.target) or f"the words {config.target}"
+        inputs[config.target] = _digest(base / config.target) or _of_words(config.target, base)
+    if config.arch and own.names_in(config.arch):
+        inputs[config.arch] = own.code_digest(config.arch, base)
     if config.base:
         inputs[config.base] = _digest(base / config.base)
     for split in _splits(config):
         inputs[f"{config.data} {split}"] = _digest_of_data(config.data, split, base)
     return Identity(config, inputs, method_version(config.method))
+
+
+def _of_words(arch: str, base: Path) -> str:
+    """The words of an architecture, and the code that they name."""
+    code = own.code_digest(arch, base)
+    return f"the words {arch}" + (f" {code}" if code else "")
 
 
 def method_version(name: str) -> int:

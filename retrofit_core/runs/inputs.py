@@ -1,6 +1,7 @@
 """The files of a config: loaded and checked; missing parents are trained."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..architectures import build, fitted, parse
+from .. import own
+from ..architectures import build, fitted, input_shape_of, parse
 from ..checkpoints import load_model
-from ..data import Images, load
+from ..data import Images
 from ..data.augment import copies
 from ..data.sampling import balanced
 from ..data.splits import read_splits
@@ -18,8 +20,9 @@ from ..eligibility import output_shape
 from ..methods import METHODS
 from ..monitor import Monitor
 from ..registry import find
-from ..training.parents import NOTE, read_training, train_parents
+from ..training.parents import NOTE, TrainConfig, read_training, train_parents
 from .config import RunConfig, check_choices, method_keywords, needs_parents_data
+from .images import read_images
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,8 @@ def read_inputs(config: RunConfig) -> Inputs:
         ValueError: a file is missing or broken, or an open choice has no safe default.
     """
     check_choices(config)
-    train = load(config.data, "train", config.mean, config.std, config.size)
-    models = [load_model(path, config.arch)[0] for path in config.models]
+    train = read_images(config, "train")
+    models = [load_model(path, config.arch, like=train)[0] for path in config.models]
     check_fitting(models, train)
     parts = read_splits(config.splits, config.models, len(train)) if config.splits else None
     chosen = _balanced(train, config.samples, fusion_rows(config, parts), config.seed)
@@ -60,7 +63,7 @@ def read_inputs(config: RunConfig) -> Inputs:
         _target(config.target, train),
         class_shares(train, parts) if asks_for_shares(config) else None,
         [len(part) for part in parts] if parts else None,
-        load_model(config.base, config.arch)[0] if config.base else None,
+        load_model(config.base, config.arch, like=train)[0] if config.base else None,
     )
 
 
@@ -72,10 +75,12 @@ def check_fitting(models: Sequence[nn.Module], images: Images) -> None:
     """
     example, advice = torch.zeros(1, *images.shape), "Choose the data set that it was trained on"
     for index, model in enumerate(models):
+        taken = "others"
         try:
             classes = output_shape(model, example, f"parent {index}")
         except ValueError as error:
-            taken = " x ".join(map(str, getattr(model, "input_shape", ()))) or "others"
+            with suppress(ValueError, AttributeError):
+                taken = " x ".join(map(str, input_shape_of(model)))
             raise ValueError(
                 f"parent {index} takes images of {taken} values, and {images.name} has images of "
                 f"{' x '.join(map(str, images.shape))}. {advice}, or bring its images to that size."
@@ -123,6 +128,7 @@ def _target(name: str | None, images: Images) -> nn.Module | None:
         return None
     if Path(name).is_file():
         return load_model(name)[0]
+    own.allow(name)
     return build(fitted(parse(name), images.shape, len(images.classes)), seed=0)
 
 
@@ -146,6 +152,19 @@ def class_shares(train: Images, parts: list[Tensor] | None) -> Tensor:
     return counts / counts.sum(0).clamp_min(1)
 
 
+def check_allowed(training: TrainConfig, folder: Path) -> None:
+    """Refuse to train networks of somebody's own code that only a file names.
+
+    Raises:
+        NotAllowed: names the code, and how it is allowed.
+    """
+    for name in [name for arch in training.arch for name in own.names_in(arch) if not own.is_allowed(name)]:
+        raise own.NotAllowed(
+            f"{folder / NOTE} asks for networks of somebody's own code, {own.canonical(name)!r}. If you trust it, name it: "
+            f"--arch {own.canonical(name)}; {own.WARNING}."
+        )
+
+
 def train_missing(config: RunConfig, monitor: Monitor | None = None) -> None:
     """Train missing parents of a config, where a training.json in their folder says how.
 
@@ -159,6 +178,7 @@ def train_missing(config: RunConfig, monitor: Monitor | None = None) -> None:
         training = read_training(folder)
         if training is None:
             continue  # the loaders name what is missing
+        check_allowed(training, folder)
         written = {*map(Path, training.files(folder)), Path(training.splits(folder))}
         if strange := [path for path in needed if path.parent == folder and path not in written and not path.exists()]:
             raise ValueError(

@@ -18,6 +18,7 @@ from ..data.augment import POLICIES
 from ..descent import one_epoch
 from ..evaluation import check_suits, rows_of
 from ..monitor import Monitor
+from ..outputs import as_classifier
 from ..registry import find
 from ..settings import check_seed
 from . import state as states
@@ -115,6 +116,8 @@ def train(
     }
     check_settings(settings)
     check_suits(model, images)
+    # Of networks that return several things; the weights are the model's own.
+    whole, model = model, as_classifier(model, images.inputs([0]))
     monitor, chosen_device = monitor or Monitor(), devices.pick(device) if device else devices.of(model)
     augment, dtype = Augmentation(crop, flip, policy, cutmix), devices.autocast_dtype(precision, chosen_device)
     settings = {
@@ -182,6 +185,7 @@ def train(
             monitor.emit("epoch", **history[-1])
         if best.state:
             best.restore()
+    whole.eval()
     return history
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .. import own
 from ..architectures import build, fitted, parse
 from ..checkpoints import load_model, save_model
 from ..data import Images, load
@@ -226,6 +227,8 @@ def train_parents(
         Cancelled: the monitor asked for it; finished epochs are kept.
     """
     _check(config)  # before any file is read
+    for arch in config.arch:  # whoever trains a network has named it
+        own.allow(arch)
     folder, monitor = Path(folder), monitor or Monitor()
     if only is not None and not 0 <= only < config.parts:
         raise ValueError(f"--only {only}: a split of {config.parts} parts has the parents 0 to {config.parts - 1}.")

@@ -1,5 +1,7 @@
 """The picture of the method's parts, and the overview of the method: what is drawn is what was measured."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -40,10 +42,14 @@ def of(whole: str):
     return [change for change in CHANGES if change.whole == whole]
 
 
+def traces(picture) -> list[Any]:
+    return list(picture.figure.data)
+
+
 def dots(picture, axis: str):
     """Name of the row -> points, of a panel."""
     names = dict(zip(picture.figure.layout.yaxis.tickvals, picture.figure.layout.yaxis.ticktext, strict=True))
-    drawn = [trace for trace in picture.figure.data if trace.xaxis == axis and trace.hoverinfo == "text"]
+    drawn = [trace for trace in traces(picture) if trace.xaxis == axis and trace.hoverinfo == "text"]
     return {names[y]: x for trace in drawn for x, y in zip(trace.x, trace.y, strict=True)}
 
 
@@ -59,7 +65,7 @@ def test_each_change_stands_beside_the_whole_that_is_0(columns, palette):
     numbers = [note.text for note in picture.figure.layout.annotations]
     assert "\N{MINUS SIGN}20.0" in numbers and "+10.0" in numbers and "\N{MINUS SIGN}70.0" in numbers
     assert any("VGG11, non-IID" in words and "80.5" in words for words in numbers)  # two seeds: 80 and 81
-    assert "fit, no refit: mean of the parents' weights (\N{MINUS SIGN}70.0 points)" in picture.caption
+    assert "VGG11, non-IID: fit, no refit: mean of the parents' weights (\N{MINUS SIGN}70.0 points)" in picture.caption
 
 
 def test_columns_and_changes_without_a_number_are_left_out(columns):
@@ -75,7 +81,7 @@ def test_an_interval_around_0_is_undecided(columns):
     picture = parts(columns, of(CLOSED_FORM), LIGHT)
     kinds = {
         text.split("<br>")[0]: trace.marker.symbol[index]
-        for trace in picture.figure.data
+        for trace in traces(picture)
         if trace.hoverinfo == "text"
         for index, text in enumerate(trace.text)
     }
@@ -98,11 +104,11 @@ def test_the_overview_shows_groups_targets_and_what_the_fused_network_puts_out()
     level = result.levels[0]
     outputs = [torch.randn(5, 3).numpy() for _ in range(3)]
     picture = overview(parents, result.model, level, outputs, ["a", "b", "c"], LIGHT)
-    strips = [np.asarray(trace.z)[0] for trace in picture.figure.data if trace.type == "heatmap"]
+    strips = [np.asarray(trace.z)[0] for trace in traces(picture) if trace.type == "heatmap"]
     z, targets, fused = np.stack(strips[:10]), np.stack(strips[10:15]), np.stack(strips[15:])
-    assert np.allclose(z, np.concatenate(outputs[:2])) and np.allclose(fused, outputs[2])
+    assert np.allclose(z, np.concatenate(outputs[:2]), atol=1e-3) and np.allclose(fused, outputs[2], atol=1e-3)
     for k in range(5):
-        assert np.allclose(targets[k], z[(level.labels == k).numpy()].mean(0))  # uniform scores
+        assert np.allclose(targets[k], z[(level.labels == k).numpy()].mean(0), atol=2e-3)  # uniform scores
     assert "5 and 5 neurons in 5 groups" in picture.caption
     with pytest.raises(ValueError, match="two parents"):
         overview(parents[:1], result.model, level, outputs, ["a", "b", "c"], LIGHT)

@@ -446,6 +446,21 @@ def test_networks_that_were_trained_again_in_place_are_new_work(runs_folder, sle
     assert page.query_params["run"] != "mine" and runs.read_entry(runs_folder / page.query_params["run"]).active
 
 
+def test_a_common_ancestor_is_asked_for_and_travels_into_the_run():
+    """Of methods that need one, and only of those."""
+    files = "|".join(str(runs.BUNDLED / name) for name in bundle.PARENTS)
+    page = open_form(preset="own", files=files, method="TIES")
+    assert button(page, "start").disabled and "common ancestor, which nobody has named" in errors(page)
+    page.text_input(key="fuse-base").set_value(str(runs.BUNDLED / bundle.PARENTS[0])).run()
+    assert not button(page, "start").disabled, errors(page)
+    assert "base" in page.query_params
+    _, picks, _ = form_of({"preset": "own", "files": files, "method": "TIES", "base": bundle.PARENTS[0]})
+    assert str(configs.fusion(picks, None, 64, 10).base).endswith(bundle.PARENTS[0])
+    assert configs.fusion(dataclasses.replace(picks, method="Average"), None, 64, 10).base is None
+    page.selectbox(key="fuse-method").set_value("Average").run()
+    assert "fuse-base" not in [control.key for control in page.text_input]
+
+
 def test_own_checkpoints_are_described_before_anything_runs(shipped):
     files = "|".join(str(runs.BUNDLED / name) for name in bundle.PARENTS)
     page = open_form(preset="own", files=files)

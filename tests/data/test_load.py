@@ -141,8 +141,6 @@ def test_damaged_classes_json(notes, message, parquet_folder):
 
 
 def test_normalisation_comes_from_arguments_then_classes_json_then_the_name(parquet_folder):
-    with pytest.raises(ValueError, match="give --mean and --std"):
-        load(parquet_folder("photos"))
     with pytest.raises(ValueError, match="only --mean was given"):
         load(parquet_folder("photos"), mean=0.5)
     assert load(parquet_folder("photos"), mean=0.5, std=0.2).mean == (0.5,) * 3
@@ -154,6 +152,38 @@ def test_normalisation_comes_from_arguments_then_classes_json_then_the_name(parq
     assert load(folder).mean == (0.1, 0.2, 0.3)
     assert load(folder).classes == ("cat", "dog", "cow")
     assert load(folder, mean=(0.5,) * 3, std=(0.5,) * 3).mean == (0.5,) * 3
+
+
+def test_an_unknown_normalisation_is_measured_on_the_training_images(parquet_folder, pixels):
+    """The oracle is numpy's, over all pixels of the training images; the fixture has them as (n, H, W, C)."""
+    images = load(parquet_folder("photos"))
+    values = images.pixels().numpy() / 255
+    assert images.mean == pytest.approx(values.mean((0, 2, 3)), abs=1e-4)
+    assert images.std == pytest.approx(values.std((0, 2, 3)), abs=1e-4)
+    folder = parquet_folder("photos")
+    (folder / "train.parquet").rename(folder / "test.parquet")
+    with pytest.raises(ValueError, match="cannot be measured on its training images: .* Give --mean and --std"):
+        load(folder, "test")
+    stored = ((0.1, 0.2, 0.3), (1.0, 2.0, 3.0))
+    images = load(folder, "test", stored=lambda: stored)
+    assert (images.mean, images.std) == stored
+
+
+def test_of_many_images_some_are_drawn_and_always_the_same(monkeypatch):
+    from retrofit_core.data import images as module
+
+    pixels = torch.randint(0, 256, (500, 1, 2, 2), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    pixels[:, :, 0] = 0
+    whole = module.normalisation(pixels.__getitem__, 500, 1)
+    values = pixels.double() / 255
+    assert whole[0][0] == pytest.approx(values.mean().item(), abs=1e-4)
+    assert whole[1][0] == pytest.approx(values.std(correction=0).item(), abs=1e-4)
+    monkeypatch.setattr(module, "MEASURED", 100)
+    seen = []
+    drawn = module.normalisation(lambda rows: (seen.append(rows), pixels[rows])[1], 500, 1)
+    assert len(torch.cat(seen)) == 100 and drawn == module.normalisation(pixels.__getitem__, 500, 1)
+    assert drawn[0][0] == pytest.approx(whole[0][0], abs=0.03)
+    assert module.normalisation(lambda rows: torch.full((len(rows), 1, 2, 2), 255), 3, 1) == ((1.0,), (1.0,))
 
 
 def test_labels_outside_the_class_names_are_refused(parquet_folder):

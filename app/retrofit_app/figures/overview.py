@@ -190,7 +190,7 @@ def _words(figure: go.Figure, bottom: float, places: Sequence[float], palette: P
         FUSED_STRIPS: "<b>4</b> outputs<br>after the fit",
         FUSED: "fused network",
     }
-    said = [((ends[0] + ends[1]) / 2, TOP - 30, words) for ends, words in heads.items()]
+    said: list[tuple[float, float, str]] = [((ends[0] + ends[1]) / 2, TOP - 30, words) for ends, words in heads.items()]
     said.append(((PARENT_STRIPS[1] + TARGETS[0]) / 2, TOP - 30, "<b>2</b> groups"))
     said.append(((TARGETS[1] + FUSED_STRIPS[0]) / 2, float(np.mean(places)), "≈"))
     said.append((WIDTH / 2, bottom + 22, "then the next level, on the outputs of the fused network"))

@@ -68,6 +68,7 @@ def parts(columns: Sequence[Any], changes: Sequence[Any], palette: Palette) -> P
                 },
                 marker={
                     "symbol": [symbol if gap in drawn else BEYOND[gap.points > 0] for gap in of_kind.values()],
+                    "opacity": 1,  # marks of different sizes would be pale
                     "size": [7 if gap in drawn else 10 for gap in of_kind.values()],
                     "color": colours[kind],
                     "line": {"width": 2 if kind == "undecided" else 1, "color": colours[kind]},
@@ -238,5 +239,5 @@ def _finding(panels: Sequence[Any], changes: Sequence[Any]) -> str:
     for column, of_column in panels:
         known = {change: gap for change, gap in of_column.items() if gap and change in changes}
         worst = min(known, key=lambda change: known[change].points)
-        words.append(f"{column.name} {worst.part}, {worst.words} ({_signed(known[worst].points)} points)")
+        words.append(f"{column.name}: {worst.part}, {worst.words} ({_signed(known[worst].points)} points)")
     return f"What costs most: {'; '.join(words)}."

@@ -14,7 +14,7 @@ from retrofit_app import runs
 from retrofit_app.figures.exciting import GAP
 from retrofit_app.memory import MEBI, kept
 from retrofit_app.runs import methods
-from retrofit_core import files
+from retrofit_core import files, own
 
 from . import sources
 
@@ -119,7 +119,7 @@ def _parent(entry: runs.Entry, name: str) -> Any:
     path, recorded = entry.base / name, (entry.inputs or {}).get(name)
     if recorded and path.exists() and files.digest(path) != recorded:
         raise ValueError(f"{path.name} is not the network that this run fused: it has changed since.")
-    return load_model(path, entry.config.get("arch"))[0]
+    return load_model(path, own.at(entry.config.get("arch"), entry.base))[0]
 
 
 @kept(128 * MEBI, "Looking at images…")

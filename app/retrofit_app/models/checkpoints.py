@@ -6,7 +6,7 @@ from typing import Any
 
 from retrofit_app.figures import lettered
 from retrofit_app.memory import MEBI, kept
-from retrofit_core import files
+from retrofit_core import files, own
 
 from .sources import located
 
@@ -25,13 +25,16 @@ class Checkpoint:
     """On held-out images, where the file says so"""
 
 
-def described(name: str) -> Checkpoint:
+def described(name: str, arch: str = "") -> Checkpoint:
     """Facts of a checkpoint.
 
+    Args:
+        arch: its architecture where the user has said it. Nothing of it is built here, and no code of a user's imported: the
+            file alone tells.
     Raises:
         ValueError: it is missing or damaged, or its architecture is unknown.
     """
-    return _described(*stamped(name))
+    return _described(*stamped(name), arch)
 
 
 def model(name: str) -> Any:
@@ -60,15 +63,28 @@ def _read(path: str, content: str) -> tuple[Any, dict[str, Any]]:
 
 
 @kept(MEBI)
-def _described(path: str, content: str) -> Checkpoint:
-    model, metadata = _read(path, content)
-    spec = metadata["architecture"]
+def _described(path: str, content: str, arch: str) -> Checkpoint:
+    from retrofit_core.checkpoints import read_metadata, read_tensors
+
+    metadata = read_metadata(path)
+    stored = metadata.get("architecture")
+    if arch or (isinstance(stored, dict) and own.is_own(stored.get("architecture"))):
+        spec = stored if isinstance(stored, dict) else {"architecture": arch}
+        if own.is_own(spec["architecture"]) and not arch:
+            raise ValueError(
+                f"{Path(path).name} is of the architecture {spec['architecture']!r}, which is code of somebody's own. If you "
+                "trust it, name its file under Architecture: /path/to/FILE.py:function."
+            )
+        parameters = sum(tensor.numel() for tensor in read_tensors(Path(path)).values() if tensor.is_floating_point())
+    else:
+        model, metadata = _read(path, content)
+        spec, parameters = metadata["architecture"], sum(value.numel() for value in model.parameters())
     counts = metadata.get("class_counts")
     return Checkpoint(
         Path(path).name,
         spec["architecture"],
         _widths(spec),
-        sum(value.numel() for value in model.parameters()),
+        parameters,
         tuple(counts) if isinstance(counts, list) and all(isinstance(count, int) for count in counts) else (),
         accuracy if isinstance(accuracy := metadata.get("validation_accuracy"), float) else None,
     )

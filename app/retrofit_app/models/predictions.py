@@ -10,7 +10,7 @@ import numpy as np
 import streamlit as st
 
 from retrofit_app.runs import Entry
-from retrofit_core import files
+from retrofit_core import files, own
 
 from . import sources
 
@@ -138,7 +138,8 @@ def _model(network: Network) -> Any:
     from retrofit_core.checkpoints import load_model
     from retrofit_core.evaluation import ensemble
 
-    models = [load_model(path, network.entry.config.get("arch"))[0] for path in _paths(network)]
+    arch = own.at(network.entry.config.get("arch"), network.entry.base)
+    models = [load_model(path, arch)[0] for path in _paths(network)]
     if network.which in ("ensemble", "average"):
         return ensemble(models) if network.which == "ensemble" else average(models)
     return models[0]

@@ -37,6 +37,9 @@ HELP = {
     "all networks may serve better.",
     "fusion_seed": "Decides which samples are drawn and where clusterings start. Same seed, same numbers.",
     "settings": "Hyper-parameters of the fusion: ours, or those of the paper's tables.",
+    "code": "Empty where the files say it themselves. Else a name such as vgg11-half, timm:resnet18, torchvision:resnet18, or "
+    "a function of your own that gives the network: /path/to/mynet.py:make. Importing a module runs its code, so name only "
+    "code that you trust; it is imported when you press Start, in a process of its own.",
     "target": "Empty for network A's architecture; or a name such as vgg11-half, or a JSON object, as `retrofit fuse "
     "--target` takes it.",
     "base": "The checkpoint from which all these networks were trained on: the method adds what each of them has learned to it.",

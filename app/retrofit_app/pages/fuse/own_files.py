@@ -8,8 +8,9 @@ from retrofit_app import runs
 from retrofit_app.address import session
 from retrofit_app.figures import escaped
 from retrofit_app.models import checkpoints, sources, uploads
+from retrofit_core import own
 
-from . import permission, presets
+from . import own_code, permission, presets
 from .controls import HELP, text
 from .parameters import Picks
 from .presets import FORM
@@ -38,6 +39,14 @@ def ask(picks: Picks) -> None:
             placeholder="splits.json",
             **FORM.control("rows", _rows),
         )
+        st.text_input(
+            "Architecture (if the files do not say it)",
+            help=HELP["code"],
+            placeholder="/path/to/mynet.py:make",
+            **FORM.control("code", _code),
+        )
+        if own.names_in(picks.code):
+            own_code.ask(picks.code)
     with right:
         if session.recall(UPLOADS) is None:  # a new control, which shows no file
             session.forget(KEPT)
@@ -96,6 +105,19 @@ def _rows(path: str) -> str:
     name = sources.named(path) if path.strip() else ""
     permission.grant([name])
     return name
+
+
+def _code(text: str) -> str:
+    """An architecture as configs have it: the file of a user's own function is named from the runs folder, as others are."""
+    arch = text.strip()
+    for name in own.names_in(arch) if not arch.startswith("{") else []:
+        module, _, function = name.rpartition(":")
+        beside = runs.runs_folder().parent / f"{module}.py"
+        path = module if module.endswith(".py") else str(beside) if beside.is_file() else ""
+        if path:
+            permission.grant([sources.named(path)])
+            return f"{sources.named(path)}:{function}"
+    return arch
 
 
 def _upload() -> None:

@@ -80,6 +80,8 @@ class Picks:
     files: tuple[str, ...] = declared((), texts, joined("|"))
     rows: str = declared("", path)
     """Splits file of the user's checkpoints"""
+    code: str = declared("", path)
+    """Architecture of the user's checkpoints, where they do not say it: a factory of his own, or what `--arch` takes else"""
     target: str = declared("", path)
     """Fused architecture for the user's checkpoints: a preset of the library or a JSON spec"""
     base: str = declared("", path)

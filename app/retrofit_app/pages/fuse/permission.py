@@ -10,6 +10,7 @@ import streamlit as st
 from retrofit_app.address import session
 from retrofit_app.figures import escaped, listing
 from retrofit_app.models import sources
+from retrofit_core import own
 
 from .parameters import Picks
 from .presets import FORM
@@ -24,7 +25,10 @@ def grant(names: Iterable[str]) -> None:
 
 def missing(picks: Picks) -> list[str]:
     """What the picks name outside the known folders, and nobody has asked to open."""
-    named = {"shipped": (), "train": (picks.data,), "own": (picks.data, *picks.files, picks.rows)}[picks.networks]
+    code = [name.rpartition(":")[0] for name in own.names_in(picks.code) if "/" in name]
+    named = {"shipped": (), "train": (picks.data,), "own": (picks.data, *picks.files, picks.rows, *code)}[
+        picks.networks
+    ]
     return [name for name in dict.fromkeys(named) if name and closed(name)]
 
 

@@ -12,7 +12,7 @@ from retrofit_app.models import accuracies, checkpoints, sources, uploads
 from retrofit_app.runs import methods
 from retrofit_app.runs.words import duration
 
-from . import configs
+from . import configs, own_code
 from .parameters import Picks
 
 MEBI, GIBI = 2**20, 2**30
@@ -55,10 +55,16 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
             training=training,
             counts=counts,
             notes=(_data_words(facts), *_network_words(picks, training, entries)),
-            unmeasured=tuple(name for name in _files(picks, training) if not accuracies.words(picks, name, entries)),
+            unmeasured=tuple(
+                name
+                for name in _files(picks, training)
+                if not (picks.networks == "own" and picks.code) and not accuracies.words(picks, name, entries)
+            ),
         )
         config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
         so_far = replace(so_far, config=config)
+        if names := own_code.closed(config.arch, config.target):
+            return replace(so_far, words=own_code.words(names))
         estimate = _estimate(config, training, entries)
         missing = training is not None and len(_files(picks, training)) < training.parts
         return replace(
@@ -104,7 +110,7 @@ def _counts_of_split(training: dict[str, Any], _picks: Picks, changed: float) ->
 
 def _counts_of_files(picks: Picks) -> tuple[tuple[int, ...], ...]:
     if not picks.rows:
-        counts = [checkpoints.described(name).counts for name in picks.files]
+        counts = [checkpoints.described(name, picks.code).counts for name in picks.files]
         return tuple(counts) if counts and all(counts) else ()
     import torch
 
@@ -152,14 +158,15 @@ def _files(picks: Picks, training: Any) -> tuple[str, ...]:
 
 
 def _checkpoint_words(index: int, name: str, picks: Picks, entries: list[runs.Entry]) -> str:
-    checkpoint = checkpoints.described(name)
+    checkpoint = checkpoints.described(name, picks.code)
     words = [
-        f"{letter(index)}, {checkpoint.name}: {checkpoint.architecture} ({checkpoint.widths})",
+        f"{letter(index)}, {checkpoint.name}: {checkpoint.architecture}"
+        + (f" ({checkpoint.widths})" if checkpoint.widths else ""),
         f"{checkpoint.parameters:,} parameters",
     ]
     if checkpoint.counts:
         words.append(f"trained on {sum(count > 0 for count in checkpoint.counts)} of {len(checkpoint.counts)} classes")
-    if accuracy := accuracies.words(picks, name, entries):
+    if not picks.code and (accuracy := accuracies.words(picks, name, entries)):
         words.append(accuracy)
     elif checkpoint.accuracy is not None:
         words.append(f"{percent(checkpoint.accuracy)} of held-out images")

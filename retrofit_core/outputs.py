@@ -1,0 +1,133 @@
+"""Which tensor of what a network returns is the logits: dicts, tuples and objects hold it beside others."""
+
+import copy
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .registry import first_line
+from .training_flags import evaluating
+
+#: Of an entry in a dict, or a field, that needs no further word.
+USUAL = "logits"
+
+
+def giving_logits(model: nn.Module, which: str | int) -> nn.Module:
+    """The same network, weights and all, whose forward gives one of its outputs alone.
+
+    Args:
+        which: a key of the dict, a field of the object, or a place in the tuple that it returns.
+    Returns:
+        A network that shares everything with `model`; its class is made of that of `model`.
+    """
+    same = copy.copy(model)
+    same.__class__ = _class_giving(type(model), which)
+    return same
+
+
+def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = None, network: str = "") -> nn.Module:
+    """The network itself where it returns one tensor, else the same network that gives the logits alone.
+
+    Args:
+        example: (B, ...) input, of which one sample is run.
+        which: see `giving_logits`; None: the entry called logits, or the only tensor.
+        network: its name, for the start of a refusal.
+    Raises:
+        ValueError: nothing says which of several outputs is meant, or there is no such output.
+    """
+    if getattr(type(model), "gives_logits", False):
+        return model
+    first = next(model.parameters(), None)
+    sample = example[:1] if first is None else example[:1].to(first.device)
+    if first is not None and sample.dtype.is_floating_point and first.dtype.is_floating_point:
+        sample = sample.to(first.dtype)
+    try:
+        with torch.no_grad(), evaluating(model):
+            output = model(sample)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # whatever the network's own code raises
+        if which is None:
+            return model  # whoever runs it next says what it does not take
+        raise ValueError(
+            f"{type(model).__name__} does not run on an input of shape {tuple(sample.shape)}: {first_line(error)}. Pass data of "
+            "the shape that it was trained on."
+        ) from error
+    if isinstance(output, Tensor) and which is None:
+        return model
+    chosen = _found(output, which, network or type(model).__name__)
+    return model if chosen is None else giving_logits(model, chosen)
+
+
+def logits_in(output: Any, network: str = "the network", which: str | int | None = None) -> Tensor:
+    """The logits among what a network has returned.
+
+    Args:
+        network: its name, for the start of a refusal.
+    Raises:
+        ValueError: as `as_classifier`.
+    """
+    if isinstance(output, Tensor) and which is None:
+        return output
+    chosen = _found(output, which, network)
+    return output if chosen is None else _entry(output, chosen)
+
+
+@lru_cache(maxsize=64)
+def _class_giving(cls: type[nn.Module], which: str | int) -> type[nn.Module]:
+    class GivingLogits(cls):
+        gives_logits = True
+
+        def forward(self, x: Any) -> Any:
+            return _entry(super().forward(x), which)
+
+    GivingLogits.__name__ = GivingLogits.__qualname__ = cls.__name__
+    return GivingLogits
+
+
+def _entry(output: Any, which: str | int) -> Any:
+    """One entry; also of what torch.fx traces, where neither keys nor types are known."""
+    if isinstance(which, str) and not isinstance(output, Mapping) and hasattr(type(output), which):
+        return getattr(output, which)
+    if isinstance(which, str) and not isinstance(output, Mapping) and which in getattr(output, "__dict__", {}):
+        return getattr(output, which)
+    return output[which]
+
+
+def _found(output: Any, which: str | int | None, network: str) -> str | int | None:
+    """What picks the logits out of an output; None where the output is the tensor itself."""
+    entries = _entries(output)
+    if which is not None and isinstance(output, (tuple, list)) and str(which).lstrip("-").isdigit():
+        which = int(which)
+        which = which if which >= 0 else len(output) + which
+    tensors = [name for name, value in entries.items() if isinstance(value, Tensor)]
+    listed = ", ".join(map(str, tensors)) or "none"
+    if which is not None:
+        if which in tensors:
+            return which
+        if not entries and isinstance(output, Tensor):
+            raise ValueError(f"{network} returns one tensor, so logits={which!r} says nothing. Leave it out.")
+        raise ValueError(f"{network} returns no tensor {which!r}. Its tensors: {listed}.")
+    if USUAL in tensors:
+        return USUAL
+    if len(tensors) == 1:
+        return tensors[0]
+    kind = type(output).__name__.removeprefix("immutable_")  # torch.fx's own lists and dicts
+    raise ValueError(
+        f"{network} returns {kind}, not one tensor, and which of its tensors ({listed}) holds the logits is not known. Say "
+        "so: --logits NAME (logits=... in Python; of a tuple the place, from 0)."
+    )
+
+
+def _entries(output: Any) -> dict[str | int, Any]:
+    """The outputs by name or place."""
+    if isinstance(output, Mapping):
+        return dict(output)
+    if isinstance(output, tuple) and hasattr(output, "_fields"):
+        return {name: getattr(output, name) for name in getattr(output, "_fields")}  # noqa: B009 - pyright does not know it
+    if isinstance(output, (tuple, list)):
+        return dict(enumerate(output))
+    return dict(getattr(output, "__dict__", {})) if not isinstance(output, Tensor) else {}

@@ -1,0 +1,40 @@
+"""The images of a run, normalised as its networks were trained."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..checkpoints import read_metadata
+from ..data import Images, load
+from ..data.images import Constants
+from .config import RunConfig
+
+
+def read_images(config: RunConfig, split: str) -> Images:
+    """A split of a run's data. Where neither config nor data set tell its normalisation, its checkpoints do.
+
+    Raises:
+        ValueError: as `load`; or checkpoints that were trained with different ones.
+    """
+    return load(
+        config.data, split, config.mean, config.std, config.size, stored=lambda: stored_constants(config.models)
+    )
+
+
+def stored_constants(models: Sequence[str | Path]) -> Constants | None:
+    """Mean and standard deviation that stand in checkpoints; None where none tells.
+
+    Raises:
+        ValueError: checkpoints with different ones.
+    """
+    found: dict[Constants, str] = {}
+    for model in models:
+        if Path(model).is_file():
+            facts = read_metadata(model)
+            if isinstance(facts.get("mean"), list) and isinstance(facts.get("std"), list):
+                found.setdefault((tuple(facts["mean"]), tuple(facts["std"])), Path(model).name)
+    if len(found) > 1:
+        said = "; ".join(f"{name}: {list(mean)}, {list(std)}" for (mean, std), name in found.items())
+        raise ValueError(
+            f"the networks were trained on images of different normalisation ({said}). Choose one with --mean and --std."
+        )
+    return next(iter(found), None)

@@ -1,0 +1,375 @@
+"""Networks of others: a user's own functions, timm's and torchvision's; who may import what, and how they are read again."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from retrofit_core import METHODS, evaluate, own, partition
+from retrofit_core.architectures import build, fitted, input_shape, parse
+from retrofit_core.checkpoints import load_model, read_metadata, save_model
+from retrofit_core.cli import main
+from retrofit_core.data import load
+from retrofit_core.evaluation import ensemble
+from retrofit_core.runs import RunConfig, execute, identity
+from retrofit_core.runs import difference as other_work
+from retrofit_core.training.parents import NOTE, TrainConfig, train_parents, write_training
+from tests.own_networks import MYNET
+
+DIGITS = (1, 8, 8)
+
+
+def made(name="mynet:small", **keywords):
+    own.allow(name)
+    return build({**fitted(parse(name), DIGITS, 10), **keywords}, seed=0)
+
+
+# --- names and what data decide -------------------------------------------------------------------
+
+
+def test_a_factory_gets_what_its_signature_asks_for(mynet):
+    model = made(width=5)
+    assert model.conv.weight.shape == (5, 1, 3, 3) and model.out.out_features == 10
+    assert model.spec == {
+        "architecture": "mynet:small",
+        "channels": 1,
+        "num_classes": 10,
+        "input": [1, 8, 8],
+        "width": 5,
+    }
+    assert input_shape(model.spec) == DIGITS
+
+
+def test_a_file_and_its_module_are_the_same_network(mynet, tmp_path, monkeypatch):
+    (tmp_path / "nets").mkdir()
+    mynet.rename(tmp_path / "nets" / "mynet.py")
+    assert parse("nets/mynet.py:small") == {"architecture": "mynet:small"} == parse("mynet:small")
+    assert torch.equal(made("nets/mynet.py:small").conv.weight, made(str(tmp_path / "nets/mynet.py:small")).conv.weight)
+    (tmp_path / "nets" / "inner.py").write_text("from .mynet import small as make")
+    (tmp_path / "nets" / "__init__.py").write_text("")
+    assert made("nets.inner:make").spec["architecture"] == "nets.inner:make"
+
+
+def test_two_folders_may_have_a_module_of_one_name(mynet, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mynet.py").write_text(MYNET.replace("width=6", "width=7"))
+    assert [made(name).conv.out_channels for name in ("mynet:small", "other/mynet.py:small", "mynet:small")] == [
+        6,
+        7,
+        6,
+    ]
+
+
+def test_a_changed_file_is_imported_again(mynet):
+    assert made().conv.out_channels == 6
+    mynet.write_text(MYNET.replace("width=6", "width=9"))
+    assert made().conv.out_channels == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("mynet:smal", "defines no function or class 'smal'. It has Rows, Small, rows, small, number"),
+        ("mynet:number", "gives int. Let it return a torch.nn.Module"),
+        ("gone.py:make", "there is no such file"),
+        ("gone_module:make", "neither in the current folder nor installed"),
+        ("not a module:make", "names no module: write package.module:function"),
+        ("broken:make", r"broken.py cannot be imported \(ZeroDivisionError: division by zero\)"),
+        ("mynet:Small", r"cannot be built with \(num_classes=10, channels=1\): TypeError: .*missing 1 required"),
+    ],
+)
+def test_what_cannot_be_built_is_said_in_a_sentence(mynet, name, message):
+    mynet.with_name("broken.py").write_text("1 / 0")
+    with pytest.raises(ValueError, match=message):
+        made(name)
+
+
+def test_a_network_with_a_spec_of_its_own_is_refused(mynet):
+    mynet.write_text(
+        "from torch import nn\ndef make():\n    net = nn.Linear(2, 2)\n    net.spec = {}\n    return net\n"
+    )
+    with pytest.raises(ValueError, match="has an attribute 'spec'"):
+        made("mynet:make")
+
+
+# --- trust ----------------------------------------------------------------------------------------
+
+
+def test_a_file_alone_imports_nothing(mynet):
+    """The module leaves a mark when it runs."""
+    mynet.write_text(MYNET + "\nfrom pathlib import Path\nPath('ran').touch()\n")
+    model = made()
+    Path("ran").unlink()
+    save_model(model, "net.safetensors")
+    own._allowed.clear()
+    own._loaded.clear()
+    for read in (
+        lambda: load_model("net.safetensors"),
+        lambda: build(model.spec),
+        lambda: fitted(model.spec, DIGITS, 10),
+    ):
+        with pytest.raises(own.NotAllowed, match=r"If you trust it, name it: --arch mynet:small .* runs its code"):
+            read()
+    identity(RunConfig(models=("net.safetensors",), arch="mynet:small"))
+    assert not Path("ran").exists()
+    read, facts = load_model("net.safetensors", "mynet:small")
+    assert Path("ran").exists() and facts["architecture"] == model.spec
+    x = torch.randn(3, 1, 8, 8)
+    assert torch.equal(read(x), model.eval()(x))
+    assert torch.equal(load_model("net.safetensors")[0](x), read(x))  # it was named now
+
+
+def test_a_file_names_only_what_the_module_defines(mynet):
+    model = made()
+    save_model(model, "net.safetensors", architecture={"architecture": "mynet:run", "args": "true"})
+    with pytest.raises(ValueError, match="defines no function or class 'run'"):
+        load_model("net.safetensors", "mynet:small")
+    save_model(made("mynet:rows"), "net.safetensors")  # another one of the same module is as good
+    assert load_model("net.safetensors", "mynet:small")[0].conv.weight.dim() == 3
+
+
+def test_a_training_that_only_a_file_asks_for_imports_nothing(mynet):
+    config = TrainConfig(arch=("mynet:small",), epochs=1, device="cpu")
+    Path("stranger").mkdir()
+    write_training(config, "stranger")
+    run = RunConfig(models=config.files("stranger"), splits=config.splits("stranger"), device="cpu")
+    with pytest.raises(own.NotAllowed, match=f"stranger.{NOTE} asks for networks of somebody's own code"):
+        execute(run)
+
+
+def test_a_process_that_asks_first_imports_only_what_is_permitted(mynet):
+    own.ask_first()
+    assert not own.is_permitted("mynet:small") and own.is_permitted("cnn") and own.is_permitted(None)
+    with pytest.raises(own.NotAllowed, match="not imported here before you say so"):
+        made()
+    own.permit("mynet:small")
+    assert own.is_permitted("mynet.py:small") and made().conv.out_channels == 6
+
+
+# --- checkpoints ----------------------------------------------------------------------------------
+
+
+def test_a_bare_checkpoint_takes_what_the_images_tell(mynet):
+    model = made("mynet:rows")
+    torch.save(model.state_dict(), "net.pt")
+    read, facts = load_model("net.pt", "mynet:rows", like=load("digits"))
+    assert facts["architecture"] == model.spec and torch.equal(read.out.weight, model.out.weight)
+    with pytest.raises(ValueError, match="missing 3 required"):
+        load_model("net.pt", "mynet:rows")
+
+
+def test_integers_of_the_network_and_shared_weights_stay(mynet):
+    mynet.write_text(
+        "import torch\nfrom torch import nn\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.one, self.two = nn.Linear(3, 3), nn.Linear(3, 3)\n"
+        "        self.two.weight = self.one.weight\n"
+        "        self.register_buffer('places', torch.arange(3))\n"
+        "        self.register_buffer('unsaved', torch.full((3,), 7.0), persistent=False)\n"
+    )
+    model = made("mynet:Net")
+    torch.save(model.state_dict(), "net.pt")
+    read = load_model("net.pt", "mynet:Net")[0]
+    assert read.places.tolist() == [0, 1, 2] and read.places.dtype == torch.int64
+    assert read.one.weight is read.two.weight and read.unsaved.tolist() == [7.0] * 3
+
+
+@pytest.mark.parametrize("prefix", ["model.", "module.", "_orig_mod."])
+def test_wrappers_prefixes_are_read(mynet, prefix):
+    """Lightning keeps the network under an attribute, its epoch beside it, and other tensors than the network's."""
+    model = build({"architecture": "mlp", "sizes": [4, 3, 2], "bias": True}, seed=0)
+    tensors = {prefix + name: tensor for name, tensor in model.state_dict().items()}
+    extra = {"loss.weight": torch.ones(2)} if prefix == "model." else {}
+    torch.save({"epoch": 3, "pytorch-lightning_version": "2.5", "state_dict": {**tensors, **extra}}, "net.ckpt")
+    read, facts = load_model("net.ckpt")
+    assert facts["architecture"] == model.spec and torch.equal(read.fc1.weight, model.fc1.weight)
+
+
+def test_a_lightning_file_with_pickled_objects_is_refused_with_the_way_out(tmp_path):
+    torch.save({"state_dict": {"model.w": torch.ones(1)}, "hyper_parameters": {"path": Path("x")}}, tmp_path / "a.ckpt")
+    with pytest.raises(
+        ValueError, match=r"never loaded: save .* weights_only=False\)\[\"state_dict\"\], \"tensors.pt\""
+    ):
+        load_model(tmp_path / "a.ckpt")
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def parents(mynet):
+    """Two trained for an epoch."""
+    config = TrainConfig(arch=("mynet:rows",), epochs=1, device="cpu")
+    train_parents(config, "parents")
+    return RunConfig(
+        models=config.files("parents"), splits=config.splits("parents"), arch="mynet:rows", samples=60, device="cpu"
+    )
+
+
+def test_a_run_says_its_code_and_goes_on_from_it(parents, mynet, capsys):
+    stored = {"architecture": "mynet:rows", "channels": 1, "size": 8, "classes": 10, "input": [1, 8, 8]}
+    assert read_metadata(parents.models[0])["architecture"] == stored
+    words = ["fuse", *parents.models, "--splits", parents.splits, "--arch", "mynet:rows", "--method", "average"]
+    assert main([*words, "--samples", "60", "--device", "cpu", "--record", "run", "--evaluate"]) == 0
+    record = json.loads(Path("run/config.json").read_text())
+    assert record["config"]["arch"] == "mynet:rows" and record["inputs"]["mynet:rows"]
+    own._allowed.clear()
+    assert main(["fuse", "--resume", "run"]) == 0
+    before = identity(parents)
+    mynet.write_text(MYNET + "# changed")
+    assert other_work(before, identity(parents)) == "the content of mynet:rows (arch) has changed since"
+    capsys.readouterr()
+    assert main(["fuse", "--resume", "run"]) == 2
+    assert "mynet:rows (arch) has changed since" in capsys.readouterr().err
+
+
+def test_every_command_takes_it(parents, capsys):
+    models, arch = list(parents.models), ["--arch", "mynet:rows"]
+    fused = ["--splits", parents.splits, "--samples", "60", "--device", "cpu"]
+    assert (
+        main(["compare", *models, *arch, *fused, "--methods", "average,ensemble,zipit", "--records", "r", "--json"])
+        == 0
+    )
+    board = json.loads(capsys.readouterr().out)
+    assert {row["name"]: row["reason"] for row in board["rows"]}.keys() >= {"ZipIt", "Average", "Ensemble", "parent 0"}
+    assert all(row["reason"] is None and row["interval"] for row in board["rows"])
+    own._allowed.clear()  # the records are read again, ensembles of own networks among them
+    assert (
+        main(["compare", *models, *arch, *fused, "--methods", "average,ensemble,zipit", "--records", "r", "--json"])
+        == 0
+    )
+    assert json.loads(capsys.readouterr().out)["rows"] == board["rows"]
+    assert main(["levels", models[0], *arch, "--json"]) == 0
+    levels = json.loads(capsys.readouterr().out)["levels"]
+    assert [level["level"] for level in levels] == ["conv", "out"]
+    assert main(["evaluate", *models, *arch, "--ensemble", "--json"]) == 0
+    assert main(["finetune", models[0], *arch, "--epochs", "1", "--out", "tuned.safetensors", "--json"]) == 0
+    few = ["--resolution", "3", "--images", "20", "--path-points", "3", "--directions", "1", "--json"]
+    through = ["--through", "parent 0, parent 1, fine-tuned"]
+    assert main(["landscape", *models, "--tuned", "tuned.safetensors", *through, *arch, *few]) == 0
+    own._allowed.clear()
+    capsys.readouterr()
+    for words in (["evaluate", *models], ["levels", models[0]], ["fuse", *models, *fused, "--out", "f.safetensors"]):
+        assert main(words) == 2
+        assert "If you trust it, name it: --arch mynet:rows" in capsys.readouterr().err
+
+
+def test_parents_of_two_functions_are_fused(mynet, capsys):
+    words = ["--arch", "mynet:rows", "--arch", "mynet:small", "--epochs", "1", "--out", "two"]
+    assert main(["train", *words]) == 0
+    assert "--arch mynet:rows,mynet:small" in " ".join(capsys.readouterr().out.split())
+    models = ["two/parent-0.safetensors", "two/parent-1.safetensors", "--splits", "two/splits.json"]
+    own._allowed.clear()
+    assert (
+        main(["fuse", *models, "--arch", "mynet:rows,mynet:small", "--method", "ensemble", "--out", "e.safetensors"])
+        == 0
+    )
+    kinds = [type(model).__name__ for model in load_model("e.safetensors")[0].models]
+    assert kinds == ["Rows", "Small"]
+
+
+# --- which output is the logits -------------------------------------------------------------------
+
+
+def test_dicts_go_through_every_method_that_takes_the_network(mynet):
+    models = [made("mynet:rows"), build(made("mynet:rows").spec, seed=1)]
+    images = load("digits")
+    x = images.inputs(range(50))
+    assert [level.name for level in partition(models[0], x[:2])] == ["conv", "out"]
+    with torch.no_grad():
+        assert torch.equal(ensemble(models, "logits")(x), (models[0](x)["logits"] + models[1](x)["logits"]) / 2)
+    result = METHODS["Average"](models, x)
+    assert torch.allclose(result.model.out.weight, (models[0].out.weight + models[1].out.weight) / 2)
+    assert result.model(x).shape == (50, 10) and evaluate(models[0], images)["samples"] == len(images)
+
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 3), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.a(x), self.b(x)
+
+
+def test_what_is_ambiguous_is_asked_for():
+    x = torch.randn(60, 4)
+    with pytest.raises(
+        ValueError, match=r"parent 0 returns tuple, .*\(0, 1\) holds the logits is not known. Say so: --logits"
+    ):
+        METHODS["Average"]([Two()], x)
+    with pytest.raises(ValueError, match=r"returns no tensor 2. Its tensors: 0, 1"):
+        METHODS["Average"]([Two()], x, logits=2)
+    with pytest.raises(ValueError, match="returns one tensor, so logits='b' says nothing"):
+        METHODS["Average"]([nn.Linear(4, 3)], x, logits="b")
+    model = Two()
+    for which in (1, "1", -1):
+        fused = METHODS["Average"]([model], x, logits=which).model
+        assert torch.equal(fused(x), model.b(x))
+
+
+def test_the_logits_of_a_command_are_noted(mynet, capsys):
+    mynet.write_text(MYNET.replace('"logits":', '"scores":'))
+    words = ["train", "--arch", "mynet:rows", "--epochs", "1", "--parts", "1", "--split", "full", "--out", "p"]
+    assert main(words) == 2
+    assert "(scores, features) holds the logits is not known" in capsys.readouterr().err
+    assert main([*words, "--logits", "scores"]) == 0
+    assert read_metadata("p/parent-0.safetensors")["architecture"]["logits"] == "scores"
+    assert main(["evaluate", "p/parent-0.safetensors", "--arch", "mynet:rows"]) == 0
+    assert main(["evaluate", "p/parent-0.safetensors", "--logits", "scores"]) == 2
+    assert "name that with --arch" in capsys.readouterr().err
+
+
+# --- libraries ------------------------------------------------------------------------------------
+
+
+def test_a_network_of_torchvision(tmp_path):
+    spec = fitted(parse("torchvision:shufflenet_v2_x0_5"), (3, 32, 32), 4)
+    assert spec == {"architecture": "torchvision:shufflenet_v2_x0_5", "num_classes": 4, "input": [3, 32, 32]}
+    model = build(spec, seed=0).eval()
+    save_model(model, tmp_path / "net.safetensors")
+    read = load_model(tmp_path / "net.safetensors")[0]  # nobody's own code: nothing is to be said
+    x = torch.randn(2, 3, 32, 32)
+    assert torch.equal(read(x), model(x)) and read(x).shape == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"architecture": "torchvision:resnet81"}, "torchvision has no network 'resnet81' .* Did you mean resnet18"),
+        (
+            {"architecture": "torchvision:fasterrcnn_resnet50_fpn"},
+            "no network 'fasterrcnn_resnet50_fpn' that classifies",
+        ),
+        ({"architecture": "torchvision:resnet18", "weights": "DEFAULT"}, "'weights' cannot be DEFAULT"),
+        ({"architecture": "torchvision:resnet18", "num_classes": 10**12}, "'num_classes' cannot be 1000000000000"),
+        ({"architecture": "torchvision:resnet18", "width": 3}, "unexpected keyword argument 'width'"),
+    ],
+)
+def test_files_can_only_choose_among_the_networks_of_a_library(spec, message):
+    with pytest.raises(ValueError, match=message):
+        build(spec)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("timm") is not None, reason="timm is installed")
+def test_without_timm_it_says_what_to_install():
+    with pytest.raises(ValueError, match="needs the package timm, which is not installed: pip install timm"):
+        build("timm:resnet18")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="timm is not installed (pip install timm)")
+def test_a_network_of_timm(tmp_path):
+    spec = fitted(parse("timm:vit_tiny_patch16_224"), (3, 32, 32), 4)
+    assert spec["img_size"] == 32 and spec["num_classes"] == 4 and spec["in_chans"] == 3
+    model = build({**spec, "depth": 1, "embed_dim": 24}, seed=0).eval()
+    save_model(model, tmp_path / "net.safetensors")
+    x = torch.randn(2, 3, 32, 32)
+    assert torch.equal(load_model(tmp_path / "net.safetensors")[0](x), model(x))
+    for name, message in (("hf-hub:someone/net", "timm has no network"), ("resnet18", "'checkpoint_path' cannot be")):
+        with pytest.raises(ValueError, match=message):
+            build({"architecture": f"timm:{name}", "checkpoint_path": "x.pt"})
