@@ -55,7 +55,7 @@ def dots(picture, axis: str):
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
 def test_each_change_stands_beside_the_whole_that_is_0(columns, palette):
-    picture = parts(columns, of(CLOSED_FORM), palette)
+    picture: Any = parts(columns, of(CLOSED_FORM), palette)
     assert dots(picture, "x") == {
         "none (uniform)": pytest.approx(-12.5),
         "DeepLIFT": pytest.approx(5.5),  # beyond the axis, at its end
@@ -69,7 +69,7 @@ def test_each_change_stands_beside_the_whole_that_is_0(columns, palette):
 
 
 def test_columns_and_changes_without_a_number_are_left_out(columns):
-    picture = parts(columns, of(GRADIENT), LIGHT)
+    picture: Any = parts(columns, of(GRADIENT), LIGHT)
     assert list(picture.figure.layout.yaxis.ticktext) == ["<b>fit</b>", "loss weighted by scores"]
     assert dots(picture, "x") == {"loss weighted by scores": pytest.approx(-12.5)} and not dots(picture, "x2")
     with pytest.raises(ValueError, match="none of these changes is measured"):
@@ -78,7 +78,7 @@ def test_columns_and_changes_without_a_number_are_left_out(columns):
 
 def test_an_interval_around_0_is_undecided(columns):
     """One image of a hundred more."""
-    picture = parts(columns, of(CLOSED_FORM), LIGHT)
+    picture: Any = parts(columns, of(CLOSED_FORM), LIGHT)
     kinds = {
         text.split("<br>")[0]: trace.marker.symbol[index]
         for trace in traces(picture)
