@@ -84,9 +84,9 @@ display(ours.sum(axis=1).rename("ticks of 7").to_frame())
 # any width. Scores for OTFusion, which takes them as its marginals; whether they help is another question: they cost it points
 # in notebooks 10 and 11.
 #
-# **What ticks do not say:** HF and KF have "any architecture" by their gradient fits only. A closed form needs levels that are
-# affine in their weights, so the linear ones are refused for transformers. The paper's last column, high zero-shot accuracy, is
-# no capability but a measurement: notebooks 10 to 23.
+# **What ticks do not say:** HF and KF have "any architecture" by their gradient fits only. The closed form needs layers that are
+# affine in their weights: it goes into residual blocks of convolutions layer by layer, and refuses attention. The paper's last
+# column, high zero-shot accuracy, is no capability but a measurement: notebooks 10 to 23.
 
 # %%
 words = compared.to_numpy().ravel().tolist()

@@ -257,6 +257,9 @@ def _usable(name: str, tensor: Tensor, wanted: torch.dtype, path: Path) -> Tenso
             f"{path}: tensor {name!r} has dtype {kind}: only float16, bfloat16, float32 and float64 are "
             "read; convert quantised or integer weights first."
         )
+    if not wanted.is_floating_point:  # torch would cut the fractions off
+        kinds = (str(dtype).removeprefix("torch.") for dtype in (tensor.dtype, wanted))
+        raise ValueError(f"{path}: tensor {name!r} has dtype {next(kinds)}, the network needs {next(kinds)}.")
     converted = tensor.detach().to(torch.float32, memory_format=torch.contiguous_format)
     wrong = int((~torch.isfinite(converted)).sum())
     if wrong:

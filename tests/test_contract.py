@@ -176,6 +176,18 @@ REFUSED = [
         "same_index needs equal widths; found widths",
     ),
     (
+        [name for name in HUNGARIAN if name in RIDGE],
+        VITS,
+        ("other widths", "a target"),
+        r"hungarian pairs exactly two parents of the fused width; found widths \(",
+    ),
+    (
+        [name for name in SAME_INDEX if name in RIDGE],
+        VITS,
+        ("other widths", "a target"),
+        "same_index needs equal widths; found widths",
+    ),
+    (
         RIDGE,
         VITS,
         tuple(SITUATIONS),

@@ -151,8 +151,12 @@ def test_a_methods_options_are_asked_and_travel_in_the_address():
 def test_every_method_can_be_chosen_and_says_what_it_does():
     for method in METHODS:
         page = open_form(method=method)
+        assert METHODS[method].sentence in words(page)
+        if METHODS[method].takes.base:  # the presets' networks have no common ancestor
+            assert "common ancestor, which nobody has named" in errors(page) and button(page, "start").disabled
+            continue
         assert not page.error and not page.warning and not page.exception, (method, errors(page))
-        assert METHODS[method].sentence in words(page) and not button(page, "start").disabled
+        assert not button(page, "start").disabled
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ CASES = {
 REASONS = {
     "transformers": "is not affine in its weights",
     ANY: "is not affine in its weights|it is not known which neurons belong together|are one tensor"
-    "|no head that could be trained",
+    "|no head that could be trained|tied weights cannot be fitted one level at a time",
     "more than two models": "pairs exactly two parents|goes between exactly two parents",
     "different widths": "pairs parents of equal widths|pairs exactly two parents of the fused width|needs equal widths|"
     "weights cannot be averaged: .* has the shapes",
