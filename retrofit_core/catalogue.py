@@ -73,7 +73,7 @@ _LINES = (
     ),
     Line(
         "Same-Index-Linear",
-        "The same fit to the mean of the neurons as they lie: what refitting level by level brings without any search.",
+        "The fit of KF-Linear to the mean of neurons as they lie: what refitting level by level brings without a search.",
         CONTROL,
         "Retrofit",
         {"grouping": "same_index", "fit": "ridge"},
@@ -83,7 +83,7 @@ _LINES = (
     ),
     Line(
         "FedAvg",
-        "The same, weighted by the number of training samples.",
+        "Mean of all weights, weighted by the number of training samples.",
         "McMahan et al. 2017",
         "Averaging",
         {"weighting": "samples"},
@@ -107,8 +107,18 @@ _LINES = (
         "Ilharco et al. 2023",
         "TaskArithmetic",
     ),
-    Line("TIES", "The same with small changes trimmed and signs elected.", "Yadav et al. 2023", "Ties"),
-    Line("DARE", "The same with changes dropped at random and the others rescaled.", "Yu et al. 2024", "Dare"),
+    Line(
+        "TIES",
+        "What each network learned beyond a common ancestor, small changes trimmed and signs elected, added up.",
+        "Yadav et al. 2023",
+        "Ties",
+    ),
+    Line(
+        "DARE",
+        "What each network learned beyond a common ancestor, some of it dropped at random and the rest rescaled, added up.",
+        "Yu et al. 2024",
+        "Dare",
+    ),
     Line(
         "Ensemble",
         "All networks side by side, mean of their probabilities: what one network can be asked to reach.",
@@ -116,10 +126,12 @@ _LINES = (
         "Ensembling",
         {"combine": "softmax"},
     ),
-    Line("Ensemble-Logits", "The same with the mean of logits.", "", "Ensembling", {"combine": "logits"}),
+    Line(
+        "Ensemble-Logits", "All networks side by side, mean of their logits.", "", "Ensembling", {"combine": "logits"}
+    ),
     Line(
         "Ensemble-Shares",
-        "The same, each class weighted by who saw how much of it.",
+        "All networks side by side, each class weighted by who saw how much of it.",
         "",
         "Ensembling",
         {"combine": "shares"},
@@ -131,7 +143,13 @@ _LINES = (
         "OTFusion",
         {"mode": "activations"},
     ),
-    Line("OTFusion-Weights", "The same by their weights: no data decide.", SINGH, "OTFusion", {"mode": "weights"}),
+    Line(
+        "OTFusion-Weights",
+        "Neurons aligned by optimal transport of their weights, then averaged: no data decide.",
+        SINGH,
+        "OTFusion",
+        {"mode": "weights"},
+    ),
     Line(
         "Transformer-OTFusion",
         "Every layer of a transformer aligned by soft transport of what it computes.",
@@ -141,7 +159,7 @@ _LINES = (
     ),
     Line(
         "Transformer-OTFusion-Weights",
-        "The same by their weights: no data decide.",
+        "Every layer of a transformer aligned by soft transport of its weights: no data decide.",
         IMFELD,
         "TransformerOTFusion",
         {"mode": "weights"},
@@ -154,7 +172,11 @@ _LINES = (
         {"mode": "activations"},
     ),
     Line(
-        "Git-Re-Basin-Weights", "The same by all weights: no data decide.", AINSWORTH, "GitReBasin", {"mode": "weights"}
+        "Git-Re-Basin-Weights",
+        "Neurons of two networks paired by all weights, then averaged: no data decide.",
+        AINSWORTH,
+        "GitReBasin",
+        {"mode": "weights"},
     ),
     Line("ZipIt", "The most alike neurons merged, also within one network.", "Stoica et al. 2024", "ZipIt"),
     Line(
