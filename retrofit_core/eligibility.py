@@ -237,25 +237,33 @@ def _levels(
 def with_streams(
     model: nn.Module, levels: list[Level], example: Tensor, network: str, leaves: Sequence[str] = ()
 ) -> list[Level]:
-    """The levels, each knowing the residual stream to which it writes; those of a chain, and those that no closed form can
-    fit, as they are.
+    """The levels, each knowing the residual stream to which it writes, or whose channels it treats one by one; those of a plain
+    chain, and those that no closed form can fit, as they are.
 
     Raises:
         ValueError: the network's neurons cannot be followed, or a level makes neurons of several kinds.
     """
-    if not (is_branched(levels) or any(level.adds for level in levels)) or any(not level.layers for level in levels):
+    joined = is_branched(levels) or any(level.adds or level.channelwise for level in levels)
+    if not joined or any(not level.layers for level in levels):
         return levels
     try:
         groups = neuron_groups(model, example.to(next(model.parameters()).dtype), leaves=leaves)
     except ValueError as error:
+        if not is_branched(levels) and not any(level.adds for level in levels):
+            return [_not_affine(level, str(error)) if level.channelwise else level for level in levels]
         raise ValueError(f"{network}: {error}") from error
     makers: dict[str, set[int]] = {}
     for number, group in enumerate(groups):
         for part in group.parts:
-            if part.kind == "out":
+            if part.kind == "out" or (part.kind == "vector" and part.axis == 0):
                 makers.setdefault(part.name, set()).add(number)
-    of_levels = [set().union(*(makers[f"{path}.weight"] for path in level.paths)) for level in levels]
-    for level, made in zip(levels, of_levels, strict=True):
+    of_levels = [set().union(*(makers.get(f"{path}.weight", set()) for path in level.paths)) for level in levels]
+    for index, (level, made) in enumerate(zip(levels, of_levels, strict=True)):
+        if level.channelwise and made not in of_levels[:index]:
+            why = (
+                "it works channel by channel, on channels that no level before it makes, so their groups are not known"
+            )
+            return [*levels[:index], _not_affine(level, why), *levels[index + 1 :]]
         if len(made) > 1:
             raise ValueError(
                 f"{network}: the neurons of level {level.name!r} belong to {len(made)} groups that cannot be exchanged (heads "
@@ -267,6 +275,11 @@ def with_streams(
         replace(level, stream=first[made] if shared[made] > 1 else None)
         for level, (made,) in zip(levels, of_levels, strict=True)
     ]
+
+
+def _not_affine(level: Level, why: str) -> Level:
+    """A level that the closed form cannot fit, for this reason."""
+    return replace(level, layers=(), prefix=None, adds=False, paths=(), why_not_affine=why)
 
 
 def _aligned(networks: list[list[Level]]) -> list[list[Level]]:
@@ -337,12 +350,8 @@ def _check_joints(level: Level, parents: Sequence[Level]) -> None:
                 f"level {level.name!r} is not affine in a parent: {other.why_not_affine}. Use fit='gradient' (HF-Gradient, "
                 "KF-Gradient)."
             )
-        if (other.stream, other.adds, len(other.layers), len(other.alive)) != (
-            level.stream,
-            level.adds,
-            len(level.layers),
-            len(level.alive),
-        ):
+        joints = [(one.stream, one.adds, one.channelwise, len(one.layers), len(one.alive)) for one in (other, level)]
+        if joints[0] != joints[1]:
             raise ValueError(
                 f"level {level.name!r}: skips join other layers in a parent than in the fused network, so their neurons do "
                 "not correspond. Use fit='gradient' (HF-Gradient, KF-Gradient)."

@@ -195,13 +195,14 @@ class Retrofit(Algorithm):
             if step.index < len(finished):
                 reports.append(_take_over(step.level, *finished[step.index]))
                 continue
+            fitting = self.fitting(plan, step, reports, clock)
+            channels = fitting.stream if step.level.channelwise else None
             sums = step.moments(
-                inputs=self.fit.needs_inputs, dtype=products
+                inputs=self.fit.needs_inputs, dtype=products, channels=channels
             )  # line 2: z of the parents, x of the fused
             s = self._scores(step.level, [parent[step.index] for parent in scores], task)  # line 3
             zz = sums.zz[: len(s), : len(s)]  # a stream that the level adds to stands behind the parents' neurons
             monitor.emit("phase", name="grouping", level=step.name)
-            fitting = self.fitting(plan, step, reports, clock)
             prepared = self.fit.prepare(fitting, sums)
             with clock.phase("group"):
                 groups = self._group(plan, fitting, prepared.gram, zz, s)  # line 4: R_1 ... R_d

@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -10,9 +11,10 @@ import torch
 from torch import Tensor, fx, nn
 
 from ..outputs import as_classifier
-from .axes import neuron_axis as find_axis
+from ..registry import first_line
+from .axes import NeuronAxes
 from .cuts import ancestors, choose_cuts, is_layer, sum_behind
-from .kinds import AFFINE, TRANSPARENT, is_sum, parameter_count
+from .kinds import AFFINE, TRANSPARENT, is_channelwise, is_sum, parameter_count
 from .level import Alive, Boundary, Level, compose
 from .tracing import trace
 from .weights import batch_statistics, computed_weights, refuse_batch_statistics
@@ -55,8 +57,9 @@ def partition(
             neither samples nor samples and their tokens.
     """
     model = as_classifier(model.eval(), example)
-    graph, modules, folds = trace(model, leaves, example=example, whole=True)
+    graph, modules, folds = trace(model, leaves, example, whole=True)
     _refuse_batch_statistics(graph, modules)
+    axes = NeuronAxes(graph, modules, example)
     cuts = choose_cuts(graph, modules, boundaries, model)
     segments = _segments(graph, cuts)
     names = _names([(segment.nodes, segment.after) for segment in segments], modules)
@@ -75,14 +78,14 @@ def partition(
             folds,
             parts,
             head=segment.after is cuts[-1],
-            axis=neuron_axis,
+            axes=partial(axes.of, by_user=neuron_axis),
             adding=boundaries == "layers",
         )
         for name, segment in zip(names, segments, strict=True)
     ]
     _refuse_tied_weights(levels)
     _check_composition(model, levels, example, exact=not folds)
-    if any(parts.values()):
+    if any(parts.values()) or any("asked" in node.meta for node in graph.nodes):
         _check_samples(levels, example)
     return levels
 
@@ -169,11 +172,12 @@ def _build_level(
     parts: dict[fx.Node, int],
     *,
     head: bool,
-    axis: int | None,
+    axes: Callable[[fx.Node, str], int],
     adding: bool,
 ) -> Level:
     """
     Args:
+        axes: gives the neuron axis of a node's output in a level of this name.
         parts: of the boundaries, see `_parts_per_sample`.
         adding: whether a level may be layers and the sum behind them.
     """
@@ -187,8 +191,7 @@ def _build_level(
         apart = {**parts, stream: parts[segment.after]} if stream else parts
         prefix = _graph_module(segment.nodes, segment.before, reads, modules, parts, apart)
     alive = tuple(
-        _alive(node, modules, name, axis, parts, maker)
-        for node, maker in zip(segment.alive, segment.makers, strict=True)
+        _alive(node, name, axes, parts, maker) for node, maker in zip(segment.alive, segment.makers, strict=True)
     )
     at = segment.alive.index(segment.after)
     return Level(
@@ -228,7 +231,7 @@ def _leads(layer: fx.Node, side: fx.Node) -> bool:
 
 
 def _alive(
-    node: fx.Node, modules: dict[Any, Any], name: str, axis: int | None, parts: dict[fx.Node, int], maker: int
+    node: fx.Node, name: str, axes: Callable[[fx.Node, str], int], parts: dict[fx.Node, int], maker: int
 ) -> Alive:
     if not node.meta["is_tensor"]:
         raise ValueError(
@@ -236,7 +239,7 @@ def _alive(
             "(boundaries=[module names])."
         )
     shape = node.meta["value"]
-    axis = find_axis(node, modules, name, axis)
+    axis = axes(node, name)
     width = shape[axis]
     samples = shape[0]
     if parts[node]:  # the boundary gets an axis for the parts; where neurons were last they still are
@@ -284,7 +287,7 @@ def _why_not_affine(segment: _Segment, owners: list[fx.Node], summed: list[fx.No
             return f"its {type(target).__name__} has a forward of its own, which may use the weights otherwise"
         for computed in computed_weights(target):
             return f"the {computed.tensor} of {node.target!r} is computed from other tensors ({computed.by})"
-        if isinstance(target, nn.Conv2d) and target.groups > 1:
+        if isinstance(target, nn.Conv2d) and target.groups > 1 and (not is_channelwise(target) or len(owners) > 1):
             return f"its convolution is grouped (groups={target.groups})"
     if summed:
         return ""
@@ -398,7 +401,12 @@ def _check_samples(levels: list[Level], example: Tensor) -> None:
     alone: Boundary = example[:1]
     both: Boundary = torch.cat([example[:1], -example[:1]])
     for level in levels:
-        alone, both = level.module(alone), level.module(both)
+        try:
+            alone, both = level.module(alone), level.module(both)
+        except Exception as error:  # whatever an operation raises on another number of samples
+            raise ValueError(
+                f"level {level.name!r} does not run on a batch of another size: {first_line(error)}"
+            ) from error
         for one, batch in zip(*((end,) if isinstance(end, Tensor) else end for end in (alone, both)), strict=True):
             same = one.shape == batch[:1].shape
             if not same or not torch.allclose(

@@ -48,7 +48,7 @@ def neuron_groups(model: nn.Module, example: Tensor, *, leaves: Sequence[str] = 
 def recorded(model: nn.Module, example: Tensor, leaves: Sequence[str]) -> tuple[fx.Graph, dict[Any, Any]]:
     """The trace of a network in evaluation mode, with the shapes of the first sample's values, and its modules."""
     refuse_computed_weights(model, type(model).__name__)
-    graph, modules, _ = trace(model, leaves, fold=False, example=example[:1])
+    graph, modules, _ = trace(model, leaves, example[:1], fold=False)
     return graph, modules
 
 

@@ -201,6 +201,7 @@ class Rules:
             ({"linear"}, self._linear),
             ({"layer_norm"}, self._layer_norm),
             ({"scaled_dot_product_attention"}, self._dot_product),
+            ({"normalize"}, self._normalized),
         ]
         return next((rule for names, rule in table if name in names), None)
 
@@ -297,6 +298,14 @@ class Rules:
                 name = self.names[id(tensor)]
                 self.entries.setdefault(name, self.ids.fresh(*tensor.shape))
                 self.ids.unify(x, self.entries[name])
+        return x
+
+    def _normalized(self, node: fx.Node) -> Tensor:
+        """Divided by the length along an axis: neurons on one line of it stay on a line."""
+        x = self.ids.of(self._first(node))
+        lines = x.movedim(_argument(node, "dim", 2, 1), -1).flatten(0, -2)
+        if not torch.equal(lines, lines[:, :1].expand_as(lines)):
+            self._split(lines.unique(dim=0))
         return x
 
     def _prelu(self, node: fx.Node) -> Tensor:
@@ -401,6 +410,11 @@ class Rules:
             for number in set(numbers.tolist()):
                 labels[number] = (*labels.get(number, ()), part)
         self.splits.append(labels)
+
+
+def _argument(node: fx.Node, name: str, position: int, default: Any) -> Any:
+    """An argument of a function or method, by name or position."""
+    return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
 
 
 def _nodes(node: fx.Node) -> list[fx.Node]:
