@@ -37,7 +37,7 @@ from retrofit_core.symmetry import neuron_groups, shuffled
 
 CLASSES, SAMPLES = 5, 6
 #: Side of the images, the first at which a network runs.
-SIZES = (64, 96, 128, 224, 256)
+SIZES = (64, 96, 128, 224, 240, 256)
 #: Parameters from which on weights are float32, and from which on nothing is fused.
 LARGE, LARGEST = 40_000_000, 150_000_000
 #: Seconds of the processor for each of the three questions.

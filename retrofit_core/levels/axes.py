@@ -17,6 +17,10 @@ CHANNELS_FIRST = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.GroupNorm)
 CHANNELS_LAST = (nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.Embedding)
 
 
+#: Neurons of a layer that are changed, one after the other, until one is seen to change something.
+PROBES = 17
+
+
 class NeuronAxes:
     """The neuron axes of a traced network's tensors.
 
@@ -64,7 +68,7 @@ class NeuronAxes:
             axes = (own if maker is node else self._alone(node, maker, own) for maker, own in makers)
             if makers:
                 return next((axis for axis in axes if axis is not None), None)
-        return None
+        return 1  # nothing but the input, whose neurons are not fused
 
     def _makers(self, node: fx.Node, norms: bool) -> list[tuple[fx.Node, int]]:
         """The nearest layers behind a node in the order in which they run, each with the axis of its own outputs."""
@@ -106,7 +110,7 @@ class NeuronAxes:
             self.interpreter.run(self.example)
             self.values = dict(self.interpreter.env)
         made, before = self.values[maker], self.values[node]
-        for neuron in dict.fromkeys((0, made.shape[own] // 2, made.shape[own] - 1)):  # some may go elsewhere
+        for neuron in torch.linspace(0, made.shape[own] - 1, PROBES).long().unique().tolist():  # some may go elsewhere
             changed = made.clone()
             line = changed.select(own, neuron)
             line += (line.abs().max() + 1) * torch.randn(line.shape, generator=_seeded()).to(line)

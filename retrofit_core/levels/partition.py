@@ -85,7 +85,7 @@ def partition(
     ]
     _refuse_tied_weights(levels)
     _check_composition(model, levels, example, exact=not folds)
-    if any(parts.values()) or any("asked" in node.meta for node in graph.nodes):
+    if any(parts.values()) or next(iter(graph.nodes)).meta["sizes"]:
         _check_samples(levels, example)
     return levels
 
@@ -119,6 +119,9 @@ def _segments(graph: fx.Graph, cuts: list[fx.Node]) -> list[_Segment]:
     for node in graph.nodes:  # a size is taken when its tensor is there, and keeps none alive
         if node in of and node.op not in ("placeholder", "get_attr") and not node.meta["holds_tensors"]:
             of[node] = max([of[other] for other in node.all_input_nodes], default=0)
+    for node in graph.nodes:  # an entry of a tuple is taken where the tuple is made, so that tensors alone are alive
+        if node in of and node.target is operator.getitem and not node.args[0].meta.get("is_tensor"):
+            of[node] = of[node.args[0]]
     maker: dict[fx.Node, int] = {start: -1}
     for node in graph.nodes:
         if node in of and node not in maker:
@@ -322,6 +325,7 @@ def _graph_module(
     if len(before) > 1:
         copies = {node: graph.call_function(operator.getitem, (start, k)) for k, node in enumerate(before)}
     first = copies[before[0]]
+    samples = before[0].meta["value"][0] // (parts.get(before[0]) or 1)  # of the example
     for node in before:
         if parts.get(node):
             copies[node] = graph.call_method("flatten", (copies[node], 0, 1))
@@ -330,7 +334,7 @@ def _graph_module(
     def copy_of(node: fx.Node) -> Any:
         if node not in copies:  # a constant, or an integer from an earlier level
             is_constant = node.op == "get_attr"
-            copies[node] = graph.node_copy(node) if is_constant else _integer(node, graph, first, copy_of)
+            copies[node] = graph.node_copy(node) if is_constant else _integer(node, graph, first, samples, copy_of)
         return copies[node]
 
     for node in segment:
@@ -355,13 +359,18 @@ def _needed_for(ends: list[fx.Node], segment: list[fx.Node], before: list[fx.Nod
     return needed
 
 
-def _integer(node: fx.Node, graph: fx.Graph, start: fx.Node, copy_of: Callable[[fx.Node], Any]) -> Any:
+def _integer(node: fx.Node, graph: fx.Graph, start: fx.Node, samples: int, copy_of: Callable[[fx.Node], Any]) -> Any:
     """An integer that an earlier level computed: a batch size is read off this level's input, the rest is fixed."""
     is_batch = (node.target is operator.getitem and node.args[1] == 0 and _is_shape(node.args[0])) or (
         node.op == "call_method" and node.target == "size" and node.args[1:] == (0,)
     )
-    if is_batch:
-        return graph.call_method("size", (start, 0))
+    if is_batch:  # a multiple of it, where parts of samples lie along the first axis
+        size = graph.call_method("size", (start, 0))
+        return (
+            size
+            if node.meta["value"] == samples
+            else graph.call_function(operator.mul, (size, node.meta["value"] // samples))
+        )
     if isinstance(node.meta["value"], int) and any(arg.meta.get("is_tensor") is False for arg in node.all_input_nodes):
         return graph.node_copy(node, copy_of) if not _is_shape(node.args[0]) else node.meta["value"]
     return node.meta["value"]
@@ -410,7 +419,7 @@ def _check_samples(levels: list[Level], example: Tensor) -> None:
         for one, batch in zip(*((end,) if isinstance(end, Tensor) else end for end in (alone, both)), strict=True):
             same = one.shape == batch[:1].shape
             if not same or not torch.allclose(
-                one, batch[:1], rtol=1e-4, atol=1e-4 * max(1.0, batch.abs().max().item())
+                one, batch[:1], rtol=1e-4, atol=1e-4 * max(1.0, batch.abs().max().item()), equal_nan=True
             ):
                 raise ValueError(_not_by_samples(level.name, tuple(batch.shape)))
 
@@ -424,7 +433,13 @@ def _not_by_samples(name: str, shape: tuple[int, ...]) -> str:
 
 @torch.no_grad()
 def _check_composition(model: nn.Module, levels: list[Level], example: Tensor, *, exact: bool) -> None:
-    expected, composed = model(example), compose(levels, example)
+    expected = model(example)
+    try:
+        composed = compose(levels, example)
+    except Exception as error:  # whatever an operation raises on a shape that does not fit
+        raise ValueError(
+            f"partition does not reproduce the model: {first_line(error)}. Name other boundaries."
+        ) from error
     gap = (expected - composed).abs().max().item() if expected.shape == composed.shape else float("inf")
     tolerance = 0.0 if exact else 1e-4 * max(1.0, expected.abs().max().item())
     if not gap <= tolerance and torch.isfinite(expected).all():

@@ -52,6 +52,9 @@ def trace(
     _remove_inplace(graph, modules)
     with torch.no_grad():
         record_values(fx.GraphModule(modules, graph), graph, example, model)
+    for node in reversed(list(graph.nodes)):  # what the code asked for, and the graph does not need
+        if not node.users and node.op not in ("placeholder", "output") and not node.meta["holds_tensors"]:
+            graph.erase_node(node)
     call_layers(graph, modules)
     folds = _fold_batchnorms(graph, modules) if fold else {}
     return graph, modules, folds
