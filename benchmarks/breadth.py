@@ -1,17 +1,19 @@
 """Which networks can be fused, and how: every classifier of torchvision, and small networks of timm, one of each family.
 
-    python benchmarks/breadth.py                       both libraries (about an hour on one thread)
+    python benchmarks/breadth.py                       ask all networks of both libraries (half an hour on one thread)
     python benchmarks/breadth.py --library timm        one of them (pip install timm)
     python benchmarks/breadth.py --only resnet18 vgg11 some networks; the record keeps the others as they were measured before
-    python benchmarks/breadth.py --quick --record now  fuse nothing: whether networks are accepted (a tenth of the time)
+    python benchmarks/breadth.py --fuse                fuse those that are accepted with a twin, the smallest first
     python benchmarks/breadth.py --table               write docs/breadth.md from the record, measure nothing
 
-Each network gets random weights in double precision (those above LARGE in single), and a twin: the same network with its neurons
-in another order. Asked is, with reasons where the answer is no:
+Each network gets random weights. Asked is, with reasons where the answer is no:
 - levels: how many there are between places where one tensor is alive, and of which kind; what had to be taken whole;
-- aligned: whether the symmetry of its neurons is known, and Git Re-Basin finds the twin's order again, so that the mean of both
-  is the network; OTFusion and ZipIt must accept it;
-- closed form: whether KF-Linear accepts it, inside of its blocks or as a chain, and fuses network and twin to the network.
+- aligned: whether the symmetry of its neurons is known, so that a copy with reordered neurons computes the same;
+- closed form: whether KF-Linear accepts it, inside of its blocks or as a chain.
+
+With --fuse, in double precision: whether Git Re-Basin finds the order of a twin again (the same network with its neurons in
+another order), so that the mean of both is the network, and OTFusion and ZipIt accept both; and whether KF-Linear without a
+ridge makes the network of both.
 """
 
 import argparse
@@ -30,7 +32,9 @@ from breadth_timm import TIMM
 from machine import read, write
 from torch import Tensor, nn
 
-from retrofit_core.levels import partition, single_level
+from retrofit_core.eligibility import with_streams
+from retrofit_core.fit import Ridge
+from retrofit_core.levels import is_branched, partition, single_level
 from retrofit_core.methods import METHODS
 from retrofit_core.registry import first_line
 from retrofit_core.symmetry import neuron_groups, shuffled
@@ -38,12 +42,12 @@ from retrofit_core.symmetry import neuron_groups, shuffled
 CLASSES, SAMPLES = 5, 6
 #: Side of the images, the first at which a network runs.
 SIZES = (64, 96, 128, 224, 240, 256)
-#: Parameters from which on weights are float32, and from which on nothing is fused.
-LARGE, LARGEST = 40_000_000, 150_000_000
-#: Seconds of the processor for each of the three questions.
+#: Parameters from which on nothing is fused.
+LARGEST = 60_000_000
+#: Seconds of the processor for each question.
 LIMIT = 60
-TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3}
-ALIGNING = ("Git-Re-Basin", "OTFusion", "ZipIt")
+#: Of the outputs, by which a fused twin may differ.
+TOLERANCE = 1e-6
 
 
 class OutOfTime(BaseException):
@@ -54,20 +58,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", choices=LIBRARIES, action="append", help="default: both")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="some networks")
-    parser.add_argument("--quick", action="store_true", help="ask whether networks are accepted, and fuse nothing")
+    parser.add_argument("--missing", action="store_true", help="networks that the record does not have yet")
+    parser.add_argument("--fuse", action="store_true", help="fuse what is accepted and was not fused yet with a twin")
     parser.add_argument("--record", default="breadth", help="name in benchmarks/results")
     parser.add_argument("--table", action="store_true", help="write the table alone")
     arguments = parser.parse_args()
-    content = read(arguments.record)
     for library in () if arguments.table else arguments.library or LIBRARIES:
         names = LIBRARIES[library][0]()
-        rows = {row["name"]: row for row in content.get(library, []) if row["name"] in names}
-        for name in names:
-            if not arguments.only or name in arguments.only:
-                rows[name] = looked_at(library, name, arguments.quick)
-                print(summary(rows[name]), flush=True)
-                content[library] = [rows[one] for one in names if one in rows]
-        write(arguments.record, content)
+        rows = {row["name"]: row for row in read(arguments.record).get(library, []) if row["name"] in names}
+        chosen = [name for name in names if not arguments.only or name in arguments.only]
+        chosen = [name for name in chosen if not (arguments.missing and name in rows)]
+        if arguments.fuse:
+            chosen = sorted(
+                (name for name in chosen if unfused(rows.get(name))), key=lambda name: rows[name]["parameters"]
+            )
+        for name in chosen:
+            rows[name] = fused(library, rows[name]) if arguments.fuse else looked_at(library, name)
+            print(summary(rows[name]), flush=True)
+            write(arguments.record, {**read(arguments.record), library: [rows[one] for one in names if one in rows]})
     if arguments.record == "breadth":
         table(read("breadth"))
 
@@ -107,12 +115,8 @@ LIBRARIES: dict[str, tuple[Callable[[], list[str]], Callable[[str, int], nn.Modu
 }
 
 
-def looked_at(library: str, name: str, quick: bool = False) -> dict[str, Any]:
-    """A row of the record.
-
-    Args:
-        quick: nothing is fused.
-    """
+def looked_at(library: str, name: str) -> dict[str, Any]:
+    """A row of the record."""
     start = time.process_time()
     row: dict[str, Any] = {"name": name}
     try:
@@ -122,13 +126,35 @@ def looked_at(library: str, name: str, quick: bool = False) -> dict[str, Any]:
         return {**row, "error": said(error)}
     row |= {"parameters": sum(p.numel() for p in model.parameters()), "size": x.shape[-1]}
     for question in (levels_of, aligned, closed_form):
-        try:
-            with limited(LIMIT):
-                row[question.__name__] = question(model, x, quick)
-        except (Exception, OutOfTime) as error:
-            row[question.__name__] = {"reason": said(error)}
-        gc.collect()
+        row[question.__name__] = answered(question, model, x[:2])
     return {**row, "seconds": round(time.process_time() - start, 1)}
+
+
+def answered(question: Callable[[nn.Module, Tensor], dict[str, Any]], model: nn.Module, x: Tensor) -> dict[str, Any]:
+    """The facts, or the reason why there are none."""
+    gc.collect()
+    try:
+        with limited(LIMIT):
+            return question(model, x)
+    except (Exception, OutOfTime) as error:
+        return {"reason": said(error)}
+
+
+def unfused(row: dict[str, Any] | None) -> bool:
+    """Whether a network was accepted, is not too large, and was not fused yet."""
+    facts = [] if row is None or "error" in row or row["parameters"] > LARGEST else [row["aligned"], row["closed_form"]]
+    return any("reason" not in answer and "twin" not in answer for answer in facts)
+
+
+def fused(library: str, row: dict[str, Any]) -> dict[str, Any]:
+    """The row of a network that was accepted, with what comes of fusing it with a twin."""
+    model, x = made(LIBRARIES[library][1], row["name"])
+    model, x = model.double(), x.double()
+    new = {}
+    for name, question in (("aligned", realigned), ("closed_form", refitted)):
+        if "reason" not in row[name] and "twin" not in row[name]:
+            new[name] = {**row[name], **answered(question, model, x)}
+    return {**row, **new}
 
 
 def made(make: Callable[[str, int], nn.Module], name: str) -> tuple[nn.Module, Tensor]:
@@ -145,9 +171,8 @@ def made(make: Callable[[str, int], nn.Module], name: str) -> tuple[nn.Module, T
         except Exception:
             if size == SIZES[-1]:
                 raise
-    large = sum(p.numel() for p in model.parameters()) > LARGE
     enlivened(model)
-    return (model, x) if large else (model.double(), x.double())
+    return model, x
 
 
 @torch.no_grad()
@@ -165,9 +190,9 @@ def enlivened(model: nn.Module) -> None:
             tensor.copy_(about + 0.2 * torch.randn(tensor.shape, generator=generator))
 
 
-def levels_of(model: nn.Module, x: Tensor, quick: bool) -> dict[str, Any]:
+def levels_of(model: nn.Module, x: Tensor) -> dict[str, Any]:
     """How many levels, how many of them affine, and what was taken whole."""
-    levels = partition(model, x[:2])
+    levels = partition(model, x)
     kinds = [level.kind for level in levels]
     if single_level(kinds):
         return {"reason": "one single level"}
@@ -185,37 +210,40 @@ def foreign(module: nn.Module) -> bool:
     return not type(module).__module__.startswith(("torch.nn", "torch.fx")) and type(module) is not nn.Module
 
 
-def aligned(model: nn.Module, x: Tensor, quick: bool) -> dict[str, Any]:
-    """Groups of neurons, the largest difference that a shuffled copy makes, and that of the mean of both once aligned."""
-    groups = neuron_groups(model, x)
-    facts: dict[str, Any] = {"groups": sum(not group.fixed for group in groups)}
-    for method in () if quick else ALIGNING:
-        METHODS[method].plan([model, model], x, device="cpu")
-    if quick or size_of(model) > LARGEST:
-        return {**facts, "not fused": "not asked" if quick else "too large"}
+def aligned(model: nn.Module, x: Tensor) -> dict[str, Any]:
+    """Groups of neurons; that a copy in another order computes the same is checked when they are read off."""
+    return {"groups": sum(not group.fixed for group in neuron_groups(model, x))}
+
+
+def closed_form(model: nn.Module, x: Tensor) -> dict[str, Any]:
+    """Levels of the closed form, and whether they lie inside of blocks."""
+    levels = partition(model, x, Ridge.levels)
+    Ridge().check(levels, [levels])
+    levels = with_streams(model, levels, x, "the network")
+    Ridge().check(levels, [levels])
+    return {"levels": len(levels), "inside": is_branched(levels)}
+
+
+def realigned(model: nn.Module, x: Tensor) -> dict[str, Any]:
+    """The difference that the mean of network and twin makes, once their neurons are aligned."""
     twin = shuffled(model, x, torch.Generator().manual_seed(3))
-    facts["twin"] = gap(model, METHODS["Git-Re-Basin"]([model, twin], x, device="cpu").model, x)
-    if not facts["twin"] <= TOLERANCE[x.dtype]:
+    for method in ("OTFusion", "ZipIt"):
+        METHODS[method].plan([model, twin], x, device="cpu")
+    return compared(model, METHODS["Git-Re-Basin"]([model, twin], x, device="cpu").model, x)
+
+
+def refitted(model: nn.Module, x: Tensor) -> dict[str, Any]:
+    """The same of the closed form without a ridge."""
+    twin = shuffled(model, x, torch.Generator().manual_seed(3))
+    return compared(model, METHODS["KF-Linear"]([model, twin], x, ridge=0.0, device="cpu").model, x)
+
+
+def compared(model: nn.Module, other: nn.Module, x: Tensor) -> dict[str, Any]:
+    """How far another network is from a network."""
+    facts: dict[str, Any] = {"twin": gap(model, other, x)}
+    if not facts["twin"] <= TOLERANCE:
         facts["reason"] = f"the twin is not found again (outputs differ by {facts['twin']:.2g} of their size)"
     return facts
-
-
-def closed_form(model: nn.Module, x: Tensor, quick: bool) -> dict[str, Any]:
-    """Levels of the closed form, whether they lie inside of blocks, and the difference of the fused network to the network."""
-    levels = METHODS["KF-Linear"].plan([model], x, device="cpu").levels
-    facts: dict[str, Any] = {"levels": len(levels.fused), "inside": levels.branched}
-    if quick or size_of(model) > LARGEST:
-        return {**facts, "not fused": "not asked" if quick else "too large"}
-    twin = shuffled(model, x, torch.Generator().manual_seed(3))
-    facts["twin"] = gap(model, METHODS["KF-Linear"]([model, twin], x, ridge=0.0, device="cpu").model, x)
-    if not facts["twin"] <= TOLERANCE[x.dtype]:
-        facts["reason"] = f"the twin is not found again (outputs differ by {facts['twin']:.2g} of their size)"
-    return facts
-
-
-def size_of(model: nn.Module) -> int:
-    """Number of parameters."""
-    return sum(p.numel() for p in model.parameters())
 
 
 @torch.no_grad()
