@@ -154,6 +154,7 @@ def test_the_requirements_are_the_core_and_its_extras():
     extras = project["optional-dependencies"]
     alone = {name: {each for each in listed if not each.startswith("retrofit-")} for name, listed in extras.items()}
     assert alone.pop("all") == set()
+    assert alone.pop("docs") <= requirements("requirements-dev.txt")  # nobody needs them to use the product
     named = re.fullmatch(r"retrofit-workbench\[(.+)\]", extras["all"][0])
     assert named and set(named[1].split(",")) == set(alone)
     assert alone["dask"] <= requirements("requirements-dev.txt")
