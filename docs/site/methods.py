@@ -4,6 +4,7 @@ import inspect
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from retrofit_core.task import Takes
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 NOTHING = "-"
+#: How the names of the VGG pair's checkpoints begin.
+PAIR = "cifar10-vgg11-noniid2"
 
 
 def navigation() -> list[Any]:
@@ -64,13 +67,14 @@ def _overview() -> str:
         "Python, `--method NAME` on the command line, *Method* in the workbench.",
         "",
         f"The last column is the accuracy in per cent on {record['pair']} ({record['samples']} samples, one fusion seed, "
-        f"{record['test images']:,} test images; {reference}): the best of what [the record](../measured.md) has with uniform "
+        f"{record['test images']:,} test images; {reference}): the best of what [the records](../measured.md) have with uniform "
         "scores, with conductance, and with REPAIR.",
     ]
     for title, names in kinds.items():
         lines += ["", f"## {title}", "", "| method | what it does | source | measured |", "| --- | --- | --- | --- |"]
         for name in names:
-            best = max((row["accuracy"] for row in measured.get(name, {}).values()), default=None)
+            accuracies = [row["accuracy"] for row in measured.get(name, {}).values()]
+            best = max(accuracies or _in_experiments(name).values(), default=None)
             number = NOTHING if best is None else f"{best:.2f}"
             line = CATALOGUE[name]
             lines.append(f"| [{name}]({name.lower()}.md) | {line.sentence} | {line.source or NOTHING} | {number} |")
@@ -105,7 +109,7 @@ def _page(method: Method, formula: str) -> str:
         "",
         "## What it takes",
         "",
-        "| | |",
+        "| what | taken |",
         "| --- | --- |",
         *(f"| {name} | {said} |" for name, said in _taken(method.takes).items()),
         "",
@@ -127,8 +131,10 @@ def _formulas() -> dict[str, str]:
 
 
 def _described(value: type[Any]) -> str:
-    """A docstring as Markdown: its paragraphs, with nothing in them taken for markup."""
-    return re.sub(r"(?<!`)([*_<|^\\])(?![^`\n]*`)", r"\\\1", inspect.getdoc(value) or "")
+    """A docstring as Markdown: nothing in it is markup but its code, and pages that it names are links."""
+    parts = re.split(r"(`[^`]+`)", inspect.getdoc(value) or "")
+    parts[::2] = [re.sub(r"([*_])", r"\\\1", text).replace("<", "&lt;") for text in parts[::2]]
+    return re.sub(r"docs/(\w+)\.md", r"[\1](../\1.md)", "".join(parts))
 
 
 def _numbers(method: Method) -> list[str]:
@@ -140,7 +146,11 @@ def _numbers(method: Method) -> list[str]:
         reason = next((row.get("reason") for row in record["uniform"]["rows"] if row["method"] == method.name), None)
         if method.takes.base:
             reason = reason or "these parents have no common ancestor"
+        if accuracies := _in_experiments(method.name):
+            return _from_experiments(accuracies)
         return [f"Not measured on this pair{f': {reason}' if reason else ''}."]
+    if not method.takes.importance:
+        rows = {{"uniform": "alone"}.get(title, title): row for title, row in rows.items()}
     head, below = (
         ["", *rows],
         {
@@ -171,6 +181,30 @@ def _numbers(method: Method) -> list[str]:
     ]
 
 
+def _in_experiments(name: str) -> dict[str, float]:
+    """Importance -> accuracy of a method with default options on the same pair, from the study of the method's parts."""
+    record = _record("experiments")
+    pair = next(each for each in record["given"] if each["names"][0].startswith(PAIR))
+    accuracies: dict[str, float] = {}
+    for result in record["results"]:
+        fusion = dict(result["unit"].get("fusion") or {})
+        importance = fusion.pop("importance", "uniform")
+        if fusion == {"method": name} and result["unit"].get("given") == pair["facts"]["given"]:
+            accuracies[importance] = result["metrics"]["accuracy"]
+    return accuracies
+
+
+def _from_experiments(accuracies: Mapping[str, float]) -> list[str]:
+    return [
+        f"Accuracy on {_record('methods')['pair']}, one fusion seed, from the [study of the method's "
+        "parts](../notebooks/90_ablation.md):",
+        "",
+        f"| {' | '.join(accuracies)} |",
+        "|" + " --- |" * len(accuracies),
+        f"| {' | '.join(f'{accuracy:.2f}' for accuracy in accuracies.values())} |",
+    ]
+
+
 def _measured(record: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
     """Method -> how its neurons were weighed -> the row of the record."""
     rows: dict[str, dict[str, dict[str, Any]]] = {}
@@ -185,7 +219,7 @@ def _over_seeds(name: str) -> list[str]:
     """Mean and deviation over fusion seeds, for the methods that have them."""
     rows, seeds = {}, 0
     for fit in ("linear", "gradient"):
-        record = _record(f"accuracy-cifar10-vgg11-noniid2-{fit}")
+        record = _record(f"accuracy-{PAIR}-{fit}")
         found = [row for row in record["rows"] if row["method"] == name and row["ridge"] in ("toward zero, auto", "")]
         rows |= {row["importance"]: f"{row['mean']:.2f} ± {row['deviation']:.2f}" for row in found}
         seeds = len(record["seeds"])
@@ -299,5 +333,6 @@ def _values() -> str:
     return "\n".join(lines)
 
 
+@cache
 def _record(name: str) -> dict[str, Any]:
     return json.loads((RESULTS / f"{name}.json").read_text())
