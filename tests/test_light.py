@@ -22,6 +22,7 @@ EXTRAS = (
     "jupyterlab",
     "jupytext",
     "matplotlib",
+    "mkdocs",
 )
 #: What only some work needs, beside the packages of extras.
 LATER = ("sklearn", "scipy", "pandas", *EXTRAS)
@@ -113,6 +114,7 @@ MISSING = {
     "evaluate parents/parent-0.safetensors --data parquet": ("pyarrow", "data"),
     "evaluate parents/parent-0.safetensors --data folder": ("Pillow", "data"),
     "app --no-browser": ("streamlit", "app"),
+    "docs --build --out site": ("mkdocs", "docs"),
 }
 WORKS = (
     "train --out parents --epochs 1",

@@ -2,13 +2,16 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
+import urllib.request
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from retrofit_core.cli import documentation, main
 from retrofit_core.methods import METHODS
 from retrofit_core.settings import settings_of
 
@@ -134,3 +137,33 @@ def test_formulas_are_drawn_and_names_are_documented(site):
     for page in site.rglob("*.html"):
         text = page.read_text()
         assert 'class="arithmatex"' not in text and 'class="math"' not in text, page
+
+
+@pytest.mark.slow
+def test_the_command_shows_a_built_site_until_it_is_interrupted(site):
+    command = [sys.executable, "-u", "-m", "retrofit_core", "docs", "--no-browser", "--out", str(site)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            said = next(line for line in process.stdout if "http://" in line)  # Building would have been said before
+            address = re.findall(r"http://127\.0\.0\.1:\d+", said)[0]
+            with urllib.request.urlopen(f"{address}/methods/kf-linear.html", timeout=60) as answer:
+                assert b"KF-Linear" in answer.read()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+
+
+def test_without_a_repository_the_command_says_where_to_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(documentation, "__file__", str(tmp_path / "site-packages" / "retrofit_core" / "cli" / "x.py"))
+    monkeypatch.chdir(tmp_path)
+    assert main(["docs"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "an installed wheel does not hold" in said and "retrofit --help" in said
+
+
+def test_no_folder_is_emptied_that_holds_something_else(tmp_path, capsys):
+    (tmp_path / "thesis.tex").write_text("much work")
+    assert main(["docs", "--build", "--out", str(tmp_path)]) == 2
+    assert "Choose a new folder" in capsys.readouterr().err and (tmp_path / "thesis.tex").exists()

@@ -49,7 +49,6 @@ def docs_command(
     repository = _repository()
     site = (folder or repository / "build" / "site").absolute()
     if build or _is_stale(site, repository):
-        out.print("Building the pages, which takes half a minute.", highlight=False)
         _build(site, repository)
     out.print(f"The pages are in {site}.", soft_wrap=True, markup=False, highlight=False)
     if build:
@@ -97,6 +96,7 @@ def _build(site: Path, repository: Path) -> None:
         raise ValueError(f"{site} holds something else than a site, which would be lost. Choose a new folder.")
     for package in ("mkdocs", "material", "mkdocstrings", "latex2mathml"):
         require(package, "docs")
+    out.print("Building the pages, which takes half a minute.", highlight=False)
     unfinished = site.with_name(f"{site.name}.tmp")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(unfinished)]
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # of the theme, which speaks of another product
