@@ -4,7 +4,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 #: Packages that bear another name where they are installed from.
-DISTRIBUTION = {"ot": "POT", "PIL": "Pillow", "distributed": "dask"}
+DISTRIBUTION = {"ot": "POT", "PIL": "Pillow", "distributed": "dask", "material": "mkdocs-material"}
 
 
 def library_version() -> str:
