@@ -237,11 +237,11 @@ class Retrofit(Algorithm):
             made, stream = reports[tensor.maker], plan.levels.stream(tensor.maker)[0]
             return Groups(made.labels.to(step.device), made.widths, made.width, tensor.axis, stream)
 
-        first = plan.levels.stream(step.index)[0]
+        known = plan.levels.known_labels(step.index, lambda index: reports[index].labels)
         return Fitting(
             step=step,
             before=tuple(map(groups, step.before.alive)) if step.before is not None else None,
-            stream=reports[first].labels.to(step.device) if first < step.index else None,
+            stream=None if known is None else known.to(step.device),
             branched=plan.levels.branched,
             first_parent_state={name: t for level in plan.levels.parents[0] for name, t in level.state().items()},
             generator=level_generator(plan.task.seed, step.index),

@@ -169,6 +169,63 @@ def test_a_shuffled_copy_is_found_again(method):
     assert_same_function(result.model, model, DATA, 1e-6)
 
 
+class Dense(nn.Module):
+    """Layers that read all layers before them, side by side, behind a BatchNorm of their own (DenseNet)."""
+
+    def __init__(self, growth=3) -> None:
+        super().__init__()
+        self.stem, self.first = nn.Conv2d(2, 4, 3, padding=1), nn.Conv2d(4, growth, 3, padding=1)
+        self.second, self.mix = nn.Conv2d(4 + growth, growth, 1), nn.Conv2d(growth + 4 + growth, 6, 1)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(n) for n in (4, 4 + growth, growth + 4 + growth))
+        self.fc = nn.Linear(6, 3)
+
+    def forward(self, x):
+        x = self.stem(x)
+        y = self.first(self.norms[0](x).relu())
+        x = torch.cat([x, y], 1)
+        z = self.second(self.norms[1](x).relu())
+        x = torch.cat([z, x], 1)
+        return self.fc(self.mix(self.norms[2](x).relu()).relu().mean((2, 3)))
+
+
+def dense(seed=0, **widths):
+    return initialised(Dense(**widths), seed)
+
+
+@pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
+def test_neurons_of_several_levels_side_by_side_keep_their_groups(method):
+    model = dense(3)
+    twin = shuffled(model, DATA, torch.Generator().manual_seed(5))
+    result = METHODS[method]([model, twin], DATA, ridge=0.0, device="cpu")
+    names = ["stem", "norms.0", "first", "norms.1", "second", "norms.2", "mix", "fc"]
+    assert [level.name for level in result.levels] == names
+    assert_same_function(result.model, model, DATA, 1e-6)
+    assert all(level.grouping_error <= 1e-9 * level.energy for level in result.levels)
+    stem, first, second, last = (result.levels[k].labels.split(result.levels[k].width) for k in (0, 2, 4, 5))
+    for k in range(2):  # z, x, y
+        assert torch.equal(last[k], torch.cat([second[k], 3 + stem[k], 7 + first[k]]))
+
+
+def test_a_norm_in_front_of_a_layer_is_fitted_channel_by_channel():
+    parents = [dense(1), dense(2)]
+    result = METHODS["HF-Linear"](parents, DATA, ridge=0.0, device="cpu")
+    level = result.levels[1]
+    order = level.labels.split(4)[1].argsort()
+    with torch.no_grad():
+        z = [flat(parent.norms[0](parent.stem(DATA))) for parent in parents]
+        h, targets = flat(result.model.stem(DATA)), (z[0] + z[1][:, order]) / 2
+        for k in range(4):
+            V = least_squares(h[:, k : k + 1], targets[:, k : k + 1])
+            made = torch.cat([h[:, k : k + 1], torch.ones(len(h), 1).double()], 1) @ V
+            assert_close(flat(result.model.norms[0](result.model.stem(DATA)))[:, k], made[:, 0], 1e-8)
+    assert result.model.state_dict().keys() == parents[0].state_dict().keys()
+
+
+def test_widths_of_what_is_concatenated_may_differ():
+    result = METHODS["KF-Linear"]([dense(1), dense(2, growth=5)], DATA, target=dense(3, growth=4), device="cpu")
+    assert [level.width for level in result.levels] == [4, 4, 4, 8, 4, 12, 6, 3]
+
+
 MOBILE = {
     "mobilenet_v2": lambda: torchvision.models.mobilenet_v2(num_classes=4, width_mult=0.25),
     "mobilenet_v3_small": lambda: torchvision.models.mobilenet_v3_small(num_classes=4),

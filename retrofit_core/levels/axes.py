@@ -85,9 +85,11 @@ class NeuronAxes:
         return sorted(makers.items(), key=lambda pair: self.order[pair[0]])
 
     def _own_axis(self, node: fx.Node, norms: bool) -> int | None:
-        """The axis along which an operation makes neurons of its own."""
+        """The axis along which an operation makes neurons of its own, or that is known already."""
         if not node.meta.get("is_tensor"):
             return None
+        if self.found.get(node) is not None:  # where a level ends: the way back is short
+            return self.found[node]
         target = self.modules.get(node.target) if node.op == "call_module" else None
         operation = "" if node.op == "call_method" else getattr(node.target, "__name__", "")
         if isinstance(target, CHANNELS_FIRST) or operation in {"conv1d", "conv2d", "conv3d", "group_norm"}:

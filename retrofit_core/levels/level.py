@@ -56,8 +56,8 @@ class Level:
     """The part before the layers (without parameters), see `read`; None if the level is not affine."""
     why_not_affine: str
     """The reason, as the end of a sentence; empty for an affine level."""
-    folds: tuple[tuple[batchnorm.Affine, batchnorm.Affine, batchnorm.BatchNorm], ...] = field(default=())
-    """(folded layer, affine layer, BatchNorm) for each BatchNorm that was folded here."""
+    folds: tuple[tuple[batchnorm.Affine, batchnorm.Affine | None, batchnorm.BatchNorm], ...] = field(default=())
+    """(folded layer, affine layer, BatchNorm) for each BatchNorm that was folded here; None: into nothing before it."""
     residual: bool = False
     """Whether a skip adds the input's neurons to the output's, so that both must have the same order."""
     adds: bool = False
@@ -70,6 +70,9 @@ class Level:
     """Which of them is the level's output; None where the boundary is one tensor."""
     stream: int | None = None
     """The first of the levels that make the same neurons, those of one residual stream; None: no other level makes its."""
+    joined: tuple[tuple[int, Tensor], ...] = ()
+    """Of a level that works channel by channel on neurons of other levels, side by side or in another order: for each of these
+    levels its number and where its neurons are, (neurons, channels of each)."""
 
     @property
     def affine(self) -> batchnorm.Affine | None:

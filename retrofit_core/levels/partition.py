@@ -57,7 +57,7 @@ def partition(
             neither samples nor samples and their tokens.
     """
     model = as_classifier(model.eval(), example)
-    graph, modules, folds = trace(model, leaves, example, whole=True)
+    graph, modules, folds = trace(model, leaves, example, whole=True, channels=boundaries == "layers")
     _refuse_batch_statistics(graph, modules)
     axes = NeuronAxes(graph, modules, example)
     cuts = choose_cuts(graph, modules, boundaries, model)

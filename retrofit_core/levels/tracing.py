@@ -29,7 +29,13 @@ LEADING = {
 
 
 def trace(
-    model: nn.Module, leaves: Sequence[str], example: Tensor, *, fold: bool = True, whole: bool = False
+    model: nn.Module,
+    leaves: Sequence[str],
+    example: Tensor,
+    *,
+    fold: bool = True,
+    whole: bool = False,
+    channels: bool = False,
 ) -> tuple[fx.Graph, dict[Any, Any], dict[str, tuple]]:
     """The traced graph without in-place operations and foldable BatchNorms, the objects behind its targets, the folds.
 
@@ -39,6 +45,7 @@ def trace(
         fold: False keeps every BatchNorm where it is. A BatchNorm behind a Linear is folded only where it reads flat tensors,
             not tokens.
         whole: take modules whole whose code cannot be followed, as if `leaves` named them.
+        channels: what is left of BatchNorms of maps becomes convolutions that work channel by channel, noted as folds.
     Raises:
         ValueError: `leaves` names no submodule, the model cannot be traced, does not run on the example, or takes more than
             one input.
@@ -57,6 +64,8 @@ def trace(
             graph.erase_node(node)
     call_layers(graph, modules)
     folds = _fold_batchnorms(graph, modules) if fold else {}
+    if channels:
+        folds |= _norms_by_channel(graph, modules)
     return graph, modules, folds
 
 
@@ -157,6 +166,23 @@ def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tupl
             modules[before.target] = layer
             node.replace_all_uses_with(before)
             graph.erase_node(node)
+    return folds
+
+
+def _norms_by_channel(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
+    """Replace each BatchNorm of maps by a convolution of one weight for each channel; those that share tensors stay."""
+    calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
+    tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module))
+    folds: dict[str, tuple] = {}
+    for node in graph.nodes:
+        norm = modules.get(node.target) if node.op == "call_module" else None
+        if not isinstance(norm, nn.BatchNorm2d) or norm.running_mean is None or not norm.affine:
+            continue
+        shared = any(id(tensor) in tied for tensor in (*norm.parameters(), *norm.buffers()))
+        if calls[node.target] == 1 and not shared and not computed_weights(norm):
+            layer = batchnorm.by_channel(norm)
+            folds[str(node.target)] = (layer, None, norm)
+            modules[node.target] = layer
     return folds
 
 
