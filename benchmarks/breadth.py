@@ -212,7 +212,8 @@ def foreign(module: nn.Module) -> bool:
 
 def aligned(model: nn.Module, x: Tensor) -> dict[str, Any]:
     """Groups of neurons; that a copy in another order computes the same is checked when they are read off."""
-    return {"groups": sum(not group.fixed for group in neuron_groups(model, x))}
+    groups = sum(not group.fixed and group.width > 1 for group in neuron_groups(model, x))
+    return {"groups": groups} if groups else {"reason": "no neurons may change places"}
 
 
 def closed_form(model: nn.Module, x: Tensor) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """docs/breadth.md, written from the record of breadth.py."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -92,13 +93,19 @@ def reasons(rows: list[dict[str, Any]]) -> Iterator[str]:
         by_reason: dict[str, list[str]] = {}
         for row in rows:
             if not succeeds(row.get(question)) and "error" not in row:
-                by_reason.setdefault(row[question]["reason"], []).append(row["name"])
+                by_reason.setdefault(shortened(row[question]["reason"]), []).append(row["name"])
         if by_reason:
             yield f"**{title}**"
             yield ""
             for reason, names in sorted(by_reason.items(), key=lambda pair: -len(pair[1])):
                 yield f"- {', '.join(names)}: {escaped(reason)}"
             yield ""
+
+
+def shortened(reason: str) -> str:
+    """A refusal without its way out, which differs from method to method."""
+    ways = "Use|Name|Let levels|Cut|Keep|so neurons|so its neurons|so they|and the closed form|or name"
+    return re.split(rf"[.,] (?:{ways})", reason)[0]
 
 
 def escaped(text: str) -> str:

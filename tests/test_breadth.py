@@ -37,8 +37,9 @@ def test_the_record_has_every_network(breadth):
 
 def test_what_is_said_of_a_network(breadth):
     row = breadth.looked_at("torchvision", "squeezenet1_1")
-    assert row["levels_of"] == {"levels": 18, "affine": 10, "whole": []}
-    assert row["aligned"]["groups"] == 25 and breadth.unfused(row)
+    assert row["levels_of"] == {"levels": 10, "affine": 2, "whole": []}  # stem, eight modules, head
+    assert row["aligned"] == {"groups": 25} and breadth.unfused(row)  # three of each module, and the stem's
+    assert "comes after its affine layer" in row["closed_form"]["reason"]
     model, x = breadth.made(breadth.torchvision_network, "mnasnet0_5")
     assert all(tensor.std() > 0 for tensor in model.state_dict().values() if tensor.numel() > 1)
     facts = breadth.answered(breadth.levels_of, torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()), x)

@@ -195,6 +195,27 @@ def test_an_operation_without_a_rule_is_named():
         neuron_groups(nn.Sequential(nn.Linear(4, 5), Odd(), nn.Linear(5, 2)).double(), normal(2, 4))
 
 
+class Mixer(nn.Module):
+    """Tokens are mixed by a layer that reads positions; the channels stay what they are."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.mix, self.back = nn.Conv2d(3, 6, 4, 4), nn.Linear(4, 5), nn.Linear(5, 4)
+        self.wide, self.narrow, self.last = nn.Linear(6, 7), nn.Linear(7, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        x = self.embed(x).flatten(2).mT
+        x = x + self.back(self.mix(x.mT).relu()).mT
+        x = x + self.narrow(self.wide(x).relu())
+        return self.last(x.mean(1))
+
+
+def test_what_mixes_tokens_leaves_the_channels_free():
+    model, x = initialised(Mixer(), 0), normal(4, *VGG_SHAPE)
+    assert_shuffles(model, x)
+    assert [(group.name, group.width) for group in neuron_groups(model, x)] == [("embed", 6), ("wide", 7), ("last", 3)]
+
+
 class Grouped(nn.Module):
     """A convolution of three groups, each of which reads two channels and makes four, and a gate at each position."""
 

@@ -89,8 +89,7 @@ MOVES = {
     "split_with_sizes",
     "tensor_split",
     "broadcast_to",
-    "mT",
-    "T",
+    "getattr",
 }
 ENTRYWISE = ACTIVATION_FUNCTIONS | {
     "dropout",
@@ -276,8 +275,12 @@ class Rules:
         return [self.modules[arg.target] if isinstance(arg, fx.Node) else None for arg in map(entries.get, names)]
 
     def _linear(self, node: fx.Node) -> Tensor:
+        """New neurons; but a layer that reads positions (it mixes tokens) keeps those that lie along the other axes."""
         weight, bias = self._tensors(node, "weight", "bias")
         assert weight is not None
+        x = self.ids.of(self._first(node))
+        if varying_axes(x) and x.ndim - 1 not in varying_axes(x):
+            return x[..., :1].expand(node.meta["value"])
         self._assign(weight, 1, self.ids.constant_along(self._first(node), -1), "in")
         made = self._made(weight, bias)
         self._see(node, -1, made)
