@@ -37,6 +37,7 @@ SHAPES = {
     "is_floating_point",
     "is_complex",
 }
+FACTORIES = ("zeros", "ones", "full", "empty", "arange")
 CONTENTS = "its control flow depends on the contents of tensors"
 CONVOLUTIONS = (F.conv1d, F.conv2d, F.conv3d)
 
@@ -116,6 +117,8 @@ class Tracer(fx.Tracer):
         self.values: dict[fx.Node, Any] = {}
         self.opaque: set[fx.Node] = set()
         """Nodes that are no tensors, and follow from contents of tensors"""
+        self.batches: set[fx.Node] = set()
+        """Sizes that count samples, and what is computed from them"""
         self.sizes = False
         """Whether the model's code has asked for a size"""
         self.running = False
@@ -134,6 +137,8 @@ class Tracer(fx.Tracer):
         if type(value) is int:
             size = Size(value)
             size.node, size.tracer, self.sizes = proxy.node, self, True
+            if self.batches.intersection(proxy.node.all_input_nodes) or (target, *args[1:]) == ("size", 0):
+                self.batches.add(proxy.node)
             return size
         return value
 
@@ -224,6 +229,32 @@ class Tracer(fx.Tracer):
         return module_qualified_name in self.leaves or super().is_leaf_module(m, module_qualified_name)
 
 
+@contextmanager
+def _noting_factories(tracer: Tracer) -> Iterator[None]:
+    """Tensors that are made with as many rows as there are samples become operations of the trace, not constants."""
+
+    def noting(make: Any) -> Any:
+        def made(*args: Any, **kwargs: Any) -> Any:
+            sizes = [
+                arg for arg in (*args, *kwargs.values()) for arg in (arg if isinstance(arg, (tuple, list)) else (arg,))
+            ]
+            counts = any(isinstance(size, Size) and size.node in tracer.batches for size in sizes)
+            if tracer.running or not counts:
+                return make(*args, **kwargs)
+            return tracer.create_proxy("call_function", make, args, kwargs)
+
+        return made
+
+    plain = {name: getattr(torch, name) for name in FACTORIES}
+    try:
+        for name, make in plain.items():
+            setattr(torch, name, noting(make))
+        yield
+    finally:
+        for name, make in plain.items():
+            setattr(torch, name, make)
+
+
 def holds_tensors(value: Any) -> bool:
     """Whether a value is a tensor, or a tuple or list with one inside."""
     return any(map(holds_tensors, value)) if isinstance(value, (tuple, list)) else isinstance(value, Tensor)
@@ -249,7 +280,7 @@ def traced(model: nn.Module, leaves: list[str], example: Tensor, *, whole: bool)
         tracer = Tracer(leaves, example)
         model.train().eval()  # networks that keep computed tensors, such as the biases of an attention, forget them so
         try:
-            with torch.no_grad():
+            with torch.no_grad(), _noting_factories(tracer):
                 graph = tracer.trace(model)
             next(iter(graph.nodes)).meta["sizes"] = tracer.sizes
             return graph
