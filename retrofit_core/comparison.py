@@ -189,6 +189,7 @@ def compare(
     correct: dict[str, Tensor] = {}
     table = []
     finished = _finished(also)
+    others: dict[str, Any] = {}
 
     def board() -> Leaderboard:
         so_far = Leaderboard(ranked(table, correct), list(test.classes), test.name, len(rows), **_compared(configs))
@@ -205,7 +206,7 @@ def compare(
         monitor.check()
         name = title(config)
         monitor.emit("phase", name=f"{name} ({index + 1} of {len(configs)}):", index=index, total=len(configs))
-        table.append(_row(config, name, test, rows, correct, records, finished, monitor))
+        table.append(_row(config, name, test, rows, correct, records, finished, others, monitor))
     return board()
 
 
@@ -292,6 +293,7 @@ def _row(
     correct: dict[str, Tensor],
     records: str | Path | None,
     finished: Sequence[Path],
+    others: dict[str, Any],
     monitor: Monitor,
 ) -> dict[str, Any]:
     row = EMPTY | {
@@ -305,7 +307,7 @@ def _row(
     try:
         folder = _same_work(config, finished) or (record_folder(records, config) if records else None)
         row["key"] = folder.name if folder else config.key()
-        result = _result(config, folder, monitor)
+        result = _result(config, folder, others, monitor)
     except (Cancelled, KeyboardInterrupt):
         raise
     except ValueError as error:
@@ -339,11 +341,11 @@ def _taken(config: RunConfig) -> str | None:
     return config.importance if METHODS[config.method].takes.importance else None
 
 
-def _result(config: RunConfig, folder: Path | None, monitor: Monitor) -> FusionResult:
+def _result(config: RunConfig, folder: Path | None, others: dict[str, Any], monitor: Monitor) -> FusionResult:
     """The result in the finished record of the same work, or that of a new run."""
     if folder is not None and (folder / "config.json").exists() and read_run(folder).state == "done":
         return FusionResult.load(folder)
-    return execute(config, folder, monitor)[0]
+    return execute(config, folder, monitor, others)[0]
 
 
 def _measured(

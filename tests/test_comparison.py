@@ -10,7 +10,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from retrofit_core import comparison
+from retrofit_core import comparison, evaluation
 from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.cli import main
 from retrofit_core.cli.fusing import leaderboard_table
@@ -340,3 +340,17 @@ def test_a_file_in_the_leaderboards_folder_stops_it(base, tmp_path):
     assert main(words) == 130
     assert json.loads((tmp_path / "analysing.json").read_text())["state"] == "cancelled"
     assert not (tmp_path / "cancel").exists()
+
+
+def test_networks_that_all_runs_have_are_measured_once(base, monkeypatch, tmp_path):
+    """Parents once by the leaderboard and once for all records, with the average; each fused network for both."""
+    calls, scores = [], evaluation.scores
+    monkeypatch.setattr(evaluation, "scores", lambda *given, **named: calls.append(0) or scores(*given, **named))
+    monkeypatch.setattr(comparison, "scores", evaluation.scores)
+    evaluated = dataclasses.replace(base, evaluate=True)
+    compare(configurations(evaluated, "kf-linear,average,ensemble", "uniform"), records=tmp_path)
+    parents = len(base.models)
+    assert len(calls) == parents + (parents + 1) + 2 * 3
+    told = [json.loads(file.read_text())["networks"] for file in sorted(tmp_path.glob("*/metrics.json"))]
+    assert len(told) == 3
+    assert [networks.pop("fused") for networks in told] and told[0] == told[1] == told[2] != {}

@@ -13,7 +13,7 @@ from .. import own
 from ..baselines import average
 from ..data import Images
 from ..device import MEMORY, on_device
-from ..evaluation import ensemble, evaluate
+from ..evaluation import evaluate, evaluate_parents
 from ..methods import METHODS
 from ..monitor import Cancelled, Monitor
 from ..registry import find
@@ -29,12 +29,18 @@ from .recorder import recording
 
 
 def execute(
-    config: RunConfig, folder: str | Path | None = None, monitor: Monitor | None = None
+    config: RunConfig,
+    folder: str | Path | None = None,
+    monitor: Monitor | None = None,
+    others: dict[str, Any] | None = None,
 ) -> tuple[FusionResult, dict[str, Any]]:
     """Run a config; with a folder write its record, going on where an earlier run of the same config stopped.
 
     Parents that are missing are trained first, where a training.json lies in their folder.
 
+    Args:
+        others: one dict for several runs of the same parents and data: the networks that all have are measured once, see
+            `measure`.
     Returns:
         The result, and the metrics of `measure` (empty without `config.evaluate`).
     Raises:
@@ -68,7 +74,7 @@ def execute(
         test = test_images(config, required=config.evaluate) if config.evaluate or config.analyse else None
         metrics = {}
         if test is not None and config.evaluate:
-            metrics = measure(inputs.models, result.model, test, watcher, config.device)
+            metrics = measure(inputs.models, result.model, test, watcher, config.device, others)
         if recorder:
             analysis, why = _analysis_or_reason(config, inputs, result, test, watcher) if config.analyse else (None, "")
             recorder.finish(result, metrics, checkpoint_metadata(config, inputs.train), analysis, why)
@@ -162,20 +168,25 @@ def checkpoint_metadata(config: RunConfig, images: Images) -> dict[str, Any]:
 
 
 def measure(
-    models: Sequence[nn.Module], fused: nn.Module, test: Images, monitor: Monitor, device: str = "cpu"
+    models: Sequence[nn.Module],
+    fused: nn.Module,
+    test: Images,
+    monitor: Monitor,
+    device: str = "cpu",
+    others: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Accuracy, per class, loss and calibration of parents, ensemble, vanilla average and fused network on images.
 
     Args:
         device: where copies of them are measured; the networks themselves are not moved.
+        others: what an earlier call said of all but the fused network: taken where it is not empty, else filled.
     """
-    networks = {f"parent {index}": model for index, model in enumerate(models)}
-    networks["ensemble"] = ensemble(list(models))
-    with suppress(ValueError):  # different widths have no plain average
-        networks["average"] = average(models)
-    networks["fused"] = fused
-    scores = {}
-    for index, (name, network) in enumerate(networks.items()):
-        monitor.emit("phase", name="evaluate", network=name, index=index, total=len(networks))
-        scores[name] = evaluate(on_device(network, device), test, monitor=monitor)
-    return {"networks": scores, "classes": list(test.classes), "data": test.name}
+    others = {} if others is None else others
+    if not others:
+        monitor.emit("phase", name="evaluate", network="parents")
+        others |= evaluate_parents(models, test, device=device, monitor=monitor)
+        with suppress(ValueError):  # different widths have no plain average
+            others["average"] = evaluate(on_device(average(models), device), test, monitor=monitor)
+    monitor.emit("phase", name="evaluate", network="fused")
+    networks = {**others, "fused": evaluate(on_device(fused, device), test, monitor=monitor)}
+    return {"networks": networks, "classes": list(test.classes), "data": test.name}
