@@ -10,7 +10,7 @@ DISTRIBUTION = {"ot": "POT", "PIL": "Pillow", "distributed": "dask", "material":
 def library_version() -> str:
     """The version in the metadata of the installed library; "unknown" if it is not installed."""
     try:
-        return version("retrofit-workbench")
+        return version("retrofit-workbench") or "unknown"  # None where the metadata are incomplete
     except PackageNotFoundError:
         return "unknown"
 

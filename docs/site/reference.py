@@ -135,4 +135,4 @@ def _entry(path: str) -> str:
         return entry
     settings = {field: setting for field, setting in settings_of(named).items() if setting.is_plain}
     table = options_table(settings) if settings else ["No options."]
-    return "\n".join([entry, "    options:", "      members: []", "", *table])
+    return "\n".join([entry, "    options:", "      members: []", "      merge_init_into_class: false", "", *table])
