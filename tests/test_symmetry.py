@@ -216,6 +216,32 @@ def test_what_mixes_tokens_leaves_the_channels_free():
     assert [(group.name, group.width) for group in neuron_groups(model, x)] == [("embed", 6), ("wide", 7), ("last", 3)]
 
 
+class Patches(nn.Module):
+    """Patches are taken of maps and added up to maps again; a bias that is put together of two."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.inner, self.last = nn.Conv2d(3, 4, 1), nn.Linear(4, 6, bias=False), nn.Linear(6, 3)
+        self.left, self.right = nn.Parameter(torch.randn(2)), nn.Parameter(torch.randn(4))
+
+    def forward(self, x):
+        x = nn.functional.unfold(self.first(x), 3, padding=1).tanh()  # (B, 4 x 9, 64)
+        x = nn.functional.fold(x, (8, 8), 3, padding=1).flatten(2).mT
+        x = nn.functional.linear(x, self.inner.weight, torch.cat([self.left, self.right]))
+        return self.last(torch.max(x.relu().mean(1), x.max(1)[0] / 3))
+
+
+def test_patches_and_biases_of_several_parts():
+    model, x = initialised(Patches(), 0), normal(4, *VGG_SHAPE)
+    assert_shuffles(model, x)
+    assert [(group.name, group.width) for group in neuron_groups(model, x)] == [
+        ("first", 4),
+        ("inner[0]", 2),
+        ("inner[1]", 4),
+        ("last", 3),
+    ]
+
+
 class Grouped(nn.Module):
     """A convolution of three groups, each of which reads two channels and makes four, and a gate at each position."""
 

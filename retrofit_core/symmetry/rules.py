@@ -220,6 +220,8 @@ class Rules:
             (ELEMENTWISE, self._same),
             (POSITIONS, self._positions),
             (RESHAPING, self._move),
+            (nn.Unfold, self._unfolded),
+            (nn.Fold, self._folded),
         ]
         return next((rule for kinds, rule in table if isinstance(module, kinds)), None)
 
@@ -230,7 +232,10 @@ class Rules:
             (BINARY, self._binary),
             (POOLING, self._positions),
             (REDUCING, self._reduced),
+            ({"max", "min"}, self._extreme),
             ({"pad"}, self._padded),
+            ({"unfold"}, self._unfolded),
+            ({"fold"}, self._folded),
             ({"matmul", "bmm"}, self._matmul),
             ({"linear"}, self._linear),
             ({"layer_norm"}, self._layer_norm),
@@ -272,7 +277,8 @@ class Rules:
         entries = dict(zip(names, node.args[start:], strict=False)) | {
             k: v for k, v in node.kwargs.items() if k in names
         }
-        return [self.modules[arg.target] if isinstance(arg, fx.Node) else None for arg in map(entries.get, names)]
+        held = [arg if isinstance(arg, fx.Node) and arg.op == "get_attr" else None for arg in map(entries.get, names)]
+        return [None if arg is None else self.modules[arg.target] for arg in held]
 
     def _linear(self, node: fx.Node) -> Tensor:
         """New neurons; but a layer that reads positions (it mixes tokens) keeps those that lie along the other axes."""
@@ -283,6 +289,9 @@ class Rules:
             return x[..., :1].expand(node.meta["value"])
         self._assign(weight, 1, self.ids.constant_along(self._first(node), -1), "in")
         made = self._made(weight, bias)
+        for other in node.all_input_nodes[1:]:
+            if node.op == "call_function" and other.op != "get_attr":  # a bias that is put together of several
+                self.ids.unify(made, self.values[other])
         self._see(node, -1, made)
         return made.expand(node.meta["value"])
 
@@ -400,6 +409,19 @@ class Rules:
             self._see(node, axis, self.ids.constant_along(ids, axis))
         return ids
 
+    def _unfolded(self, node: fx.Node) -> Tensor:
+        """Patches of maps: (B, C, height, width) -> (B, C x offsets, positions), or along one axis with the method."""
+        if node.op == "call_method":
+            return self._move(node)
+        ids, shape = self.ids.constant_along(self._first(node), 1), node.meta["value"]
+        return on_axis(ids.repeat_interleave(shape[1] // len(ids)), 1, node)
+
+    def _folded(self, node: fx.Node) -> Tensor:
+        """Patches added up to maps: the other way round."""
+        patches, channels = self._first(node), node.meta["value"][1]
+        ids = self.ids.constant_along(patches.unflatten(1, (channels, -1)), 1)
+        return on_axis(ids, 1, node)
+
     def _broadcast(self, ids: Tensor, other: Tensor) -> bool:
         """Whether the other tensor gives the same to all neurons: a gate at each position."""
         axis = axis_of(self.ids.of(ids))
@@ -411,9 +433,20 @@ class Rules:
     def _positions(self, node: fx.Node) -> Tensor:
         return on_axis(self.ids.constant_along(self._first(node), 1), 1, node)
 
-    def _reduced(self, node: fx.Node) -> Tensor:
-        """Over positions neurons stay what they are; what sums up all neurons on a line does not depend on their order."""
-        x, shape = self.ids.of(self._first(node)), node.meta["value"]
+    def _extreme(self, node: fx.Node) -> Any:
+        """The largest values, and where they were found if they are those along an axis; of two tensors entry by entry."""
+        value = node.meta["value"]
+        if isinstance(value, torch.Size):
+            return self._binary(node) if len(node.all_input_nodes) > 1 else self._reduced(node)
+        return self._reduced(node, value[0].shape), _zeros(value[1])
+
+    def _reduced(self, node: fx.Node, shape: torch.Size | None = None) -> Tensor:
+        """Over positions neurons stay what they are; what sums up all neurons on a line does not depend on their order.
+
+        Args:
+            shape: of the result; default: the node's.
+        """
+        x, shape = self.ids.of(self._first(node)), node.meta["value"] if shape is None else shape
         place = 2 if "norm" in function_name(node) else 1
         dims: Any = _argument(node, "dim", place, None)
         dims = tuple(range(x.ndim)) if dims is None else dims
