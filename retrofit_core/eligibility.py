@@ -290,6 +290,11 @@ def with_streams(
                 joined = tuple((of_levels.index({number}), place) for number, place in own.items())
                 levels[index], of_levels[index] = replace(level, joined=joined), {-1 - index}
                 continue
+        if not made:
+            raise ValueError(
+                f"{network}: the neurons of level {level.name!r} cannot change places (it mixes positions, or makes one number "
+                "for each), so those of several networks cannot be grouped. Use KF-Gradient."
+            )
         if len(made) > 1:
             raise ValueError(
                 f"{network}: the neurons of level {level.name!r} belong to {len(made)} groups that cannot be exchanged (heads "

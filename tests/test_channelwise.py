@@ -278,6 +278,23 @@ def test_the_analysis_knows_them():
         assert level.plane["quadratic"][0] * report.energy == pytest.approx(report.approximation_error, rel=1e-3)
 
 
+class Positions(nn.Module):
+    """A stream of channels to which a layer that mixes positions is added."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.mix, self.last = nn.Conv2d(2, 5, 1), nn.Linear(49, 49), nn.Linear(5, 3)
+
+    def forward(self, x):
+        x = self.first(x).flatten(2)
+        return self.last((x + self.mix(x.relu())).mean(2))
+
+
+def test_layers_that_mix_positions_are_refused():
+    with pytest.raises(ValueError, match="parent 0: the neurons of level 'mix' cannot change places"):
+        METHODS["KF-Linear"]([initialised(Positions(), k) for k in range(2)], DATA, device="cpu")
+
+
 def test_channels_of_the_input_are_refused():
     model = nn.Sequential(nn.Conv2d(2, 2, 3, groups=2), nn.ReLU(), nn.Conv2d(2, 4, 1), nn.Flatten(), nn.Linear(100, 3))
     parents = [initialised(copy.deepcopy(model), k) for k in range(2)]
