@@ -242,6 +242,21 @@ def test_patches_and_biases_of_several_parts():
     ]
 
 
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_transposed_convolutions(groups):
+    layers = [
+        nn.Conv2d(3, 6, 1),
+        nn.Tanh(),
+        nn.ConvTranspose2d(6, 12, 2, 2, groups=groups),
+        nn.Tanh(),
+        nn.Conv2d(12, 3, 3),
+    ]
+    model, x = initialised(nn.Sequential(*layers, nn.Flatten(), nn.Linear(3 * 14 * 14, 2)), 0), normal(3, *VGG_SHAPE)
+    assert_shuffles(model, x)
+    widths = [group.width for group in neuron_groups(model, x)]
+    assert widths == ([6, 12, 3, 2] if groups == 1 else [groups, 3, 2])
+
+
 class Grouped(nn.Module):
     """A convolution of three groups, each of which reads two channels and makes four, and a gate at each position."""
 

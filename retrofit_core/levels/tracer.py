@@ -289,4 +289,5 @@ def traced(model: nn.Module, leaves: list[str], example: Tensor, *, whole: bool)
                 raise
             leaves.append(tracer.stuck)
         finally:
+            tracer.values.clear()  # what the example became everywhere; sizes would keep it
             model.train().eval()

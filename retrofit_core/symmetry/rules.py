@@ -18,6 +18,7 @@ from ..levels.kinds import ACTIVATION_FUNCTIONS, ACTIVATIONS, TRANSPARENT, is_su
 from .ids import FIXED, Ids
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 ELEMENTWISE = (
     *ACTIVATIONS,
     *TRANSPARENT,
@@ -56,6 +57,8 @@ RESHAPING = (nn.Flatten, nn.Unflatten)
 MOVES = {
     "flatten",
     "reshape",
+    "reshape_as",
+    "view_as",
     "view",
     "unflatten",
     "permute",
@@ -212,6 +215,7 @@ class Rules:
         table: list[tuple[Any, Callable[[fx.Node], Any]]] = [
             (nn.Linear, self._linear),
             (CONVOLUTIONS, self._convolution),
+            (TRANSPOSED, self._transposed),
             (_NormBase, self._channel_norm),
             (nn.GroupNorm, self._group_norm),
             ((nn.LayerNorm, nn.RMSNorm), self._layer_norm),
@@ -311,6 +315,25 @@ class Rules:
         for name, gain in layer.named_parameters(recurse=False):
             if name not in ("weight", "bias") and len(gain) == layer.out_channels:
                 self._assign(gain, 0, ids, "vector")
+        self._see(node, 1, ids)
+        return on_axis(ids, 1, node)
+
+    def _transposed(self, node: fx.Node) -> Tensor:
+        """The weight has the neurons that are read first; those of a grouped convolution are kept, as in `_convolution`."""
+        layer = self.modules[node.target]
+        ids = self.ids.constant_along(self._first(node), 1)
+        if layer.groups == 1:
+            self._assign(layer.weight, 0, ids, "in")
+            key = (self.names[id(layer.weight)], 1)
+            ids = self.axes[key][0] if key in self.axes else self.ids.fresh(layer.out_channels)
+            self._assign(layer.weight, 1, ids, "out")
+        else:
+            parts = ids.view(layer.groups, -1)
+            self.ids.unify(parts, parts[:, :1])
+            ids = self.ids.of(parts)
+            self._assign(layer.weight, 0, ids.flatten(), "vector")
+            ids = ids[:, 0].repeat_interleave(layer.out_channels // layer.groups)
+        self._assign(layer.bias, 0, ids, "vector")
         self._see(node, 1, ids)
         return on_axis(ids, 1, node)
 
