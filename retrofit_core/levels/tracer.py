@@ -71,6 +71,13 @@ for _name in ("add", "sub", "mul", "floordiv", "mod", "neg", *REFLECTED):
     setattr(Size, f"__{_name}__", _computed(_name))
 
 
+def with_item(tensor: Tensor, index: Any, value: Any) -> Tensor:
+    """A copy of a tensor after `copy[index] = value`."""
+    copy = tensor.clone()
+    copy[index] = value
+    return copy
+
+
 class _Known(fx.Proxy):
     """A tensor of the trace, which tells its shape."""
 
@@ -87,6 +94,10 @@ class _Known(fx.Proxy):
 
     def __float__(self) -> float:
         raise TraceError(CONTENTS)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """From here on the name stands for another tensor, so that nothing is written into."""
+        self.node = self.tracer.create_proxy("call_function", with_item, (self, index, value), {}).node
 
     def __len__(self) -> int:
         value = self.tracer.values[self.node]

@@ -58,6 +58,7 @@ MOVES = {
     "flatten",
     "reshape",
     "reshape_as",
+    "with_item",
     "view_as",
     "view",
     "unflatten",
