@@ -242,6 +242,29 @@ def test_patches_and_biases_of_several_parts():
     ]
 
 
+class Scored(nn.Module):
+    """Attention written as sums of products, with scores of relative positions."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.q, self.k, self.v = nn.Conv2d(3, 6, 2, 2), nn.Linear(6, 4), nn.Linear(6, 4), nn.Linear(6, 5)
+        self.relative, self.last = nn.Parameter(torch.randn(16, 16, 4)), nn.Linear(5, 3)
+
+    def forward(self, x):
+        x = self.embed(x).flatten(2).mT
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        scores = torch.einsum("btc,bsc->bts", q, k) + torch.einsum("btc,tsc->bts", q, self.relative)
+        return self.last(torch.einsum("bts,bsc->btc", scores.softmax(-1), v).mean(1))
+
+
+def test_sums_of_products_in_words():
+    model, x = initialised(Scored(), 0), normal(3, *VGG_SHAPE)
+    assert_shuffles(model, x)
+    groups = neuron_groups(model, x)
+    assert [(group.name, group.width) for group in groups] == [("embed", 6), ("q", 4), ("v", 5), ("last", 3)]
+    assert {"q.weight", "k.weight", "relative"} <= {part.name for part in groups[1].parts}
+
+
 @pytest.mark.parametrize("groups", [1, 2, 6])
 def test_transposed_convolutions(groups):
     layers = [

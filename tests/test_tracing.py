@@ -106,7 +106,7 @@ class Padded(nn.Conv2d):
 
 class Groups(nn.GroupNorm):
     def forward(self, input: Tensor) -> Tensor:
-        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps).relu()
+        return F.group_norm(input, self.num_groups, self.weight, None, self.eps).relu()  # without a shift
 
 
 class Functional(nn.Module):

@@ -242,6 +242,7 @@ class Rules:
             ({"unfold"}, self._unfolded),
             ({"fold"}, self._folded),
             ({"matmul", "bmm"}, self._matmul),
+            ({"einsum"}, self._einsum),
             ({"linear"}, self._linear),
             ({"layer_norm"}, self._layer_norm),
             ({"scaled_dot_product_attention"}, self._dot_product),
@@ -505,6 +506,43 @@ class Rules:
             return self._mixed(left.transpose(-1, -2)).transpose(-1, -2).expand(shape)
         self._multiplied(self._mixed(left), self._mixed(right.transpose(-1, -2)))
         return _zeros(shape)
+
+    def _einsum(self, node: fx.Node) -> Any:
+        """Two tensors: neurons that are multiplied and summed up are the same; those of one tensor alone stay what they are."""
+        equation, operands = str(node.args[0]).replace(" ", ""), _nodes(node)
+        inputs, _, output = equation.partition("->")
+        names = inputs.split(",")
+        if len(operands) != 2 or "." in equation or not output or any(len(set(name)) < len(name) for name in names):
+            return self._unknown(node)
+        summed = [letter for letter in dict.fromkeys("".join(names)) if letter not in output]
+        letters = [*output, *summed]
+        twins = []
+        for name, operand in zip(names, operands, strict=True):
+            present = [letter for letter in letters if letter in name]
+            ids = self.values[operand].permute([name.index(letter) for letter in present])
+            twins.append(ids[tuple(slice(None) if letter in present else None for letter in letters)])
+        neurons = [ids for ids in twins if not self._is_fixed(ids)]
+        if len(neurons) == 2:  # a sum of products of neurons
+            along = [
+                [k for k in range(len(output), len(letters)) if k in varying_axes(self.ids.of(ids))] for ids in twins
+            ]
+            if not summed or along[0] != along[1]:
+                return self._unknown(node)
+            self.ids.unify(*twins)
+            lines = self.ids.of(twins[0]).flatten(len(output)) if summed else twins[0]
+            self._split(lines.flatten(0, -2).unique(dim=0))
+            return _zeros(node.meta["value"])
+        ids = neurons[0]
+        for axis in range(len(output), len(letters)):
+            self.ids.unify(ids, ids.narrow(axis, 0, 1))
+        first = ids[(..., *[0] * len(summed))] if summed else ids
+        return first.expand(node.meta["value"])
+
+    def _unknown(self, node: fx.Node) -> Any:
+        raise ValueError(
+            f"it is not known which neurons belong together behind {function_name(node)}(), so neurons of two networks cannot be "
+            "aligned there. Use KF-Gradient, which aligns whole blocks by what they compute."
+        )
 
     def _dot_product(self, node: fx.Node) -> Tensor:
         q, k, v = (self._mixed(self.values[arg]) for arg in _nodes(node)[:3])
