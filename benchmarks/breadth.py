@@ -207,7 +207,8 @@ def levels_of(model: nn.Module, x: Tensor) -> dict[str, Any]:
 
 def foreign(module: nn.Module) -> bool:
     """Whether a module in a trace is none of torch's own layers."""
-    return not type(module).__module__.startswith(("torch.nn", "torch.fx")) and type(module) is not nn.Module
+    own = type(module).__module__.startswith(("torch.nn", "torch.fx")) or type(module) is nn.Module
+    return not own and not isinstance(module, nn.modules.conv._ConvNd)  # one that standardises its weight is a layer
 
 
 def aligned(model: nn.Module, x: Tensor) -> dict[str, Any]:

@@ -248,13 +248,17 @@ class Scored(nn.Module):
     def __init__(self):
         super().__init__()
         self.embed, self.q, self.k, self.v = nn.Conv2d(3, 6, 2, 2), nn.Linear(6, 4), nn.Linear(6, 4), nn.Linear(6, 5)
-        self.relative, self.last = nn.Parameter(torch.randn(16, 16, 4)), nn.Linear(5, 3)
+        self.relative, self.last = nn.Parameter(torch.randn(20, 16, 4)), nn.Linear(5, 3)
+        self.table = nn.Parameter(torch.randn(40, 2))
 
     def forward(self, x):
         x = self.embed(x).flatten(2).mT
         q, k, v = self.q(x), self.k(x), self.v(x)
-        scores = torch.einsum("btc,bsc->bts", q, k) + torch.einsum("btc,tsc->bts", q, self.relative)
-        return self.last(torch.einsum("bts,bsc->btc", scores.softmax(-1), v).mean(1))
+        scores = torch.einsum("btc,bsc->bts", q, k) + torch.einsum("btc,tsc->bts", q, self.relative[:16])
+        x = torch.einsum("bts,bsc->btc", scores.softmax(-1), v)
+        bias = self.table[torch.arange(16)[:, None] + torch.arange(16)]  # of 40 distances 31 occur
+        x = nn.functional.scaled_dot_product_attention(q, k, x, attn_mask=bias[..., 0] - bias[..., 1])
+        return self.last(x.mean(1))
 
 
 def test_sums_of_products_in_words():
@@ -262,6 +266,7 @@ def test_sums_of_products_in_words():
     assert_shuffles(model, x)
     groups = neuron_groups(model, x)
     assert [(group.name, group.width) for group in groups] == [("embed", 6), ("q", 4), ("v", 5), ("last", 3)]
+    assert all(part.name != "table" for group in groups for part in group.parts)
     assert {"q.weight", "k.weight", "relative"} <= {part.name for part in groups[1].parts}
 
 

@@ -413,11 +413,18 @@ class Rules:
         return self._first(node)
 
     def _move(self, node: fx.Node) -> Any:
-        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: self.values.get(n, n.meta["value"]))
+        args, kwargs = fx.map_arg((node.args, node.kwargs), self._entries)
         if node.op == "call_module":
             return self.modules[node.target](*args, **kwargs)
         function: Any = getattr(args[0], str(node.target)) if node.op == "call_method" else node.target
         return function(*(args[1:] if node.op == "call_method" else args), **kwargs)
+
+    def _entries(self, node: fx.Node) -> Any:
+        """What an operation that moves entries is given: their numbers, and indices and sizes as they are."""
+        held = self.modules[node.target] if node.op == "get_attr" else None
+        if isinstance(held, Tensor) and not held.is_floating_point():
+            return held
+        return self.values.get(node, node.meta["value"])
 
     def _binary(self, node: fx.Node) -> Tensor:
         """Where entries of two tensors meet, their neurons are the same."""
@@ -547,6 +554,9 @@ class Rules:
     def _dot_product(self, node: fx.Node) -> Tensor:
         q, k, v = (self._mixed(self.values[arg]) for arg in _nodes(node)[:3])
         self._multiplied(q, k)
+        for mask in node.all_input_nodes[3:]:  # added to the products of positions
+            if mask in self.values:
+                self.ids.unify(self.values[mask], torch.zeros(1, dtype=torch.int64))
         return v.expand(node.meta["value"])
 
     def _multiplied(self, q: Tensor, k: Tensor) -> None:
