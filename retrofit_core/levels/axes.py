@@ -65,7 +65,8 @@ class NeuronAxes:
         """Counted from the left; where branches disagree, that of the layer which comes first: a stream keeps its neurons."""
         for norms in (False, True):  # a BatchNorm decides only if no layer before it does: it may normalise positions
             makers = self._makers(node, norms)
-            axes = (own if maker is node else self._alone(node, maker, own) for maker, own in makers)
+            others = {maker for maker, _ in makers}
+            axes = (own if maker is node else self._alone(node, maker, own, others) for maker, own in makers)
             if makers:
                 return next((axis for axis in axes if axis is not None), None)
         return 1  # nothing but the input, whose neurons are not fused
@@ -106,8 +107,12 @@ class NeuronAxes:
         return isinstance(source, fx.Node) and isinstance(self.modules.get(source.target), nn.MultiheadAttention)
 
     @torch.no_grad()
-    def _alone(self, node: fx.Node, maker: fx.Node, own: int) -> int | None:
-        """The axis of a node's output on which a changed neuron of a layer changes the smallest part."""
+    def _alone(self, node: fx.Node, maker: fx.Node, own: int, others: set[fx.Node]) -> int | None:
+        """The axis of a node's output on which a changed neuron of a layer changes the smallest part.
+
+        Args:
+            others: layers that stay as they are: in their outputs a neuron of this one is no longer by itself.
+        """
         if not self.values:
             self.interpreter.run(self.example)
             self.values = dict(self.interpreter.env)
@@ -116,7 +121,7 @@ class NeuronAxes:
             changed = made.clone()
             line = changed.select(own, neuron)
             line += (line.abs().max() + 1) * torch.randn(line.shape, generator=_seeded()).to(line)
-            gap = (self._again(node, maker, changed) - before).abs()
+            gap = (self._again(node, maker, changed, others) - before).abs()
             differs = gap > 1e-4 * gap.max()
             if not differs.any():
                 continue
@@ -125,20 +130,20 @@ class NeuronAxes:
             return 1 + shares.index(least) if least < 1 and shares.count(least) == 1 else None
         return None
 
-    def _again(self, node: fx.Node, maker: fx.Node, changed: Tensor) -> Tensor:
+    def _again(self, node: fx.Node, maker: fx.Node, changed: Tensor, others: set[fx.Node]) -> Tensor:
         """A node's output where a layer's output is another one."""
         values, new = self.values, {maker: changed}
-        for other in _between(maker, node, self.graph.nodes):
+        for other in _between(maker, node, self.graph.nodes, others):
             args, kwargs = fx.map_arg((other.args, other.kwargs), lambda n: new.get(n, values[n]))
             new[other] = getattr(self.interpreter, other.op)(other.target, args, kwargs)
         return new[node]
 
 
-def _between(start: fx.Node, end: fx.Node, nodes: Iterable[fx.Node]) -> list[fx.Node]:
-    """The nodes that depend on one node and lie on the way to another, in their order."""
+def _between(start: fx.Node, end: fx.Node, nodes: Iterable[fx.Node], without: set[fx.Node]) -> list[fx.Node]:
+    """The nodes that depend on one node and lie on the way to another, in their order, but for some."""
     dependent, listed = {start}, []
     for node in nodes:
-        if node is not start and any(other in dependent for other in node.all_input_nodes):
+        if node not in without and any(other in dependent for other in node.all_input_nodes):
             dependent.add(node)
             listed.append(node)
         if node is end:
