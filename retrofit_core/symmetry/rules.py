@@ -478,17 +478,17 @@ class Rules:
         Args:
             shape: of the result; default: the node's.
         """
-        x, shape = self.ids.of(self._first(node)), node.meta["value"] if shape is None else shape
+        x, size = self.ids.of(self._first(node)), torch.Size(node.meta["value"] if shape is None else shape)
         place = 2 if "norm" in function_name(node) else 1
         dims: Any = _argument(node, "dim", place, None)
         dims = tuple(range(x.ndim)) if dims is None else dims
         axes: list[int] = sorted(axis % x.ndim for axis in (dims if isinstance(dims, (tuple, list)) else (dims,)))
         least, most = x.amin(axes), x.amax(axes)
         if torch.equal(least, most):
-            return least.reshape(shape)
+            return least.reshape(size)
         lines = x.movedim(axes, list(range(-len(axes), 0))).flatten(-len(axes)).flatten(0, -2)
         self._split(lines.unique(dim=0))
-        return torch.zeros(shape, dtype=torch.int64)
+        return torch.zeros(size, dtype=torch.int64)
 
     def _padded(self, node: fx.Node) -> Tensor:
         """What is added at the ends belongs to the neurons there; along the neurons themselves it belongs to none."""
