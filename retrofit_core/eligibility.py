@@ -300,6 +300,13 @@ def with_streams(
                 f"{network}: the neurons of level {level.name!r} belong to {len(made)} groups that cannot be exchanged (heads "
                 "of an attention, say), and the closed form groups all neurons of a level together. Use KF-Gradient."
             )
+        for path in () if level.channelwise else level.paths:
+            place = places[f"{path}.weight"][min(made)]
+            if not torch.equal(place, torch.arange(level.width)[:, None]):
+                raise ValueError(
+                    f"{network}: level {level.name!r} makes several channels for each neuron, or neurons in another order: "
+                    "they are added to those of other levels side by side, and cannot be grouped with them. Use KF-Gradient."
+                )
     first = {made: of_levels.index({made}) for (made,) in of_levels}
     shared = Counter(made for (made,) in of_levels)
     return [

@@ -295,6 +295,29 @@ def test_layers_that_mix_positions_are_refused():
         METHODS["KF-Linear"]([initialised(Positions(), k) for k in range(2)], DATA, device="cpu")
 
 
+class Ghost(nn.Module):
+    """A layer and what is made of it channel by channel, side by side, are added to a layer of twice as many channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.primary, self.ghost = (
+            nn.Conv2d(2, 8, 1),
+            nn.Conv2d(8, 4, 1),
+            nn.Conv2d(4, 4, 3, padding=1, groups=4),
+        )
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.wide(x)
+        y = self.primary(x.relu())
+        return self.last((x + torch.cat([y, self.ghost(y.relu())], 1)).relu().mean((2, 3)))
+
+
+def test_levels_whose_neurons_are_several_channels_of_another_are_refused():
+    with pytest.raises(ValueError, match="parent 0: level 'wide' makes several channels for each neuron"):
+        METHODS["KF-Linear"]([initialised(Ghost(), k) for k in range(2)], DATA, device="cpu")
+
+
 def test_channels_of_the_input_are_refused():
     model = nn.Sequential(nn.Conv2d(2, 2, 3, groups=2), nn.ReLU(), nn.Conv2d(2, 4, 1), nn.Flatten(), nn.Linear(100, 3))
     parents = [initialised(copy.deepcopy(model), k) for k in range(2)]
