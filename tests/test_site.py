@@ -1,12 +1,16 @@
 """The documentation site: its generated pages say what tables and records say, and it is built without a network."""
 
+import importlib.util
 import json
 import re
 import signal
 import subprocess
 import sys
+import threading
 import urllib.request
+from functools import partial
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -18,6 +22,24 @@ from retrofit_core.settings import settings_of
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 MODULES = ("gallery", "links", "measured", "methods", "reference", "tables", "machine")
+
+
+#: One of each kind.
+KINDS = (
+    "index",
+    "start",
+    "one_page",
+    "formulas",
+    "methods/index",
+    "methods/kf-linear",
+    "methods/values",
+    "measured",
+    "notebooks",
+    "notebooks/00_method",
+    "api/index",
+    "api/values",
+    "licences",
+)
 
 
 @pytest.fixture(scope="module")
@@ -167,3 +189,48 @@ def test_no_folder_is_emptied_that_holds_something_else(tmp_path, capsys):
     (tmp_path / "thesis.tex").write_text("much work")
     assert main(["docs", "--build", "--out", str(tmp_path)]) == 2
     assert "Choose a new folder" in capsys.readouterr().err and (tmp_path / "thesis.tex").exists()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format, *args):
+        """Say nothing of each file."""
+
+
+@pytest.fixture
+def address(site):
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site)) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_pages_fit_a_telephone_ask_nobody_else_and_are_found(address):
+    """What scripts load, too; tables and formulas scroll by themselves, never the page."""
+    spec = importlib.util.spec_from_file_location("screenshots", ROOT / "docs" / "screenshots.py")
+    assert spec and spec.loader
+    screenshots = importlib.util.module_from_spec(spec)
+    pytest.importorskip("playwright")
+    spec.loader.exec_module(screenshots)
+    if screenshots.chromium() is None:
+        pytest.skip("no Chromium found (Debian's package, or CHROMIUM=path)")
+    asked: list[str] = []
+    faults: list[str] = []
+    with screenshots.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=screenshots.chromium(), args=["--no-sandbox"])
+        page = chromium.new_page(viewport={"width": 390, "height": 900})
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("response", lambda answer: faults.append(answer.url) if answer.status >= 400 else None)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        for name in KINDS:
+            page.goto(f"{address}/{name}.html", wait_until="load")
+            wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert wide == 0, (name, wide)
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.goto(f"{address}/index.html")
+        page.locator("[data-md-component=search-query]").click()
+        page.keyboard.type("normalise_scores")
+        page.locator(".md-search-result__item").first.wait_for(timeout=120_000)
+        chromium.close()
+    assert not faults and all(url.startswith((address, "data:", "blob:")) for url in asked), (faults, asked)
