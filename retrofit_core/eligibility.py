@@ -2,7 +2,7 @@
 
 import copy
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -49,6 +49,25 @@ class Levels:
         """The levels that make the same neurons as this one, itself among them: those of one residual stream."""
         first = self.fused[index].stream
         return [index] if first is None else [k for k, level in enumerate(self.fused) if level.stream == first]
+
+    def known_labels(self, index: int, labels: Callable[[int], Tensor]) -> Tensor | None:
+        """(m,) the groups of a level's neurons where levels before it decide them; None where they do not.
+
+        Args:
+            labels: gives those of an earlier level.
+        """
+        first = self.stream(index)[0]
+        if first < index:
+            return labels(first)
+        if not self.fused[index].joined:
+            return None
+        of_parents = []
+        for k, levels in enumerate(self.parents):
+            own = torch.empty(levels[index].width, dtype=torch.int64)
+            for (number, places), (_, fused) in zip(levels[index].joined, self.fused[index].joined, strict=True):
+                own[places] = fused[labels(number).cpu().split(list(self.widths(number)))[k]]
+            of_parents.append(own)
+        return torch.cat(of_parents)
 
     def joined(self, scores: Sequence[Tensor]) -> list[Tensor]:
         """The scores of each level's neurons, (m,) each; those of a stream are the mean over its levels."""
@@ -237,25 +256,40 @@ def _levels(
 def with_streams(
     model: nn.Module, levels: list[Level], example: Tensor, network: str, leaves: Sequence[str] = ()
 ) -> list[Level]:
-    """The levels, each knowing the residual stream to which it writes; those of a chain, and those that no closed form can
-    fit, as they are.
+    """The levels, each knowing the residual stream to which it writes, or whose channels it treats one by one; those of a plain
+    chain, and those that no closed form can fit, as they are.
 
     Raises:
         ValueError: the network's neurons cannot be followed, or a level makes neurons of several kinds.
     """
-    if not (is_branched(levels) or any(level.adds for level in levels)) or any(not level.layers for level in levels):
+    joined = is_branched(levels) or any(level.adds or level.channelwise for level in levels)
+    if not joined or any(not level.layers for level in levels):
         return levels
     try:
         groups = neuron_groups(model, example.to(next(model.parameters()).dtype), leaves=leaves)
     except ValueError as error:
+        if not is_branched(levels) and not any(level.adds for level in levels):
+            return [_not_affine(level, str(error)) if level.channelwise else level for level in levels]
         raise ValueError(f"{network}: {error}") from error
-    makers: dict[str, set[int]] = {}
+    places: dict[str, dict[int, Tensor]] = {}  # of each group's neurons on the first axis of a weight
     for number, group in enumerate(groups):
         for part in group.parts:
-            if part.kind == "out":
-                makers.setdefault(part.name, set()).add(number)
-    of_levels = [set().union(*(makers[f"{path}.weight"] for path in level.paths)) for level in levels]
-    for level, made in zip(levels, of_levels, strict=True):
+            if part.kind == "out" or (part.kind == "vector" and part.axis == 0):
+                places.setdefault(part.name, {})[number] = part.index
+    of_levels = [set().union(*(places.get(f"{path}.weight", {}) for path in level.paths)) for level in levels]
+    levels = list(levels)
+    for index, (level, made) in enumerate(zip(levels, of_levels, strict=True)):
+        if level.channelwise:
+            own = places.get(f"{level.paths[0]}.weight", {})
+            if sum(place.numel() for place in own.values()) < level.width or any(
+                {number} not in of_levels[:index] for number in own
+            ):
+                why = "it works channel by channel, on channels that no level before it makes, so their groups are not known"
+                return [*levels[:index], _not_affine(level, why), *levels[index + 1 :]]
+            if len(own) > 1 or not torch.equal(own[min(made)], torch.arange(level.width)[:, None]):
+                joined = tuple((of_levels.index({number}), place) for number, place in own.items())
+                levels[index], of_levels[index] = replace(level, joined=joined), {-1 - index}
+                continue
         if len(made) > 1:
             raise ValueError(
                 f"{network}: the neurons of level {level.name!r} belong to {len(made)} groups that cannot be exchanged (heads "
@@ -267,6 +301,11 @@ def with_streams(
         replace(level, stream=first[made] if shared[made] > 1 else None)
         for level, (made,) in zip(levels, of_levels, strict=True)
     ]
+
+
+def _not_affine(level: Level, why: str) -> Level:
+    """A level that the closed form cannot fit, for this reason."""
+    return replace(level, layers=(), prefix=None, adds=False, paths=(), why_not_affine=why)
 
 
 def _aligned(networks: list[list[Level]]) -> list[list[Level]]:
@@ -337,12 +376,18 @@ def _check_joints(level: Level, parents: Sequence[Level]) -> None:
                 f"level {level.name!r} is not affine in a parent: {other.why_not_affine}. Use fit='gradient' (HF-Gradient, "
                 "KF-Gradient)."
             )
-        if (other.stream, other.adds, len(other.layers), len(other.alive)) != (
-            level.stream,
-            level.adds,
-            len(level.layers),
-            len(level.alive),
-        ):
+        joints = [
+            (
+                one.stream,
+                one.adds,
+                one.channelwise,
+                len(one.layers),
+                len(one.alive),
+                [number for number, _ in one.joined],
+            )
+            for one in (other, level)
+        ]
+        if joints[0] != joints[1]:
             raise ValueError(
                 f"level {level.name!r}: skips join other layers in a parent than in the fused network, so their neurons do "
                 "not correspond. Use fit='gradient' (HF-Gradient, KF-Gradient)."
@@ -351,7 +396,7 @@ def _check_joints(level: Level, parents: Sequence[Level]) -> None:
 
 def _check_folds(fused: list[Level]) -> None:
     for level in fused:
-        if any(affine.bias is None and norm.bias is None for _, affine, norm in level.folds):
+        if any(affine is not None and affine.bias is None and norm.bias is None for _, affine, norm in level.folds):
             raise ValueError(
                 f"level {level.name!r}: the fused bias has no place, for neither the layer nor the BatchNorm behind it "
                 "has one. Pass a target whose BatchNorm has affine=True or whose layer has bias=True."

@@ -216,7 +216,8 @@ def test_measuring_takes_place_on_the_configs_device(config, monkeypatch):
         devices.append({tensor.device.type for tensor in network.parameters()})
         return torch.zeros(len(images), 10)
 
-    monkeypatch.setattr("retrofit_core.evaluation.scores", noted)
+    for module in ("retrofit_core.evaluation", "retrofit_core.runs.execute"):
+        monkeypatch.setattr(importlib.import_module(module), "scores", noted)
     measured = runs.measure(inputs.models, copy.deepcopy(inputs.models[0]), load("digits", "test"), Monitor(), "meta")
     assert list(measured["networks"]) == ["parent 0", "parent 1", "ensemble", "average", "fused"]
     assert devices == [{"meta"}] * 4
