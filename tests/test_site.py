@@ -14,14 +14,16 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import typer.main
 
 from retrofit_core.cli import documentation, main
+from retrofit_core.cli.terminal import app
 from retrofit_core.methods import METHODS
 from retrofit_core.settings import settings_of
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-MODULES = ("gallery", "links", "measured", "methods", "reference", "tables", "machine")
+MODULES = ("commands", "gallery", "links", "measured", "methods", "reference", "tables", "machine")
 
 
 #: One of each kind.
@@ -34,6 +36,7 @@ KINDS = (
     "methods/kf-linear",
     "methods/values",
     "measured",
+    "commands",
     "notebooks",
     "notebooks/00_method",
     "api/index",
@@ -48,13 +51,16 @@ def generated():
     kept = sys.path.copy()
     sys.path.insert(0, str(ROOT / "docs" / "site"))
     try:
+        import commands
         import gallery
         import measured
         import methods
         import reference
 
         return {
-            path: text for module in (gallery, measured, methods, reference) for path, text in module.pages().items()
+            path: text
+            for module in (commands, gallery, measured, methods, reference)
+            for path, text in module.pages().items()
         }
     finally:
         sys.path[:] = kept
@@ -90,6 +96,15 @@ def test_every_part_has_its_options(generated):
         for name, value in table.items():
             assert f"`{name}`" in page and f"### {value.__name__}" in page
             assert all(f"| `{option}` |" in page for option, entry in settings_of(value).items() if entry.is_plain)
+
+
+def test_every_command_stands_with_its_options(generated):
+    page = generated["commands.md"]
+    for name, command in typer.main.get_command(app).commands.items():
+        section = page.split(f"\n## {name}\n")[1].split("\n## ")[0]
+        options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
+        assert all(f"`{option}" in section for option in options - {"--help"})
+        assert "{" not in re.sub(r"`[^`]*`", "", section)  # names of tables are filled in
 
 
 def test_every_record_is_described(generated):
