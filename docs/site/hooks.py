@@ -16,7 +16,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-#: Folder of generated pages, the name of their tab, and the module that makes them.
+#: Tab -> the module that makes its pages.
 SECTIONS = {"Methods": methods, "Notebooks": gallery, "API": reference}
 
 
