@@ -10,13 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .attention import attentions
 from .device import on_device
 from .grouping import Grouper, SameIndex
 from .levels import Level, is_branched, merged, partition
+from .levels.opening import rows_of
 from .levels.weights import refuse_computed_weights
 from .outputs import logits_in
 from .registry import first_line
-from .symmetry import neuron_groups
+from .symmetry import Group, neuron_groups
 from .training_flags import evaluating
 
 
@@ -243,30 +245,70 @@ def with_streams(
     Raises:
         ValueError: the network's neurons cannot be followed, or a level makes neurons of several kinds.
     """
-    if not (is_branched(levels) or any(level.adds for level in levels)) or any(not level.layers for level in levels):
+    plain = not (is_branched(levels) or any(level.adds or level.vectors for level in levels))
+    if plain or any(not level.layers for level in levels):
         return levels
     try:
         groups = neuron_groups(model, example.to(next(model.parameters()).dtype), leaves=leaves)
+        made = {group: rows for group in groups if (rows := _made_by(group, levels, model))}
+        found = attentions(levels, made, example.to(next(model.parameters()).dtype))
     except ValueError as error:
         raise ValueError(f"{network}: {error}") from error
-    makers: dict[str, set[int]] = {}
-    for number, group in enumerate(groups):
-        for part in group.parts:
-            if part.kind == "out":
-                makers.setdefault(part.name, set()).add(number)
-    of_levels = [set().union(*(makers[f"{path}.weight"] for path in level.paths)) for level in levels]
-    for level, made in zip(levels, of_levels, strict=True):
-        if len(made) > 1:
+    of_levels = [frozenset(group for group, rows in made.items() if index in rows) for index in range(len(levels))]
+    heads = {level: attention for attention in found for level in attention.levels}
+    for index, (level, groups_made) in enumerate(zip(levels, of_levels, strict=True)):
+        if len(groups_made) > 1 and index not in heads:
             raise ValueError(
-                f"{network}: the neurons of level {level.name!r} belong to {len(made)} groups that cannot be exchanged (heads "
-                "of an attention, say), and the closed form groups all neurons of a level together. Use KF-Gradient."
+                f"{network}: the neurons of level {level.name!r} belong to {len(groups_made)} groups that cannot be exchanged, "
+                "and the closed form groups all neurons of a level together. Use KF-Gradient."
             )
-    first = {made: of_levels.index({made}) for (made,) in of_levels}
-    shared = Counter(made for (made,) in of_levels)
+    shared = Counter(of_levels)
     return [
-        replace(level, stream=first[made] if shared[made] > 1 else None)
-        for level, (made,) in zip(levels, of_levels, strict=True)
+        replace(
+            level,
+            stream=of_levels.index(of_levels[index]) if shared[of_levels[index]] > 1 and index not in heads else None,
+            carried=tuple(_carried(name, level, groups, of_levels, index, network) for name in level.vectors),
+            heads=heads.get(index),
+        )
+        for index, level in enumerate(levels)
     ]
+
+
+def _made_by(group: Group, levels: Sequence[Level], model: nn.Module) -> dict[int, Tensor]:
+    """Level -> (neurons, copies) the positions of a group's neurons in its output, for the levels that make them."""
+    made: dict[int, Tensor] = {}
+    for index, level in enumerate(levels):
+        rows = [rows_of(model, path, layer.weight) for path, layer in zip(level.paths, level.layers, strict=True)]
+        positions = [
+            part.index - start
+            for part in group.parts
+            for name, start in rows
+            if part.kind == "out" and part.name == name
+        ]
+        for place in positions:
+            inside = (place >= 0) & (place < level.width)
+            if inside.any():
+                made[index] = place[inside].view(len(place), -1)
+    return made
+
+
+def _carried(
+    name: str, level: Level, groups: Sequence[Group], of_levels: Sequence[frozenset[Group]], index: int, network: str
+) -> tuple[str, int, int]:
+    """(name, axis, number of the level that makes the neurons) of a parameter that holds numbers for each neuron."""
+    owners = [
+        (group, part.axis)
+        for group in groups
+        for part in group.parts
+        if part.name == name and torch.equal(part.index[:, 0], torch.arange(len(part.index)))
+    ]
+    makers = [number for number, made in enumerate(of_levels[:index]) if owners and made == {owners[0][0]}]
+    if len(owners) != 1 or not makers:
+        raise ValueError(
+            f"{network}: {name!r} at level {level.name!r} does not hold numbers for the neurons of a level before, so it is "
+            "not known what it is in the fused network. Use KF-Gradient."
+        )
+    return name, owners[0][1], makers[0]
 
 
 def _aligned(networks: list[list[Level]]) -> list[list[Level]]:
@@ -308,7 +350,7 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
         )
     for index, level in enumerate(fused):
         alike = [levels[index] for levels in parents]
-        if is_branched(fused):
+        if is_branched(fused) or level.vectors:
             _check_joints(level, alike)
         positions = [other.positions for other in alike]
         if set(positions) != {level.positions}:
@@ -337,16 +379,19 @@ def _check_joints(level: Level, parents: Sequence[Level]) -> None:
                 f"level {level.name!r} is not affine in a parent: {other.why_not_affine}. Use fit='gradient' (HF-Gradient, "
                 "KF-Gradient)."
             )
-        if (other.stream, other.adds, len(other.layers), len(other.alive)) != (
-            level.stream,
-            level.adds,
-            len(level.layers),
-            len(level.alive),
-        ):
+        if _joints(other) != _joints(level):
             raise ValueError(
                 f"level {level.name!r}: skips join other layers in a parent than in the fused network, so their neurons do "
                 "not correspond. Use fit='gradient' (HF-Gradient, KF-Gradient)."
             )
+
+
+def _joints(level: Level) -> tuple[object, ...]:
+    """What joins a level to others, in networks that belong together."""
+    heads = level.heads
+    attention = heads and (*heads.levels, heads.reader)
+    facts = (level.adds, level.function is not None, len(level.layers), len(level.alive))
+    return level.stream, *facts, level.carried, attention
 
 
 def _check_folds(fused: list[Level]) -> None:

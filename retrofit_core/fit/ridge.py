@@ -25,6 +25,7 @@ from ..moments import (
 from ..settings import setting
 from ..targets import Targets
 from .base import Fit, Fitting, Prepared
+from .repair import repaired
 
 #: The ridge "auto" of networks with levels inside of blocks; measured, docs/defaults.md.
 IN_BLOCKS = "0.03x"
@@ -93,7 +94,8 @@ class Ridge(Fit):
         with fitting.clock.phase("solve"):
             W0 = fitting.parents_weights() if self.needs_parents_weights else None
             if W0 is not None and level.adds:  # no weights make the stream
-                W0 = torch.cat([W0, W0.new_zeros(len(W0), level.width)], 1)
+                sides = [W0, W0.new_zeros(len(W0), level.width), W0]
+                W0 = torch.cat(sides if level.function is not None else sides[:2], 1)
             ridge = IN_BLOCKS if self.ridge == "auto" and fitting.branched else self.ridge
             solution = solve(sums, ridge, toward=W0 if self.toward == "parents" else None)
             if W0 is not None and not self.refit:
@@ -111,6 +113,8 @@ def _fit(
     fitting: Fitting, sums: Moments | Rows, solution: Solution, groups: Grouping, targets: Targets, s: Tensor
 ) -> dict[str, Any]:
     level = fitting.step.level
+    if level.function is not None:
+        return _fit_function(fitting, sums, solution, targets)
     missing = missing_targets(level, targets)
     with fitting.clock.phase("solve"):
         V = solution.weights(missing.A)
@@ -125,6 +129,23 @@ def _fit(
             "form": "dual" if isinstance(sums, Rows) else "primal",
             **facts,
         }
+
+
+def _fit_function(fitting: Fitting, sums: Moments | Rows, solution: Solution, targets: Targets) -> dict[str, Any]:
+    """A level whose outputs go through a function before they are added to a stream: first fitted to what the parents' layers
+    make, then to what is missing behind the function."""
+    level, m = fitting.step.level, len(targets.A)
+    with fitting.clock.phase("solve"):
+        first = torch.cat([targets.A.new_zeros(m + level.width, level.width), targets.A])
+        V, missed, lacking = repaired(fitting.step, sums, solution.weights(first), targets.A, solution.strength)
+        level.write(V)
+    return {
+        "approximation_error": (targets.totals @ missed).item(),
+        "missing_error": (targets.totals @ lacking).item(),
+        "unavoidable_error": float("nan"),
+        "ridge": solution.strength,
+        "form": "dual" if isinstance(sums, Rows) else "primal",
+    }
 
 
 def missing_targets(level: Level, targets: Targets) -> Targets:

@@ -13,6 +13,7 @@ from torch import Tensor, fx, nn
 from .. import batchnorm
 from ..registry import first_line
 from .kinds import AFFINE
+from .opening import open_attention
 from .weights import computed_weights, repeated
 
 INPLACE_OPERATORS = {operator.iadd: operator.add, operator.isub: operator.sub, operator.imul: operator.mul}
@@ -45,7 +46,13 @@ class _Tracer(fx.Tracer):
 
 
 def trace(
-    model: nn.Module, leaves: Sequence[str], *, fold: bool = True, example: Tensor | None = None, whole: bool = False
+    model: nn.Module,
+    leaves: Sequence[str],
+    *,
+    fold: bool = True,
+    example: Tensor | None = None,
+    whole: bool = False,
+    opened: bool = False,
 ) -> tuple[fx.Graph, dict[Any, Any], dict[str, tuple]]:
     """The traced graph without in-place operations and foldable BatchNorms, the objects behind its targets, the folds.
 
@@ -54,6 +61,7 @@ def trace(
         example: (B, ...) input; with it the nodes hold their shapes (`record_values`), and a BatchNorm behind a Linear is
             folded only where it reads flat tensors, not tokens.
         whole: take modules whole whose code torch.fx cannot follow, as if `leaves` named them.
+        opened: take attention modules apart, see `open_attention`.
     Raises:
         ValueError: `leaves` names no submodule, torch.fx cannot trace the model, or it takes more than one input.
     """
@@ -74,6 +82,8 @@ def trace(
     modules = _targets(model, graph)
     _name_no_tensors(graph, modules)
     _remove_inplace(graph, modules)
+    if opened:
+        open_attention(graph, modules)
     if example is not None:
         with torch.no_grad():
             record_values(fx.GraphModule(modules, graph), graph, example, model)
