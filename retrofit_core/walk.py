@@ -245,7 +245,7 @@ class Step:
         sums = {index: MomentSums(len(zz), device=self.walk.device) for index in later}
         for index, outputs in self.walk.ahead(self.index, later):
             with self.walk.stopwatch.phase("moments"):
-                sums[index].add(self._side_by_side(outputs, sum_dtype(self.walk.device)))
+                sums[index].add(self._side_by_side(outputs, sum_dtype(self.walk.device), at=index))
         grams = [zz, *(self.walk.contributors.add_up(collected.finish().zz) for collected in sums.values())]
         return torch.stack([gram / gram.trace().clamp_min(1e-300) for gram in grams]).sum(0)
 
@@ -293,14 +293,22 @@ class Step:
         return self.walk.contributors.add_up(products), self.walk.contributors.add_up(energies)
 
     def _side_by_side(
-        self, outputs: list[Tensor], dtype: torch.dtype | None = None, stream: Tensor | None = None
+        self,
+        outputs: list[Tensor],
+        dtype: torch.dtype | None = None,
+        stream: Tensor | None = None,
+        *,
+        at: int | None = None,
     ) -> Tensor:
         """z: the parents' output rows (N, m), those of the fused network's stream, and what the parents' layers make, laid side
-        by side and converted in one pass over memory."""
-        n = len(self.parents)
-        views = [
-            z.movedim(level.axis, -1) for z, level in zip(outputs, [*self.parents] * (len(outputs) // n), strict=True)
-        ]
+        by side and converted in one pass over memory.
+
+        Args:
+            at: the level of the outputs; default: the step's own.
+        """
+        levels = [parent[self.index if at is None else at] for parent in self.walk.parents]
+        n = len(levels)
+        views = [z.movedim(level.axis, -1) for z, level in zip(outputs, levels * (len(outputs) // n), strict=True)]
         if stream is not None:
             views.insert(n, stream.movedim(self.level.axis, -1))
         sizes = [view.shape[-1] for view in views]

@@ -58,7 +58,7 @@ def _carried(node: fx.Node, operation: Any, modules: dict[Any, Any], seen: dict[
     """The neuron axis of an operation that makes no neurons: that of its inputs."""
     shape = node.meta["value"]
     if operation in REARRANGING:
-        return None
+        return _kept(node, operation, modules, seen)
     if operation in {"permute", "transpose"}:
         before, order = _followed(node.all_input_nodes[0], modules, seen), _order(node, operation, len(shape))
         return order.index(before) if before in order else None
@@ -68,6 +68,18 @@ def _carried(node: fx.Node, operation: Any, modules: dict[Any, Any], seen: dict[
             axis = _followed(operand, modules, seen)
             axes |= {axis} if axis is not None and operand.meta["value"][axis] == shape[axis] else set()
     return axes.pop() if len(axes) == 1 else None
+
+
+def _kept(node: fx.Node, operation: str, modules: dict[Any, Any], seen: dict[fx.Node, int | None]) -> int | None:
+    """The neuron axis behind a reshaping that joins or parts other axes only, all of them before it or all behind it."""
+    source, after = node.all_input_nodes[0], tuple(node.meta["value"])
+    before = _followed(source, modules, seen) if operation in {"reshape", "view", "flatten", "unflatten"} else None
+    if before is None:
+        return None
+    shape = tuple(source.meta["value"])
+    if after[: before + 1] == shape[: before + 1]:
+        return before
+    return len(after) - 1 if before == len(shape) - 1 and after[-1] == shape[-1] else None
 
 
 def _order(node: fx.Node, operation: str, dims: int) -> list[int]:

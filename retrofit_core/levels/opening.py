@@ -1,5 +1,6 @@
 """Attention modules taken apart: the layers of an nn.MultiheadAttention as nodes of their own, for levels to end behind them."""
 
+import operator
 from typing import Any
 
 from torch import Tensor, fx, nn
@@ -35,7 +36,7 @@ def _is_plain(node: fx.Node, layer: nn.MultiheadAttention) -> bool:
         value is not None and value is not False
         for value in (*node.args[3:4], *node.args[5:6], *node.args[7:], *others.values())
     )
-    outputs = [user.args[1] for user in node.users if getattr(user.target, "__name__", "") == "getitem"]
+    outputs = [user.args[1] if user.target is operator.getitem else None for user in node.users if user.users]
     return (
         type(layer) is nn.MultiheadAttention
         and layer._qkv_same_embed_dim
@@ -44,7 +45,7 @@ def _is_plain(node: fx.Node, layer: nn.MultiheadAttention) -> bool:
         and layer.batch_first
         and not masked
         and len(_inputs(node)) == 3
-        and outputs == [0] * len(node.users)
+        and set(outputs) == {0}
     )
 
 
