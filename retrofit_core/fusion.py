@@ -251,6 +251,7 @@ class Retrofit(Algorithm):
             before=tuple(map(groups, step.before.alive)) if step.before is not None else None,
             stream=reports[first].labels.to(step.device) if first < step.index else None,
             branched=plan.levels.branched,
+            attends=any(level.heads is not None for level in plan.levels.fused),
             first_parent_state={name: t for level in plan.levels.parents[0] for name, t in level.state().items()},
             generator=level_generator(plan.task.seed, step.index),
             monitor=plan.task.runtime.monitor,

@@ -27,8 +27,8 @@ from ..targets import Targets
 from .base import Fit, Fitting, Prepared
 from .repair import repaired
 
-#: The ridge "auto" of networks with levels inside of blocks; measured, docs/defaults.md.
-IN_BLOCKS = "0.03x"
+#: The ridge "auto" of networks with levels inside of blocks, and of those with attentions; measured, docs/defaults.md.
+IN_BLOCKS, WITH_ATTENTIONS = "0.03x", "0.003x"
 
 
 def why_no_ridge(value: Any) -> str:
@@ -88,6 +88,11 @@ class Ridge(Fit):
         """float32 where the ridge outweighs their rounding; see `product_dtype`."""
         return product_dtype(self.ridge, weights, device)
 
+    def _strength(self, fitting: Fitting) -> float | str:
+        if self.ridge == "auto" and fitting.branched:
+            return WITH_ATTENTIONS if fitting.attends else IN_BLOCKS
+        return self.ridge
+
     def prepare(self, fitting: Fitting, sums: Moments | Rows) -> Prepared:
         """Solve for every parent neuron; grouping happens in the solution's Gram matrix, or in that of the raw outputs."""
         level, m = fitting.step.level, sum(fitting.step.widths)
@@ -96,8 +101,7 @@ class Ridge(Fit):
             if W0 is not None and level.adds:  # no weights make the stream
                 sides = [W0, W0.new_zeros(len(W0), level.width), W0]
                 W0 = torch.cat(sides if level.function is not None else sides[:2], 1)
-            ridge = IN_BLOCKS if self.ridge == "auto" and fitting.branched else self.ridge
-            solution = solve(sums, ridge, toward=W0 if self.toward == "parents" else None)
+            solution = solve(sums, self._strength(fitting), toward=W0 if self.toward == "parents" else None)
             if W0 is not None and not self.refit:
                 solution = _without_refit(sums, solution, W0)
         gram = solution.gram if self.project else sums.zz
