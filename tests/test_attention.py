@@ -110,8 +110,10 @@ def test_queries_and_keys_keep_the_best_logits_of_their_rank():
     U, S, V = np.linalg.svd(((q * w) @ k.T).numpy())
     best = (U[:, :3] * S[:3]) @ V[:3]
     assert_close((q @ A_q) @ (k @ A_k).T, torch.from_numpy(best), 1e-10)
-    one = torch.linalg.svdvals(q @ A_q)
-    assert_close(one, torch.linalg.svdvals(k @ A_k), 1e-10)
+    own = torch.linalg.lstsq(
+        q @ A_q, q[:, :3]
+    ).solution  # in the basis of the first head, as near as these directions come
+    assert_close(own, torch.eye(3).double(), 1e-10)
 
 
 def test_values_keep_the_most_of_what_they_add_to_the_stream():
