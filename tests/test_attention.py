@@ -5,17 +5,22 @@ import copy
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import linear_sum_assignment
+from torch import nn
+from torch.nn import functional as F
 
+from retrofit_core.analysis.accuracy import readings, stopped
+from retrofit_core.architectures import build
 from retrofit_core.attention import attention_maps, of_heads
-from retrofit_core.eligibility import with_streams
+from retrofit_core.eligibility import cut_into_levels, with_streams
 from retrofit_core.fit.heads import joint_basis, value_basis
 from retrofit_core.levels import compose, partition
 from retrofit_core.methods import METHODS
 from retrofit_core.symmetry import shuffled, tensors
 from tests.flat import Kept, fuse
-from tests.networks import initialised, normal
+from tests.networks import VGG_SHAPE, initialised, normal
 from tests.properties import assert_close, assert_same_function
-from tests.test_symmetry import NETWORKS
+from tests.test_symmetry import NETWORKS, VIT
 
 NAMES = ["vit", "torchvision vit"]
 
@@ -110,10 +115,7 @@ def test_queries_and_keys_keep_the_best_logits_of_their_rank():
     U, S, V = np.linalg.svd(((q * w) @ k.T).numpy())
     best = (U[:, :3] * S[:3]) @ V[:3]
     assert_close((q @ A_q) @ (k @ A_k).T, torch.from_numpy(best), 1e-10)
-    own = torch.linalg.lstsq(
-        q @ A_q, q[:, :3]
-    ).solution  # in the basis of the first head, as near as these directions come
-    assert_close(own, torch.eye(3).double(), 1e-10)
+    assert_close(torch.linalg.svdvals(q @ A_q), torch.linalg.svdvals(k @ A_k), 1e-10)
 
 
 def test_values_keep_the_most_of_what_they_add_to_the_stream():
@@ -143,3 +145,148 @@ def test_per_neuron_parameters_are_the_means_of_the_groups():
     for name in ("cls", "positions", "blocks.1.norm2.weight", "blocks.0.norm1.bias", "norm.weight"):
         mine, theirs, fused = (tensors(model)[name] for model in (*parents, result.model))
         assert_close(fused, (mine[..., first.argsort()] + theirs[..., second.argsort()]) / 2, 1e-12)
+
+
+def one_block(seed):
+    """A ViT with one block of two heads, whose MLP ends without a function, in plain steps below."""
+    model = build({**VIT, "depth": 1, "heads": 2}, seed=seed)
+    model.blocks[0].mlp[4] = nn.Identity()
+    return initialised(model, seed)
+
+
+def tokens(model, x):
+    grid = model.grid
+    return x.unflatten(3, grid).unflatten(2, grid).permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2)
+
+
+def by_head(rows, heads=2):
+    """(B, T, heads x d) -> (B, heads, T, d)."""
+    return rows.unflatten(2, (heads, -1)).transpose(1, 2)
+
+
+def maps_of(q, k):
+    return (by_head(q) @ by_head(k).mT / 12**0.5).softmax(-1)
+
+
+def states(model, x):
+    """What each step of `one_block` computes, by name."""
+    block, s = model.blocks[0], {}
+    s["embedding"] = model.embedding(tokens(model, x))
+    stream = torch.cat([model.cls.expand(len(x), -1, -1), s["embedding"]], 1) + model.positions
+    read = block.norm1(stream)
+    s |= {part: getattr(block.attention, part)(read) for part in "qkv"}
+    s["maps"] = maps_of(s["q"], s["k"])
+    s["mixed"] = (s["maps"] @ by_head(s["v"])).transpose(1, 2).flatten(2)
+    s["attended"] = block.attention.o(s["mixed"]) + stream
+    s["hidden"] = block.mlp[0](block.norm2(s["attended"]))
+    s["last"] = block.mlp[3](F.gelu(s["hidden"])) + s["attended"]
+    s["logits"] = model.head(model.norm(s["last"][:, 0]))
+    return s
+
+
+def flat(rows):
+    return rows.flatten(0, -2)
+
+
+def matched(left, right):
+    """For each column of `left` its column of `right`."""
+    distances = ((left[:, :, None] - right[:, None]) ** 2).sum(0)
+    return torch.from_numpy(linear_sum_assignment(distances.numpy())[1])
+
+
+def solved(layer, x, targets):
+    """Least squares with a bias, written into a layer."""
+    x = torch.cat([flat(x), torch.ones(len(flat(x)), 1).double()], 1)
+    V = torch.linalg.lstsq(x, flat(targets), driver="gelsd").solution
+    layer.weight.copy_(V[:-1].T)
+    layer.bias.copy_(V[-1])
+
+
+@torch.no_grad()
+def plainly(parents, x):
+    """HF with uniform scores and no ridge on `one_block`, step by step; heads by explicit singular value decompositions."""
+    fused, (mine, theirs) = copy.deepcopy(parents[0]), (states(parent, x) for parent in parents)
+    block, names = fused.blocks[0], ("embedding", "attended", "last")
+    sizes = {name: (mine[name].square().sum() + theirs[name].square().sum()).sqrt() for name in names}
+    order = matched(*(torch.cat([flat(s[name]) / sizes[name] for name in names]) for s in (mine, theirs)))
+
+    def mean(name):
+        return (mine[name] + theirs[name][..., order]) / 2
+
+    for name, tensor in tensors(fused).items():
+        if "norm" in name or name in ("cls", "positions"):
+            tensor.copy_((tensors(parents[0])[name] + tensors(parents[1])[name][..., order]) / 2)
+    solved(fused.embedding, tokens(fused, x), mean("embedding"))
+    stream = torch.cat([fused.cls.expand(len(x), -1, -1), fused.embedding(tokens(fused, x))], 1) + fused.positions
+    read = block.norm1(stream)
+    pairs = matched(*(s["maps"].movedim(1, -1).flatten(0, -2) for s in (mine, theirs)))
+    targets = {part: [] for part in "qkv"}
+    for head, other in enumerate(pairs.tolist()):
+        q, k, v, c = (
+            torch.cat([by_head(mine[part])[:, head], by_head(theirs[part])[:, other]], -1)
+            for part in ("q", "k", "v", "mixed")
+        )
+        centred = flat(k - k.mean(1, keepdim=True))
+        U, S, R = torch.linalg.svd((flat(q) / 2) @ centred.T)
+        targets["q"].append(q @ torch.linalg.lstsq(flat(q), U[:, :6] * S[:6]).solution)
+        targets["k"].append(k @ torch.linalg.lstsq(centred, R[:6].T).solution)
+        out = [parent.blocks[0].attention.o.weight.unflatten(1, (2, -1)) for parent in parents]
+        outgoing = torch.cat([out[0][:, head], out[1][order][:, other]], 1) / 2
+        _, _, directions = torch.linalg.svd(flat(c) @ outgoing.T, full_matrices=False)
+        targets["v"].append(v @ (directions[:6] @ outgoing).T)
+    for part, rows in targets.items():
+        solved(getattr(block.attention, part), read, torch.cat(rows, -1))
+    q, k, v = (getattr(block.attention, part)(read) for part in "qkv")
+    mixed = (maps_of(q, k) @ by_head(v)).transpose(1, 2).flatten(2)
+    solved(block.attention.o, mixed, mean("attended") - stream)
+    stream = block.attention.o(mixed) + stream
+    read = block.norm2(stream)
+    ones = torch.cat([flat(read), torch.ones(len(flat(read)), 1).double()], 1)
+    hidden = matched(*(ones @ torch.linalg.lstsq(ones, flat(s["hidden"])).solution for s in (mine, theirs)))
+    solved(block.mlp[0], read, (mine["hidden"] + theirs["hidden"][..., hidden]) / 2)
+    made = F.gelu(block.mlp[0](read))
+    solved(block.mlp[3], made, mean("last") - stream)
+    stream = block.mlp[3](made) + stream
+    solved(fused.head, fused.norm(stream[:, 0]), (mine["logits"] + theirs["logits"]) / 2)
+    return fused
+
+
+def test_equals_plain_steps():
+    parents, x = [one_block(1), one_block(2)], normal(60, *VGG_SHAPE)
+    result = METHODS["HF-Linear"](parents, x, ridge=0.0, device="cpu")
+    expected = plainly(parents, x)
+    assert_same_function(result.model, expected, normal(9, *VGG_SHAPE, seed=5), 1e-7)
+    assert [level.stream for level in result.levels] == ["embedding", *[""] * 3, "embedding", "", "embedding", ""]
+
+
+def test_a_function_before_the_sum_is_seen_through():
+    """The second GELU of the ViT's MLP: fitted behind it, which leaves less of the stream's error than fitting before it."""
+    parents, x = [network("vit")[0], network("vit", 2)[0]], network("vit")[1]
+    result = METHODS["HF-Linear"](parents, x, device="cpu")
+    level = next(level for level in result.levels if level.name.endswith("mlp.3"))
+    assert level.approximation_error < 0.8 * level.missing_error
+    levels = [levels_of(model, x) for model in (*parents, result.model)]
+    index = [level.name for level in levels[2]].index(level.name)
+    with torch.no_grad():
+        *z, made = (flat(network[index].output(compose(network[: index + 1], x))) for network in levels)
+        stream = flat(levels[2][index].read(compose(levels[2][:index], x))[1])
+    first, second = level.labels.split(12)
+    mean = (z[0][:, first.argsort()] + z[1][:, second.argsort()]) / 2
+    total = level.scores.sum() / 12  # of a group
+    assert level.approximation_error == pytest.approx((total * (made - mean).square().sum()).item(), rel=1e-6)
+    assert level.missing_error == pytest.approx((total * (stream - mean).square().sum()).item(), rel=1e-6)
+
+
+def test_a_twin_that_stops_within_a_block_goes_on_with_the_parents():
+    for name in NAMES:
+        model, x = network(name)
+        twin = shuffled(with_heads_changed(model, name), x, torch.Generator().manual_seed(2))
+        result = METHODS["HF-Linear"]([model, twin], x, ridge=0.0, device="cpu")
+        device = torch.device("cpu")
+        plan = cut_into_levels([model, twin], x, target=result.model, device=device, boundaries="layers")
+        standing = {index: readings(level, device) for index, level in enumerate(result.levels)}
+        with torch.no_grad():
+            h, expected = x, model(x).softmax(1)
+            for index, level in enumerate(plan.fused[:-1]):
+                h = level.module(h)
+                assert_close(stopped(h, plan, index, standing).exp(), expected, 1e-4)  # reports are float32
