@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -12,7 +12,7 @@ from . import device as devices
 from .budget import check_memory
 from .eligibility import Levels, check_groupings, check_inputs, cut_into_levels
 from .fit import FITS, Fit, Fitting, Groups, Ridge
-from .fit.heads import head_groupings
+from .fit.heads import head_groupings, read_back
 from .grouping import (
     GROUPINGS,
     Grouper,
@@ -213,10 +213,13 @@ class Retrofit(Algorithm):
                 groups = heads.get(step.index) or self._group(
                     plan, fitting, prepared.gram, zz, s
                 )  # line 4: R_1 ... R_d
+                if groups.weights is not None:
+                    groups = replace(groups, reading=read_back(groups.weights, zz))
                 targets = groups.targets(s)  # lines 5-7: T = z A
             monitor.emit("phase", name="fit", level=step.name)
             fitted = prepared.fit(groups, targets, s)  # lines 8-9: the weights of the level
             facts = {"grouping": groups.report, "seconds": dict(clock.seconds), **fitted}
+            facts["reading"] = groups.reading
             facts["weights"] = groups.weights.cpu() if groups.weights is not None else None
             facts["stream"] = levels.fused[step.level.stream].name if step.level.stream is not None else ""
             reports.append(level_report(step.level, step.widths, sums.rows, zz, s, groups.labels, targets, **facts))

@@ -111,6 +111,8 @@ def level_report(
     s: Tensor,
     labels: Tensor,
     targets: Targets,
+    *,
+    reading: Tensor | None = None,
     **facts: Any,
 ) -> LevelReport:
     """The report of a level whose parents' neurons were put into groups.
@@ -121,9 +123,13 @@ def level_report(
         s: (m,) scores.
         labels: (m,) groups.
         targets: what the groups' neurons were fitted to.
+        reading: (d, m) what stands for each neuron, where it is not its group's target but weighs several.
         facts: the other fields: of the grouping, of the fit, seconds.
     """
     weights = s.to(zz)
+    own = labels.to(zz.device), targets
+    if reading is not None:
+        own = torch.arange(len(s), device=zz.device), Targets(targets.A @ reading, weights)
     return LevelReport(
         name=level.name,
         kind=level.kind,
@@ -134,7 +140,7 @@ def level_report(
         labels=labels.cpu(),
         gram=zz.float().cpu(),
         energy=(weights @ zz.diagonal()).item(),
-        grouping_error=grouping_error(zz, weights, labels.to(zz.device), targets),
+        grouping_error=grouping_error(zz, weights, *own),
         **facts,
     )
 

@@ -9,16 +9,20 @@ from scipy.optimize import linear_sum_assignment
 from torch import nn
 from torch.nn import functional as F
 
+from retrofit_core.analysis import analyse
 from retrofit_core.analysis.accuracy import readings, stopped
 from retrofit_core.architectures import build
 from retrofit_core.attention import attention_maps, of_heads
+from retrofit_core.data import Images
+from retrofit_core.data.images import held
 from retrofit_core.eligibility import cut_into_levels, with_streams
 from retrofit_core.fit.heads import joint_basis, value_basis
 from retrofit_core.levels import compose, partition
 from retrofit_core.methods import METHODS
+from retrofit_core.results import load_levels, save_levels
 from retrofit_core.symmetry import shuffled, tensors
 from tests.flat import Kept, fuse
-from tests.networks import VGG_SHAPE, initialised, normal
+from tests.networks import VGG_SHAPE, initialised, labels, normal
 from tests.properties import assert_close, assert_same_function
 from tests.test_symmetry import NETWORKS, VIT
 
@@ -275,6 +279,62 @@ def test_a_function_before_the_sum_is_seen_through():
     total = level.scores.sum() / 12  # of a group
     assert level.approximation_error == pytest.approx((total * (made - mean).square().sum()).item(), rel=1e-6)
     assert level.missing_error == pytest.approx((total * (stream - mean).square().sum()).item(), rel=1e-6)
+
+
+def test_the_analysis_knows_heads_and_streams():
+    parents, x = [network("vit")[0].float(), network("vit", 2)[0].float()], network("vit")[1].float()
+    y, pixels = labels(60, 4), (normal(50, *VGG_SHAPE) * 40 + 128).clamp(0, 255).to(torch.uint8)
+    test = Images(
+        *held(pixels, labels(50, 4)), classes=tuple("abcd"), name="noise", split="test", mean=(0.5,), std=(0.2,)
+    )
+    result = METHODS["KF-Linear"](parents, (x, y), device="cpu", importance="conductance", importance_data="fusion")
+    analysis = analyse(parents, result, (x, y), test=test)
+    assert len(analysis.accuracy) == len(result.levels) + 1
+    shown = 0
+    for level, report in zip(analysis.levels, result.levels, strict=True):
+        assert (report.weights is not None) == (report.name[-2:] in (".q", ".k", ".v"))
+        if "quadratic" in level.plane:
+            shown += 1
+            assert level.plane["quadratic"][0] * report.energy == pytest.approx(report.approximation_error, rel=1e-3)
+        else:
+            assert level.plane["why"]
+    assert shown
+    queries = result.levels[1]
+    assert len(queries.grouping["heads"]) == 6 and sorted(set(queries.grouping["heads"])) == [0, 1, 2]
+
+
+def test_errors_of_heads_are_what_is_read_back_of_each_neuron():
+    parents, x = [network("vit")[0], network("vit", 2)[0]], network("vit")[1]
+    result = METHODS["HF-Linear"](parents, x, device="cpu")
+    levels = [levels_of(model, x) for model in (*parents, result.model)]
+    for index in (1, 2, 3):
+        report = result.levels[index]
+        with torch.no_grad():
+            *z, made = (flat(network[index].output(compose(network[: index + 1], x))) for network in levels)
+        z = torch.cat(z, 1)
+        targets, read = z @ report.weights, torch.zeros_like(z)
+        fitted = torch.zeros_like(z)
+        for column in range(z.shape[1]):
+            own = report.weights[column] != 0
+            weights = torch.linalg.lstsq(targets[:, own], z[:, column]).solution
+            read[:, column], fitted[:, column] = targets[:, own] @ weights, made[:, own] @ weights
+        for error, difference in (
+            (report.grouping_error, read - z),
+            (report.approximation_error, fitted - read),
+            (report.cost, fitted - z),
+        ):
+            assert error == pytest.approx((report.scores * difference.square().sum(0)).sum().item(), rel=1e-6)
+        assert report.unavoidable_error <= report.cost * (1 + 1e-9)
+
+
+def test_reports_with_weights_are_kept(tmp_path):
+    model, x = network("vit")
+    result = METHODS["KF-Linear"]([model, network("vit", 2)[0]], x, device="cpu")
+    save_levels(result.levels, tmp_path)
+    for level, again in zip(result.levels, load_levels(tmp_path), strict=True):
+        assert (level.weights is None) == (again.weights is None)
+        if level.weights is not None:
+            assert torch.equal(level.weights, again.weights)
 
 
 def test_a_twin_that_stops_within_a_block_goes_on_with_the_parents():

@@ -10,6 +10,7 @@ from ..data import Images
 from ..device import rows_per_batch
 from ..eligibility import Levels
 from ..evaluation import ensemble, evaluate
+from ..fit.heads import read_back
 from ..levels import Boundary, Level, compose
 from ..monitor import Monitor
 from ..results import LevelReport
@@ -88,15 +89,7 @@ def readings(report: LevelReport, device: torch.device) -> list[Tensor]:
     the means of groups, (d, width) the weights that give it back best from the targets of its head."""
     if report.weights is None:
         return list(report.labels.to(device).split(list(report.widths)))
-    A, zz = report.weights.double(), report.gram.double()
-    reading = A.new_zeros(A.shape[1], A.shape[0])
-    heads, head_of = (A != 0).unique(dim=0, return_inverse=True)
-    for number, columns in enumerate(heads):
-        members, to = (head_of == number).nonzero()[:, 0], columns.nonzero()[:, 0]
-        T = A[members][:, to]
-        inner = zz[members][:, members]
-        solution = torch.linalg.lstsq(T.T @ inner @ T, T.T @ inner, driver="gelsd").solution
-        reading[to[:, None], members] = solution
+    reading = read_back(report.weights.double(), report.gram.double())
     return list(reading.to(device).split(list(report.widths), 1))
 
 

@@ -247,6 +247,11 @@ def _mapped(fitting: Fitting) -> tuple[Tensor | None, str]:
     level = fitting.step.level
     if level.affine is None:
         return None, f"the level is not affine in its weights: {level.why_not_affine}. Its loss is no quadratic."
+    if level.heads is not None:
+        return (
+            None,
+            "what it is fitted to are directions within heads, in which parents' neurons have no weights of their own.",
+        )
     if level.function is not None:
         return None, "an activation function follows before the level's outputs are added, so its loss is no quadratic."
     reasons = [parent.why_not_affine for parent in fitting.step.parents if parent.affine is None]

@@ -184,6 +184,23 @@ def _padded(A: Tensor, d: int) -> Tensor:
     return torch.cat([A, A.new_zeros(len(A), d - A.shape[1])], 1)
 
 
+def read_back(A: Tensor, zz: Tensor) -> Tensor:
+    """(d, m) the weights that give each parent neuron back best from the targets z A of its head: what stands for it.
+
+    Args:
+        A: (m, d) weights of the targets; neurons of one head have weight in the same ones.
+        zz: (m, m) inner products of the neurons.
+    """
+    reading = A.new_zeros(A.shape[1], A.shape[0])
+    heads, head_of = (A != 0).unique(dim=0, return_inverse=True)
+    for number, columns in enumerate(heads):
+        members, to = (head_of == number).nonzero()[:, 0], columns.nonzero()[:, 0]
+        T, inner = A[members][:, to], zz[members][:, members]
+        solution = torch.linalg.lstsq((T.T @ inner @ T).cpu(), (T.T @ inner).cpu(), driver="gelsd").solution
+        reading[to[:, None], members] = solution.to(A.device)
+    return reading
+
+
 def _labels(A: Tensor) -> Tensor:
     """(n,) the column in which each row has most weight; one to one as far as there are columns."""
     labels = A.abs().argmax(1)

@@ -124,11 +124,15 @@ def _fit(
         V = solution.weights(missing.A)
         level.write(V)
     with fitting.clock.phase("report"):
+        labels, missed = groups.labels, solution.missed(missing.A, V)
         facts = {"missing_error": approximation_error(sums, missing, torch.zeros_like(V))} if level.adds else {}
+        if groups.reading is not None:  # heads: what the targets, and what is fitted to them, say of each neuron
+            missing, V = Targets(missing.A @ groups.reading, s), V @ groups.reading
+            labels, missed = torch.arange(len(s), device=s.device), None
         return {
-            "approximation_error": approximation_error(sums, missing, V, solution.missed(missing.A, V)),
-            "cross_error": cross_error(sums, s, groups.labels, missing, V),
-            "unavoidable_error": unavoidable_error(_beyond_stream(level, sums, groups.labels), s),
+            "approximation_error": approximation_error(sums, missing, V, missed),
+            "cross_error": cross_error(sums, s, labels, missing, V),
+            "unavoidable_error": unavoidable_error(_beyond_stream(level, sums, labels), s),
             "ridge": solution.strength,
             "form": "dual" if isinstance(sums, Rows) else "primal",
             **facts,
