@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # `make test PARALLEL=` takes one process.
 PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help app test quick lint types format notebooks bundle benchmark mutations clean
+.PHONY: help app test quick lint types format notebooks bundle benchmark mutations docs dist clean
 
 help:  ## List the targets
 	@grep -hE "^[a-z]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*##/\t/"
@@ -49,6 +49,15 @@ benchmark: $(VENV)/installed  ## Measure everything again (about three hours on 
 
 mutations: $(VENV)/installed-dev  ## Change the core on purpose, in many places, and see which test objects (about 20 minutes)
 	$(BIN)/python benchmarks/mutations.py
+
+docs: $(VENV)/installed-dev  ## Build the documentation site into build/site (`retrofit docs` opens it)
+	$(BIN)/retrofit docs --build
+
+# From a fresh copy of the last commit, so that nothing else of this folder comes along.
+dist: $(VENV)/installed-dev  ## Build wheel and sdist of the last commit into dist
+	rm -rf build/release dist && mkdir -p build/release
+	git archive HEAD | tar -x -C build/release
+	$(BIN)/python -m build --no-isolation --outdir dist build/release
 
 clean:  ## Remove the environment
 	rm -rf $(VENV)

@@ -513,8 +513,8 @@ MUTATIONS = [
     Mutation(
         "levels: neurons of a linear layer on axis 1",
         "retrofit_core/levels/axes.py",
-        "axis = dims - 1\n",
-        "axis = 1\n",
+        'return len(node.meta["value"]) - 1\n        if self._is_attention',
+        "return 1\n        if self._is_attention",
         "tests/test_levels.py::test_tokens_have_their_neurons_last",
     ),
     Mutation(

@@ -32,20 +32,35 @@ def folded(affine: Affine, norm: BatchNorm) -> Affine:
 
 
 @torch.no_grad()
-def put_back(layer: Affine, affine: Affine, norm: BatchNorm) -> None:
+def by_channel(norm: BatchNorm) -> nn.Conv2d:
+    """A new layer equal to `norm` on maps in evaluation mode: a convolution of one weight and a bias for each channel."""
+    n = norm.num_features
+    assert norm.running_mean is not None
+    layer = nn.Conv2d(n, n, 1, groups=n, bias=False, dtype=norm.running_mean.dtype, device=norm.running_mean.device)
+    layer.weight.fill_(1)
+    return folded(layer, norm)  # type: ignore[return-value]
+
+
+@torch.no_grad()
+def put_back(layer: Affine, affine: Affine | None, norm: BatchNorm) -> None:
     """Write a folded layer into `affine` and make `norm` the identity, so that the architecture keeps its BatchNorm.
 
-    The bias goes where there is room for it: into the affine layer if it has one, else into the BatchNorm.
+    The bias goes where there is room for it: into the affine layer if it has one, else into the BatchNorm. Where the layer is
+    the BatchNorm alone (None), scale and shift go into it.
     Raises:
         ValueError: the BatchNorm has no affine parameters and the layer before it no bias.
     """
     assert norm.running_mean is not None and norm.running_var is not None and layer.bias is not None
-    affine.weight.copy_(layer.weight)
     norm.running_mean.zero_()
     norm.running_var.fill_(1 - norm.eps)  # so that sqrt(running_var + eps) = 1
     if norm.weight is not None:
         norm.weight.fill_(1)
         norm.bias.zero_()
+    if affine is None:
+        norm.weight.copy_(layer.weight.flatten())
+        norm.bias.copy_(layer.bias)
+        return
+    affine.weight.copy_(layer.weight)
     if affine.bias is not None:
         affine.bias.copy_(layer.bias)
     elif norm.bias is not None:

@@ -28,6 +28,7 @@ from .results import FusionResult
 from .runs import RunConfig, execute, identity, read_identity, read_inputs, read_run, record_folder
 from .runs import difference as other_work
 from .runs.config import check_choices, config_options
+from .runs.execute import Measurements
 from .runs.images import read_images
 from .runs.options import read_options
 from .settings import settings_of
@@ -189,6 +190,7 @@ def compare(
     correct: dict[str, Tensor] = {}
     table = []
     finished = _finished(also)
+    measurements = Measurements()
 
     def board() -> Leaderboard:
         so_far = Leaderboard(ranked(table, correct), list(test.classes), test.name, len(rows), **_compared(configs))
@@ -205,7 +207,7 @@ def compare(
         monitor.check()
         name = title(config)
         monitor.emit("phase", name=f"{name} ({index + 1} of {len(configs)}):", index=index, total=len(configs))
-        table.append(_row(config, name, test, rows, correct, records, finished, monitor))
+        table.append(_row(config, name, test, rows, correct, records, finished, measurements, monitor))
     return board()
 
 
@@ -292,6 +294,7 @@ def _row(
     correct: dict[str, Tensor],
     records: str | Path | None,
     finished: Sequence[Path],
+    measurements: Measurements,
     monitor: Monitor,
 ) -> dict[str, Any]:
     row = EMPTY | {
@@ -305,7 +308,8 @@ def _row(
     try:
         folder = _same_work(config, finished) or (record_folder(records, config) if records else None)
         row["key"] = folder.name if folder else config.key()
-        result = _result(config, folder, monitor)
+        measurements.fused = None
+        result = _result(config, folder, measurements, monitor)
     except (Cancelled, KeyboardInterrupt):
         raise
     except ValueError as error:
@@ -313,7 +317,8 @@ def _row(
     except Exception as error:  # one method's defect must not cost the others' hours
         return row | {"reason": f"failed: {type(error).__name__}: {error}"}
     model = on_device(result.model, config.device)
-    return row | {"seconds": result.seconds} | _measured(model, test, rows, name, correct, monitor)
+    logits = measurements.fused[rows] if measurements.fused is not None else None  # of this run, if it measured them
+    return row | {"seconds": result.seconds} | _measured(model, test, rows, name, correct, monitor, logits)
 
 
 def _finished(also: Iterable[str | Path]) -> list[Path]:
@@ -339,19 +344,29 @@ def _taken(config: RunConfig) -> str | None:
     return config.importance if METHODS[config.method].takes.importance else None
 
 
-def _result(config: RunConfig, folder: Path | None, monitor: Monitor) -> FusionResult:
+def _result(config: RunConfig, folder: Path | None, measurements: Measurements, monitor: Monitor) -> FusionResult:
     """The result in the finished record of the same work, or that of a new run."""
     if folder is not None and (folder / "config.json").exists() and read_run(folder).state == "done":
         return FusionResult.load(folder)
-    return execute(config, folder, monitor)[0]
+    return execute(config, folder, monitor, measurements)[0]
 
 
 def _measured(
-    model: nn.Module, test: Images, rows: Tensor, name: str, correct: dict[str, Tensor], monitor: Monitor
+    model: nn.Module,
+    test: Images,
+    rows: Tensor,
+    name: str,
+    correct: dict[str, Tensor],
+    monitor: Monitor,
+    logits: Tensor | None = None,
 ) -> dict[str, Any]:
-    """Scores of a network, its cost, and in `correct` which images it knows."""
+    """Scores of a network, its cost, and in `correct` which images it knows.
+
+    Args:
+        logits: its outputs for these images, where they are known.
+    """
     labels = test.labels[rows]
-    logits = scores(model, test, rows=rows, monitor=monitor)
+    logits = scores(model, test, rows=rows, monitor=monitor) if logits is None else logits
     correct[name] = logits.argmax(1) == labels
     values = measured(logits, labels, len(test.classes))
     example = test.normalise(test.pixels(rows[:1]).to(devices.of(model)))

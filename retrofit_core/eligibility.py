@@ -2,7 +2,7 @@
 
 import copy
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -51,6 +51,25 @@ class Levels:
         """The levels that make the same neurons as this one, itself among them: those of one residual stream."""
         first = self.fused[index].stream
         return [index] if first is None else [k for k, level in enumerate(self.fused) if level.stream == first]
+
+    def known_labels(self, index: int, labels: Callable[[int], Tensor]) -> Tensor | None:
+        """(m,) the groups of a level's neurons where levels before it decide them; None where they do not.
+
+        Args:
+            labels: gives those of an earlier level.
+        """
+        first = self.stream(index)[0]
+        if first < index:
+            return labels(first)
+        if not self.fused[index].joined:
+            return None
+        of_parents = []
+        for k, levels in enumerate(self.parents):
+            own = torch.empty(levels[index].width, dtype=torch.int64)
+            for (number, places), (_, fused) in zip(levels[index].joined, self.fused[index].joined, strict=True):
+                own[places] = fused[labels(number).cpu().split(list(self.widths(number)))[k]]
+            of_parents.append(own)
+        return torch.cat(of_parents)
 
     def joined(self, scores: Sequence[Tensor]) -> list[Tensor]:
         """The scores of each level's neurons, (m,) each; those of a stream are the mean over its levels."""
@@ -239,27 +258,45 @@ def _levels(
 def with_streams(
     model: nn.Module, levels: list[Level], example: Tensor, network: str, leaves: Sequence[str] = ()
 ) -> list[Level]:
-    """The levels, each knowing the residual stream to which it writes; those of a chain, and those that no closed form can
-    fit, as they are.
+    """The levels, each knowing the residual stream to which it writes, or whose channels it treats one by one; those of a plain
+    chain, and those that no closed form can fit, as they are.
 
     Raises:
         ValueError: the network's neurons cannot be followed, or a level makes neurons of several kinds.
     """
-    plain = not (is_branched(levels) or any(level.adds or level.vectors for level in levels))
-    if plain or any(not level.layers for level in levels):
+    joined = is_branched(levels) or any(level.adds or level.channelwise or level.vectors for level in levels)
+    if not joined or any(not level.layers for level in levels):
         return levels
     try:
         groups = neuron_groups(model, example.to(next(model.parameters()).dtype), leaves=leaves)
-        made = {group: rows for group in groups if (rows := _made_by(group, levels, model))}
+        rows = [_made_by(level, groups, model) for level in levels]
+        made = {
+            group: {index: own[number] for index, own in enumerate(rows) if number in own}
+            for number, group in enumerate(groups)
+        }
         found = attentions(levels, made, example.to(next(model.parameters()).dtype))
     except ValueError as error:
+        if not is_branched(levels) and not any(level.adds for level in levels):
+            unknown = [level.channelwise or bool(level.vectors) for level in levels]
+            return [_not_affine(level, str(error)) if no else level for level, no in zip(levels, unknown, strict=True)]
         raise ValueError(f"{network}: {error}") from error
-    of_levels = [frozenset(group for group, rows in made.items() if index in rows) for index in range(len(levels))]
     heads = {level: attention for attention in found for level in attention.levels}
-    for index, (level, groups_made) in enumerate(zip(levels, of_levels, strict=True)):
-        if len(groups_made) > 1 and index not in heads:
+    of_levels = [frozenset(own) for own in rows]
+    levels = list(levels)
+    for index, (level, own) in enumerate(zip(levels, rows, strict=True)):
+        if level.channelwise:
+            if sum(place.numel() for place in own.values()) < level.width or any(
+                {number} not in of_levels[:index] for number in own
+            ):
+                why = "it works channel by channel, on channels that no level before it makes, so their groups are not known"
+                return [*levels[:index], _not_affine(level, why), *levels[index + 1 :]]
+            if len(own) > 1 or not torch.equal(own[min(own)], torch.arange(level.width)[:, None]):
+                joined = tuple((of_levels.index(frozenset({number})), place) for number, place in own.items())
+                levels[index], of_levels[index] = replace(level, joined=joined), frozenset({-1 - index})
+                continue
+        if len(own) > 1 and index not in heads:
             raise ValueError(
-                f"{network}: the neurons of level {level.name!r} belong to {len(groups_made)} groups that cannot be exchanged, "
+                f"{network}: the neurons of level {level.name!r} belong to {len(own)} groups that cannot be exchanged, "
                 "and the closed form groups all neurons of a level together. Use KF-Gradient."
             )
     shared = Counter(of_levels)
@@ -274,31 +311,27 @@ def with_streams(
     ]
 
 
-def _made_by(group: Group, levels: Sequence[Level], model: nn.Module) -> dict[int, Tensor]:
-    """Level -> (neurons, copies) the positions of a group's neurons in its output, for the levels that make them."""
+def _made_by(level: Level, groups: Sequence[Group], model: nn.Module) -> dict[int, Tensor]:
+    """Number of a group -> (neurons, copies) the positions of its neurons in a level's output, for the groups that it makes."""
     made: dict[int, Tensor] = {}
-    for index, level in enumerate(levels):
-        rows = [rows_of(model, path, layer.weight) for path, layer in zip(level.paths, level.layers, strict=True)]
-        positions = [
-            part.index - start
-            for part in group.parts
-            for name, start in rows
-            if part.kind == "out" and part.name == name
-        ]
-        for place in positions:
-            inside = (place >= 0) & (place < level.width)
-            if inside.any():
-                made[index] = place[inside].view(len(place), -1)
+    rows = [rows_of(model, path, layer.weight) for path, layer in zip(level.paths, level.layers, strict=True)]
+    for number, group in enumerate(groups):
+        for part in group.parts:
+            if part.axis == 0 and part.kind in ("out", "vector"):
+                for place in (part.index - start for name, start in rows if name == part.name):
+                    inside = (place >= 0) & (place < level.width)
+                    if inside.any():
+                        made[number] = place[inside].view(len(place), -1)
     return made
 
 
 def _carried(
-    name: str, level: Level, groups: Sequence[Group], of_levels: Sequence[frozenset[Group]], index: int, network: str
+    name: str, level: Level, groups: Sequence[Group], of_levels: Sequence[frozenset[int]], index: int, network: str
 ) -> tuple[str, int, int]:
     """(name, axis, number of the level that makes the neurons) of a parameter that holds numbers for each neuron."""
     owners = [
-        (group, part.axis)
-        for group in groups
+        (number, part.axis)
+        for number, group in enumerate(groups)
         for part in group.parts
         if part.name == name and torch.equal(part.index[:, 0], torch.arange(len(part.index)))
     ]
@@ -309,6 +342,11 @@ def _carried(
             "not known what it is in the fused network. Use KF-Gradient."
         )
     return name, owners[0][1], makers[0]
+
+
+def _not_affine(level: Level, why: str) -> Level:
+    """A level that the closed form cannot fit, for this reason."""
+    return replace(level, layers=(), prefix=None, adds=False, paths=(), why_not_affine=why)
 
 
 def _aligned(networks: list[list[Level]]) -> list[list[Level]]:
@@ -390,13 +428,13 @@ def _joints(level: Level) -> tuple[object, ...]:
     """What joins a level to others, in networks that belong together."""
     heads = level.heads
     attention = heads and (*heads.levels, heads.reader)
-    facts = (level.adds, level.function is not None, len(level.layers), len(level.alive))
-    return level.stream, *facts, level.carried, attention
+    facts = (level.adds, level.channelwise, level.function is not None, len(level.layers), len(level.alive))
+    return level.stream, *facts, [number for number, _ in level.joined], level.carried, attention
 
 
 def _check_folds(fused: list[Level]) -> None:
     for level in fused:
-        if any(affine.bias is None and norm.bias is None for _, affine, norm in level.folds):
+        if any(affine is not None and affine.bias is None and norm.bias is None for _, affine, norm in level.folds):
             raise ValueError(
                 f"level {level.name!r}: the fused bias has no place, for neither the layer nor the BatchNorm behind it "
                 "has one. Pass a target whose BatchNorm has affine=True or whose layer has bias=True."

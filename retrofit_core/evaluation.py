@@ -43,6 +43,28 @@ def evaluate(
     return measured(scores(model, images, batch, rows=rows, monitor=monitor), images.labels[rows], len(images.classes))
 
 
+def evaluate_parents(
+    models: Sequence[nn.Module],
+    images: Images,
+    *,
+    rows: Tensor | None = None,
+    device: str | torch.device = "cpu",
+    monitor: Monitor | None = None,
+) -> dict[str, dict[str, Any]]:
+    """What `evaluate` says of "parent 0", "parent 1", ... and of their "ensemble"; each network runs once.
+
+    Args:
+        device: where copies of them are measured; the networks themselves are not moved.
+    Raises:
+        ValueError: as `evaluate`.
+    """
+    rows = rows_of(images, rows)
+    outputs = [scores(devices.on_device(model, device), images, rows=rows, monitor=monitor) for model in models]
+    named = {f"parent {index}": logits for index, logits in enumerate(outputs)}
+    named["ensemble"] = COMBINATIONS["softmax"](torch.stack(outputs), None)
+    return {name: measured(logits, images.labels[rows], len(images.classes)) for name, logits in named.items()}
+
+
 def rows_of(images: Images, rows: Any = None) -> Tensor:
     """Row numbers (n,) int64 of a split; None stands for all.
 

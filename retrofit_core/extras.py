@@ -4,13 +4,13 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 #: Packages that bear another name where they are installed from.
-DISTRIBUTION = {"ot": "POT", "PIL": "Pillow", "distributed": "dask"}
+DISTRIBUTION = {"ot": "POT", "PIL": "Pillow", "distributed": "dask", "material": "mkdocs-material"}
 
 
 def library_version() -> str:
     """The version in the metadata of the installed library; "unknown" if it is not installed."""
     try:
-        return version("retrofit-workbench")
+        return version("retrofit-workbench") or "unknown"  # None where the metadata are incomplete
     except PackageNotFoundError:
         return "unknown"
 

@@ -199,13 +199,14 @@ class Retrofit(Algorithm):
                 reports.append(_take_over(step.level, *finished[step.index]))
                 continue
             _carry(step, reports)
+            fitting = self.fitting(plan, step, reports, clock)
+            channels = fitting.stream if step.level.channelwise else None
             sums = step.moments(
-                inputs=self.fit.needs_inputs, dtype=products
+                inputs=self.fit.needs_inputs, dtype=products, channels=channels
             )  # line 2: z of the parents, x of the fused
             s = self._scores(step.level, [parent[step.index] for parent in scores], task)  # line 3
             zz = sums.zz[: len(s), : len(s)]  # a stream that the level adds to stands behind the parents' neurons
             monitor.emit("phase", name="grouping", level=step.name)
-            fitting = self.fitting(plan, step, reports, clock)
             prepared = self.fit.prepare(fitting, sums)
             if step.level.heads is not None and step.index not in heads:
                 heads |= self._heads(plan, step, reports, scores)
@@ -248,11 +249,11 @@ class Retrofit(Algorithm):
             made, stream = reports[tensor.maker], plan.levels.stream(tensor.maker)[0]
             return Groups(made.labels.to(step.device), made.widths, made.width, tensor.axis, stream)
 
-        first = plan.levels.stream(step.index)[0]
+        known = plan.levels.known_labels(step.index, lambda index: reports[index].labels)
         return Fitting(
             step=step,
             before=tuple(map(groups, step.before.alive)) if step.before is not None else None,
-            stream=reports[first].labels.to(step.device) if first < step.index else None,
+            stream=None if known is None else known.to(step.device),
             branched=plan.levels.branched,
             attends=any(level.heads is not None for level in plan.levels.fused),
             first_parent_state={name: t for level in plan.levels.parents[0] for name, t in level.state().items()},

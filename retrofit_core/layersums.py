@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from . import lags
 from .device import CHUNK_BYTES, rows_per_batch
-from .levels.level import unfolded_together
-from .moments import Moments, MomentSums, Rows
+from .levels.level import Level, unfolded_together
+from .moments import ChannelMoments, ChannelSums, Moments, MomentSums, Rows
 
 Affine = nn.Linear | nn.Conv2d
 
@@ -53,6 +53,32 @@ class LayerSums:
         yield from zip(parts, z.to(self.dtype).split(step * positions), strict=True)
 
     def finish(self) -> Moments:
+        """The moments. Nothing can be added afterwards."""
+        return self.sums.finish()
+
+
+class ChannelwiseSums:
+    """The same of a level that works channel by channel.
+
+    Args:
+        channels: (m,) the groups of the parents' neurons; those of a stream to which the level adds are its own channels.
+    """
+
+    def __init__(self, level: Level, channels: Tensor, *, dtype: torch.dtype) -> None:
+        self.level, self.dtype = level, dtype
+        if level.adds:
+            channels = torch.cat([channels, torch.arange(level.width, device=channels.device)])
+        self.sums = ChannelSums(channels, level.width, level.inputs_per_neuron + level.bias, bias=level.bias)
+
+    def add(self, h: Tensor, z: Tensor, beside: Sequence[Tensor] = ()) -> None:
+        """One batch of the layer's input tensors and their rows (N, m)."""
+        positions = self.level.positions
+        columns = (self.level.inputs_per_neuron + 1) * (self.level.width + len(self.sums.channels))
+        step = rows_per_batch(8 * positions * columns, CHUNK_BYTES)
+        for part, rows in zip(h.split(step), z.split(step * positions), strict=True):
+            self.sums.add(rows, self.level.channel_inputs(part, self.dtype))
+
+    def finish(self) -> ChannelMoments:
         """The moments. Nothing can be added afterwards."""
         return self.sums.finish()
 

@@ -165,7 +165,7 @@ def stepwise(
     """
     device = devices.of(model)
     with evaluating(model):
-        graph, modules, _ = trace(model, leaves, fold=False)
+        graph, modules, _ = trace(model, leaves, inputs[:1].to(device), fold=False)
         root = fx.GraphModule(modules, graph)
         interpreter = fx.Interpreter(root)
         nodes = list(root.graph.nodes)

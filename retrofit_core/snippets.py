@@ -25,7 +25,7 @@ TRAINING_IMPORTS = "from retrofit_core.training.parents import TrainConfig, trai
 def command(config: RunConfig, training: TrainConfig | None = None) -> str:
     """Lines for a shell: the parents' training if it is known, then the fusion into a record named by its key.
 
-    Example:
+    Examples:
         >>> print(command(RunConfig(models=("a.safetensors",), splits="splits.json")))
         retrofit fuse a.safetensors --splits splits.json --record 929374ab51
     """

@@ -19,7 +19,7 @@ from torch import Tensor
 from .budget import boundary_bytes, columns, dual_bytes, working_bytes
 from .contributors import Alone, Contributors
 from .device import MEMORY, Stopwatch, rows_per_batch, sum_dtype
-from .layersums import LayerRows, LayerSums
+from .layersums import ChannelwiseSums, LayerRows, LayerSums
 from .levels import Boundary, Level, compose, each, rows
 from .moments import Moments, MomentSums, Rows, dual_is_cheaper
 from .monitor import Monitor
@@ -199,7 +199,9 @@ class Step:
         return self.walk.fused[self.index - 1] if self.index else None
 
     @torch.no_grad()
-    def moments(self, *, inputs: bool, dtype: torch.dtype | None = None) -> Moments | Rows:
+    def moments(
+        self, *, inputs: bool, dtype: torch.dtype | None = None, channels: Tensor | None = None
+    ) -> Moments | Rows:
         """Sums over all rows of all contributors: the parents' outputs z and, if wanted, the fused network's inputs x.
 
         Where the level's outputs are added to a stream, the fused network's stream stands beside z, with the inputs; behind
@@ -208,9 +210,10 @@ class Step:
 
         Args:
             dtype: precision of the products, see `product_dtype`; default: that of sums on the device.
+            channels: (m,) groups of the parents' neurons, for the inputs of a level that works channel by channel.
         """
         dtype = dtype or sum_dtype(self.walk.device)
-        collect = self._collector(inputs, dtype)
+        collect = self._collector(inputs, dtype, channels)
         for h, outputs in self.walk.batches(self.index, made=inputs and self.level.function is not None):
             with self.walk.stopwatch.phase("moments"):
                 if isinstance(collect, MomentSums):
@@ -221,10 +224,14 @@ class Step:
         with self.walk.stopwatch.phase("moments"):
             return self.walk.contributors.total(self.index, collect.finish())
 
-    def _collector(self, inputs: bool, dtype: torch.dtype) -> MomentSums | LayerSums | LayerRows:
+    def _collector(
+        self, inputs: bool, dtype: torch.dtype, channels: Tensor | None
+    ) -> MomentSums | LayerSums | LayerRows | ChannelwiseSums:
         """The object that collects the rows: sums of outputs alone, sums of inputs too, or the rows themselves."""
         if not inputs:
             return MomentSums(sum(self.widths), device=self.walk.device)
+        if channels is not None:
+            return ChannelwiseSums(self.level, channels, dtype=dtype)
         m, bias = columns(self.walk.networks, self.index), self.level.bias
         layer, *beside = self.level.layers
         n, p = self.walk.all_samples * self.level.positions, self.level.inputs_per_neuron + bias

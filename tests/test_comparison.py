@@ -4,13 +4,14 @@ import csv
 import dataclasses
 import json
 import shutil
+import sys
 
 import numpy as np
 import pytest
 import torch
 from rich.console import Console
 
-from retrofit_core import comparison
+from retrofit_core import comparison, evaluation
 from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.cli import main
 from retrofit_core.cli.fusing import leaderboard_table
@@ -20,6 +21,7 @@ from retrofit_core.evaluation import ensemble, evaluate
 from retrofit_core.methods import METHODS
 from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.runs import RunConfig, execute
+from retrofit_core.runs.execute import Measurements
 from tests.networks import digits_parents, mlp
 
 
@@ -340,3 +342,21 @@ def test_a_file_in_the_leaderboards_folder_stops_it(base, tmp_path):
     assert main(words) == 130
     assert json.loads((tmp_path / "analysing.json").read_text())["state"] == "cancelled"
     assert not (tmp_path / "cancel").exists()
+
+
+def test_networks_that_all_runs_have_are_measured_once(base, monkeypatch, tmp_path):
+    """Parents once by the leaderboard and once for all records, with the average; each fused network once."""
+    calls, scores = [], evaluation.scores
+    monkeypatch.setattr(evaluation, "scores", lambda *given, **named: calls.append(0) or scores(*given, **named))
+    monkeypatch.setattr(comparison, "scores", evaluation.scores)
+    monkeypatch.setattr(sys.modules[Measurements.__module__], "scores", evaluation.scores)
+    evaluated = dataclasses.replace(base, evaluate=True)
+    board = compare(configurations(evaluated, "kf-linear,average,ensemble", "uniform"), records=tmp_path)
+    parents = len(base.models)
+    assert len(calls) == parents + (parents + 1) + 3
+    told = [json.loads(file.read_text())["networks"] for file in sorted(tmp_path.glob("*/metrics.json"))]
+    assert len(told) == 3
+    assert [networks.pop("fused") for networks in told] and told[0] == told[1] == told[2] != {}
+    again = compare(configurations(evaluated, "kf-linear,average,ensemble", "uniform"), records=tmp_path)
+    assert len(calls) == 2 * parents + (parents + 1) + 2 * 3  # from records: weights alone
+    assert [row | {"seconds": 0} for row in again.rows] == [row | {"seconds": 0} for row in board.rows]

@@ -8,7 +8,7 @@ from torch import nn
 from tests.flat import fuse
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, labels, mlp, normal, residual
 from tests.properties import untouched
-from tests.test_levels import Around, Tied, Turned
+from tests.test_levels import Around, Tied, Turned, disagreeing
 
 X = normal(40, 6)
 IMAGES = normal(30, *CNN_SHAPE)
@@ -91,7 +91,6 @@ REFUSALS = {
         KF,
         r"level '2' is not affine.*its convolution is grouped \(groups=2\)",
     ),
-    "depthwise": ([grouped(groups=4), grouped(1, groups=4)], IMAGES, HF, r"level '2' is not affine.*\(groups=4\)"),
     "tied": (
         [initialised(Tied(), k) for k in range(2)],
         X[:, :4],
@@ -135,7 +134,7 @@ REFUSALS = {
         "level '0': 17 fused neurons for 16 parents' neurons.*at most 16",
     ),
     "neuron axis": (
-        [initialised(Turned(), k) for k in range(2)],
+        [initialised(Turned(disagreeing), k) for k in range(2)],
         IMAGES,
         {**GRADIENT, "boundaries": "activations"},
         "parent 0: level 'conv' .* neuron axis is ambiguous",

@@ -236,10 +236,11 @@ def past_run(config, training, counted, times, stages=None):
 @pytest.mark.parametrize(
     ("times", "least", "most"),
     [
-        ([3], 1 / predict.LEARNT, 3 * predict.LEARNT),  # the machine may have been busy, or it is so slow
+        ([1.8], 1 / predict.LEARNT, 1.8 * predict.LEARNT),  # the machine may have been busy, or it is so slow
+        ([90], 1 / predict.LEARNT, predict.SPREAD * predict.LEARNT),  # it stood still
         ([3, 3, 3], 3 / predict.LEARNT, 3 * predict.LEARNT),
         ([0.2, 0.2, 0.2, 9], 0.2 / predict.LEARNT, 0.2 * predict.LEARNT),  # the newest count
-        ([1, 6, 1], 1 / predict.LEARNT, 6 * predict.LEARNT),
+        ([1, 6, 1], 1 / predict.LEARNT, predict.SPREAD * predict.LEARNT),
     ],
 )
 def test_earlier_runs_of_the_method_correct_the_prediction(steady, tmp_path, times, least, most):

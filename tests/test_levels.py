@@ -317,6 +317,9 @@ TURNS = {
     "permute, one argument": lambda x: torch.permute(x, (0, -2, -1, 1)),
     "permute, by name": lambda x: torch.permute(x, dims=(0, 2, 3, 1)),
     "transposed twice": lambda x: x.transpose(1, 2).transpose(-1, 2),
+    "moved": lambda x: x.movedim(1, -1),
+    "by einsum": lambda x: torch.einsum("bcij->bijc", x),
+    "cut into windows and back": lambda x: x.flatten(2).mT.unflatten(1, (5, 5)),
     "scaled and added": lambda x: 2 * x.permute(0, 2, 3, 1) + x.permute(0, 3, 2, 1).tanh(),
 }
 
@@ -329,17 +332,13 @@ def test_the_neuron_axis_is_followed_through_permutations(turn):
     assert_reproduces(model, levels, x)
 
 
-@pytest.mark.parametrize(
-    "turn",
-    [
-        Turned().turn,
-        # Square, so that both orders of axes can be added: on the right they are positions.
-        lambda x: x[:, :, :3, :3].permute(0, 2, 3, 1) + x[:, :, :3, :3],
-    ],
-    ids=["moved otherwise", "operands disagree"],
-)
-def test_an_ambiguous_neuron_axis_is_refused_until_it_is_named(turn):
-    model, x = initialised(Turned(turn), 0), normal(3, *CNN_SHAPE)
+def disagreeing(x: Tensor) -> Tensor:
+    """Square, so that both orders of axes can be added: on the right they are positions."""
+    return x[:, :, :3, :3].permute(0, 2, 3, 1) + x[:, :, :3, :3]
+
+
+def test_an_ambiguous_neuron_axis_is_refused_until_it_is_named():
+    model, x = initialised(Turned(disagreeing), 0), normal(3, *CNN_SHAPE)
     with pytest.raises(
         ValueError, match=r"level 'conv' .*neuron axis is ambiguous.*to partition\(\), .* neuron_axis=-1"
     ):
@@ -394,12 +393,12 @@ def test_rows_of_convolutions_and_tokens():
 
 
 @pytest.mark.parametrize(
-    "groups, reason", [(2, "its convolution is grouped (groups=2)"), (4, "its convolution is grouped (groups=4)")]
+    "groups, reason, channelwise", [(2, "its convolution is grouped (groups=2)", False), (4, "", True)]
 )
-def test_grouped_convolutions_are_not_affine(groups, reason):
+def test_grouped_convolutions_are_not_affine_but_channel_by_channel(groups, reason, channelwise):
     model = initialised(nn.Sequential(nn.Conv2d(4, 4, 3, groups=groups), nn.ReLU(), nn.Flatten(), nn.Linear(16, 2)), 0)
     levels = partition(model, normal(2, 4, 4, 4))
-    assert levels[0].why_not_affine == reason
+    assert (levels[0].why_not_affine, levels[0].channelwise) == (reason, channelwise)
     assert levels[1].affine is not None
 
 
@@ -460,14 +459,14 @@ def test_networks_of_several_outputs_are_asked_which_is_meant(method, kind, wrap
 
 
 class Asking(nn.Module):
-    """Looks at its input, which torch.fx cannot follow."""
+    """Looks at what its input holds, which no trace can follow."""
 
     def __init__(self) -> None:
         super().__init__()
         self.fc = nn.Linear(4, 4)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.fc(x) if x.shape[1] == 4 else x
+        return self.fc(x) if x.isfinite().all() else x
 
 
 def test_what_cannot_be_followed_is_taken_whole_and_one_level_is_said_to_be_that():

@@ -1,12 +1,19 @@
-"""The page of licences leaves nothing out."""
+"""The page of licences leaves nothing out, and CITATION.cff and CHANGELOG.md tell this version."""
 
+import importlib.util
 import re
+import tomllib
 from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
 
 from retrofit_core.data.datasets import DATASETS
 from retrofit_core.methods import METHODS
 
-PAGE = Path(__file__).parent.parent / "docs" / "licences.md"
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "licences.md"
 
 
 def named(title: str) -> set[str]:
@@ -19,3 +26,36 @@ def named(title: str) -> set[str]:
 def test_every_data_set_and_every_method_has_a_row():
     assert named("Data sets that have a name") == DATASETS.keys()
     assert METHODS.keys() <= named("Methods")
+
+
+@pytest.fixture(scope="module")
+def packages() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("packages", ROOT / "docs" / "packages.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_package_has_its_licence(packages):
+    """Each that pyproject.toml or requirements-dev.txt names, with what its installed metadata state."""
+    section = PAGE.read_text().split("\n## Packages\n")[1].split("\n## ")[0]
+    rows = {
+        name: (purpose, licence)
+        for name, purpose, licence in re.findall(r"^\| (\S+) \| (.+?) \| (.+?) \|$", section, re.MULTILINE)[2:]
+    }
+    assert {name: purpose for name, (purpose, _) in rows.items()} == packages.packages()
+    stated = {name: packages.licence_of(name) for name in rows}
+    assert sum(licence is not None for licence in stated.values()) > len(rows) / 2
+    assert {name: rows[name][1] for name, licence in stated.items() if licence} == {
+        name: licence for name, licence in stated.items() if licence
+    }
+
+
+def test_version_and_date_are_the_same_everywhere():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    newest = re.search(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest and newest.groups() == (version, str(citation["date-released"]))
+    assert citation["version"] == version
+    assert {"cff-version", "message", "title", "authors"} <= citation.keys()

@@ -22,6 +22,7 @@ EXTRAS = (
     "jupyterlab",
     "jupytext",
     "matplotlib",
+    "mkdocs",
 )
 #: What only some work needs, beside the packages of extras.
 LATER = ("sklearn", "scipy", "pandas", *EXTRAS)
@@ -113,6 +114,7 @@ MISSING = {
     "evaluate parents/parent-0.safetensors --data parquet": ("pyarrow", "data"),
     "evaluate parents/parent-0.safetensors --data folder": ("Pillow", "data"),
     "app --no-browser": ("streamlit", "app"),
+    "docs --build --out site": ("mkdocs", "docs"),
 }
 WORKS = (
     "train --out parents --epochs 1",
@@ -154,6 +156,7 @@ def test_the_requirements_are_the_core_and_its_extras():
     extras = project["optional-dependencies"]
     alone = {name: {each for each in listed if not each.startswith("retrofit-")} for name, listed in extras.items()}
     assert alone.pop("all") == set()
+    assert alone.pop("docs") <= requirements("requirements-dev.txt")  # nobody needs them to use the product
     named = re.fullmatch(r"retrofit-workbench\[(.+)\]", extras["all"][0])
     assert named and set(named[1].split(",")) == set(alone)
     assert alone["dask"] <= requirements("requirements-dev.txt")

@@ -212,14 +212,15 @@ def test_measuring_takes_place_on_the_configs_device(config, monkeypatch):
     inputs = runs.read_inputs(dataclasses.replace(config, importance="uniform"))
     devices = []
 
-    def noted(network, images, **_):
+    def noted(network, images, *_, **__):
         devices.append({tensor.device.type for tensor in network.parameters()})
-        return {}
+        return torch.zeros(len(images), 10)
 
-    monkeypatch.setattr(importlib.import_module("retrofit_core.runs.execute"), "evaluate", noted)
+    for module in ("retrofit_core.evaluation", "retrofit_core.runs.execute"):
+        monkeypatch.setattr(importlib.import_module(module), "scores", noted)
     measured = runs.measure(inputs.models, copy.deepcopy(inputs.models[0]), load("digits", "test"), Monitor(), "meta")
     assert list(measured["networks"]) == ["parent 0", "parent 1", "ensemble", "average", "fused"]
-    assert devices == [{"meta"}] * 5
+    assert devices == [{"meta"}] * 4
     assert {parameter.device.type for parameter in inputs.models[0].parameters()} == {"cpu"}
 
 

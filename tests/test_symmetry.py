@@ -193,8 +193,37 @@ def test_an_operation_without_a_rule_is_named():
         neuron_groups(strange, normal(2, 3, 4))
     with pytest.raises(ValueError, match=r"behind cumsum\(\)"):
         neuron_groups(nn.Sequential(nn.Linear(4, 5), Odd(), nn.Linear(5, 2)).double(), normal(2, 4))
-    with pytest.raises(ValueError, match=r"the convolution '1' has 2 groups of channels"):
-        neuron_groups(nn.Sequential(nn.Conv2d(3, 4, 1), nn.Conv2d(4, 4, 1, groups=2)).double(), normal(2, *VGG_SHAPE))
+
+
+class Grouped(nn.Module):
+    """A convolution of three groups, each of which reads two channels and makes four, and a gate at each position."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.middle, self.gate = nn.Conv2d(3, 6, 1), nn.Conv2d(6, 12, 3, groups=3), nn.Conv2d(12, 1, 1)
+        self.pads, self.last = nn.ReflectionPad2d(1), nn.Linear(14, 3)
+
+    def forward(self, x):
+        x = self.middle(self.pads(nn.functional.pad(self.first(x).relu(), (1, 0, 2, 1))))
+        x = x * self.gate(x).sigmoid()  # one number for all channels
+        x = x / (1e-3 + x.norm(dim=1, keepdim=True))
+        return self.last(nn.functional.pad(x.amax((2, 3)), (1, 1), value=0.5))
+
+
+def test_groups_of_a_convolution_are_reordered_as_a_whole():
+    model, x = initialised(Grouped(), 0), normal(4, *VGG_SHAPE)
+    assert_shuffles(model, x)
+    groups = neuron_groups(model, x)
+    assert [(group.name, group.width) for group in groups] == [("first", 3), ("gate", 1), ("last", 3)]
+    assert [(part.name, part.index.shape[1]) for part in groups[0].parts] == [
+        ("first.weight", 2),
+        ("first.bias", 2),
+        ("middle.weight", 4),
+        ("middle.bias", 4),
+        ("gate.weight", 4),
+        ("last.weight", 4),
+    ]
+    assert groups[0].parts[-1].index.min() == 1 and groups[0].parts[-1].index.max() == 12
 
 
 class OverTokens(nn.Module):

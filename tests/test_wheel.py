@@ -1,8 +1,9 @@
-"""A wheel built from the repository has every package and every file that the workbench needs."""
+"""A wheel built from the repository has every package and every file that the workbench needs; an sdist is the repository."""
 
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -11,7 +12,14 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = {"retrofit_core": Path("."), "app": Path("app")}
 """Top-level folder -> the folder whose content a wheel holds"""
-BUILD = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
+BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[2])(sys.argv[1]))"
+#: What lies about in a folder in which somebody works.
+STRAYS = (
+    "runs/first/config.json",
+    "retrofit_core/__pycache__/fusion.cpython-311.pyc",
+    "tests/.pytest_cache/x",
+    "dist/x.whl",
+)
 SHIPPED = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -34,15 +42,37 @@ def sources() -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built offline, from a copy, by the build backend itself."""
-    tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("wheel")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository, with strays."""
+    folder = tmp_path_factory.mktemp("tree")
     for name in sources():
-        (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / name, tree / name)
-    done = subprocess.run([sys.executable, "-c", BUILD, str(out)], cwd=tree, capture_output=True, text=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, folder / name)
+    for name in STRAYS:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("stray")
+    return folder
+
+
+def built(tree: Path, out: Path, kind: str) -> Path:
+    """Offline, by the build backend itself."""
+    done = subprocess.run([sys.executable, "-c", BUILD, str(out), kind], cwd=tree, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return out / done.stdout.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tree, tmp_path_factory.mktemp("wheel"), "build_wheel")
+
+
+@pytest.mark.slow
+def test_the_sdist_is_the_repository(tree, tmp_path):
+    with tarfile.open(built(tree, tmp_path, "build_sdist")) as archive:
+        held = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
+    made = {"PKG-INFO", "setup.cfg", *(name for name in held if name.startswith("retrofit_workbench.egg-info/"))}
+    assert "retrofit_workbench.egg-info/PKG-INFO" in held  # else a copy of it does not know its version
+    assert sorted(held - made) == sorted(name.as_posix() for name in sources())
 
 
 @pytest.mark.slow

@@ -213,11 +213,12 @@ def _level(
     with clock.phase("forward"):
         W0, why = _mapped(fitting)
     fit = retrofit.fit
-    sums = step.moments(inputs=fit.needs_inputs, dtype=fit.products(step.walk.dtype, step.device))
+    channels = fitting.stream if level.channelwise else None
+    sums = step.moments(inputs=fit.needs_inputs, dtype=fit.products(step.walk.dtype, step.device), channels=channels)
     m = len(labels)
     gram = step.stream_gram(sums.zz[:m, :m], later) if later else fit.prepare(fitting, sums).gram
     if W0 is not None and not fit.needs_inputs:
-        sums = step.moments(inputs=True)  # no ridge outweighs their rounding
+        sums = step.moments(inputs=True, channels=channels)  # no ridge outweighs their rounding
     with clock.phase("groups"):
         if grouped is not None:
             groups, agreements = grouped.labels, grouped.agreement

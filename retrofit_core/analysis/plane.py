@@ -104,7 +104,7 @@ def _image(sums: Moments | Rows, V: Tensor) -> Tensor:
     if isinstance(sums, Rows):
         return sums.x.T @ (sums.x @ V)
     assert sums.xx is not None
-    return sums.xx @ V
+    return sums.times(V)
 
 
 def _pull(sums: Moments | Rows, A: Tensor, V: Tensor) -> Tensor:

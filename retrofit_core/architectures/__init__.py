@@ -87,7 +87,7 @@ def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Any:
         seed: of the initial weights; the global random state is left as it was. None draws from the global
             state.
 
-    Example:
+    Examples:
         >>> build({"architecture": "mlp", "sizes": [784, 256, 10]}, seed=0).fc2.out_features
         10
 

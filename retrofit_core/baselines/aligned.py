@@ -189,7 +189,7 @@ def plan_alignment(task: Task, method: str, *, leaves: Sequence[str], fold_norms
         fused = copy.deepcopy(task.target if task.target is not None else task.parents[0]).to(device).eval()
         parents = [on_device(parent, device) for parent in task.parents]
         example = task.inputs[:2].to(device, task.dtype)
-        parents = [without_norms(parent, leaves, example) for parent in parents] if fold_norms else parents
+        parents = [without_norms(parent, example, leaves) for parent in parents] if fold_norms else parents
         monitor.check()
         monitor.emit("phase", name="groups")
         groups = [_groups(parent, example[:1], leaves, f"parent {k}") for k, parent in enumerate(parents)]
@@ -203,10 +203,10 @@ def plan_alignment(task: Task, method: str, *, leaves: Sequence[str], fold_norms
 
 
 @torch.no_grad()
-def without_norms(model: nn.Module, leaves: Sequence[str] = (), example: Tensor | None = None) -> nn.Module:
+def without_norms(model: nn.Module, example: Tensor, leaves: Sequence[str] = ()) -> nn.Module:
     """A copy that computes the same: each BatchNorm behind a layer is folded into it, and then does nothing."""
     twin = copy.deepcopy(model).eval()
-    for layer, affine, norm in trace(twin, leaves, example=example)[2].values():
+    for layer, affine, norm in trace(twin, leaves, example)[2].values():
         put_back(layer, affine, norm)
     return twin
 

@@ -101,7 +101,7 @@ def _scores_where_watched(
     monitor: Monitor,
     leaves: Sequence[str],
 ) -> Scores:
-    watched = Watched(model, groups, leaves=leaves)
+    watched = Watched(model, groups, x[:1], leaves=leaves)
     points = [(group, point) for group in groups for point in group.points]
 
     def run(inputs: Tensor, *, with_gradients: bool) -> list[Tensor]:

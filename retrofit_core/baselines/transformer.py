@@ -207,7 +207,9 @@ def _shares(plan: Aligning, anchor: int, residual: Residual) -> Callable[[Juncti
         for junction in _nested(group.junction)
         for point in junction.points
     }
-    watched = Watched(plan.parents[anchor], list(sides.values()), leaves=plan.leaves)
+    watched = Watched(
+        plan.parents[anchor], list(sides.values()), plan.inputs[:1].to(of(plan.fused)), leaves=plan.leaves
+    )
     totals: dict[Any, Tensor | float] = dict.fromkeys(sides, 0.0)
     for x in plan.inputs.split(MOST_SAMPLES):
         plan.monitor.check()

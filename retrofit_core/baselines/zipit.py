@@ -11,14 +11,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 
 from ..alignment import hard_groups
 from ..composites import PartialZip
 from ..device import Stopwatch, of
 from ..levels import Level, partition
 from ..levels.cuts import choose_cuts
-from ..levels.tracing import record_values, trace
+from ..levels.tracing import trace
 from ..norm_statistics import has_statistics, reset_statistics
 from ..results import FusionResult, LevelReport
 from ..settings import FRACTION, Range, setting
@@ -392,10 +392,9 @@ def neurons_at(
     model: nn.Module, example: Tensor, count: int, groups: Sequence[Group], leaves: Sequence[str]
 ) -> list[tuple[int, int]]:
     """(group, neuron) of each channel at the end of the first `count` levels."""
-    graph, modules, _ = trace(model.eval(), leaves, example=example)
+    graph, modules, _ = trace(model.eval(), leaves, example)
     cut = choose_cuts(graph, modules, "preactivations", model)[count - 1].name
-    graph, modules, _ = trace(model, leaves, fold=False)
-    record_values(fx.GraphModule(modules, graph), graph, example[:1], model)
+    graph, modules, _ = trace(model, leaves, example[:1], fold=False)
     rules = Rules(model, graph, modules)
     node = next(node for node in graph.nodes if node.name == cut)
     ids = rules.ids.of(rules.values[node])

@@ -1,7 +1,7 @@
 """The command line.
 
 Its commands: data | train | finetune | methods | fuse | compare | analyse | landscape | reproduce | report | evaluate | levels |
-app.
+app | docs.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from . import fusing  # noqa: F401  # isort: skip
 from . import landscape  # noqa: F401  # isort: skip
 from . import experiments  # noqa: F401  # isort: skip
 from . import commands  # noqa: F401  # isort: skip
+from . import documentation  # noqa: F401  # isort: skip
 from .terminal import app
 
 __all__ = ["main"]

@@ -55,7 +55,7 @@ def load(
             which must then have one size.
         stored: gives mean and std that a network was trained with; asked for a data set that tells none.
 
-    Example:
+    Examples:
         >>> images = load("digits", "test")
         >>> images.inputs([0, 1, 2]).shape
         torch.Size([3, 1, 8, 8])

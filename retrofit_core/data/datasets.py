@@ -10,7 +10,7 @@ from dataclasses import dataclass
 class DataSet:
     """A data set that can be named.
 
-    Fields:
+    Attributes:
         advice: completes "data set 'x' is not here: "; what to download and where to put it.
         size: default side of the images in pixels; None: as they are stored.
         margin: the shorter side is resized to `margin` times that before the centre is cut out.

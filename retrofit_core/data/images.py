@@ -68,7 +68,7 @@ def normalisation(read: Read, count: int, channels: int) -> Constants:
 class Images:
     """A labelled split of a data set.
 
-    Fields:
+    Attributes:
         read: row numbers (n,) int64 -> pixels (n, C, H, W) uint8; encoded images are decoded here, only these
             rows.
         labels: (N,) whole numbers of any type, kept as int64; all rows (labels are cheap).

@@ -12,7 +12,7 @@ from .sizes import Fit
 class SplitFiles:
     """A split that a format recognised in a folder; nothing is read before `read` is called.
 
-    Fields:
+    Attributes:
         read: channels (1 or 3) and target size -> reader, labels, shape. Formats whose images have one size may leave
             resizing to the caller.
         names: other names of the data set, beside the folder's.

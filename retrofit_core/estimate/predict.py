@@ -66,16 +66,15 @@ def estimate(
     except ValueError as error:
         return Estimate(str(error).replace(f"{folder}/", ""), (0.0, 0.0), 0, 0, 0)
     factors = _factors(config.method, past, folder)
-    low, high = (start + work.reading for start in START)
+    crowding = crowding if devices.pick(config.device).type == "cpu" else 1.0
+    low, high = START[0] + work.reading, (START[1] + work.reading) * crowding
     for stage, (least, most) in work.seconds.items():
         less, more = factors.get(stage, (1 / SPREAD, SPREAD))
         if (
             stage == "fusion" and stage in factors and not work.whole
         ):  # what is counted is but a part: the network's size, roughly
             less, more = less * LEARNT / SPREAD, more * SPREAD / LEARNT
-        low, high = low + less * least, high + more * most
-    if devices.pick(config.device).type == "cpu":
-        high *= crowding
+        low, high = low + less * least, high + more * most * crowding
     return Estimate(None, (low, high), work.memory, work.disk, work.levels, work.whole or "fusion" in factors)
 
 
@@ -95,6 +94,7 @@ def _factors(method: str, past: Iterable[Mapping[str, Any]], folder: Path) -> di
     """
     ratios: dict[str, list[float]] = {}
     same_method = others = 0
+    parts = set()
     for run in past:
         # Another version's record, or one whose files are gone, teaches nothing.
         with contextlib.suppress(ValueError, KeyError, TypeError):
@@ -104,14 +104,21 @@ def _factors(method: str, past: Iterable[Mapping[str, Any]], folder: Path) -> di
                 continue
             training = TrainConfig.from_json(run["training"]) if run.get("training") else None
             work = count_work(config, training, folder, all_parents=True)
+            parts |= set() if work.whole else {"fusion"}
             for stage, (least, most) in work.seconds.items():
                 if (taken := run["stages"].get(stage)) and most and (same or stage in OF_ANY_METHOD):
                     ratios.setdefault(stage, []).append(taken / math.sqrt(least * most))
             same_method, others = same_method + same, others + (not same)
-    return {stage: _range(of_stage[:ENOUGH]) for stage, of_stage in ratios.items()}
+    return {stage: _range(of_stage[:ENOUGH], stage in parts) for stage, of_stage in ratios.items()}
 
 
-def _range(ratios: Sequence[float]) -> tuple[float, float]:
-    """All of them with a margin. Fewer than ENOUGH may come from a busy hour: then what was counted is held possible, too."""
+def _range(ratios: Sequence[float], part: bool) -> tuple[float, float]:
+    """The factors' range with a margin. Fewer than ENOUGH may come from a busy hour: then what was counted is held possible,
+    too; and far beyond the least of them nothing is believed, for the machine's other work can only add.
+
+    Args:
+        part: what was counted is but a part of the work, so that the factors may be as large as they like.
+    """
     possible = ratios if len(ratios) == ENOUGH else [*ratios, 1.0]
-    return min(possible) / LEARNT, max(possible) * LEARNT
+    least, most = min(possible), max(possible)
+    return least / LEARNT, LEARNT * (most if part else min(most, SPREAD * least))

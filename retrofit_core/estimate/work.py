@@ -92,9 +92,9 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
         seconds["analysis"] = analysis_seconds(method, method.plan.levels, config.importance_samples, alone, device)
     if training is not None and missing:
         seconds["training"] = training_seconds(planned, missing, paces, device)
-    if config.evaluate:  # alone, and the parents again in the ensemble
-        measuring = [data.tests * pace.forward for pace in paces]
-        seconds["measuring"] = (2 * sum(measuring), 2 * sum(measuring))
+    if config.evaluate:  # and the average
+        measuring = data.tests * sum(pace.forward for pace in [*paces, parents[0]])
+        seconds["measuring"] = (measuring, measuring)
     return Work(
         seconds,
         reading=data.seconds,

@@ -43,7 +43,7 @@ class Fitting:
         """For each layer of the level the groups of the fused neurons over which its input columns run in order (None: it reads
         the network's input); None if one does not read its inputs neuron by neuron."""
         layers = self.step.level.layers
-        if self.before is None:
+        if self.before is None or self.step.level.channelwise:  # each channel reads itself
             return (None,) * len(layers)
         try:
             return tuple(neurons_read(self.step.level, k, self.step.boundary, self.before) for k in range(len(layers)))

@@ -11,6 +11,7 @@ from torch import Tensor
 from ..grouping import Grouping
 from ..levels import Level
 from ..moments import (
+    ChannelMoments,
     Moments,
     Rows,
     Solution,
@@ -168,6 +169,8 @@ def _beyond_stream(level: Level, sums: Moments | Rows, labels: Tensor) -> Moment
     """The sums with each parent neuron's z - h in the place of z, h being the stream's neuron of its group."""
     if not level.adds:
         return sums
+    if isinstance(sums, ChannelMoments):
+        return sums.minus(labels)
     m = len(labels)
     B = torch.eye(m + level.width, m).to(sums.zz)
     B[m + labels, torch.arange(m, device=labels.device)] = -1

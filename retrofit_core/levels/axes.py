@@ -1,101 +1,159 @@
-"""Which axis of a boundary tensor counts the neurons."""
+"""Which axis of a boundary tensor counts the neurons: read off the computation.
+
+One output neuron of the layer before is changed at all positions, and the network runs on: the axis on which the change stays
+by itself is that of the neurons; along the others it spreads.
+"""
 
 import operator
+from collections.abc import Iterable
 from typing import Any
 
-from torch import fx, nn
+import torch
+from torch import Tensor, fx, nn
 
 from .. import batchnorm
 
-CHANNELS_FIRST = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-CHANNELS_LAST = (nn.Linear, nn.LayerNorm, nn.Embedding)
-# They may keep the number of axes and still change what an axis means.
-REARRANGING = {"reshape", "view", "flatten", "unflatten", "movedim", "moveaxis", "swapaxes", "swapdims", "einsum"}
+CHANNELS_FIRST = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.GroupNorm)
+CHANNELS_LAST = (nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.Embedding)
 
 
-def neuron_axis(node: fx.Node, modules: dict[Any, Any], name: str, axis_by_user: int | None) -> int:
-    """Channels after a convolution, the last axis after a Linear or LayerNorm, the only axis of a flat tensor."""
-    dims = len(node.meta["value"])
-    if axis_by_user is not None:
-        return axis_by_user
-    axis = 1 if dims == 2 else _followed(node, modules, {})
-    if axis is None:
-        raise ValueError(
-            f"level {name!r} ends with a tensor of shape {tuple(node.meta['value'])} whose neuron axis is ambiguous. "
-            "Let levels end elsewhere (boundaries=[module names] of fuse() and partition()), or name the axis to "
-            "partition(), neuron_axis=1 for channels or neuron_axis=-1 for tokens."
-        )
-    return -1 if axis == dims - 1 > 1 else axis
+#: Neurons of a layer that are changed, one after the other, until one is seen to change something.
+PROBES = 17
 
 
-def _followed(node: fx.Node, modules: dict[Any, Any], seen: dict[fx.Node, int | None]) -> int | None:
-    """The neuron axis, counted from the left, followed from the layers that made it to a node's output.
+class NeuronAxes:
+    """The neuron axes of a traced network's tensors.
 
-    None if there is no such layer, if the axes were rearranged other than by a permutation, or if the operands of a sum
-    disagree.
+    Args:
+        graph: with its shapes, see `record_values`.
+        modules: the objects behind its targets.
+        example: (B, ...) input.
     """
-    if node in seen:
-        return seen[node]
-    seen[node] = None
-    if not node.meta.get("is_tensor") or node.op in ("placeholder", "get_attr"):
+
+    def __init__(self, graph: fx.Graph, modules: dict[Any, Any], example: Tensor) -> None:
+        self.graph, self.modules, self.example = graph, modules, example
+        self.order = {node: index for index, node in enumerate(graph.nodes)}
+        self.found: dict[fx.Node, int | None] = {}
+        self.values: dict[fx.Node, Any] = {}
+        self.interpreter = fx.Interpreter(fx.GraphModule(modules, graph), garbage_collect_values=False)
+        self.interpreter.graph = graph  # GraphModule copies the graph
+
+    def of(self, node: fx.Node, name: str, by_user: int | None = None) -> int:
+        """The neuron axis of a node's output: 1, or -1 where it is the last of more than two.
+
+        Args:
+            name: of the level, for the message.
+            by_user: an axis that is named by the user.
+        Raises:
+            ValueError: there is no such axis, or more than one.
+        """
+        if by_user is not None:
+            return by_user
+        dims = len(node.meta["value"])
+        if node not in self.found:
+            self.found[node] = 1 if dims == 2 else self._axis(node)
+        axis = self.found[node]
+        if axis is None:
+            raise ValueError(
+                f"level {name!r} ends with a tensor of shape {tuple(node.meta['value'])} whose neuron axis is ambiguous. "
+                "Let levels end elsewhere (boundaries=[module names] of fuse() and partition()), or name the axis to "
+                "partition(), neuron_axis=1 for channels or neuron_axis=-1 for tokens."
+            )
+        return -1 if axis == dims - 1 > 1 else axis
+
+    def _axis(self, node: fx.Node) -> int | None:
+        """Counted from the left; where branches disagree, that of the layer which comes first: a stream keeps its neurons."""
+        for norms in (False, True):  # a BatchNorm decides only if no layer before it does: it may normalise positions
+            makers = self._makers(node, norms)
+            axes = (own if maker is node else self._alone(node, maker, own) for maker, own in makers)
+            if makers:
+                return next((axis for axis in axes if axis is not None), None)
+        return 1  # nothing but the input, whose neurons are not fused
+
+    def _makers(self, node: fx.Node, norms: bool) -> list[tuple[fx.Node, int]]:
+        """The nearest layers behind a node in the order in which they run, each with the axis of its own outputs."""
+        makers: dict[fx.Node, int] = {}
+        todo, seen = [node], {node}
+        while todo:
+            other = todo.pop()
+            if (axis := self._own_axis(other, norms)) is not None:
+                makers[other] = axis
+                continue
+            before = [n for n in other.all_input_nodes if n.meta.get("is_tensor") or n.meta.get("holds_tensors")]
+            todo += [n for n in before if n not in seen]
+            seen.update(before)
+        return sorted(makers.items(), key=lambda pair: self.order[pair[0]])
+
+    def _own_axis(self, node: fx.Node, norms: bool) -> int | None:
+        """The axis along which an operation makes neurons of its own, or that is known already."""
+        if not node.meta.get("is_tensor"):
+            return None
+        if self.found.get(node) is not None:  # where a level ends: the way back is short
+            return self.found[node]
+        target = self.modules.get(node.target) if node.op == "call_module" else None
+        operation = "" if node.op == "call_method" else getattr(node.target, "__name__", "")
+        if isinstance(target, CHANNELS_FIRST) or operation in {"conv1d", "conv2d", "conv3d", "group_norm"}:
+            return 1
+        if isinstance(target, CHANNELS_LAST) or operation in {"linear", "layer_norm", "rms_norm"}:
+            return len(node.meta["value"]) - 1
+        if self._is_attention(node):
+            return len(node.meta["value"]) - 1
+        return 1 if norms and (isinstance(target, batchnorm.BATCHNORMS) or operation == "batch_norm") else None
+
+    def _is_attention(self, node: fx.Node) -> bool:
+        """Whether the node is the first of the two values that nn.MultiheadAttention returns."""
+        source = node.args[0] if node.target is operator.getitem else None
+        return isinstance(source, fx.Node) and isinstance(self.modules.get(source.target), nn.MultiheadAttention)
+
+    @torch.no_grad()
+    def _alone(self, node: fx.Node, maker: fx.Node, own: int) -> int | None:
+        """The axis of a node's output on which a changed neuron of a layer changes the smallest part."""
+        if not self.values:
+            self.interpreter.run(self.example)
+            self.values = dict(self.interpreter.env)
+        made, before = self.values[maker], self.values[node]
+        for neuron in torch.linspace(0, made.shape[own] - 1, PROBES).long().unique().tolist():  # some may go elsewhere
+            changed = made.clone()
+            line = changed.select(own, neuron)
+            line += (line.abs().max() + 1) * torch.randn(line.shape, generator=_seeded()).to(line)
+            gap = (self._again(node, maker, changed) - before).abs()
+            differs = gap > 1e-4 * gap.max()
+            if not differs.any():
+                continue
+            shares = [_share(differs, axis) for axis in range(1, differs.ndim)]
+            least = min(shares)
+            return 1 + shares.index(least) if least < 1 and shares.count(least) == 1 else None
         return None
-    target = modules.get(node.target) if node.op == "call_module" else None
-    operation = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
-    dims = len(node.meta["value"])
-    if isinstance(target, CHANNELS_FIRST) or operation in {"conv1d", "conv2d", "conv3d"}:
-        axis = 1
-    elif isinstance(target, CHANNELS_LAST) or operation in {"linear", "layer_norm"} or _is_attention(node, modules):
-        axis = dims - 1
-    else:
-        axis = _carried(node, operation, modules, seen)
-        if axis is None and (isinstance(target, batchnorm.BATCHNORMS) or operation == "batch_norm"):
-            axis = 1  # only if no layer before it decides: behind tokens it may normalise positions
-    seen[node] = axis
-    return axis
+
+    def _again(self, node: fx.Node, maker: fx.Node, changed: Tensor) -> Tensor:
+        """A node's output where a layer's output is another one."""
+        values, new = self.values, {maker: changed}
+        for other in _between(maker, node, self.graph.nodes):
+            args, kwargs = fx.map_arg((other.args, other.kwargs), lambda n: new.get(n, values[n]))
+            new[other] = getattr(self.interpreter, other.op)(other.target, args, kwargs)
+        return new[node]
 
 
-def _carried(node: fx.Node, operation: Any, modules: dict[Any, Any], seen: dict[fx.Node, int | None]) -> int | None:
-    """The neuron axis of an operation that makes no neurons: that of its inputs."""
-    shape = node.meta["value"]
-    if operation in REARRANGING:
-        return _kept(node, operation, modules, seen)
-    if operation in {"permute", "transpose"}:
-        before, order = _followed(node.all_input_nodes[0], modules, seen), _order(node, operation, len(shape))
-        return order.index(before) if before in order else None
-    axes = set()
-    for operand in node.all_input_nodes:
-        if operand.meta.get("is_tensor") and len(operand.meta["value"]) == len(shape):
-            axis = _followed(operand, modules, seen)
-            axes |= {axis} if axis is not None and operand.meta["value"][axis] == shape[axis] else set()
-    return axes.pop() if len(axes) == 1 else None
+def _between(start: fx.Node, end: fx.Node, nodes: Iterable[fx.Node]) -> list[fx.Node]:
+    """The nodes that depend on one node and lie on the way to another, in their order."""
+    dependent, listed = {start}, []
+    for node in nodes:
+        if node is not start and any(other in dependent for other in node.all_input_nodes):
+            dependent.add(node)
+            listed.append(node)
+        if node is end:
+            break
+    needed = {end}
+    for node in reversed(listed):
+        if node in needed:
+            needed.update(node.all_input_nodes)
+    return [node for node in listed if node in needed]
 
 
-def _kept(node: fx.Node, operation: str, modules: dict[Any, Any], seen: dict[fx.Node, int | None]) -> int | None:
-    """The neuron axis behind a reshaping that joins or parts other axes only, all of them before it or all behind it."""
-    source, after = node.all_input_nodes[0], tuple(node.meta["value"])
-    before = _followed(source, modules, seen) if operation in {"reshape", "view", "flatten", "unflatten"} else None
-    if before is None:
-        return None
-    shape = tuple(source.meta["value"])
-    if after[: before + 1] == shape[: before + 1]:
-        return before
-    return len(after) - 1 if before == len(shape) - 1 and after[-1] == shape[-1] else None
+def _share(differs: Tensor, axis: int) -> float:
+    """The share of an axis along which something differs."""
+    return differs.movedim(axis, 0).flatten(1).any(1).double().mean().item()
 
 
-def _order(node: fx.Node, operation: str, dims: int) -> list[int]:
-    """The input axis of each output axis of a permutation; empty if it is not given by plain numbers."""
-    numbers = [*node.args[1:], *node.kwargs.values()]
-    numbers = list(numbers[0]) if len(numbers) == 1 and isinstance(numbers[0], (tuple, list)) else numbers
-    axes = [number % dims for number in numbers if isinstance(number, int)]
-    if operation == "permute":
-        return axes
-    order = list(range(dims))
-    if len(axes) == 2:
-        order[axes[0]], order[axes[1]] = axes[1], axes[0]
-    return order if len(axes) == 2 else []
-
-
-def _is_attention(node: fx.Node, modules: dict[Any, Any]) -> bool:
-    """Whether the node is the first of the two values that nn.MultiheadAttention returns."""
-    source = node.args[0] if node.target is operator.getitem else None
-    return isinstance(source, fx.Node) and isinstance(modules.get(source.target), nn.MultiheadAttention)
+def _seeded() -> torch.Generator:
+    return torch.Generator().manual_seed(0)

@@ -45,6 +45,13 @@ def is_preactivation(node: fx.Node, modules: dict[Any, Any]) -> bool:
     return is_sum(node)
 
 
+def is_channelwise(layer: nn.Module) -> bool:
+    """Whether a convolution reads one channel for each that it makes."""
+    return (
+        isinstance(layer, (nn.Conv1d, nn.Conv2d, nn.Conv3d)) and layer.groups == layer.in_channels == layer.out_channels
+    )
+
+
 def is_sum(node: fx.Node) -> bool:
     """Whether two tensors that the model computes are added here."""
     is_sum = (node.op == "call_function" and node.target in ADDITIONS) or (node.op, node.target) == (

@@ -81,8 +81,8 @@ class Level:
     """The part before the layers, see `read`; without parameters but for `vectors`. None if the level is not affine."""
     why_not_affine: str
     """The reason, as the end of a sentence; empty for an affine level."""
-    folds: tuple[tuple[batchnorm.Affine, batchnorm.Affine, batchnorm.BatchNorm], ...] = field(default=())
-    """(folded layer, affine layer, BatchNorm) for each BatchNorm that was folded here."""
+    folds: tuple[tuple[batchnorm.Affine, batchnorm.Affine | None, batchnorm.BatchNorm], ...] = field(default=())
+    """(folded layer, affine layer, BatchNorm) for each BatchNorm that was folded here; None: into nothing before it."""
     residual: bool = False
     """Whether a skip adds the input's neurons to the output's, so that both must have the same order."""
     adds: bool = False
@@ -103,11 +103,19 @@ class Level:
     """For each of these (name, axis of the neurons, number of the first level that makes them)"""
     heads: Heads | None = None
     """The attention whose queries, keys or values it makes"""
+    joined: tuple[tuple[int, Tensor], ...] = ()
+    """Of a level that works channel by channel on neurons of other levels, side by side or in another order: for each of these
+    levels its number and where its neurons are, (neurons, channels of each)."""
 
     @property
     def affine(self) -> batchnorm.Affine | None:
         """The first of its layers; None if the level is not affine in its weights."""
         return self.layers[0] if self.layers else None
+
+    @property
+    def channelwise(self) -> bool:
+        """Whether it works channel by channel, as a depthwise convolution does: its neurons are those that it reads."""
+        return bool(self.layers) and isinstance(self.layers[0], nn.Conv2d) and self.layers[0].groups > 1
 
     @property
     def bias(self) -> bool:
@@ -162,8 +170,28 @@ class Level:
         """
         return unfolded_together(self.layers, self.read(boundary)[0], dtype, ones=ones)
 
+    def channel_inputs(self, tensor: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """The input rows of each channel, (N, d, p), of a level that works channel by channel; ones last if it has a bias.
+
+        Args:
+            tensor: the layer's input, see `read`.
+        """
+        (layer,) = self.layers
+        assert isinstance(layer, nn.Conv2d)
+        windows = _windows(layer, tensor)  # (B, height, width, C, kernel height, kernel width)
+        inputs = windows.new_empty(
+            *windows.shape[:4], windows.shape[4:].numel() + self.bias, dtype=dtype or tensor.dtype
+        )
+        inputs[..., : windows.shape[4:].numel()].unflatten(-1, windows.shape[4:]).copy_(windows)
+        if self.bias:
+            inputs[..., -1] = 1
+        return inputs.flatten(0, 2)
+
     def weights(self) -> Tensor:
-        """V (p, d) float64, such that `inputs @ V` are the rows of the layers' outputs; the bias in the last row."""
+        """V (p, d) float64, such that `inputs @ V` are the rows of the layers' outputs; the bias in the last row.
+
+        Of a level that works channel by channel column k holds the weights of channel k on its own inputs.
+        """
         V = torch.cat([layer.weight.detach().flatten(1).T.double() for layer in self.layers])
         biases = [layer.bias.detach().double() for layer in self.layers if layer.bias is not None]
         return torch.cat([V, torch.stack(biases).sum(0)[None]]) if biases else V

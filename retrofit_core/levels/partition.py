@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -10,9 +11,10 @@ import torch
 from torch import Tensor, fx, nn
 
 from ..outputs import as_classifier
-from .axes import neuron_axis as find_axis
+from ..registry import first_line
+from .axes import NeuronAxes
 from .cuts import ancestors, choose_cuts, function_sum, is_layer, sum_behind
-from .kinds import AFFINE, TRANSPARENT, is_sum, parameter_count
+from .kinds import AFFINE, TRANSPARENT, is_channelwise, is_sum, parameter_count
 from .level import Alive, Boundary, Level, compose
 from .tracing import trace
 from .weights import batch_statistics, computed_weights, refuse_batch_statistics
@@ -55,8 +57,10 @@ def partition(
             neither samples nor samples and their tokens.
     """
     model = as_classifier(model.eval(), example)
-    graph, modules, folds = trace(model, leaves, example=example, whole=True, opened=boundaries == "layers")
+    inside = boundaries == "layers"
+    graph, modules, folds = trace(model, leaves, example, whole=True, channels=inside, opened=inside)
     _refuse_batch_statistics(graph, modules)
+    axes = NeuronAxes(graph, modules, example)
     cuts = choose_cuts(graph, modules, boundaries, model)
     segments = _segments(graph, cuts)
     names = _names([(segment.nodes, segment.after) for segment in segments], modules)
@@ -75,15 +79,15 @@ def partition(
             folds,
             parts,
             head=segment.after is cuts[-1],
-            axis=neuron_axis,
+            axes=partial(axes.of, by_user=neuron_axis),
             adding=boundaries == "layers",
         )
         for name, segment in zip(names, segments, strict=True)
     ]
     _refuse_tied_weights(levels)
-    opened = any(isinstance(module, nn.MultiheadAttention) for module in model.modules()) and boundaries == "layers"
+    opened = inside and any(isinstance(module, nn.MultiheadAttention) for module in model.modules())
     _check_composition(model, levels, example, exact=not folds and not opened)
-    if any(parts.values()):
+    if any(parts.values()) or next(iter(graph.nodes)).meta["sizes"]:
         _check_samples(levels, example)
     return levels
 
@@ -117,6 +121,9 @@ def _segments(graph: fx.Graph, cuts: list[fx.Node]) -> list[_Segment]:
     for node in graph.nodes:  # a size is taken when its tensor is there, and keeps none alive
         if node in of and node.op not in ("placeholder", "get_attr") and not node.meta["holds_tensors"]:
             of[node] = max([of[other] for other in node.all_input_nodes], default=0)
+    for node in graph.nodes:  # an entry of a tuple is taken where the tuple is made, so that tensors alone are alive
+        if node in of and node.target is operator.getitem and not node.args[0].meta.get("is_tensor"):
+            of[node] = of[node.args[0]]
     maker: dict[fx.Node, int] = {start: -1}
     for node in graph.nodes:
         if node in of and node not in maker:
@@ -170,11 +177,12 @@ def _build_level(
     parts: dict[fx.Node, int],
     *,
     head: bool,
-    axis: int | None,
+    axes: Callable[[fx.Node, str], int],
     adding: bool,
 ) -> Level:
     """
     Args:
+        axes: gives the neuron axis of a node's output in a level of this name.
         parts: of the boundaries, see `_parts_per_sample`.
         adding: whether a level may be layers and the sum behind them, and vectors before them.
     """
@@ -190,8 +198,7 @@ def _build_level(
         apart = {**parts, stream: parts[segment.after]} if stream else parts
         prefix = _graph_module(segment.nodes, segment.before, reads, modules, parts, apart)
     alive = tuple(
-        _alive(node, modules, name, axis, parts, maker)
-        for node, maker in zip(segment.alive, segment.makers, strict=True)
+        _alive(node, name, axes, parts, maker) for node, maker in zip(segment.alive, segment.makers, strict=True)
     )
     at = segment.alive.index(segment.after)
     return Level(
@@ -262,7 +269,7 @@ def _leads(layer: fx.Node, side: fx.Node) -> bool:
 
 
 def _alive(
-    node: fx.Node, modules: dict[Any, Any], name: str, axis: int | None, parts: dict[fx.Node, int], maker: int
+    node: fx.Node, name: str, axes: Callable[[fx.Node, str], int], parts: dict[fx.Node, int], maker: int
 ) -> Alive:
     if not node.meta["is_tensor"]:
         raise ValueError(
@@ -270,7 +277,7 @@ def _alive(
             "(boundaries=[module names])."
         )
     shape = node.meta["value"]
-    axis = find_axis(node, modules, name, axis)
+    axis = axes(node, name)
     width = shape[axis]
     samples = shape[0]
     if parts[node]:  # the boundary gets an axis for the parts; where neurons were last they still are
@@ -320,7 +327,7 @@ def _why_not_affine(segment: _Segment, owners: list[fx.Node], summed: list[fx.No
             return f"its {type(target).__name__} has a forward of its own, which may use the weights otherwise"
         for computed in computed_weights(target):
             return f"the {computed.tensor} of {node.target!r} is computed from other tensors ({computed.by})"
-        if isinstance(target, nn.Conv2d) and target.groups > 1:
+        if isinstance(target, nn.Conv2d) and target.groups > 1 and (not is_channelwise(target) or len(owners) > 1):
             return f"its convolution is grouped (groups={target.groups})"
     if summed:
         return ""
@@ -355,6 +362,7 @@ def _graph_module(
     if len(before) > 1:
         copies = {node: graph.call_function(operator.getitem, (start, k)) for k, node in enumerate(before)}
     first = copies[before[0]]
+    samples = before[0].meta["value"][0] // (parts.get(before[0]) or 1)  # of the example
     for node in before:
         if parts.get(node):
             copies[node] = graph.call_method("flatten", (copies[node], 0, 1))
@@ -363,7 +371,7 @@ def _graph_module(
     def copy_of(node: fx.Node) -> Any:
         if node not in copies:  # a constant, or an integer from an earlier level
             is_constant = node.op == "get_attr"
-            copies[node] = graph.node_copy(node) if is_constant else _integer(node, graph, first, copy_of)
+            copies[node] = graph.node_copy(node) if is_constant else _integer(node, graph, first, samples, copy_of)
         return copies[node]
 
     for node in segment:
@@ -388,13 +396,18 @@ def _needed_for(ends: list[fx.Node], segment: list[fx.Node], before: list[fx.Nod
     return needed
 
 
-def _integer(node: fx.Node, graph: fx.Graph, start: fx.Node, copy_of: Callable[[fx.Node], Any]) -> Any:
+def _integer(node: fx.Node, graph: fx.Graph, start: fx.Node, samples: int, copy_of: Callable[[fx.Node], Any]) -> Any:
     """An integer that an earlier level computed: a batch size is read off this level's input, the rest is fixed."""
     is_batch = (node.target is operator.getitem and node.args[1] == 0 and _is_shape(node.args[0])) or (
         node.op == "call_method" and node.target == "size" and node.args[1:] == (0,)
     )
-    if is_batch:
-        return graph.call_method("size", (start, 0))
+    if is_batch:  # a multiple of it, where parts of samples lie along the first axis
+        size = graph.call_method("size", (start, 0))
+        return (
+            size
+            if node.meta["value"] == samples
+            else graph.call_function(operator.mul, (size, node.meta["value"] // samples))
+        )
     if isinstance(node.meta["value"], int) and any(arg.meta.get("is_tensor") is False for arg in node.all_input_nodes):
         return graph.node_copy(node, copy_of) if not _is_shape(node.args[0]) else node.meta["value"]
     return node.meta["value"]
@@ -434,11 +447,16 @@ def _check_samples(levels: list[Level], example: Tensor) -> None:
     alone: Boundary = example[:1]
     both: Boundary = torch.cat([example[:1], -example[:1]])
     for level in levels:
-        alone, both = level.module(alone), level.module(both)
+        try:
+            alone, both = level.module(alone), level.module(both)
+        except Exception as error:  # whatever an operation raises on another number of samples
+            raise ValueError(
+                f"level {level.name!r} does not run on a batch of another size: {first_line(error)}"
+            ) from error
         for one, batch in zip(*((end,) if isinstance(end, Tensor) else end for end in (alone, both)), strict=True):
             same = one.shape == batch[:1].shape
             if not same or not torch.allclose(
-                one, batch[:1], rtol=1e-4, atol=1e-4 * max(1.0, batch.abs().max().item())
+                one, batch[:1], rtol=1e-4, atol=1e-4 * max(1.0, batch.abs().max().item()), equal_nan=True
             ):
                 raise ValueError(_not_by_samples(level.name, tuple(batch.shape)))
 
@@ -452,7 +470,13 @@ def _not_by_samples(name: str, shape: tuple[int, ...]) -> str:
 
 @torch.no_grad()
 def _check_composition(model: nn.Module, levels: list[Level], example: Tensor, *, exact: bool) -> None:
-    expected, composed = model(example), compose(levels, example)
+    expected = model(example)
+    try:
+        composed = compose(levels, example)
+    except Exception as error:  # whatever an operation raises on a shape that does not fit
+        raise ValueError(
+            f"partition does not reproduce the model: {first_line(error)}. Name other boundaries."
+        ) from error
     gap = (expected - composed).abs().max().item() if expected.shape == composed.shape else float("inf")
     tolerance = 0.0 if exact else 1e-4 * max(1.0, expected.abs().max().item())
     if not gap <= tolerance and torch.isfinite(expected).all():

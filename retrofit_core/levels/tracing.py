@@ -4,7 +4,7 @@ import copy
 import inspect
 import operator
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,8 @@ from .. import batchnorm
 from ..registry import first_line
 from .kinds import AFFINE
 from .opening import open_attention
+from .plain import call_layers
+from .tracer import holds_tensors, inputs_of, traced
 from .weights import computed_weights, repeated
 
 INPLACE_OPERATORS = {operator.iadd: operator.add, operator.isub: operator.sub, operator.imul: operator.mul}
@@ -27,85 +29,68 @@ LEADING = {
 }
 
 
-class _Tracer(fx.Tracer):
-    def __init__(self, leaves: Sequence[str]) -> None:
-        super().__init__()
-        self.leaves = set(leaves)
-        self.stuck: str | None = None
-        """The innermost module whose code could not be followed"""
-
-    def call_module(self, m: nn.Module, forward: Any, args: Any, kwargs: Any) -> Any:
-        try:
-            return super().call_module(m, forward, args, kwargs)
-        except Exception:
-            self.stuck = self.stuck or self.path_of_module(m)
-            raise
-
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return module_qualified_name in self.leaves or super().is_leaf_module(m, module_qualified_name)
-
-
 def trace(
     model: nn.Module,
     leaves: Sequence[str],
+    example: Tensor,
     *,
     fold: bool = True,
-    example: Tensor | None = None,
     whole: bool = False,
+    channels: bool = False,
     opened: bool = False,
 ) -> tuple[fx.Graph, dict[Any, Any], dict[str, tuple]]:
     """The traced graph without in-place operations and foldable BatchNorms, the objects behind its targets, the folds.
 
+    The nodes hold the shapes of their values on the example, see `record_values`.
     Args:
-        fold: False keeps every BatchNorm where it is.
-        example: (B, ...) input; with it the nodes hold their shapes (`record_values`), and a BatchNorm behind a Linear is
-            folded only where it reads flat tensors, not tokens.
-        whole: take modules whole whose code torch.fx cannot follow, as if `leaves` named them.
+        example: (B, ...) input; control flow may ask for shapes, which are taken from it.
+        fold: False keeps every BatchNorm where it is. A BatchNorm behind a Linear is folded only where it reads flat tensors,
+            not tokens.
+        whole: take modules whole whose code cannot be followed, as if `leaves` named them.
+        channels: what is left of BatchNorms of maps becomes convolutions that work channel by channel, noted as folds.
         opened: take attention modules apart, see `open_attention`.
     Raises:
-        ValueError: `leaves` names no submodule, torch.fx cannot trace the model, or it takes more than one input.
+        ValueError: `leaves` names no submodule, the model cannot be traced, does not run on the example, or takes more than
+            one input.
     """
     unknown = set(leaves) - {name for name, _ in model.named_modules()}
     if unknown:
         raise ValueError(f"leaves={sorted(unknown)} are not submodules of {type(model).__name__}.")
-    graph = _traced(model, list(leaves), whole)
-    inputs = [node for node in graph.nodes if node.op == "placeholder"]
-    if len([node for node in inputs if not node.args]) != 1:
-        raise ValueError(
-            f"{type(model).__name__} takes {len(inputs)} inputs; levels need exactly one. Wrap it in a module whose "
-            "forward takes one tensor."
-        )
-    for node in inputs[1:]:  # optional arguments keep their defaults
-        node.replace_all_uses_with(None) if node.args[0] is None else None
-        if not node.users:
-            graph.erase_node(node)
+    graph = _traced(model, list(leaves), example, whole)
     modules = _targets(model, graph)
     _name_no_tensors(graph, modules)
     _remove_inplace(graph, modules)
     if opened:
         open_attention(graph, modules)
-    if example is not None:
-        with torch.no_grad():
-            record_values(fx.GraphModule(modules, graph), graph, example, model)
+    with torch.no_grad():
+        record_values(fx.GraphModule(modules, graph), graph, example, model)
+    for node in reversed(list(graph.nodes)):  # what the code asked for, and the graph does not need
+        if not node.users and node.op not in ("placeholder", "output") and not node.meta["holds_tensors"]:
+            graph.erase_node(node)
+    call_layers(graph, modules)
     folds = _fold_batchnorms(graph, modules) if fold else {}
+    if channels:
+        folds |= _norms_by_channel(graph, modules)
     return graph, modules, folds
 
 
-def _traced(model: nn.Module, leaves: list[str], whole: bool) -> fx.Graph:
-    """The graph; with `whole`, modules inside of the model whose code torch.fx cannot follow are taken whole."""
-    while True:
-        tracer = _Tracer(leaves)
-        try:
-            return tracer.trace(model)
-        except Exception as error:  # torch.fx raises whatever the model's own code raises on a proxy
-            if whole and tracer.stuck and tracer.stuck not in leaves:
-                leaves.append(tracer.stuck)
-                continue
-            raise ValueError(
-                f"{type(model).__name__} cannot be traced by torch.fx ({first_line(error)}). Name the submodule in which this "
-                "happens in leaves=[...], to take it whole, or wrap the model in one whose forward has no data-dependent "
-                "branches."
-            ) from error
+def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -> fx.Graph:
+    name = type(model).__name__
+    inputs = inputs_of(model)
+    if len(inputs) != 1:
+        raise ValueError(
+            f"{name} takes {len(inputs)} inputs; levels need exactly one. Wrap it in a module whose forward takes one tensor."
+        )
+    try:
+        return traced(model, leaves, example, whole=whole)
+    except Exception as error:  # the model's own code raises whatever it likes
+        with torch.no_grad():
+            _run(model, model, example)
+        raise ValueError(
+            f"{name} cannot be traced by torch.fx ({first_line(error)}). Name the submodule in which this "
+            "happens in leaves=[...], to take it whole, or wrap the model in one whose forward has no data-dependent "
+            "branches."
+        ) from error
 
 
 def _targets(model: nn.Module, graph: fx.Graph) -> dict[str, Any]:
@@ -189,6 +174,23 @@ def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tupl
     return folds
 
 
+def _norms_by_channel(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
+    """Replace each BatchNorm of maps by a convolution of one weight for each channel; those that share tensors stay."""
+    calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
+    tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module))
+    folds: dict[str, tuple] = {}
+    for node in graph.nodes:
+        norm = modules.get(node.target) if node.op == "call_module" else None
+        if not isinstance(norm, nn.BatchNorm2d) or norm.running_mean is None or not norm.affine:
+            continue
+        shared = any(id(tensor) in tied for tensor in (*norm.parameters(), *norm.buffers()))
+        if calls[node.target] == 1 and not shared and not computed_weights(norm):
+            layer = batchnorm.by_channel(norm)
+            folds[str(node.target)] = (layer, None, norm)
+            modules[node.target] = layer
+    return folds
+
+
 def _normalises_neurons(affine: nn.Module, norm: batchnorm.BatchNorm, node: fx.Node) -> bool:
     """Whether the BatchNorm normalises the axis of the layer's neurons; on (B, tokens, D) it normalises tokens."""
     shape = node.meta.get("value")
@@ -202,14 +204,8 @@ class _Recorder(fx.Interpreter):
         result = super().run_node(n)
         n.meta["value"] = result.shape if isinstance(result, Tensor) else result
         n.meta["is_tensor"] = isinstance(result, Tensor)
-        n.meta["holds_tensors"] = _holds_tensors(result)
+        n.meta["holds_tensors"] = holds_tensors(result)
         return result
-
-
-def _holds_tensors(value: Any) -> bool:
-    if isinstance(value, (tuple, list)):
-        return any(_holds_tensors(item) for item in value)
-    return isinstance(value, Tensor)
 
 
 def record_values(root: fx.GraphModule, graph: fx.Graph, example: Tensor, model: nn.Module) -> None:
@@ -221,14 +217,18 @@ def record_values(root: fx.GraphModule, graph: fx.Graph, example: Tensor, model:
     """
     recorder = _Recorder(root)
     recorder.graph = graph  # GraphModule copies the graph; the values must land on ours
+    check_output(type(model).__name__, _run(recorder.run, model, example))
+
+
+def _run(network: Callable[[Tensor], Any], model: nn.Module, example: Tensor) -> Any:
+    """What a network, or a trace of it, makes of an example."""
     try:
-        output = recorder.run(example)
+        return network(example)
     except Exception as error:
         raise ValueError(
             f"{type(model).__name__} does not run on an input of shape {tuple(example.shape)}: "
             f"{first_line(error)}. Pass data of the shape that it was trained on."
         ) from error
-    check_output(type(model).__name__, output)
 
 
 def check_output(network: str, output: Any) -> None:

@@ -5,13 +5,17 @@ side by side; xx = x'x, xz = x'z, zz = z'z, sz = sum of z: sums, not means, beca
 sums.
 """
 
+from .channels import ChannelMoments, ChannelSums
 from .choices import AUTO_STRENGTH, dual_is_cheaper, product_dtype, ridge_strength
 from .errors import approximation_error, cross_error, cross_of, grouping_error, squared_misses, unavoidable_error
-from .solve import Solution, solve
+from .solution import Solution
+from .solve import solve
 from .sums import Moments, MomentSums, Rows
 
 __all__ = [
     "AUTO_STRENGTH",
+    "ChannelMoments",
+    "ChannelSums",
     "MomentSums",
     "Moments",
     "Rows",

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..targets import Targets, excess
+from .channels import ChannelMoments, unavoidable_by_channel
 from .products import cholesky
 from .sums import Moments, Rows, mean_diagonal
 
@@ -72,7 +73,7 @@ def squared_misses(sums: Moments | Rows, A: Tensor, V: Tensor, pull: Tensor | No
         return (sums.x @ V - sums.z @ A).square().sum(0)
     assert sums.xx is not None and sums.xz is not None
     xzA = sums.xz @ A
-    pull = sums.xx @ V - xzA if pull is None else pull
+    pull = sums.times(V) - xzA if pull is None else pull
     return (((pull - xzA) * V).sum(0) + ((sums.zz @ A) * A).sum(0)).clamp_min(0)
 
 
@@ -81,6 +82,8 @@ def unavoidable_error(sums: Moments | Rows, scores: Tensor) -> float:
 
     The part of the cost that no weights of this level could avoid, whatever the grouping.
     """
+    if isinstance(sums, ChannelMoments):
+        return unavoidable_by_channel(sums, scores, VANISHING)
     diagonal = mean_diagonal(sums)
     if isinstance(sums, Rows):
         factor, lam = cholesky(sums.kernel, VANISHING * diagonal, bias=False)

@@ -5,31 +5,17 @@ D = diag(1, ..., 1, 0): the bias is not penalised.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor
 
+from .channels import ChannelMoments, solve_channels
 from .choices import ridge_strength
 from .errors import squared_misses
 from .products import cholesky, mirrored, upper_gram
+from .solution import Solution
 from .sums import Moments, Rows, mean_diagonal
-
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """Every parent neuron's own fit on the fused inputs, in the form that grouping and fit need."""
-
-    gram: Tensor
-    """(m, m) G = phi'phi: inner products of the projected neurons, exact costs at any ridge and W0"""
-    strength: float
-    """lambda that was used, after `auto` and after any raising"""
-    weights: Callable[[Tensor], Tensor]
-    """A (m, d) -> V (p, d): the fused weights for the targets z A; the row of the bias comes last"""
-    missed: Callable[[Tensor, Tensor], Tensor]
-    """A, V = weights(A) -> (d,): |x V_k - T_k|^2, at the cost of the right-hand side instead of that of xx V"""
 
 
 def solve(sums: Moments | Rows, ridge: float | str = "auto", *, toward: Tensor | None = None) -> Solution:
@@ -44,6 +30,8 @@ def solve(sums: Moments | Rows, ridge: float | str = "auto", *, toward: Tensor |
     Raises:
         ValueError: no usable ridge, or sums that are not finite.
     """
+    if isinstance(sums, ChannelMoments):
+        return solve_channels(sums, ridge, toward=toward)
     diagonal = mean_diagonal(sums)
     lam = ridge_strength(ridge, diagonal, "zero" if toward is None else "parents")
     if not (torch.isfinite(sums.sz).all() and math.isfinite(diagonal)):

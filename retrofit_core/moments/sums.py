@@ -1,6 +1,6 @@
 """Sums over rows, the accumulator that makes them, and the rows themselves."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -47,7 +47,13 @@ class Moments:
         xx = self.xx + other.xx if self.xx is not None and other.xx is not None else None
         xz = self.xz + other.xz if self.xz is not None and other.xz is not None else None
         rounding = max(self.rounding, other.rounding)
-        return Moments(self.zz + other.zz, self.sz + other.sz, xx, xz, self.rows + other.rows, self.bias, rounding)
+        zz, sz, rows = self.zz + other.zz, self.sz + other.sz, self.rows + other.rows
+        return replace(self, zz=zz, sz=sz, xx=xx, xz=xz, rows=rows, rounding=rounding)
+
+    def times(self, V: Tensor) -> Tensor:
+        """(p, d) xx V."""
+        assert self.xx is not None
+        return self.xx @ V
 
     def all_reduce(self) -> "Moments":
         """The sums over all processes of torch.distributed, the same on every rank."""
@@ -66,7 +72,8 @@ class Moments:
         dist.all_reduce(rows)
         rounding = torch.tensor(self.rounding, dtype=torch.float64, device=self.zz.device)
         dist.all_reduce(rounding, op=dist.ReduceOp.MAX)
-        return Moments(zz, sz, summed(self.xx), summed(self.xz), int(rows), self.bias, rounding.item())
+        facts = {"rows": int(rows), "rounding": rounding.item()}
+        return replace(self, zz=zz, sz=sz, xx=summed(self.xx), xz=summed(self.xz), **facts)
 
     def save(self, path: str | Path) -> None:
         """Write the sums to a safetensors file: what a party sends instead of its images."""

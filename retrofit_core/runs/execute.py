@@ -6,14 +6,14 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from .. import analysis as analysing
 from .. import own
 from ..baselines import average
 from ..data import Images
 from ..device import MEMORY, on_device
-from ..evaluation import ensemble, evaluate
+from ..evaluation import evaluate, evaluate_parents, measured, scores
 from ..methods import METHODS
 from ..monitor import Cancelled, Monitor
 from ..registry import find
@@ -28,13 +28,28 @@ from .record import Run, read_identity, read_run, seal_analysis
 from .recorder import recording
 
 
+@dataclasses.dataclass
+class Measurements:
+    """Of the networks of one run, or of several that have their parents and test images in common."""
+
+    common: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """What `measure` says of the networks that do not depend on the method"""
+    fused: Tensor | None = None
+    """(n, classes) outputs of the last fused network for all test images"""
+
+
 def execute(
-    config: RunConfig, folder: str | Path | None = None, monitor: Monitor | None = None
+    config: RunConfig,
+    folder: str | Path | None = None,
+    monitor: Monitor | None = None,
+    measurements: Measurements | None = None,
 ) -> tuple[FusionResult, dict[str, Any]]:
     """Run a config; with a folder write its record, going on where an earlier run of the same config stopped.
 
     Parents that are missing are trained first, where a training.json lies in their folder.
 
+    Args:
+        measurements: one for several runs of the same parents and data, whose common networks are then measured once.
     Returns:
         The result, and the metrics of `measure` (empty without `config.evaluate`).
     Raises:
@@ -68,7 +83,7 @@ def execute(
         test = test_images(config, required=config.evaluate) if config.evaluate or config.analyse else None
         metrics = {}
         if test is not None and config.evaluate:
-            metrics = measure(inputs.models, result.model, test, watcher, config.device)
+            metrics = measure(inputs.models, result.model, test, watcher, config.device, measurements)
         if recorder:
             analysis, why = _analysis_or_reason(config, inputs, result, test, watcher) if config.analyse else (None, "")
             recorder.finish(result, metrics, checkpoint_metadata(config, inputs.train), analysis, why)
@@ -162,20 +177,26 @@ def checkpoint_metadata(config: RunConfig, images: Images) -> dict[str, Any]:
 
 
 def measure(
-    models: Sequence[nn.Module], fused: nn.Module, test: Images, monitor: Monitor, device: str = "cpu"
+    models: Sequence[nn.Module],
+    fused: nn.Module,
+    test: Images,
+    monitor: Monitor,
+    device: str = "cpu",
+    measurements: Measurements | None = None,
 ) -> dict[str, Any]:
     """Accuracy, per class, loss and calibration of parents, ensemble, vanilla average and fused network on images.
 
     Args:
         device: where copies of them are measured; the networks themselves are not moved.
+        measurements: of an earlier call with the same parents and images, taken over and added to.
     """
-    networks = {f"parent {index}": model for index, model in enumerate(models)}
-    networks["ensemble"] = ensemble(list(models))
-    with suppress(ValueError):  # different widths have no plain average
-        networks["average"] = average(models)
-    networks["fused"] = fused
-    scores = {}
-    for index, (name, network) in enumerate(networks.items()):
-        monitor.emit("phase", name="evaluate", network=name, index=index, total=len(networks))
-        scores[name] = evaluate(on_device(network, device), test, monitor=monitor)
-    return {"networks": scores, "classes": list(test.classes), "data": test.name}
+    measurements = measurements or Measurements()
+    if not measurements.common:
+        monitor.emit("phase", name="evaluate", network="parents")
+        measurements.common |= evaluate_parents(models, test, device=device, monitor=monitor)
+        with suppress(ValueError):  # different widths have no plain average
+            measurements.common["average"] = evaluate(on_device(average(models), device), test, monitor=monitor)
+    monitor.emit("phase", name="evaluate", network="fused")
+    measurements.fused = scores(on_device(fused, device), test, monitor=monitor)
+    own_scores = measured(measurements.fused, test.labels, len(test.classes))
+    return {"networks": {**measurements.common, "fused": own_scores}, "classes": list(test.classes), "data": test.name}

@@ -18,7 +18,7 @@ from .. import files
 from ..checkpoints import load_model
 from ..data import Images
 from ..device import on_device
-from ..evaluation import check_suits, ensemble, evaluate
+from ..evaluation import check_suits, evaluate, evaluate_parents
 from ..monitor import Event, Monitor
 from ..settings import AT_LEAST_ONE, SEED, Range, Value, setting, settings_of
 from ..training.files import check_unfinished, facts_of, trained
@@ -241,14 +241,11 @@ class _Curve:
 
 def _measured(plan: FinetunePlan, rows: Tensor, device: str, monitor: Monitor) -> dict[str, Any]:
     """What `evaluate` says of parents, ensemble and fused network on these training images."""
-    parents = plan.run.parents
-    networks: dict[str, nn.Module] = {f"parent {index}": parent for index, parent in enumerate(parents)}
-    networks |= {"ensemble": ensemble(parents)} if len(parents) > 1 else {}
-    networks["fused"] = plan.run.fused
-    return {
-        name: evaluate(on_device(network, device), plan.images, rows=rows, monitor=monitor)
-        for name, network in networks.items()
-    }
+    networks = evaluate_parents(plan.run.parents, plan.images, rows=rows, device=device, monitor=monitor)
+    if len(plan.run.parents) == 1:
+        del networks["ensemble"]
+    networks["fused"] = evaluate(on_device(plan.run.fused, device), plan.images, rows=rows, monitor=monitor)
+    return networks
 
 
 def _read(path: Path) -> dict[str, Any]:

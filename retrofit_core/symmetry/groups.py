@@ -48,7 +48,7 @@ def neuron_groups(model: nn.Module, example: Tensor, *, leaves: Sequence[str] = 
 def recorded(model: nn.Module, example: Tensor, leaves: Sequence[str]) -> tuple[fx.Graph, dict[Any, Any]]:
     """The trace of a network in evaluation mode, with the shapes of the first sample's values, and its modules."""
     refuse_computed_weights(model, type(model).__name__)
-    graph, modules, _ = trace(model, leaves, fold=False, example=example[:1])
+    graph, modules, _ = trace(model, leaves, example[:1], fold=False)
     return graph, modules
 
 
@@ -116,6 +116,12 @@ def _axes(rules: Rules) -> Iterator[tuple[str, int, Tensor, str]]:
     for name, entries in rules.entries.items():
         ids = rules.ids.of(entries)
         varying = varying_axes(ids)
+        if (
+            len(varying) > 1
+        ):  # entries that nothing reads, such as biases of distances that do not occur, are left as they are
+            numbers, places, counts = ids.unique(return_inverse=True, return_counts=True)
+            ids = torch.where(counts[places] > 1, ids, FIXED) if (ids == FIXED).any() else ids
+            varying = varying_axes(ids)
         if len(varying) > 1:
             raise ValueError(
                 f"the neurons of {name!r} of shape {tuple(ids.shape)} lie along more than one axis, so they cannot be put "

@@ -47,6 +47,9 @@ POSITIONS = (
     nn.AdaptiveMaxPool2d,
     nn.Upsample,
     nn.ZeroPad2d,
+    nn.ConstantPad2d,
+    nn.ReflectionPad2d,
+    nn.ReplicationPad2d,
 )
 RESHAPING = (nn.Flatten, nn.Unflatten)
 #: Operations that only move entries, so they can be run on the numbers of neurons instead.
@@ -81,6 +84,13 @@ MOVES = {
     "narrow",
     "clone",
     "detach",
+    "repeat_interleave",
+    "tile",
+    "split_with_sizes",
+    "tensor_split",
+    "broadcast_to",
+    "mT",
+    "T",
 }
 ENTRYWISE = ACTIVATION_FUNCTIONS | {
     "dropout",
@@ -102,13 +112,37 @@ ENTRYWISE = ACTIVATION_FUNCTIONS | {
     "pow",
     "square",
     "clamp",
+    "clamp_min",
+    "sin",
+    "cos",
+    "reciprocal",
     "float",
     "double",
     "to",
     "type_as",
+    "zeros_like",
+    "ones_like",
 }
-BINARY = {"add", "sub", "mul", "truediv", "div", "maximum", "minimum", "multiply", "subtract"}
-POOLING = {"max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "adaptive_max_pool2d", "interpolate", "boolean_dispatch"}
+BINARY = {
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "div",
+    "maximum",
+    "minimum",
+    "multiply",
+    "subtract",
+    "pow",
+    "where",
+    "addcmul",
+}
+REDUCING = {"mean", "sum", "amax", "amin", "norm", "vector_norm", "var", "std", "logsumexp"}
+POOLING = {
+    *(f"{kind}_pool{dims}d" for kind in ("max", "avg", "adaptive_avg", "adaptive_max") for dims in (1, 2, 3)),
+    "interpolate",
+    "boolean_dispatch",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +215,7 @@ class Rules:
             (CONVOLUTIONS, self._convolution),
             (_NormBase, self._channel_norm),
             (nn.GroupNorm, self._group_norm),
-            (nn.LayerNorm, self._layer_norm),
+            ((nn.LayerNorm, nn.RMSNorm), self._layer_norm),
             (nn.PReLU, self._prelu),
             (nn.MultiheadAttention, self._attention),
             (ELEMENTWISE, self._same),
@@ -196,11 +230,13 @@ class Rules:
             (ENTRYWISE, self._same),
             (BINARY, self._binary),
             (POOLING, self._positions),
-            ({"mean", "sum"}, self._mean),
+            (REDUCING, self._reduced),
+            ({"pad"}, self._padded),
             ({"matmul", "bmm"}, self._matmul),
             ({"linear"}, self._linear),
             ({"layer_norm"}, self._layer_norm),
             ({"scaled_dot_product_attention"}, self._dot_product),
+            ({"normalize"}, self._normalized),
         ]
         return next((rule for names, rule in table if name in names), None)
 
@@ -248,19 +284,21 @@ class Rules:
         return made.expand(node.meta["value"])
 
     def _convolution(self, node: fx.Node) -> Tensor:
+        """New neurons; a grouped convolution keeps those that it reads: its groups as a whole, several channels each."""
         layer = self.modules[node.target]
         ids = self.ids.constant_along(self._first(node), 1)
         if layer.groups == 1:
             self._assign(layer.weight, 1, ids, "in")
             ids = self._made(layer.weight, layer.bias)
-        elif layer.groups == layer.in_channels == layer.out_channels:  # every neuron stays itself
+        else:
+            parts = ids.view(layer.groups, -1)
+            self.ids.unify(parts, parts[:, :1])
+            ids = self.ids.of(parts[:, 0]).repeat_interleave(layer.out_channels // layer.groups)
             self._assign(layer.weight, 0, ids, "vector")
             self._assign(layer.bias, 0, ids, "vector")
-        else:
-            raise ValueError(
-                f"the convolution {node.target!r} has {layer.groups} groups of channels; neurons can be followed through "
-                "ungrouped and depthwise convolutions only. Use KF-Gradient."
-            )
+        for name, gain in layer.named_parameters(recurse=False):
+            if name not in ("weight", "bias") and len(gain) == layer.out_channels:
+                self._assign(gain, 0, ids, "vector")
         self._see(node, 1, ids)
         return on_axis(ids, 1, node)
 
@@ -297,6 +335,14 @@ class Rules:
                 name = self.names[id(tensor)]
                 self.entries.setdefault(name, self.ids.fresh(*tensor.shape))
                 self.ids.unify(x, self.entries[name])
+        return x
+
+    def _normalized(self, node: fx.Node) -> Tensor:
+        """Divided by the length along an axis: neurons on one line of it stay on a line."""
+        x = self.ids.of(self._first(node))
+        lines = x.movedim(_argument(node, "dim", 2, 1), -1).flatten(0, -2)
+        if not torch.equal(lines, lines[:, :1].expand_as(lines)):
+            self._split(lines.unique(dim=0))
         return x
 
     def _prelu(self, node: fx.Node) -> Tensor:
@@ -340,29 +386,54 @@ class Rules:
         """Where entries of two tensors meet, their neurons are the same."""
         shape = node.meta["value"]
         tensors = [self.values[arg] for arg in node.args if isinstance(arg, fx.Node) and arg in self.values]
-        first, *others = sorted((ids for ids in tensors if ids.numel() > 1), key=lambda ids: ids.shape != shape)
+        several = [ids for ids in tensors if ids.numel() > 1] or tensors
+        first, *others = sorted(several, key=lambda ids: ids.shape != shape)
         for other in others:
-            self.ids.unify(first, other)
+            if not self._broadcast(first, other):
+                self.ids.unify(first, other)
         ids = first.expand(shape)
         axis = axis_of(self.ids.of(ids)) if is_sum(node) else None
         if axis is not None:
             self._see(node, axis, self.ids.constant_along(ids, axis))
         return ids
 
+    def _broadcast(self, ids: Tensor, other: Tensor) -> bool:
+        """Whether the other tensor gives the same to all neurons: a gate at each position."""
+        axis = axis_of(self.ids.of(ids))
+        if axis is None:
+            return False
+        place = axis % ids.ndim - ids.ndim  # counted from the right, as broadcasting does
+        return other.ndim < -place or other.shape[place] == 1
+
     def _positions(self, node: fx.Node) -> Tensor:
         return on_axis(self.ids.constant_along(self._first(node), 1), 1, node)
 
-    def _mean(self, node: fx.Node) -> Tensor:
+    def _reduced(self, node: fx.Node) -> Tensor:
+        """Over positions neurons stay what they are; what sums up all neurons on a line does not depend on their order."""
         x, shape = self.ids.of(self._first(node)), node.meta["value"]
-        dims: Any = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", tuple(range(x.ndim)))
+        place = 2 if "norm" in function_name(node) else 1
+        dims: Any = _argument(node, "dim", place, None)
+        dims = tuple(range(x.ndim)) if dims is None else dims
         axes: list[int] = sorted(axis % x.ndim for axis in (dims if isinstance(dims, (tuple, list)) else (dims,)))
         least, most = x.amin(axes), x.amax(axes)
-        if not torch.equal(least, most):
-            raise ValueError(
-                f"{function_name(node)}() over neurons at {node.name!r}: it is not known which neurons belong together there. "
-                "Use KF-Gradient."
-            )
-        return least.reshape(shape)
+        if torch.equal(least, most):
+            return least.reshape(shape)
+        lines = x.movedim(axes, list(range(-len(axes), 0))).flatten(-len(axes)).flatten(0, -2)
+        self._split(lines.unique(dim=0))
+        return torch.zeros(shape, dtype=torch.int64)
+
+    def _padded(self, node: fx.Node) -> Tensor:
+        """What is added at the ends belongs to the neurons there; along the neurons themselves it belongs to none."""
+        x, widths = self.ids.of(self._first(node)), list(_argument(node, "pad", 1, ()))
+        for number, (before, after) in enumerate(zip(widths[::2], widths[1::2], strict=True)):
+            axis, size = x.ndim - 1 - number, x.shape[x.ndim - 1 - number]
+            varies = axis in varying_axes(x)
+            index = torch.arange(-before, size + after)
+            x = x.index_select(axis, index.clamp(0, size - 1))
+            if varies:
+                inside = ((index >= 0) & (index < size)).view(-1, *[1] * number)
+                x = torch.where(inside, x, FIXED)
+        return x
 
     def _matmul(self, node: fx.Node) -> Tensor:
         """Queries times keys: the same neurons, head by head. Attention weights times values: positions are mixed."""
@@ -401,6 +472,12 @@ class Rules:
             for number in set(numbers.tolist()):
                 labels[number] = (*labels.get(number, ()), part)
         self.splits.append(labels)
+
+
+def _argument(node: fx.Node, name: str, position: int, default: Any) -> Any:
+    """An argument of a function or method, by name or position."""
+    value = node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
+    return fx.map_arg(value, lambda size: size.meta["value"])
 
 
 def _nodes(node: fx.Node) -> list[fx.Node]:

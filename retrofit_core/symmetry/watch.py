@@ -40,18 +40,23 @@ class Sums:
 
 
 class Watched(fx.Interpreter):
-    """A network that hands out the values at the points of its groups."""
+    """A network that hands out the values at the points of its groups.
+
+    Args:
+        example: (B, ...) input, of which one sample is used.
+    """
 
     def __init__(
         self,
         model: nn.Module,
         groups: Sequence[Group],
+        example: Tensor,
         *,
         after: bool = False,
         window: int | None = None,
         leaves: Sequence[str] = (),
     ):
-        graph, modules, _ = trace(model.eval(), leaves, fold=False)
+        graph, modules, _ = trace(model.eval(), leaves, example, fold=False)
         super().__init__(fx.GraphModule(modules, graph))
         self.graph, self.after, self.window = graph, after, window
         self.points = {self._key(point): point for group in groups for point in group.points}
@@ -128,14 +133,13 @@ def group_sums(
         ValueError: a group has different numbers of positions in different models.
     """
     device = next(models[0].parameters()).device
+    example = inputs[:1].to(device)
     watched = [
-        Watched(model, model_groups, after=after, window=window, leaves=leaves)
+        Watched(model, model_groups, example, after=after, window=window, leaves=leaves)
         for model, model_groups in zip(models, groups, strict=True)
     ]
     size = sum(
-        value.numel() * value.element_size()
-        for network in watched
-        for value in network.watch(inputs[:1].to(device))[0].values()
+        value.numel() * value.element_size() for network in watched for value in network.watch(example)[0].values()
     )
     batch = max(1, min(MOST_SAMPLES, CHUNK_BYTES // max(1, size)))
     totals: list[Sums] = []

@@ -128,7 +128,7 @@ def recipe(
         architecture, parts: these decide the epochs of "paper" (of the largest tabulated number up to `parts`).
         augment: "auto" (see `usual_augmentation`; nothing in the recipe "small"), or words of `augmentation`.
 
-    Example:
+    Examples:
         >>> recipe("paper", "cifar10", architecture="vgg", parts=4)["epochs"]
         150
 

@@ -25,7 +25,8 @@ from tests.experiments.tiny import SOURCE, UNITS, all_numbers, carry_out, cell, 
 
 pytestmark = pytest.mark.slow
 KILLS = 100
-MORE = (*UNITS, *(fusion(seed=seed) for seed in range(1, 7)))
+# A fusion takes milliseconds but for the last, which is long enough to be killed in its middle.
+MORE = (*UNITS, *(fusion(seed=seed) for seed in range(1, 6)), fusion("KF-Gradient", options={"epochs": 500}))
 
 
 @pytest.fixture(scope="module")

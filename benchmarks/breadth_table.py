@@ -1,0 +1,106 @@
+"""docs/breadth.md, written from the record of breadth.py."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parent.parent / "docs" / "breadth.md"
+HEAD = """# Which networks can be fused
+
+Written by `python benchmarks/breadth.py`; the record is `benchmarks/results/breadth.json`. Networks have random weights, small
+images and five classes. A twin is the same network with its neurons in another order: fused with it, a network must come out
+as it was, to 1e-6 of its outputs. The difference stands in brackets where a twin was fused; networks without one are accepted by
+the checks that every fusion begins with, one of which reorders the neurons and compares the outputs.
+
+- **levels**: places where one tensor is alive; HF-Gradient and KF-Gradient fuse level by level. *In part*: modules whose
+  code cannot be followed are taken whole.
+- **aligned**: groups of neurons whose order is free, for Git Re-Basin (which fused the twins), OTFusion and ZipIt (which accept
+  them). Of a grouped convolution the groups are reordered as a whole.
+- **closed form**: HF-Linear and KF-Linear: levels behind every layer, inside of blocks, or one after the other (*chain*).
+"""
+LIBRARIES = {
+    "torchvision": "torchvision: every classifier of `torchvision.models`",
+    "timm": "timm: one small network of each family",
+}
+
+
+def table(content: dict[str, Any]) -> None:
+    """Write the page."""
+    PAGE.write_text("\n".join(lines(content)) + "\n")
+
+
+def lines(content: dict[str, Any]) -> Iterator[str]:
+    """The page, line by line."""
+    yield HEAD
+    for library, title in LIBRARIES.items():
+        rows = content.get(library, [])
+        if rows:
+            yield f"## {title}"
+            yield ""
+            yield counts(rows)
+            yield ""
+            yield "| network | million weights | image | levels | aligned | closed form |"
+            yield "| --- | --- | --- | --- | --- | --- |"
+            yield from map(line, rows)
+            yield ""
+            yield from reasons(rows)
+
+
+def counts(rows: list[dict[str, Any]]) -> str:
+    """How many are cut, aligned and fused in closed form."""
+    cut, aligned, closed = (
+        sum(succeeds(row.get(question)) for row in rows) for question in ("levels_of", "aligned", "closed_form")
+    )
+    twins = [[row for row in rows if "twin" in row.get(question, {})] for question in ("aligned", "closed_form")]
+    return (
+        f"Of {len(rows)} networks {cut} are cut into levels, {aligned} aligned, {closed} accepted in closed form. "
+        f"Twins were fused with {len(twins[0])} by Git Re-Basin, with {len(twins[1])} in closed form."
+    )
+
+
+def succeeds(facts: dict[str, Any] | None) -> bool:
+    """Whether a question was answered with yes."""
+    return facts is not None and "reason" not in facts
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row of the table."""
+    if "error" in row:
+        return f"| {row['name']} | | | does not run: {row['error']} | | |"
+    levels, aligned, closed = (row[question] for question in ("levels_of", "aligned", "closed_form"))
+    cells = [
+        row["name"],
+        f"{row['parameters'] / 1e6:.1f}",
+        str(row["size"]),
+        f"{levels['levels']}{', in part' if levels['whole'] else ''}" if succeeds(levels) else "no",
+        f"{aligned['groups']} groups{found(aligned)}" if succeeds(aligned) else "no",
+        f"{closed['levels']}{', inside of blocks' if closed['inside'] else ', chain'}{found(closed)}"
+        if succeeds(closed)
+        else "no",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def found(facts: dict[str, Any]) -> str:
+    """How well the twin was found again."""
+    return f" ({facts['twin']:.0e})" if "twin" in facts else ""
+
+
+def reasons(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Why not, the networks of one reason together."""
+    for question, title in {"levels_of": "Not cut", "aligned": "Not aligned", "closed_form": "No closed form"}.items():
+        by_reason: dict[str, list[str]] = {}
+        for row in rows:
+            if not succeeds(row.get(question)) and "error" not in row:
+                by_reason.setdefault(row[question]["reason"], []).append(row["name"])
+        if by_reason:
+            yield f"**{title}**"
+            yield ""
+            for reason, names in sorted(by_reason.items(), key=lambda pair: -len(pair[1])):
+                yield f"- {', '.join(names)}: {escaped(reason)}"
+            yield ""
+
+
+def escaped(text: str) -> str:
+    """Plain text in Markdown."""
+    return "".join(f"\\{letter}" if letter in "|*_<>[]`" else letter for letter in text)

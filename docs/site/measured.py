@@ -1,0 +1,103 @@
+"""What was measured, where and how: a page from the records in benchmarks/results, by the functions of README's tables."""
+
+import ast
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = ROOT / "benchmarks"
+RESULTS = BENCHMARKS / "results"
+sys.path.append(str(BENCHMARKS))
+
+import tables  # noqa: E402 - benchmarks are scripts, not a package
+
+#: Record, by the beginning of its name -> the script that writes it, and its table on this page.
+RECORDS: dict[str, tuple[str, str]] = {
+    "accuracy-": ("accuracy.py", "accuracy"),
+    "methods": ("methods.py", "every-method"),
+    "leaderboard-": ("", "leaderboard"),
+    "speed": ("speed.py", "time"),
+    "side-by-side": ("speed.py", ""),
+    "training": ("training.py", "training"),
+    "memory": ("memory.py", "memory"),
+    "landscape-": ("landscape.py", ""),
+    "mutations": ("mutations.py", ""),
+    "experiments": ("", ""),
+}
+#: Records that commands write, not scripts.
+COMMANDS = {
+    "leaderboard-": "One call of `retrofit compare` on the VGG pair, method by method and class by class.",
+    "experiments": "Every measured cell of the paper's tables, with settings and digests of what went in: `retrofit report "
+    "--bundle`. [What it shows](findings.md); [how it is measured](experiments.md).",
+    "side-by-side": "HF-Linear and KF-Linear before and after the core's second build, on one idle machine.",
+}
+PAIRS = ("cifar10-vgg11-noniid2", "cifar10-vgg11half-sharded2", "mnist-mlp-noniid2")
+
+
+def pages() -> dict[str, str]:
+    """The one page."""
+    return {"measured.md": "\n".join(_page())}
+
+
+def _page() -> list[str]:
+    lines = [
+        "# What is measured, and where",
+        "",
+        "Each number of this site comes from one of these records, which hold the machine's facts beside it. Nothing was "
+        "measured on CUDA yet: [how it will be](files/benchmarks/README.md.txt).",
+        "",
+        "| record | what | measured on | measured by |",
+        "| --- | --- | --- | --- |",
+        *map(_row, sorted(RESULTS.iterdir())),
+        "",
+        "The last column names files of `benchmarks`; `python benchmarks/tables.py` prints the tables below.",
+        "",
+        "## Accuracy",
+    ]
+    for pair in PAIRS:
+        lines += [
+            "",
+            tables.accuracy([record for fit in ("linear", "gradient") if (record := _read(f"accuracy-{pair}-{fit}"))]),
+        ]
+    for title, table in (
+        ("Every method", tables.methods(_read("methods"))),
+        ("Time", tables.speed(_read("speed"))),
+        ("Training", tables.training(_read("training"))),
+        ("Memory", tables.memory(_read("memory"))),
+    ):
+        lines += ["", f"## {title}", "", table]
+    return lines
+
+
+def _row(path: Path) -> str:
+    """A record's line: its name, what it is, its machine, and what measures it again.
+
+    Raises:
+        ValueError: a record that RECORDS does not know.
+    """
+    beginning = next((beginning for beginning in RECORDS if path.name.startswith(beginning)), None)
+    if beginning is None:
+        raise ValueError(f"benchmarks/results/{path.name} is not described in docs/site/measured.py.")
+    script, anchor = RECORDS[beginning]
+    what = COMMANDS.get(beginning) or _first_sentence(BENCHMARKS / script)
+    shown = f" [Table](#{anchor})." if anchor and anchor != "leaderboard" else ""
+    again = f"`{script}`" if script and beginning != "side-by-side" else ""
+    return f"| [{path.name}](files/benchmarks/results/{path.name}) | {what}{shown} | {_machine(path)} | {again} |"
+
+
+def _first_sentence(script: Path) -> str:
+    first = (ast.get_docstring(ast.parse(script.read_text())) or "").split("\n\n")[0].replace("\n", " ")
+    return first if first.endswith(".") else f"{first}."
+
+
+def _machine(path: Path) -> str:
+    record = json.loads(path.read_text()) if path.suffix == ".json" else {}
+    facts = record.get("machine", {})
+    return ", ".join(str(facts[name]) for name in ("processor", "date") if facts.get(name))
+
+
+def _read(name: str) -> Any:
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None

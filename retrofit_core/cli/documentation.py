@@ -1,0 +1,137 @@
+"""retrofit docs"""
+
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..extras import require
+from .commands import LAST_PORT
+from .terminal import command, out
+
+#: What the pages are made from, beside mkdocs.yml.
+SOURCES = (
+    "docs",
+    "retrofit_core",
+    "notebooks/*.ipynb",
+    "benchmarks/results",
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "LICENSE",
+)
+
+#: A file of every built site, by which it is known.
+MARK = "search/search_index.json"
+
+
+@command("docs")
+def docs_command(
+    port: Annotated[
+        int, typer.Option(min=1, max=LAST_PORT, help="Port on this machine; the next free one if it is taken.")
+    ] = 8510,
+    browser: Annotated[bool, typer.Option(help="Open the default browser.")] = True,
+    build: Annotated[bool, typer.Option("--build", help="Build the site and end; nothing is opened.")] = False,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the built site. Default: build/site of the repository.")
+    ] = None,
+) -> None:
+    """Build the documentation and open it in the browser. It fetches nothing from elsewhere.
+
+    It is built from the repository, where it has changed since it was built last; a wheel has no pages.
+
+    Example: `retrofit docs`
+    """
+    repository = _repository()
+    site = (folder or repository / "build" / "site").absolute()
+    if build or _is_stale(site, repository):
+        _build(site, repository)
+    out.print(f"The pages are in {site}.", soft_wrap=True, markup=False, highlight=False)
+    if build:
+        return
+    _serve(site, port, browser)
+
+
+def _repository() -> Path:
+    """The repository that this code runs from, or in which the command is given.
+
+    Raises:
+        ValueError: there is none.
+    """
+    here = Path.cwd()
+    for folder in (Path(__file__).parents[2], here, *here.parents):
+        if (folder / "mkdocs.yml").is_file() and (folder / "retrofit_core").is_dir():
+            return folder
+    raise ValueError(
+        "the documentation is built from the repository, which an installed wheel does not hold. Give the command in a copy of "
+        "the repository, or read what is installed: `retrofit --help`, `retrofit methods NAME`, and in Python "
+        "`help(retrofit_core.fuse)`."
+    )
+
+
+def _is_stale(site: Path, repository: Path) -> bool:
+    """Whether the site is missing, or older than what it is made from."""
+    try:
+        built = (site / "index.html").stat().st_mtime
+    except OSError:
+        return True
+    files = [repository / "mkdocs.yml"]
+    for source in SOURCES:
+        for path in repository.glob(source):
+            files += path.rglob("*") if path.is_dir() else [path]
+    return any(path.stat().st_mtime > built for path in files if path.is_file() and path.suffix != ".pyc")
+
+
+def _build(site: Path, repository: Path) -> None:
+    """Build all pages into a folder.
+
+    Raises:
+        ValueError: the folder holds something else, what builds the pages is not installed, or they cannot be built.
+    """
+    if site.is_dir() and any(site.iterdir()) and not (site / MARK).exists():
+        raise ValueError(f"{site} holds something else than a site, which would be lost. Choose a new folder.")
+    for package in ("mkdocs", "material", "mkdocstrings", "latex2mathml"):
+        require(package, "docs")
+    out.print("Building the pages, which takes half a minute.", highlight=False)
+    unfinished = site.with_name(f"{site.name}.tmp")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(unfinished)]
+    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # of the theme, which speaks of another product
+    done = subprocess.run(command, cwd=repository, env=quiet, capture_output=True, text=True)
+    if done.returncode:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise ValueError(f"the pages cannot be built: {(done.stdout + done.stderr).strip()[-2000:]}")
+    shutil.rmtree(site, ignore_errors=True)
+    unfinished.replace(site)
+
+
+def _serve(site: Path, port: int, browser: bool) -> None:
+    """Show the pages to browsers of this machine until the command is interrupted.
+
+    Raises:
+        ValueError: fifty ports are taken.
+    """
+    import webbrowser
+    from functools import partial
+    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing of each file."""
+
+    ports = range(port, min(port + 50, LAST_PORT + 1))
+    for candidate in ports:
+        with suppress(OSError):  # somebody listens there
+            server = ThreadingHTTPServer(("127.0.0.1", candidate), partial(Quiet, directory=site))
+            break
+    else:
+        raise ValueError(f"ports {ports[0]} to {ports[-1]} are all taken. Choose one with --port.")
+    address = f"http://127.0.0.1:{server.server_port}"
+    out.print(f"They are at [bold]{address}[/bold] (Ctrl-C stops it).")
+    if browser and sys.stdout.isatty():
+        webbrowser.open(address)  # the server takes the request as soon as it runs
+    with server, suppress(KeyboardInterrupt):
+        server.serve_forever()

@@ -1,0 +1,102 @@
+"""Functions that are given a layer's weights become calls of that layer, so that layers are known by one form only.
+
+Networks of timm and others hold subclasses of torch's layers whose forward calls the function: a BatchNorm with its activation,
+a convolution that pads its input first.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn import functional as F
+
+#: Function -> its parameters in order; those in STATE are a layer's own tensors.
+PARAMETERS: dict[Any, tuple[str, ...]] = {
+    F.batch_norm: ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"),
+    F.group_norm: ("input", "num_groups", "weight", "bias", "eps"),
+    F.layer_norm: ("input", "normalized_shape", "weight", "bias", "eps"),
+    F.rms_norm: ("input", "normalized_shape", "weight", "eps"),
+    F.linear: ("input", "weight", "bias"),
+    **dict.fromkeys(
+        (F.conv1d, F.conv2d, F.conv3d), ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
+    ),
+}
+STATE = ("weight", "bias", "running_mean", "running_var")
+CONVOLUTIONS = {F.conv1d: nn.Conv1d, F.conv2d: nn.Conv2d, F.conv3d: nn.Conv3d}
+NORMS = {F.batch_norm, F.group_norm}  # scale and shift, or neither
+BATCHNORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
+
+
+def call_layers(graph: fx.Graph, modules: dict[Any, Any]) -> None:
+    """Replace such functions by calls of plain layers that hold the same tensors, under the names of the layers that own them.
+
+    Functions stay whose weights are computed, or belong to several layers, or are the model's own.
+    Args:
+        graph: with the values of its nodes, see `record_values`.
+        modules: what is behind its targets; plain layers are added.
+    """
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target not in PARAMETERS:
+            continue
+        given = dict(zip(PARAMETERS[node.target], node.args, strict=False)) | dict(node.kwargs)
+        held = {name: given.pop(name) for name in STATE if given.get(name) is not None}
+        if not held or any(not isinstance(value, fx.Node) or value.op != "get_attr" for value in held.values()):
+            continue
+        paths = {str(value.target).rpartition(".")[0] for value in held.values()}
+        named = all(str(value.target).rpartition(".")[2] == name for name, value in held.items())
+        read = given.pop("input")
+        others = {name: value for name, value in given.items() if name not in STATE}
+        if not named or len(paths) != 1 or paths == {""} or any(isinstance(v, fx.Node) for v in others.values()):
+            continue
+        if any(
+            not isinstance(modules[v.target], nn.Parameter) for name, v in held.items() if name in ("weight", "bias")
+        ):
+            continue
+        if node.target is F.batch_norm and ("running_mean" not in held or others.get("training")):
+            continue
+        if ("bias" in held and "weight" not in held) or (node.target in NORMS and len(held) % 2):
+            continue  # torch has no such layer
+        (path,) = paths
+        tensors = {name: modules[value.target] for name, value in held.items()}
+        layer = _layer(node.target, tensors, others, len(read.meta["value"]))
+        if path in modules and not _same(modules[path], layer):
+            continue  # it is called with other settings as well
+        modules[path] = layer
+        node.op, node.target, node.args, node.kwargs = "call_module", path, (read,), {}
+    for node in reversed(list(graph.nodes)):
+        if node.op == "get_attr" and not node.users:
+            graph.erase_node(node)
+    used = {node.target for node in graph.nodes}
+    for target in [target for target in modules if target not in used]:
+        del modules[target]
+
+
+def _layer(function: Callable[..., Any], tensors: dict[str, Tensor], others: dict[str, Any], dims: int) -> nn.Module:
+    """The plain layer that computes what the function does, with these very tensors."""
+    bias, first = "bias" in tensors, next(iter(tensors.values()))
+    eps = {name: value for name, value in others.items() if name == "eps"}
+    with torch.device("meta"):
+        if function is F.batch_norm:
+            layer: Any = BATCHNORMS[dims](len(first), affine="weight" in tensors, **eps)
+            layer.num_batches_tracked = torch.zeros((), dtype=torch.int64, device=first.device)
+        elif function is F.group_norm:
+            layer = nn.GroupNorm(others["num_groups"], len(first), **eps)
+        elif function is F.layer_norm:
+            layer = nn.LayerNorm(list(others["normalized_shape"]), bias=bias, **eps)
+        elif function is F.rms_norm:
+            layer = nn.RMSNorm(list(others["normalized_shape"]), **eps)
+        elif function is F.linear:
+            layer = nn.Linear(first.shape[1], first.shape[0], bias=bias)
+        else:
+            inputs = first.shape[1] * others.get("groups", 1)
+            layer = CONVOLUTIONS[function](inputs, first.shape[0], first.shape[2:], bias=bias, **others)  # type: ignore
+    for name, tensor in tensors.items():
+        setattr(layer, name, tensor)
+    return layer.eval()
+
+
+def _same(one: nn.Module, other: nn.Module) -> bool:
+    """Whether two layers hold the same tensors with the same settings."""
+    held, own = ({id(t) for t in (*layer.parameters(), *layer.buffers()) if t.numel() > 1} for layer in (one, other))
+    return repr(one) == repr(other) and held == own

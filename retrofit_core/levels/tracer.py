@@ -1,0 +1,261 @@
+"""A torch.fx tracer that runs an example beside the trace: control flow may look at shapes, not at contents."""
+
+import operator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from inspect import Parameter, signature
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.fx.proxy import Attribute, TraceError
+from torch.nn import functional as F
+
+#: What a tensor tells of itself for all batches alike.
+FACTS = {
+    "ndim",
+    "dtype",
+    "device",
+    "layout",
+    "requires_grad",
+    "is_cuda",
+    "is_cpu",
+    "is_sparse",
+    "is_nested",
+    "is_quantized",
+    "is_meta",
+}
+#: Methods that tell no more of a tensor than its shape does.
+SHAPES = {
+    "size",
+    "dim",
+    "ndimension",
+    "numel",
+    "nelement",
+    "stride",
+    "is_contiguous",
+    "is_floating_point",
+    "is_complex",
+}
+CONTENTS = "its control flow depends on the contents of tensors"
+CONVOLUTIONS = (F.conv1d, F.conv2d, F.conv3d)
+
+
+class Size(int):
+    """A size, or what is computed from sizes: an ordinary number to the model's code, which stays in the graph as computed."""
+
+    node: fx.Node
+    tracer: "Tracer"
+
+    def __fx_create_arg__(self, tracer: fx.Tracer) -> fx.Node:
+        return self.node
+
+
+def _computed(name: str) -> Any:
+    """An operation of numbers that is noted in the graph where its result is whole."""
+    plain, operation = getattr(int, f"__{name}__"), name[1:] if name in REFLECTED else name
+
+    def compute(self: Size, *others: Any) -> Any:
+        result = plain(self, *others)
+        if type(result) is not int:
+            return result
+        arguments = (*others, self) if name in REFLECTED else (self, *others)
+        return self.tracer.create_proxy("call_function", getattr(operator, operation), arguments, {})
+
+    return compute
+
+
+REFLECTED = {"radd", "rsub", "rmul", "rfloordiv", "rmod"}
+for _name in ("add", "sub", "mul", "floordiv", "mod", "neg", *REFLECTED):
+    setattr(Size, f"__{_name}__", _computed(_name))
+
+
+class _Known(fx.Proxy):
+    """A tensor of the trace, which tells its shape."""
+
+    tracer: "Tracer"
+
+    def __getattr__(self, k: str) -> Any:
+        value = self.tracer.values[self.node]
+        if isinstance(value, Tensor) and k in FACTS:
+            return getattr(value, k)
+        return self.size() if isinstance(value, Tensor) and k == "shape" else _Attribute(self, k)
+
+    def __int__(self) -> int:
+        raise TraceError(CONTENTS)
+
+    def __float__(self) -> float:
+        raise TraceError(CONTENTS)
+
+    def __len__(self) -> int:
+        value = self.tracer.values[self.node]
+        return self.size(0) if isinstance(value, Tensor) else len(value)
+
+
+class _Attribute(Attribute, _Known):  # type: ignore[misc]
+    """An attribute of such a value, a node of its own once it is used other than called."""
+
+    def __getattr__(self, k: str) -> Any:
+        return _Known.__getattr__(self, k)
+
+
+class Tracer(fx.Tracer):
+    """Follows a model on an example. Sizes stay in the graph as they are computed, so that other batches run through it too;
+    what branches and loops ask of them is taken from the example.
+
+    Args:
+        leaves: submodules that are taken whole.
+        example: (B, ...) input; contents do not matter.
+    """
+
+    proxy_buffer_attributes = True
+
+    def __init__(self, leaves: Sequence[str], example: Tensor) -> None:
+        super().__init__()
+        self.leaves, self.example = set(leaves), example
+        self.values: dict[fx.Node, Any] = {}
+        self.opaque: set[fx.Node] = set()
+        """Nodes that are no tensors, and follow from contents of tensors"""
+        self.sizes = False
+        """Whether the model's code has asked for a size"""
+        self.running = False
+        """Whether the example runs through an operation, which is not to be traced"""
+        self.stuck: str | None = None
+        """The innermost module whose code could not be followed"""
+
+    def create_proxy(self, kind: str, target: Any, args: Any, kwargs: Any, *more: Any, **named: Any) -> Any:
+        """Note an operation; what the model's code gets of it."""
+        proxy = super().create_proxy(kind, target, args, kwargs, *more, **named)
+        value = self.values.get(proxy.node)
+        if kind in ("placeholder", "get_attr") or holds_tensors(value) or not self._tells_shapes(proxy.node):
+            return proxy
+        if isinstance(value, torch.Size):
+            return tuple(self.create_proxy("call_method", "size", (*args, axis), {}) for axis in range(len(value)))
+        if type(value) is int:
+            size = Size(value)
+            size.node, size.tracer, self.sizes = proxy.node, self, True
+            return size
+        return value
+
+    def proxy(self, node: fx.Node) -> fx.Proxy:
+        """The value of a node."""
+        return _Known(node, self)
+
+    def to_bool(self, obj: fx.Proxy) -> bool:
+        """What a branch asks of a tensor."""
+        raise TraceError(CONTENTS)
+
+    def iter(self, obj: fx.Proxy) -> Iterator[Any]:
+        """What a loop asks: the entries of a tuple, or of a tensor along its first axis."""
+        self.sizes = True
+        return (obj[index] for index in range(len(self.values[obj.node])))  # type: ignore[index]
+
+    def create_args_for_root(self, root_fn: Any, is_module: bool, concrete_args: Any = None) -> tuple[Any, list[Any]]:
+        """The inputs, see `inputs_of`."""
+        names = inputs_of(self.root)
+        return root_fn, [self.root, *(self.create_proxy("placeholder", name, (), {}) for name in names)]
+
+    def create_node(self, kind: str, target: Any, args: Any, kwargs: Any, *more: Any, **named: Any) -> fx.Node:
+        """Note an operation, and run it on the example."""
+        node = super().create_node(kind, target, args, kwargs, *more, **named)
+        if kind != "output":
+            with self._run():
+                self.values[node] = self._value(node)
+        return node
+
+    def _value(self, node: fx.Node) -> Any:
+        if node.op == "placeholder":
+            return self.example.clone()  # operations in place may write into it
+        args, kwargs = fx.map_arg((node.args, node.kwargs), self.values.__getitem__)
+        if node.op == "call_method":
+            return getattr(args[0], str(node.target))(*args[1:], **kwargs)
+        if node.op == "call_function":
+            return node.target(*args, **kwargs)  # type: ignore[operator]
+        value: Any = self.root
+        for name in str(node.target).split("."):
+            value = getattr(value, name)
+        return value if node.op == "get_attr" else value(*args, **kwargs)
+
+    def _tells_shapes(self, node: fx.Node) -> bool:
+        """Whether a value that is no tensor follows from shapes alone; notes it else."""
+        inputs = node.all_input_nodes
+        tells = node.target in SHAPES or not any(n in self.opaque or holds_tensors(self.values[n]) for n in inputs)
+        if not tells:
+            self.opaque.add(node)
+        return tells
+
+    @contextmanager
+    def _run(self) -> Iterator[None]:
+        before, self.running = self.running, True
+        try:
+            yield
+        finally:
+            self.running = before
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        """An attribute of a module: parameters become nodes, but not while the example runs."""
+        return attr_val if self.running else super().getattr(attr, attr_val, parameter_proxy_cache)
+
+    def call_module(self, m: nn.Module, forward: Any, args: Any, kwargs: Any) -> Any:
+        """A call of a module; notes the first one that fails."""
+        if self.running:
+            return forward(*args, **kwargs)
+        try:
+            start = len(self.graph.nodes)
+            result = super().call_module(m, forward, args, kwargs)
+            if not (
+                isinstance(m, nn.modules.conv._ConvNd) and self._computes_its_weight(list(self.graph.nodes)[start:])
+            ):
+                return result
+            for node in reversed(list(self.graph.nodes)[start:]):
+                self.graph.erase_node(node)
+            return self.create_proxy("call_module", self.path_of_module(m), args, kwargs)
+        except Exception:
+            self.stuck = self.stuck or self.path_of_module(m)
+            raise
+
+    def _computes_its_weight(self, nodes: Sequence[fx.Node]) -> bool:
+        """Whether the code of a convolution makes its weight of other tensors, as weight standardisation does."""
+        called = [node for node in nodes if node.op == "call_function" and node.target in CONVOLUTIONS]
+        return any(isinstance(node.args[1], fx.Node) and node.args[1].op != "get_attr" for node in called)
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        """Whether a module is taken whole."""
+        return module_qualified_name in self.leaves or super().is_leaf_module(m, module_qualified_name)
+
+
+def holds_tensors(value: Any) -> bool:
+    """Whether a value is a tensor, or a tuple or list with one inside."""
+    return any(map(holds_tensors, value)) if isinstance(value, (tuple, list)) else isinstance(value, Tensor)
+
+
+def inputs_of(model: nn.Module) -> list[str]:
+    """The names of a model's inputs: those without a default, for others keep theirs; the first one if all have one."""
+    inputs = list(signature(model.forward).parameters.values())
+    needed = [p for p in inputs if p.default is Parameter.empty and p.kind is not Parameter.VAR_KEYWORD]
+    several = [p.name for p in needed if p.kind is not Parameter.VAR_POSITIONAL]
+    return several or [p.name for p in inputs[:1]]
+
+
+def traced(model: nn.Module, leaves: list[str], example: Tensor, *, whole: bool) -> fx.Graph:
+    """The graph of a model; the meta of its first node tells whether its code asks for "sizes".
+
+    Args:
+        whole: modules inside of the model whose code cannot be followed are taken whole, and added to `leaves`.
+    Raises:
+        Exception: whatever the model's own code raises.
+    """
+    while True:
+        tracer = Tracer(leaves, example)
+        model.train().eval()  # networks that keep computed tensors, such as the biases of an attention, forget them so
+        try:
+            with torch.no_grad():
+                graph = tracer.trace(model)
+            next(iter(graph.nodes)).meta["sizes"] = tracer.sizes
+            return graph
+        except Exception:
+            if not (whole and tracer.stuck and tracer.stuck not in leaves):
+                raise
+            leaves.append(tracer.stuck)
+        finally:
+            model.train().eval()

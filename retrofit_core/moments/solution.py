@@ -1,0 +1,20 @@
+"""What solving gives: every parent neuron's own fit, as far as grouping and fit need it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Every parent neuron's own fit on the fused inputs, in the form that grouping and fit need."""
+
+    gram: Tensor
+    """(m, m) G = phi'phi: inner products of the projected neurons, exact costs at any ridge and W0"""
+    strength: float
+    """lambda that was used, after `auto` and after any raising"""
+    weights: Callable[[Tensor], Tensor]
+    """A (m, d) -> V (p, d): the fused weights for the targets z A; the row of the bias comes last"""
+    missed: Callable[[Tensor, Tensor], Tensor]
+    """A, V = weights(A) -> (d,): |x V_k - T_k|^2, at the cost of the right-hand side instead of that of xx V"""

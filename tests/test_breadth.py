@@ -1,0 +1,54 @@
+"""The page of networks that can be fused is the record's, and the script says of a network what is so."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[1]
+RECORD = ROOT / "benchmarks" / "results" / "breadth.json"
+
+
+@pytest.fixture(scope="module")
+def breadth():
+    """benchmarks/breadth.py, whose neighbours are imported as a script's are."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        return importlib.import_module("breadth")
+    finally:
+        sys.path.remove(str(ROOT / "benchmarks"))
+
+
+def test_the_page_is_the_record(breadth):
+    content = json.loads(RECORD.read_text())
+    page = "\n".join(sys.modules["breadth_table"].lines(content)) + "\n"
+    assert (ROOT / "docs" / "breadth.md").read_text() == page
+    assert RECORD.stat().st_size < 200_000
+
+
+def test_the_record_has_every_network(breadth):
+    content = json.loads(RECORD.read_text())
+    assert [row["name"] for row in content["timm"]] == list(breadth.TIMM) and len(set(breadth.TIMM)) == 92
+    assert [row["name"] for row in content["torchvision"]] == breadth.torchvision_names()
+
+
+def test_what_is_said_of_a_network(breadth):
+    row = breadth.looked_at("torchvision", "squeezenet1_1")
+    assert row["levels_of"] == {"levels": 18, "affine": 10, "whole": []}
+    assert row["aligned"]["groups"] == 25 and breadth.unfused(row)
+    model, x = breadth.made(breadth.torchvision_network, "mnasnet0_5")
+    assert all(tensor.std() > 0 for tensor in model.state_dict().values() if tensor.numel() > 1)
+    facts = breadth.answered(breadth.levels_of, torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()), x)
+    assert "does not run on an input" in facts["reason"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="timm is not installed (pip install timm)")
+@pytest.mark.parametrize("name", ["lcnet_035", "repghostnet_050", "mobilevit_xxs"])
+def test_networks_of_timm(breadth, name):
+    """A network with weights of its own layers, one with concatenations, and one that looks at shapes."""
+    row = breadth.looked_at("timm", name)
+    assert "reason" not in row["levels_of"] and "reason" not in row["aligned"]

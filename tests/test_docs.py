@@ -1,0 +1,115 @@
+"""The code of docs/*.md, run as a reader would: in an empty folder, from a page's first block to its last.
+
+README has its own tests (test_readme.py), and so have the classes of architecture.md (test_architecture_page.py).
+"""
+
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from retrofit_core.architectures import build
+from retrofit_core.cli import main
+from retrofit_core.cli.terminal import app
+from retrofit_core.data import load
+from retrofit_core.monitor import Monitor
+
+ROOT = Path(__file__).parents[1]
+PAGES = {path.name: path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))}
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+#: Blocks that are classes to be pasted into the library; test_architecture_page.py pastes them.
+PASTED = "from ..settings import"
+#: Pages whose shell lines run; those of others name data and checkpoints that nobody ships, and are only parsed.
+RUN = {"start.md", "own_networks.md"}
+#: Page -> (words on it, those in their place): what takes minutes at full size.
+QUICKER = {
+    "training.md": [("epochs=30", "epochs=1")],
+    "landscape.md": [("resolution=15, images=256", "resolution=3, images=32")],
+    "architecture.md": [("restarts=10", "restarts=2"), ("steps=50", "steps=2")],
+}
+#: Page -> what has to stand in what it prints.
+SAID = {"own_networks.md": ["ZipIt", "Ensemble", "accuracy"], "start.md": ["KF-Linear"], "your_own.md": ["activity"]}
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    return BLOCK.findall(PAGES[page])
+
+
+def code(page: str) -> list[str]:
+    return [text for kind, text in blocks(page) if kind == "python" and PASTED not in text]
+
+
+def granted(page: str, folder: Path) -> dict[str, object]:
+    """The names and files that a page takes for granted, because another page made them."""
+    if page == "training.md":  # a finished run
+        bundled = ROOT / "app" / "retrofit_app" / "bundled"
+        shutil.copytree(bundled, folder, dirs_exist_ok=True)
+        shutil.copytree(bundled / "kf-linear", folder / "runs" / "3f2a")
+    if page not in ("landscape.md", "architecture.md"):
+        return {}
+    images = load("digits", "test")
+    parents = [build({"architecture": "cnn"}, seed=seed) for seed in range(3)]
+    x, y = images.inputs(list(range(40))), images.labels[:40]
+    names = {"parent0": parents[0], "parent1": parents[1], "fused": parents[2], "draw": lambda *_: None}
+    return {**names, "parents": parents[:2], "data": (x, y), "own": [(x, y)] * 2, "images": images, "x": x, "y": y} | {
+        "monitor": Monitor(),
+        "journal": None,
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if code(page)])
+def test_every_block_runs(page, tmp_path, monkeypatch, nobody_trusts, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    names = {"__name__": "page", **granted(page, tmp_path)}
+    if page == "architecture.md":
+        exec(
+            "from retrofit_core import *\nfrom retrofit_core.fit import *\nfrom retrofit_core.grouping import *\n",
+            names,
+        )
+        exec("from retrofit_core.importance import *\nfrom retrofit_core.runtime import Runtime\n", names)
+    files = []
+    for kind, text in blocks(page):
+        for words, quicker in QUICKER.get(page, ()):
+            text = text.replace(words, quicker)
+        if kind == "sh" and page in RUN:
+            for line in text.splitlines():
+                assert main(shlex.split(line, comments=True)[1:]) == 0, (line, capsys.readouterr().err)
+        elif kind == "python" and (name := re.match(r"# (\w+)\.py\n", text)):
+            monkeypatch.delitem(sys.modules, name[1], raising=False)
+            (tmp_path / f"{name[1]}.py").write_text(text)
+            files.append(name[1])
+        elif kind == "python" and PASTED not in text:
+            exec(compile(text, page, "exec"), names)
+    for name in files:
+        sys.modules.pop(name, None)
+    said = capsys.readouterr().out
+    assert all(words in said for words in SAID.get(page, ()))
+
+
+def test_words_in_place_of_others_stand_on_their_pages():
+    assert all(words in PAGES[page] for page, pairs in QUICKER.items() for words, _ in pairs)
+
+
+def shell_lines() -> Iterator[tuple[str, str]]:
+    """(page, line) of every `retrofit` command in a block of shell; a line that ends with a backslash goes on."""
+    for page in (*PAGES, "../README.md"):
+        for kind, text in BLOCK.findall((ROOT / "docs" / page).read_text()):
+            if kind in ("sh", "bash"):
+                for line in text.replace("\\\n", " ").splitlines():
+                    if line.startswith("retrofit "):
+                        yield page, line
+
+
+@pytest.mark.parametrize(("page", "line"), list(shell_lines()))
+def test_every_command_has_the_options_that_a_page_gives_it(page, line):
+    """Parsed, not run: `...` stands for what a reader fills in."""
+    _, name, *words = shlex.split(line, comments=True)
+    command = typer.main.get_command(app).commands[name]
+    command.make_context(name, [word for word in words if word != "..."], resilient_parsing=False)

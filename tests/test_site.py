@@ -1,0 +1,169 @@
+"""The documentation site: its generated pages say what tables and records say, and it is built without a network."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from retrofit_core.cli import documentation, main
+from retrofit_core.methods import METHODS
+from retrofit_core.settings import settings_of
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+MODULES = ("gallery", "links", "measured", "methods", "reference", "tables", "machine")
+
+
+@pytest.fixture(scope="module")
+def generated():
+    """The generated pages, path -> text."""
+    kept = sys.path.copy()
+    sys.path.insert(0, str(ROOT / "docs" / "site"))
+    try:
+        import gallery
+        import measured
+        import methods
+        import reference
+
+        return {
+            path: text for module in (gallery, measured, methods, reference) for path, text in module.pages().items()
+        }
+    finally:
+        sys.path[:] = kept
+        for name in MODULES:
+            sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_methods_page_has_its_formula_its_options_and_its_numbers(generated, name):
+    page, method = generated[f"methods/{name.lower()}.md"], METHODS[name]
+    assert page.count("```math") in (1, 2, 3) and method.sentence in page
+    for option, entry in method.settings({"importance": "uniform"}).items():
+        assert f"| `{option}` |" in page, option
+        assert entry.help.replace("*", "\\*")[:30] in page
+    record = json.loads((RESULTS / "methods.json").read_text())
+    rows = [
+        row for part in ("uniform", "conductance", "repair") for row in record[part]["rows"] if row["method"] == name
+    ]
+    for row in rows:
+        assert f"| {row['accuracy']:.2f} |" in page or f" {row['accuracy']:.2f} |" in page
+    studied = [
+        result["metrics"]["accuracy"]
+        for result in json.loads((RESULTS / "experiments.json").read_text())["results"]
+        if (result["unit"].get("fusion") or {}).get("method") == name and "cifar10-vgg11-noniid2-0," in result["title"]
+    ]
+    assert ("Not measured on this pair" in page) == (not rows and not studied)
+    assert rows or all(f"| {accuracy:.2f} |" in page or f" {accuracy:.2f} |" in page for accuracy in studied)
+
+
+def test_every_part_has_its_options(generated):
+    page = generated["methods/values.md"]
+    for table in METHODS["KF-Linear"].parts.values():
+        for name, value in table.items():
+            assert f"`{name}`" in page and f"### {value.__name__}" in page
+            assert all(f"| `{option}` |" in page for option, entry in settings_of(value).items() if entry.is_plain)
+
+
+def test_every_record_is_described(generated):
+    assert all(f"[{path.name}]" in generated["measured.md"] for path in RESULTS.iterdir())
+
+
+def test_every_notebook_has_a_page_with_its_pictures(generated):
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        page = generated[f"notebooks/{path.stem}.md"]
+        named = re.findall(r'<img src="([^"]+)"', page)
+        assert page.startswith("# ") and all(generated[f"notebooks/{name}"][:4] == b"\x89PNG" for name in named)
+
+
+class Loads(HTMLParser):
+    """What a page loads by itself; links that a reader follows are none of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        if tag == "link" and given.get("rel") in ("canonical", "next", "prev", "alternate"):
+            return
+        if tag != "a":
+            self.found += [
+                given[name] for name in ("src", "href", "srcset", "data", "poster", "action") if given.get(name)
+            ]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """Built with every warning an error: links and anchors that lead nowhere, names without a docstring to show."""
+    pytest.importorskip("mkdocs", reason="the packages of the extra `docs` are not installed")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "retrofit_core", "docs", "--build", "--out", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.mark.slow
+def test_the_site_loads_nothing_from_elsewhere(site):
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 60
+    for page in pages:
+        parser = Loads()
+        parser.feed(page.read_text())
+        foreign = [address for address in parser.found if re.match(r"(https?:)?//", address)]
+        assert not foreign, (page, foreign)
+        missing = [address for address in parser.found if not _exists(page, address)]
+        assert not missing, (page, missing)
+    for sheet in site.rglob("*.css"):
+        assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", sheet.read_text()), sheet
+
+
+def _exists(page: Path, address: str) -> bool:
+    if re.match(r"data:|#|\.$", address) or page.name == "404.html":
+        return True
+    return (page.parent / address.partition("#")[0].partition("?")[0]).exists()
+
+
+@pytest.mark.slow
+def test_formulas_are_drawn_and_names_are_documented(site):
+    assert (site / "methods" / "kf-linear.html").read_text().count("<math") >= 2
+    assert 'id="retrofit_core.fuse"' in (site / "api" / "index.html").read_text()
+    for page in site.rglob("*.html"):
+        text = page.read_text()
+        assert 'class="arithmatex"' not in text and 'class="math"' not in text, page
+
+
+@pytest.mark.slow
+def test_the_command_shows_a_built_site_until_it_is_interrupted(site):
+    command = [sys.executable, "-u", "-m", "retrofit_core", "docs", "--no-browser", "--out", str(site)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            said = next(line for line in process.stdout if "http://" in line)  # Building would have been said before
+            address = re.findall(r"http://127\.0\.0\.1:\d+", said)[0]
+            with urllib.request.urlopen(f"{address}/methods/kf-linear.html", timeout=60) as answer:
+                assert b"KF-Linear" in answer.read()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+
+
+def test_without_a_repository_the_command_says_where_to_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(documentation, "__file__", str(tmp_path / "site-packages" / "retrofit_core" / "cli" / "x.py"))
+    monkeypatch.chdir(tmp_path)
+    assert main(["docs"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "an installed wheel does not hold" in said and "retrofit --help" in said
+
+
+def test_no_folder_is_emptied_that_holds_something_else(tmp_path, capsys):
+    (tmp_path / "thesis.tex").write_text("much work")
+    assert main(["docs", "--build", "--out", str(tmp_path)]) == 2
+    assert "Choose a new folder" in capsys.readouterr().err and (tmp_path / "thesis.tex").exists()
