@@ -100,5 +100,5 @@ def rows_of(model: nn.Module, path: str, weight: Tensor) -> tuple[str, int]:
     for name, parameter in model.named_parameters() if f"{path}.weight" not in dict(model.named_parameters()) else ():
         same = parameter.untyped_storage().data_ptr() == weight.untyped_storage().data_ptr()
         if same and parameter.shape[1:] == weight.shape[1:]:
-            return name, (weight.storage_offset() - parameter.storage_offset()) // max(1, parameter.stride(0))
+            return name, int(weight.storage_offset() - parameter.storage_offset()) // max(1, int(parameter.stride(0)))
     return f"{path}.weight", 0
