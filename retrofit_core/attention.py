@@ -91,11 +91,12 @@ def _checked(levels: Sequence[Level], heads: Heads, example: Tensor) -> Heads:
     v, mixed = of_heads(levels, heads, heads.value, boundary), mixed_values(levels, heads, boundary)
     if not _close(maps @ v, mixed, tolerance):
         raise _unknown(name, "its heads do not hand on weighted sums of their own values")
+    normalised = _close(maps.sum(-1), torch.ones_like(maps[..., 0]), tolerance)
     for turned in (heads, replace(heads, query=heads.key, key=heads.query)):
         q, k = (of_heads(levels, turned, made, boundary) for made in (turned.query, turned.key))
         logits, wanted = (_centred(values, maps) for values in (q @ k.transpose(-1, -2), maps.clamp_min(1e-30).log()))
         scale = ((maps * logits * wanted).sum() / (maps * logits * logits).sum().clamp_min(1e-300)).item()
-        if _close(maps.sqrt() * scale * logits, maps.sqrt() * wanted, tolerance):
+        if normalised and _close(maps.sqrt() * scale * logits, maps.sqrt() * wanted, tolerance):
             return replace(turned, scale=scale)
     raise _unknown(name, "its attention maps are not softmax(scale q'k)")
 

@@ -350,3 +350,62 @@ def test_a_twin_that_stops_within_a_block_goes_on_with_the_parents():
             for index, level in enumerate(plan.fused[:-1]):
                 h = level.module(h)
                 assert_close(stopped(h, plan, index, standing).exp(), expected, 1e-4)  # reports are float32
+
+
+class Tokens(nn.Module):
+    """A block whose queries, keys and values one layer makes, scaled values of a branch, and what may be asked of its maps."""
+
+    def __init__(self, kind: str = "") -> None:
+        super().__init__()
+        self.kind = kind
+        self.stem, self.norm = nn.Linear(5, 8), nn.LayerNorm(8)
+        self.qkv, self.out, self.scale = nn.Linear(8, 24), nn.Linear(8, 8), nn.Parameter(torch.ones(8))
+        self.bias, self.head = (
+            nn.Parameter(torch.randn(2, 7, 7, generator=torch.Generator().manual_seed(0))),
+            nn.Linear(8, 3),
+        )
+
+    def forward(self, x):
+        x = self.stem(x)
+        q, k, v = self.qkv(self.norm(x)).reshape(x.shape[0], 7, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        logits = q @ k.transpose(-2, -1) * 0.5
+        maps = (logits + self.bias if self.kind == "bias" else logits).softmax(-1)
+        if self.kind == "gate":
+            maps = maps * maps
+        x = x + self.out((maps @ v).transpose(1, 2).reshape(x.shape[0], 7, 8)) * self.scale
+        return self.head(x.mean(1))
+
+
+@pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
+def test_one_layer_may_make_queries_keys_and_values(method):
+    model, x = initialised(Tokens(), 1), normal(60, 7, 5)
+    twin = shuffled(model, x, torch.Generator().manual_seed(5))
+    result = METHODS[method]([model, twin], x, ridge=0.0, device="cpu")
+    assert [level.name for level in result.levels] == ["stem", "qkv", "out", "head"]
+    assert_same_function(result.model, model, x, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("bias", r"'bias' at level 'out' does not hold numbers for the neurons|are not softmax\(scale q'k\)"),
+        ("gate", r"level 'qkv' is of a kind that the closed form does not know: its attention maps are not softmax"),
+    ],
+)
+def test_attentions_of_other_kinds_are_refused(kind, message):
+    model, x = initialised(Tokens(kind), 1), normal(20, 7, 5)
+    with pytest.raises(ValueError, match=message):
+        METHODS["KF-Linear"]([model, copy.deepcopy(model)], x, device="cpu")
+
+
+def test_convnext_with_its_scaled_branches_is_found_again():
+    from torchvision.models.convnext import CNBlockConfig, ConvNeXt
+
+    model = initialised(ConvNeXt([CNBlockConfig(8, 12, 1), CNBlockConfig(12, None, 1)], num_classes=4), 1)
+    with torch.no_grad():
+        for name, tensor in tensors(model).items():
+            if "layer_scale" in name:
+                tensor.copy_(1 + 0.3 * torch.randn(tensor.shape, generator=torch.Generator().manual_seed(2)))
+    x = normal(30, 3, 32, 32)
+    twin = shuffled(model, x, torch.Generator().manual_seed(5))
+    assert_same_function(METHODS["HF-Linear"]([model, twin], x, ridge=0.0, device="cpu").model, model, x, 1e-6)
