@@ -46,9 +46,11 @@ def working_bytes(networks: Sequence[Sequence[Level]], index: int, samples: int)
 
 
 def columns(networks: Sequence[Sequence[Level]], index: int) -> int:
-    """Columns of z: the parents' neurons and, where a level's outputs are added to a stream, the stream's."""
+    """Columns of z: the parents' neurons and, where a level's outputs are added to a stream, the stream's; where a function
+    follows before, also what the parents' layers make."""
     level = networks[-1][index]
-    return sum(network[index].width for network in networks[:-1]) + level.adds * level.width
+    m = sum(network[index].width for network in networks[:-1])
+    return m + level.adds * level.width + (level.function is not None) * m
 
 
 def dual_bytes(n: int, p: int, m: int) -> int:

@@ -10,13 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .attention import attentions
 from .device import on_device
 from .grouping import Grouper, SameIndex
 from .levels import Level, is_branched, merged, partition
+from .levels.opening import rows_of
 from .levels.weights import refuse_computed_weights
 from .outputs import logits_in
 from .registry import first_line
-from .symmetry import neuron_groups
+from .symmetry import Group, neuron_groups
 from .training_flags import evaluating
 
 
@@ -262,57 +264,94 @@ def with_streams(
     Raises:
         ValueError: the network's neurons cannot be followed, or a level makes neurons of several kinds.
     """
-    joined = is_branched(levels) or any(level.adds or level.channelwise for level in levels)
+    joined = is_branched(levels) or any(level.adds or level.channelwise or level.vectors for level in levels)
     if not joined or any(not level.layers for level in levels):
         return levels
     try:
         groups = neuron_groups(model, example.to(next(model.parameters()).dtype), leaves=leaves)
+        rows = [_made_by(level, groups, model) for level in levels]
+        made = {
+            group: {index: own[number] for index, own in enumerate(rows) if number in own}
+            for number, group in enumerate(groups)
+        }
+        found = attentions(levels, made, example.to(next(model.parameters()).dtype))
     except ValueError as error:
         if not is_branched(levels) and not any(level.adds for level in levels):
-            return [_not_affine(level, str(error)) if level.channelwise else level for level in levels]
+            unknown = [level.channelwise or bool(level.vectors) for level in levels]
+            return [_not_affine(level, str(error)) if no else level for level, no in zip(levels, unknown, strict=True)]
         raise ValueError(f"{network}: {error}") from error
-    places: dict[str, dict[int, Tensor]] = {}  # of each group's neurons on the first axis of a weight
-    for number, group in enumerate(groups):
-        for part in group.parts:
-            if part.kind == "out" or (part.kind == "vector" and part.axis == 0):
-                places.setdefault(part.name, {})[number] = part.index
-    of_levels = [set().union(*(places.get(f"{path}.weight", {}) for path in level.paths)) for level in levels]
+    heads = {level: attention for attention in found for level in attention.levels}
+    of_levels = [frozenset(own) for own in rows]
     levels = list(levels)
-    for index, (level, made) in enumerate(zip(levels, of_levels, strict=True)):
+    for index, (level, own) in enumerate(zip(levels, rows, strict=True)):
         if level.channelwise:
-            own = places.get(f"{level.paths[0]}.weight", {})
             if sum(place.numel() for place in own.values()) < level.width or any(
                 {number} not in of_levels[:index] for number in own
             ):
                 why = "it works channel by channel, on channels that no level before it makes, so their groups are not known"
                 return [*levels[:index], _not_affine(level, why), *levels[index + 1 :]]
-            if len(own) > 1 or not torch.equal(own[min(made)], torch.arange(level.width)[:, None]):
-                joined = tuple((of_levels.index({number}), place) for number, place in own.items())
-                levels[index], of_levels[index] = replace(level, joined=joined), {-1 - index}
+            if len(own) > 1 or not torch.equal(own[min(own)], torch.arange(level.width)[:, None]):
+                joined = tuple((of_levels.index(frozenset({number})), place) for number, place in own.items())
+                levels[index], of_levels[index] = replace(level, joined=joined), frozenset({-1 - index})
                 continue
-        if not made:
+        if not own and index not in heads:
             raise ValueError(
                 f"{network}: the neurons of level {level.name!r} cannot change places (it mixes positions, or makes one number "
                 "for each), so those of several networks cannot be grouped. Use KF-Gradient."
             )
-        if len(made) > 1:
+        if len(own) > 1 and index not in heads:
             raise ValueError(
-                f"{network}: the neurons of level {level.name!r} belong to {len(made)} groups that cannot be exchanged (heads "
-                "of an attention, say), and the closed form groups all neurons of a level together. Use KF-Gradient."
+                f"{network}: the neurons of level {level.name!r} belong to {len(own)} groups that cannot be exchanged, "
+                "and the closed form groups all neurons of a level together. Use KF-Gradient."
             )
-        for path in () if level.channelwise else level.paths:
-            place = places[f"{path}.weight"][min(made)]
-            if not torch.equal(place, torch.arange(level.width)[:, None]):
-                raise ValueError(
-                    f"{network}: level {level.name!r} makes several channels for each neuron, or neurons in another order: "
-                    "they are added to those of other levels side by side, and cannot be grouped with them. Use KF-Gradient."
-                )
-    first = {made: of_levels.index({made}) for (made,) in of_levels}
-    shared = Counter(made for (made,) in of_levels)
+        if index not in heads and not torch.equal(own[min(own)], torch.arange(level.width)[:, None]):
+            raise ValueError(
+                f"{network}: level {level.name!r} makes several channels for each neuron, or neurons in another order: they are "
+                "added to those of other levels side by side, and cannot be grouped with them. Use KF-Gradient."
+            )
+    shared = Counter(of_levels)
     return [
-        replace(level, stream=first[made] if shared[made] > 1 else None)
-        for level, (made,) in zip(levels, of_levels, strict=True)
+        replace(
+            level,
+            stream=of_levels.index(of_levels[index]) if shared[of_levels[index]] > 1 and index not in heads else None,
+            carried=tuple(_carried(name, level, groups, of_levels, index, network) for name in level.vectors),
+            heads=heads.get(index),
+        )
+        for index, level in enumerate(levels)
     ]
+
+
+def _made_by(level: Level, groups: Sequence[Group], model: nn.Module) -> dict[int, Tensor]:
+    """Number of a group -> (neurons, copies) the positions of its neurons in a level's output, for the groups that it makes."""
+    made: dict[int, Tensor] = {}
+    rows = [rows_of(model, path, layer.weight) for path, layer in zip(level.paths, level.layers, strict=True)]
+    for number, group in enumerate(groups):
+        for part in group.parts:
+            if part.axis == 0 and part.kind in ("out", "vector"):
+                for place in (part.index - start for name, start in rows if name == part.name):
+                    inside = (place >= 0) & (place < level.width)
+                    if inside.any():
+                        made[number] = place[inside].view(len(place), -1)
+    return made
+
+
+def _carried(
+    name: str, level: Level, groups: Sequence[Group], of_levels: Sequence[frozenset[int]], index: int, network: str
+) -> tuple[str, int, int]:
+    """(name, axis, number of the level that makes the neurons) of a parameter that holds numbers for each neuron."""
+    owners = [
+        (number, part.axis)
+        for number, group in enumerate(groups)
+        for part in group.parts
+        if part.name == name and torch.equal(part.index[:, 0], torch.arange(len(part.index)))
+    ]
+    makers = [number for number, made in enumerate(of_levels[:index]) if owners and made == {owners[0][0]}]
+    if len(owners) != 1 or not makers:
+        raise ValueError(
+            f"{network}: {name!r} at level {level.name!r} does not hold numbers for the neurons of a level before, so it is "
+            "not known what it is in the fused network. Use KF-Gradient."
+        )
+    return name, owners[0][1], makers[0]
 
 
 def _not_affine(level: Level, why: str) -> Level:
@@ -359,7 +398,7 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
         )
     for index, level in enumerate(fused):
         alike = [levels[index] for levels in parents]
-        if is_branched(fused):
+        if is_branched(fused) or level.vectors:
             _check_joints(level, alike)
         positions = [other.positions for other in alike]
         if set(positions) != {level.positions}:
@@ -388,22 +427,19 @@ def _check_joints(level: Level, parents: Sequence[Level]) -> None:
                 f"level {level.name!r} is not affine in a parent: {other.why_not_affine}. Use fit='gradient' (HF-Gradient, "
                 "KF-Gradient)."
             )
-        joints = [
-            (
-                one.stream,
-                one.adds,
-                one.channelwise,
-                len(one.layers),
-                len(one.alive),
-                [number for number, _ in one.joined],
-            )
-            for one in (other, level)
-        ]
-        if joints[0] != joints[1]:
+        if _joints(other) != _joints(level):
             raise ValueError(
                 f"level {level.name!r}: skips join other layers in a parent than in the fused network, so their neurons do "
                 "not correspond. Use fit='gradient' (HF-Gradient, KF-Gradient)."
             )
+
+
+def _joints(level: Level) -> tuple[object, ...]:
+    """What joins a level to others, in networks that belong together."""
+    heads = level.heads
+    attention = heads and (*heads.levels, heads.reader)
+    facts = (level.adds, level.channelwise, level.function is not None, len(level.layers), len(level.alive))
+    return level.stream, *facts, [number for number, _ in level.joined], level.carried, attention
 
 
 def _check_folds(fused: list[Level]) -> None:

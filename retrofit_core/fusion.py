@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -12,6 +12,7 @@ from . import device as devices
 from .budget import check_memory
 from .eligibility import Levels, check_groupings, check_inputs, cut_into_levels
 from .fit import FITS, Fit, Fitting, Groups, Ridge
+from .fit.heads import head_groupings, read_back
 from .grouping import (
     GROUPINGS,
     Grouper,
@@ -31,6 +32,7 @@ from .registry import made, name_of
 from .results import FusionResult, LevelReport, level_report
 from .runtime import Runtime
 from .settings import Value, setting
+from .targets import weighted_means
 from .task import Algorithm, Cost, Takes, Task, carry_out
 from .walk import Step, Walk
 
@@ -191,10 +193,12 @@ class Retrofit(Algorithm):
         )
         finished = list(journal.finished) if journal else []
         reports: list[LevelReport] = []
+        heads: dict[int, Grouping] = {}  # of the levels that make queries, keys or values
         for step in monitor.each("level", walk):  # Algorithm 1, line 1: bottom-up; the fitted level feeds the next one
             if step.index < len(finished):
                 reports.append(_take_over(step.level, *finished[step.index]))
                 continue
+            _carry(step, reports)
             fitting = self.fitting(plan, step, reports, clock)
             channels = fitting.stream if step.level.channelwise else None
             sums = step.moments(
@@ -204,12 +208,20 @@ class Retrofit(Algorithm):
             zz = sums.zz[: len(s), : len(s)]  # a stream that the level adds to stands behind the parents' neurons
             monitor.emit("phase", name="grouping", level=step.name)
             prepared = self.fit.prepare(fitting, sums)
+            if step.level.heads is not None and step.index not in heads:
+                heads |= self._heads(plan, step, reports, scores)
             with clock.phase("group"):
-                groups = self._group(plan, fitting, prepared.gram, zz, s)  # line 4: R_1 ... R_d
+                groups = heads.get(step.index) or self._group(
+                    plan, fitting, prepared.gram, zz, s
+                )  # line 4: R_1 ... R_d
+                if groups.weights is not None:
+                    groups = replace(groups, reading=read_back(groups.weights, zz))
                 targets = groups.targets(s)  # lines 5-7: T = z A
             monitor.emit("phase", name="fit", level=step.name)
             fitted = prepared.fit(groups, targets, s)  # lines 8-9: the weights of the level
             facts = {"grouping": groups.report, "seconds": dict(clock.seconds), **fitted}
+            facts["reading"] = groups.reading
+            facts["weights"] = groups.weights.cpu() if groups.weights is not None else None
             facts["stream"] = levels.fused[step.level.stream].name if step.level.stream is not None else ""
             reports.append(level_report(step.level, step.widths, sums.rows, zz, s, groups.labels, targets, **facts))
             clock.seconds.clear()
@@ -243,6 +255,7 @@ class Retrofit(Algorithm):
             before=tuple(map(groups, step.before.alive)) if step.before is not None else None,
             stream=None if known is None else known.to(step.device),
             branched=plan.levels.branched,
+            attends=any(level.heads is not None for level in plan.levels.fused),
             first_parent_state={name: t for level in plan.levels.parents[0] for name, t in level.state().items()},
             generator=level_generator(plan.task.seed, step.index),
             monitor=plan.task.runtime.monitor,
@@ -297,6 +310,37 @@ class Retrofit(Algorithm):
             return ordered(groups, zz, s, *step.stream())
         # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good.
         return ordered_like(groups, zz, s, torch.arange(widths[0], device=zz.device))
+
+    def _heads(
+        self, plan: FusionPlan, step: Step, reports: Sequence[LevelReport], scores: Sequence[Sequence[Tensor]]
+    ) -> dict[int, Grouping]:
+        """Level -> groups, for the levels of the attention to which this one belongs."""
+        assert step.level.heads is not None
+        first = plan.levels.stream(step.level.heads.reader)[0]
+        stream = _target_weights(reports[first]) if first < step.index else None
+        generator = level_generator(plan.task.seed, min(step.level.heads.levels))
+        if self.scored == "head":
+            scores = [[s.mean().expand_as(s) for s in parent] for parent in scores]
+        return head_groupings(step.walk, step.index, scores, stream, self.grouping, generator)
+
+
+@torch.no_grad()
+def _carry(step: Step, reports: Sequence[LevelReport]) -> None:
+    """Give the parameters before a level's layers that hold numbers for each neuron (scale and shift of a LayerNorm, class
+    token, positions) the means of the parents', weighted as the targets of these neurons."""
+    parameters = dict(step.level.module.named_parameters())
+    others = [dict(parent.module.named_parameters()) for parent in step.parents]
+    for name, axis, maker in step.level.carried:
+        side_by_side = torch.cat([other[name].movedim(axis, -1).double() for other in others], -1)
+        mean = side_by_side @ _target_weights(reports[maker]).to(side_by_side)
+        parameters[name].copy_(mean.movedim(-1, axis))
+
+
+def _target_weights(report: LevelReport) -> Tensor:
+    """(m, d) the weight of each parent neuron in the targets of a finished level."""
+    if report.weights is not None:
+        return report.weights
+    return weighted_means(report.labels, report.scores, report.width).A
 
 
 def level_generator(seed: int, index: int) -> torch.Generator:

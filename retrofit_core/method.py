@@ -84,7 +84,6 @@ class Method:
             takes,
             parents=grouping.parents,
             equal_widths=grouping.equal_widths,
-            transformers=not fit.needs_affine,
             any_architecture=not fit.needs_affine,
         )
 

@@ -66,6 +66,8 @@ class LevelReport:
     missing_error: float = float("nan")
     """sum_k S_k |T_k - h_k|^2 where the level's outputs are added to a stream h: what they were fitted to, of which the
     approximation error is left; else NaN"""
+    weights: Tensor | None = field(default=None, repr=False)
+    """(m, d) of each parent neuron in each target, where these are not the groups' means (heads of an attention)"""
     curve: list[dict[str, Any]] = field(default_factory=list, repr=False)
     """Loss per epoch of a gradient fit; empty for a closed form"""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -97,7 +99,7 @@ class LevelReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the arrays, as JSON types."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ARRAYS}
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*ARRAYS, "weights")}
         return {**plain, "widths": list(self.widths)}
 
 
@@ -109,6 +111,8 @@ def level_report(
     s: Tensor,
     labels: Tensor,
     targets: Targets,
+    *,
+    reading: Tensor | None = None,
     **facts: Any,
 ) -> LevelReport:
     """The report of a level whose parents' neurons were put into groups.
@@ -119,9 +123,13 @@ def level_report(
         s: (m,) scores.
         labels: (m,) groups.
         targets: what the groups' neurons were fitted to.
+        reading: (d, m) what stands for each neuron, where it is not its group's target but weighs several.
         facts: the other fields: of the grouping, of the fit, seconds.
     """
     weights = s.to(zz)
+    own = labels.to(zz.device), targets
+    if reading is not None:
+        own = torch.arange(len(s), device=zz.device), Targets(targets.A @ reading, weights)
     return LevelReport(
         name=level.name,
         kind=level.kind,
@@ -132,7 +140,7 @@ def level_report(
         labels=labels.cpu(),
         gram=zz.float().cpu(),
         energy=(weights @ zz.diagonal()).item(),
-        grouping_error=grouping_error(zz, weights, labels.to(zz.device), targets),
+        grouping_error=grouping_error(zz, weights, *own),
         **facts,
     )
 
@@ -271,6 +279,8 @@ def save_levels(levels: Sequence[LevelReport], folder: Path) -> None:
     for index, level in enumerate(levels):
         for name in ARRAYS:
             arrays[f"{index}/{name}"] = getattr(level, name).cpu().numpy()
+        if level.weights is not None:
+            arrays[f"{index}/weights"] = level.weights.cpu().numpy()
         arrays[f"{index}/coordinates"] = level.coordinates.numpy().astype(np.float32)
     with files.replacing(folder / "arrays.npz") as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
@@ -301,4 +311,6 @@ def load_levels(folder: str | Path) -> list[LevelReport]:
 
 def _read_level(facts: dict[str, Any], arrays: Any, index: int) -> LevelReport:
     tensors: dict[str, Any] = {name: torch.from_numpy(arrays[f"{index}/{name}"]) for name in ARRAYS}
+    if f"{index}/weights" in arrays:
+        tensors["weights"] = torch.from_numpy(arrays[f"{index}/weights"])
     return LevelReport(**{**facts, "widths": tuple(facts["widths"]), **tensors})

@@ -85,16 +85,21 @@ class Walk:
         """The fused network's boundary before level `index`, first batch."""
         return self._at(self.kept[0], len(self.networks) - 1, index)
 
-    def batches(self, index: int) -> Iterator[tuple[Boundary, list[Tensor]]]:
-        """For each batch: the fused network's boundary before level `index`, the parents' outputs of that level."""
-        keep = self._fits(index)
+    def batches(self, index: int, *, made: bool = False) -> Iterator[tuple[Boundary, list[Tensor]]]:
+        """For each batch: the fused network's boundary before level `index`, the parents' outputs of that level.
+
+        Args:
+            made: what the parents' layers make stands behind their outputs, where a function follows before they are added.
+        """
+        keep = self._fits(index) and not made
         for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
             with self.stopwatch.phase("forward"):
+                before = [self._made(batch, k, index) for k in range(len(self.parents))] if made else []
                 outputs = [self._at(batch, k, index + 1) for k in range(len(self.networks) - 1)]
                 if keep:
                     batch[:-1] = [(index + 1, z) for z in outputs]
                 h = self._at(batch, len(self.networks) - 1, index)
-            yield h, [levels[index].output(z) for levels, z in zip(self.parents, outputs, strict=True)]
+            yield h, [levels[index].output(z) for levels, z in zip(self.parents, outputs, strict=True)] + before
 
     def ahead(self, index: int, later: Sequence[int]) -> Iterator[tuple[int, list[Tensor]]]:
         """For each batch and each of some levels after `index`: the level's number, the parents' outputs there. None are kept."""
@@ -105,6 +110,13 @@ class Walk:
                     boundaries = [levels[number].module(z) for levels, z in zip(self.parents, boundaries, strict=True)]
                 if number in later:
                     yield number, [levels[number].output(z) for levels, z in zip(self.parents, boundaries, strict=True)]
+
+    def parents_ahead(self, index: int, level: int) -> Iterator[list[Boundary]]:
+        """For each batch the parents' boundaries before a later level, the walk standing at level `index`. None are kept."""
+        for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
+            with self.stopwatch.phase("forward"):
+                boundaries = [self._at(batch, k, level) for k in range(len(self.parents))]
+            yield boundaries
 
     def _advance(self, index: int) -> None:
         """Let the fused network pass the level that was just fitted."""
@@ -118,8 +130,13 @@ class Walk:
     def _at(self, batch: list[tuple[int, Boundary]], network: int, passed: int) -> Any:
         """The boundary of one network after its first `passed` levels, computed from the kept one."""
         before, h = batch[network]
+        assert before <= passed, "the walk has gone on"
         here = each(h, lambda tensor: _laid_out(tensor.to(self.device)))
         return compose(self.networks[network][before:passed], here)
+
+    @torch.no_grad()
+    def _made(self, batch: list[tuple[int, Boundary]], k: int, index: int) -> Tensor:
+        return self.parents[k][index].made(self._at(batch, k, index))
 
     def _fits(self, index: int) -> bool:
         """Whether the boundary tensors after this level can be kept beside the sums of this and the next level."""
@@ -187,7 +204,8 @@ class Step:
     ) -> Moments | Rows:
         """Sums over all rows of all contributors: the parents' outputs z and, if wanted, the fused network's inputs x.
 
-        Where the level's outputs are added to a stream, the fused network's stream stands beside z, with the inputs.
+        Where the level's outputs are added to a stream, the fused network's stream stands beside z, with the inputs; behind
+        it what the parents' layers make, where a function follows before it is added.
         Rows instead of sums where the dual form is cheaper and the rows of all contributors fit into the budget.
 
         Args:
@@ -196,7 +214,7 @@ class Step:
         """
         dtype = dtype or sum_dtype(self.walk.device)
         collect = self._collector(inputs, dtype, channels)
-        for h, outputs in self.walk.batches(self.index):
+        for h, outputs in self.walk.batches(self.index, made=inputs and self.level.function is not None):
             with self.walk.stopwatch.phase("moments"):
                 if isinstance(collect, MomentSums):
                     collect.add(self._side_by_side(outputs, dtype))
@@ -234,9 +252,21 @@ class Step:
         sums = {index: MomentSums(len(zz), device=self.walk.device) for index in later}
         for index, outputs in self.walk.ahead(self.index, later):
             with self.walk.stopwatch.phase("moments"):
-                sums[index].add(self._side_by_side(outputs, sum_dtype(self.walk.device)))
+                sums[index].add(self._side_by_side(outputs, sum_dtype(self.walk.device), at=index))
         grams = [zz, *(self.walk.contributors.add_up(collected.finish().zz) for collected in sums.values())]
         return torch.stack([gram / gram.trace().clamp_min(1e-300) for gram in grams]).sum(0)
+
+    @torch.no_grad()
+    def branch(self, A: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Batch by batch the input rows x (n, p) of a level whose outputs are added to a stream, the fused network's stream
+        h (n, d), and the targets z A (n, d)."""
+        dtype = self.walk.dtype
+        for boundary, outputs in self.walk.batches(self.index):
+            with self.walk.stopwatch.phase("fit"):
+                _, stream = self.level.read(boundary)
+                assert stream is not None
+                x = self.level.inputs(boundary, ones=self.level.bias)
+                yield x, rows(stream, self.level.axis), self._side_by_side(outputs, dtype) @ A.to(dtype)
 
     def inputs_and_targets(self, A: Tensor) -> tuple[Tensor, Tensor]:
         """What a gradient fit needs: the fused boundary tensors (B, ...) and the targets z A as (B, positions, d)."""
@@ -270,13 +300,24 @@ class Step:
         return self.walk.contributors.add_up(products), self.walk.contributors.add_up(energies)
 
     def _side_by_side(
-        self, outputs: list[Tensor], dtype: torch.dtype | None = None, stream: Tensor | None = None
+        self,
+        outputs: list[Tensor],
+        dtype: torch.dtype | None = None,
+        stream: Tensor | None = None,
+        *,
+        at: int | None = None,
     ) -> Tensor:
-        """z: the parents' output rows (N, m), and those of the fused network's stream, laid side by side and converted in one
-        pass over memory."""
-        views = [z.movedim(level.axis, -1) for z, level in zip(outputs, self.parents, strict=True)]
+        """z: the parents' output rows (N, m), those of the fused network's stream, and what the parents' layers make, laid side
+        by side and converted in one pass over memory.
+
+        Args:
+            at: the level of the outputs; default: the step's own.
+        """
+        levels = [parent[self.index if at is None else at] for parent in self.walk.parents]
+        n = len(levels)
+        views = [z.movedim(level.axis, -1) for z, level in zip(outputs, levels * (len(outputs) // n), strict=True)]
         if stream is not None:
-            views.append(stream.movedim(self.level.axis, -1))
+            views.insert(n, stream.movedim(self.level.axis, -1))
         sizes = [view.shape[-1] for view in views]
         count = views[0][..., 0].numel()
         z = torch.empty(count, sum(sizes), dtype=dtype or views[0].dtype, device=views[0].device)

@@ -188,12 +188,6 @@ REFUSED = [
         "same_index needs equal widths; found widths",
     ),
     (
-        RIDGE,
-        VITS,
-        tuple(SITUATIONS),
-        r"level '[\w.]+' is not affine in its weights: it",
-    ),
-    (
         GRADIENT,
         (*VITS, "torchvision resnet"),
         ("deeplift",),

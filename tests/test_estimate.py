@@ -46,7 +46,7 @@ def steady(monkeypatch):
         (pair("HF-Linear", TrainConfig(arch=(SMALL,), parts=3)), r"exactly two parents.*KF-Linear works here\."),
         (pair("HF-Gradient", TrainConfig(arch=(SMALL,), parts=3)), r"exactly two parents.*KF-Gradient works here\."),
         (pair("HF-Linear", TrainConfig(arch=(SMALL, WIDE))), r"found widths \(4, 8\).*KF-Linear works here\."),
-        (pair(training=TrainConfig(arch=("vit-small",))), r"not affine.*KF-Gradient works here\."),
+        (pair(training=TrainConfig(arch=("vit-small",)), boundaries="blocks"), r"not affine.*KF-Gradient works here\."),
         (pair(target='{"architecture": "cnn", "widths": [20, 6, 6]}'), r"20 fused neurons for 8 parents' neurons"),
         (pair(target="mlp"), "levels"),
         (

@@ -40,6 +40,7 @@ LAYERS = {
     "budget": 2,
     "contributors": 2,
     "layersums": 2,
+    "attention": 3,
     "walk": 3,
     "norm_statistics": 2,
     "symmetry": 2,

@@ -10,6 +10,7 @@ from ..data import Images
 from ..device import rows_per_batch
 from ..eligibility import Levels
 from ..evaluation import ensemble, evaluate
+from ..fit.heads import read_back
 from ..levels import Boundary, Level, compose
 from ..monitor import Monitor
 from ..results import LevelReport
@@ -34,9 +35,7 @@ def accuracy_by_level(
     is the ensemble of the parents, and after the last all of them are the fused network.
     """
     device = next(plan.model.parameters()).device
-    representatives = {
-        index: report.labels.to(device).split(list(report.widths)) for index, report in enumerate(reports)
-    }
+    representatives = {index: readings(report, device) for index, report in enumerate(reports)}
     hits = torch.zeros(len(plan.fused) - 1)
     for batch in monitor.each("step", rows.split(_batch(plan))):
         labels = images.labels[batch]
@@ -55,7 +54,7 @@ def stopped(h: Boundary, plan: Levels, index: int, representatives: Mapping[int,
 
     Args:
         h: the fused network's boundary after that level.
-        representatives: level -> for each parent the fused neurons that stand for its own, (width,).
+        representatives: level -> for each parent its `readings`.
     """
     tails = [
         compose(levels[index + 1 :], read_from(h, plan.fused[index], levels[index], representatives, k))
@@ -72,12 +71,26 @@ def read_from(
     read = [
         tensor  # the network's input
         if alive.maker < 0
-        else tensor.movedim(alive.axis, -1)
-        .index_select(-1, representatives[alive.maker][k])
-        .movedim(-1, of_parent.axis)
+        else _picked(tensor.movedim(alive.axis, -1), representatives[alive.maker][k]).movedim(-1, of_parent.axis)
         for tensor, alive, of_parent in zip(tensors, fused.alive, parent.alive, strict=True)
     ]
     return read[0] if isinstance(h, Tensor) else tuple(read)
+
+
+def _picked(fused: Tensor, reading: Tensor) -> Tensor:
+    """A parent's neurons (..., width) from fused ones (..., d)."""
+    if reading.dtype.is_floating_point:
+        return fused @ reading.to(fused.dtype)
+    return fused.index_select(-1, reading)
+
+
+def readings(report: LevelReport, device: torch.device) -> list[Tensor]:
+    """How each parent's neurons are read from the fused ones: (width,) the one that stands for each, or, where targets are not
+    the means of groups, (d, width) the weights that give it back best from the targets of its head."""
+    if report.weights is None:
+        return list(report.labels.to(device).split(list(report.widths)))
+    reading = read_back(report.weights.double(), report.gram.double())
+    return list(reading.to(device).split(list(report.widths), 1))
 
 
 def _batch(plan: Levels) -> int:

@@ -209,7 +209,7 @@ def _level(
     """
     step, level, clock = fitting.step, fitting.step.level, fitting.clock
     used, labels = scores[config["importance"]], report.labels.to(step.device)
-    A = weighted_means(labels, used, level.width).A
+    A = weighted_means(labels, used, level.width).A if report.weights is None else report.weights.to(step.device)
     with clock.phase("forward"):
         W0, why = _mapped(fitting)
     fit = retrofit.fit
@@ -222,6 +222,9 @@ def _level(
     with clock.phase("groups"):
         if grouped is not None:
             groups, agreements = grouped.labels, grouped.agreement
+        elif level.heads is not None:  # grouped head by head, by what they attend to
+            groups = dict.fromkeys(scores, report.labels[None])
+            agreements = agreement(groups)
         else:
             groups = _groups(retrofit.grouping, step.index, level.head, report, gram, scores, config)
             agreements = agreement(groups)
@@ -245,6 +248,13 @@ def _mapped(fitting: Fitting) -> tuple[Tensor | None, str]:
     level = fitting.step.level
     if level.affine is None:
         return None, f"the level is not affine in its weights: {level.why_not_affine}. Its loss is no quadratic."
+    if level.heads is not None:
+        return (
+            None,
+            "what it is fitted to are directions within heads, in which parents' neurons have no weights of their own.",
+        )
+    if level.function is not None:
+        return None, "an activation function follows before the level's outputs are added, so its loss is no quadratic."
     reasons = [parent.why_not_affine for parent in fitting.step.parents if parent.affine is None]
     if reasons:
         return None, f"a parent's level is not affine in its weights: {reasons[0]}."

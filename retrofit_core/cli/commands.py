@@ -163,6 +163,7 @@ def levels_command(
         return print_json({"levels": [_describe(level, levels) for level in levels]})
     columns = ["level", "kind", "neurons", "rows per sample", "parameters"]
     columns += ["stream", "adds to it"] if is_branched(levels) else []
+    columns += ["heads"] if any(level.heads is not None for level in levels) else []
     table = new_table(*columns, title=str(model))
     for level in levels:
         table.add_row(*map(str, list(_describe(level, levels).values())[: len(columns)]))
@@ -182,6 +183,7 @@ def _describe(level: "Level", levels: Sequence["Level"]) -> dict[str, Any]:
         "parameters": level.parameters,
         "stream": levels[level.stream].name if level.stream is not None else "",
         "adds to it": "yes" if level.adds else "",
+        "heads": level.heads.count if level.heads is not None else "",
     }
 
 

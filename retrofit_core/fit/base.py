@@ -30,6 +30,8 @@ class Fitting:
     """(m,) the groups of the residual stream that the level writes to, once a level before has written to it"""
     branched: bool
     """Whether levels of this network lie inside of blocks"""
+    attends: bool
+    """Whether some of them make queries, keys and values of attentions"""
     first_parent_state: dict[str, Tensor]
     """All tensors of parent 0's levels, under their names in the model"""
     generator: torch.Generator

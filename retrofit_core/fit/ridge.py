@@ -26,9 +26,10 @@ from ..moments import (
 from ..settings import setting
 from ..targets import Targets
 from .base import Fit, Fitting, Prepared
+from .repair import repaired
 
-#: The ridge "auto" of networks with levels inside of blocks; measured, docs/defaults.md.
-IN_BLOCKS = "0.03x"
+#: The ridge "auto" of networks with levels inside of blocks, and of those with attentions; measured, docs/defaults.md.
+IN_BLOCKS, WITH_ATTENTIONS = "0.03x", "0.003x"
 
 
 def why_no_ridge(value: Any) -> str:
@@ -88,15 +89,20 @@ class Ridge(Fit):
         """float32 where the ridge outweighs their rounding; see `product_dtype`."""
         return product_dtype(self.ridge, weights, device)
 
+    def _strength(self, fitting: Fitting) -> float | str:
+        if self.ridge == "auto" and fitting.branched:
+            return WITH_ATTENTIONS if fitting.attends else IN_BLOCKS
+        return self.ridge
+
     def prepare(self, fitting: Fitting, sums: Moments | Rows) -> Prepared:
         """Solve for every parent neuron; grouping happens in the solution's Gram matrix, or in that of the raw outputs."""
         level, m = fitting.step.level, sum(fitting.step.widths)
         with fitting.clock.phase("solve"):
             W0 = fitting.parents_weights() if self.needs_parents_weights else None
             if W0 is not None and level.adds:  # no weights make the stream
-                W0 = torch.cat([W0, W0.new_zeros(len(W0), level.width)], 1)
-            ridge = IN_BLOCKS if self.ridge == "auto" and fitting.branched else self.ridge
-            solution = solve(sums, ridge, toward=W0 if self.toward == "parents" else None)
+                sides = [W0, W0.new_zeros(len(W0), level.width), W0]
+                W0 = torch.cat(sides if level.function is not None else sides[:2], 1)
+            solution = solve(sums, self._strength(fitting), toward=W0 if self.toward == "parents" else None)
             if W0 is not None and not self.refit:
                 solution = _without_refit(sums, solution, W0)
         gram = solution.gram if self.project else sums.zz
@@ -112,20 +118,43 @@ def _fit(
     fitting: Fitting, sums: Moments | Rows, solution: Solution, groups: Grouping, targets: Targets, s: Tensor
 ) -> dict[str, Any]:
     level = fitting.step.level
+    if level.function is not None:
+        return _fit_function(fitting, sums, solution, targets)
     missing = missing_targets(level, targets)
     with fitting.clock.phase("solve"):
         V = solution.weights(missing.A)
         level.write(V)
     with fitting.clock.phase("report"):
+        labels, missed = groups.labels, solution.missed(missing.A, V)
         facts = {"missing_error": approximation_error(sums, missing, torch.zeros_like(V))} if level.adds else {}
+        if groups.reading is not None:  # heads: what the targets, and what is fitted to them, say of each neuron
+            missing, V = Targets(missing.A @ groups.reading, s), V @ groups.reading
+            labels, missed = torch.arange(len(s), device=s.device), None
         return {
-            "approximation_error": approximation_error(sums, missing, V, solution.missed(missing.A, V)),
-            "cross_error": cross_error(sums, s, groups.labels, missing, V),
-            "unavoidable_error": unavoidable_error(_beyond_stream(level, sums, groups.labels), s),
+            "approximation_error": approximation_error(sums, missing, V, missed),
+            "cross_error": cross_error(sums, s, labels, missing, V),
+            "unavoidable_error": unavoidable_error(_beyond_stream(level, sums, labels), s),
             "ridge": solution.strength,
             "form": "dual" if isinstance(sums, Rows) else "primal",
             **facts,
         }
+
+
+def _fit_function(fitting: Fitting, sums: Moments | Rows, solution: Solution, targets: Targets) -> dict[str, Any]:
+    """A level whose outputs go through a function before they are added to a stream: first fitted to what the parents' layers
+    make, then to what is missing behind the function."""
+    level, m = fitting.step.level, len(targets.A)
+    with fitting.clock.phase("solve"):
+        first = torch.cat([targets.A.new_zeros(m + level.width, level.width), targets.A])
+        V, missed, lacking = repaired(fitting.step, sums, solution.weights(first), targets.A, solution.strength)
+        level.write(V)
+    return {
+        "approximation_error": (targets.totals @ missed).item(),
+        "missing_error": (targets.totals @ lacking).item(),
+        "unavoidable_error": float("nan"),
+        "ridge": solution.strength,
+        "form": "dual" if isinstance(sums, Rows) else "primal",
+    }
 
 
 def missing_targets(level: Level, targets: Targets) -> Targets:

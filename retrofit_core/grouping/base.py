@@ -22,10 +22,15 @@ class Grouping:
     """The minimised cost, sum_j s_j |phi_j - centroid|^2"""
     report: dict[str, Any] = field(default_factory=dict)
     """Facts about the search (restarts, iterations, swaps)"""
+    weights: Tensor | None = None
+    """(m, d) of each neuron in each group's target, where these are not the groups' means"""
+    reading: Tensor | None = None
+    """(d, m) what stands for each neuron then: the targets, weighted"""
 
     def targets(self, scores: Tensor) -> Targets:
         """The importance-weighted means of the groups."""
-        return weighted_means(self.labels, scores, self.width)
+        means = weighted_means(self.labels, scores, self.width)
+        return means if self.weights is None else Targets(self.weights, means.totals)
 
 
 @dataclass(frozen=True)

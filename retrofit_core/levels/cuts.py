@@ -55,7 +55,7 @@ def _layer_ends(graph: fx.Graph, modules: dict[Any, Any], output: fx.Node) -> li
     nodes = list(graph.nodes)
     needed = ancestors(output)
     layers = [node for node in nodes if node in needed and is_layer(node, modules)]
-    ends = {sum_behind(node, modules) or node for node in layers}
+    ends = {sum_behind(node, modules) or function_sum(node, modules) or node for node in layers}
     return [
         node
         for index, node in enumerate(nodes)
@@ -79,17 +79,40 @@ def is_layer(node: fx.Node, modules: dict[Any, Any]) -> bool:
     return node.op == "call_module" and isinstance(modules[node.target], LAYERS)
 
 
-def sum_behind(node: fx.Node, modules: dict[Any, Any]) -> fx.Node | None:
-    """The sum of two tensors of one shape to which alone the outputs of a layer go, through nothing that changes them."""
+def sum_behind(node: fx.Node, modules: dict[Any, Any], *, functions: bool = False) -> fx.Node | None:
+    """The sum of two tensors of one shape to which alone the outputs of a layer go, through nothing that changes them.
+
+    Args:
+        functions: through activation functions too.
+    """
     while len(node.users) == 1:
         user = next(iter(node.users))
         if is_sum(user):
             alike = {tuple(other.meta["value"]) for other in (user, *user.all_input_nodes)}
             return user if len(alike) == 1 and len(user.all_input_nodes) == 2 else None
-        if not (user.op == "call_module" and isinstance(modules[user.target], TRANSPARENT)):
+        if not (_is_transparent(user, modules) or (functions and is_activation(user, modules))):
             return None
         node = user
     return None
+
+
+def function_sum(node: fx.Node, modules: dict[Any, Any]) -> fx.Node | None:
+    """The sum to which a layer's outputs go through an activation function, if only one layer's outputs go there directly."""
+    end = sum_behind(node, modules, functions=True)
+    if end is None or sum_behind(node, modules) is end:
+        return None
+    return None if any(_made_directly(side, node, modules) for side in end.all_input_nodes) else end
+
+
+def _made_directly(side: fx.Node, layer: fx.Node, modules: dict[Any, Any]) -> bool:
+    """Whether a side of a sum is made by another layer, with nothing but functions between."""
+    while _is_transparent(side, modules) or is_activation(side, modules):
+        side = side.all_input_nodes[0]
+    return side is not layer and is_layer(side, modules)
+
+
+def _is_transparent(node: fx.Node, modules: dict[Any, Any]) -> bool:
+    return node.op == "call_module" and isinstance(modules[node.target], TRANSPARENT)
 
 
 def _single_tensor_nodes(graph: fx.Graph) -> list[fx.Node]:

@@ -34,6 +34,32 @@ class Alive:
 
 
 @dataclass(frozen=True, eq=False)
+class Heads:
+    """The neurons of one attention, in the levels of one network: queries, keys and values of each head."""
+
+    query: tuple[int, Tensor]
+    """Number of the level that makes them, and (heads, d) their positions in its output"""
+    key: tuple[int, Tensor]
+    value: tuple[int, Tensor]
+    reader: int
+    """Number of the level whose layer reads the values that the attention has mixed"""
+    columns: Tensor
+    """(heads, d) the positions of the mixed values among that layer's inputs"""
+    scale: float = 1.0
+    """The attention maps are softmax(scale q'k)"""
+
+    @property
+    def count(self) -> int:
+        """Number of heads."""
+        return len(self.columns)
+
+    @property
+    def levels(self) -> tuple[int, int, int]:
+        """The levels that make queries, keys and values."""
+        return self.query[0], self.key[0], self.value[0]
+
+
+@dataclass(frozen=True, eq=False)
 class Level:
     """One step of the composition f = f_L o ... o f_1; the parameters are the model's own, not copies."""
 
@@ -50,10 +76,9 @@ class Level:
     head: bool
     """True for the last level: its neurons are the classes."""
     layers: tuple[batchnorm.Affine, ...]
-    """The level's only parameters, last in it: one layer, or two whose outputs are added; empty if the level is not affine in
-    its weights."""
+    """What is fitted, last in it: one layer, or two whose outputs are added; empty if the level is not affine in its weights."""
     prefix: nn.Module | None
-    """The part before the layers (without parameters), see `read`; None if the level is not affine."""
+    """The part before the layers, see `read`; without parameters but for `vectors`. None if the level is not affine."""
     why_not_affine: str
     """The reason, as the end of a sentence; empty for an affine level."""
     folds: tuple[tuple[batchnorm.Affine, batchnorm.Affine | None, batchnorm.BatchNorm], ...] = field(default=())
@@ -62,6 +87,8 @@ class Level:
     """Whether a skip adds the input's neurons to the output's, so that both must have the same order."""
     adds: bool = False
     """Whether the layers' outputs are added to a residual stream; the level's output is the sum."""
+    function: nn.Module | None = None
+    """The activation function through which the layer's outputs go before they are added"""
     paths: tuple[str, ...] = ()
     """The names of the layers in the model."""
     alive: tuple[Alive, ...] = ()
@@ -70,6 +97,12 @@ class Level:
     """Which of them is the level's output; None where the boundary is one tensor."""
     stream: int | None = None
     """The first of the levels that make the same neurons, those of one residual stream; None: no other level makes its."""
+    vectors: tuple[str, ...] = ()
+    """Parameters before the layers that hold numbers for each neuron: scale and shift of a LayerNorm, class token, positions"""
+    carried: tuple[tuple[str, int, int], ...] = ()
+    """For each of these (name, axis of the neurons, number of the first level that makes them)"""
+    heads: Heads | None = None
+    """The attention whose queries, keys or values it makes"""
     joined: tuple[tuple[int, Tensor], ...] = ()
     """Of a level that works channel by channel on neurons of other levels, side by side or in another order: for each of these
     levels its number and where its neurons are, (neurons, channels of each)."""
@@ -124,6 +157,10 @@ class Level:
         tensors = self.prefix(boundary)
         tensors = (tensors,) if isinstance(tensors, Tensor) else tensors
         return (tensors[:-1], tensors[-1]) if self.adds else (tensors, None)
+
+    def made(self, boundary: Boundary) -> Tensor:
+        """The layer's own outputs, where an activation function follows before they are added."""
+        return self.layers[0](self.read(boundary)[0][0])
 
     def inputs(self, boundary: Boundary, dtype: torch.dtype | None = None, *, ones: bool = False) -> Tensor:
         """The level's input rows x of shape (N, p): one row per output position, convolution patches unfolded.

@@ -13,7 +13,7 @@ from torch import Tensor, fx, nn
 from ..outputs import as_classifier
 from ..registry import first_line
 from .axes import NeuronAxes
-from .cuts import ancestors, choose_cuts, is_layer, sum_behind
+from .cuts import ancestors, choose_cuts, function_sum, is_layer, sum_behind
 from .kinds import AFFINE, TRANSPARENT, is_channelwise, is_sum, parameter_count
 from .level import Alive, Boundary, Level, compose
 from .tracing import trace
@@ -57,7 +57,8 @@ def partition(
             neither samples nor samples and their tokens.
     """
     model = as_classifier(model.eval(), example)
-    graph, modules, folds = trace(model, leaves, example, whole=True, channels=boundaries == "layers")
+    inside = boundaries == "layers"
+    graph, modules, folds = trace(model, leaves, example, whole=True, channels=inside, opened=inside)
     _refuse_batch_statistics(graph, modules)
     axes = NeuronAxes(graph, modules, example)
     cuts = choose_cuts(graph, modules, boundaries, model)
@@ -84,7 +85,8 @@ def partition(
         for name, segment in zip(names, segments, strict=True)
     ]
     _refuse_tied_weights(levels)
-    _check_composition(model, levels, example, exact=not folds)
+    opened = inside and any(isinstance(module, nn.MultiheadAttention) for module in model.modules())
+    _check_composition(model, levels, example, exact=not folds and not opened)
     if any(parts.values()) or next(iter(graph.nodes)).meta["sizes"]:
         _check_samples(levels, example)
     return levels
@@ -182,10 +184,12 @@ def _build_level(
     Args:
         axes: gives the neuron axis of a node's output in a level of this name.
         parts: of the boundaries, see `_parts_per_sample`.
-        adding: whether a level may be layers and the sum behind them.
+        adding: whether a level may be layers and the sum behind them, and vectors before them.
     """
-    owners = [node for node in segment.nodes if parameter_count(node, modules)]
+    holders = [node for node in segment.nodes if parameter_count(node, modules)]
+    owners = [node for node in holders if not (adding and _is_vector(node, modules))]
     summed, stream = _summed(segment, owners, modules) if adding else ([], None)
+    function = _function(segment, summed, modules)
     layers = summed or owners
     why = _why_not_affine(segment, owners, summed, modules)
     prefix = None
@@ -210,18 +214,49 @@ def _build_level(
         folds=tuple(folds[str(node.target)] for node in owners if str(node.target) in folds),
         residual=[node.op for node in segment.before] != ["placeholder"] and _is_residual(segment, modules),
         adds=stream is not None and not why,
+        function=_graph_module(function, [summed[0]], [function[-1]], modules, {}, {})
+        if function and not why
+        else None,
         paths=() if why else tuple(str(node.target) for node in layers),
+        vectors=()
+        if why
+        else tuple(name for node in holders if node not in owners for name in _vectors(node, modules)),
         alive=alive,
         at=at if len(alive) > 1 else None,
     )
+
+
+def _is_vector(node: fx.Node, modules: dict[Any, Any]) -> bool:
+    """Whether a node's parameters may be numbers for each neuron: those of a LayerNorm, or a parameter of the model's own."""
+    return node.op == "get_attr" or isinstance(modules[node.target], nn.LayerNorm)
+
+
+def _vectors(node: fx.Node, modules: dict[Any, Any]) -> list[str]:
+    if node.op == "get_attr":
+        return [str(node.target)]
+    return [f"{node.target}.{name}" for name, _ in modules[node.target].named_parameters()]
 
 
 def _summed(segment: _Segment, owners: list[fx.Node], modules: dict[Any, Any]) -> tuple[list[fx.Node], fx.Node | None]:
     """The layers whose outputs go into the sum at which a level ends, one or two, none where it ends otherwise; and what is
     there already, to which those of one layer are added."""
     layers = [node for node in owners if is_layer(node, modules) and sum_behind(node, modules) is segment.after]
+    layers = layers or [
+        node for node in owners if is_layer(node, modules) and function_sum(node, modules) is segment.after
+    ]
     sides = [side for side in segment.after.all_input_nodes if not any(_leads(layer, side) for layer in layers)]
     return layers, sides[0] if layers and sides else None
+
+
+def _function(segment: _Segment, summed: list[fx.Node], modules: dict[Any, Any]) -> list[fx.Node]:
+    """The nodes between a layer and the sum to which its outputs go, where they change them."""
+    if len(summed) != 1 or function_sum(summed[0], modules) is not segment.after:
+        return []
+    nodes, node = [], next(iter(summed[0].users))
+    while node is not segment.after:
+        nodes.append(node)
+        node = next(iter(node.users))
+    return nodes
 
 
 def _leads(layer: fx.Node, side: fx.Node) -> bool:
@@ -280,6 +315,8 @@ def _why_not_affine(segment: _Segment, owners: list[fx.Node], summed: list[fx.No
         owners: all nodes with parameters.
         summed: see `_summed`.
     """
+    if not owners:
+        return "it holds no Linear or Conv2d"
     if len(owners) != (len(summed) or 1) or len({node.target for node in owners}) != len(owners):
         return f"it holds {len(owners)} layers with parameters ({', '.join(str(node.target) for node in owners[:4])})"
     for node in owners:

@@ -13,6 +13,7 @@ from torch import Tensor, fx, nn
 from .. import batchnorm
 from ..registry import first_line
 from .kinds import AFFINE
+from .opening import open_attention
 from .plain import call_layers
 from .tracer import holds_tensors, inputs_of, traced
 from .weights import computed_weights, repeated
@@ -36,6 +37,7 @@ def trace(
     fold: bool = True,
     whole: bool = False,
     channels: bool = False,
+    opened: bool = False,
 ) -> tuple[fx.Graph, dict[Any, Any], dict[str, tuple]]:
     """The traced graph without in-place operations and foldable BatchNorms, the objects behind its targets, the folds.
 
@@ -46,6 +48,7 @@ def trace(
             not tokens.
         whole: take modules whole whose code cannot be followed, as if `leaves` named them.
         channels: what is left of BatchNorms of maps becomes convolutions that work channel by channel, noted as folds.
+        opened: take attention modules apart, see `open_attention`.
     Raises:
         ValueError: `leaves` names no submodule, the model cannot be traced, does not run on the example, or takes more than
             one input.
@@ -57,6 +60,8 @@ def trace(
     modules = _targets(model, graph)
     _name_no_tensors(graph, modules)
     _remove_inplace(graph, modules)
+    if opened:
+        open_attention(graph, modules)
     with torch.no_grad():
         record_values(fx.GraphModule(modules, graph), graph, example, model)
     for node in reversed(list(graph.nodes)):  # what the code asked for, and the graph does not need

@@ -93,11 +93,24 @@ def _ticks(losses: Sequence[float]) -> dict[str, Any]:
 
 
 def stream_words(level: Any) -> str:
-    """In Markdown: the residual stream that a level writes to, and what its layers repaired there; empty for other levels.
+    """In Markdown: the residual stream that a level writes to, and what its layers repaired there, or the heads of an attention;
+    empty for other levels.
 
     Args:
         level: a `LevelReport`.
     """
+    if "heads" in level.grouping:
+        heads = level.grouping["heads"]
+        pairs = "; ".join(
+            f"{number + 1} of {' and '.join(str(j + 1) for j, group in enumerate(heads) if group == number)}"
+            for number in sorted(set(heads))
+        )
+        return (
+            "It makes queries, keys or values. Heads are grouped by what they attend to (fused head "
+            f"{pairs} of the parents' heads, counted on through all parents). Within a head neurons have no counterparts, "
+            "for any basis gives the same attention: the fused head keeps the directions that matter most. A neuron is shown in "
+            "the group in which it weighs most; the errors say what can be read back of it from its whole head."
+        )
     if not level.stream:
         return ""
     if level.stream == level.name:

@@ -1,0 +1,161 @@
+"""The attentions of a network whose levels lie inside of its blocks: their heads, and what each head attends to.
+
+Legend: B samples, T tokens, H heads of d neurons. A head's map is softmax(scale q'k) over keys, (B, H, T, T); what an
+attention hands on are its maps times the values, head by head.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from .levels import Boundary, Heads, Level, compose
+from .symmetry import Group
+
+#: Relative misfit of a map up to which it counts as softmax(scale q'k), and of what it hands on.
+TOLERANCE = {torch.float32: 1e-2, torch.float64: 1e-6}
+
+#: Of a group of neurons: level -> (neurons, copies) their positions in its output.
+Rows = Mapping[int, Tensor]
+
+
+def attentions(levels: Sequence[Level], made: Mapping[Group, Rows], example: Tensor) -> list[Heads]:
+    """The attentions of a network, each with its heads in the order in which the level of the queries makes them.
+
+    Read off the neuron groups: those of queries and keys are made twice and read by no layer. What they attend to is then
+    checked on an example: the maps must be softmax(scale q'k), and hand on the values head by head.
+
+    Args:
+        made: of each neuron group the levels that make it.
+    Raises:
+        ValueError: an attention of another kind.
+    """
+    pairs: dict[tuple[int, ...], list[Rows]] = {}
+    for group, rows in made.items():
+        twice = sum(positions.shape[1] for positions in rows.values()) == 2
+        if twice and not group.fixed and not any(part.kind == "in" for part in group.parts):
+            pairs.setdefault(tuple(rows), []).append(rows)
+    return [_checked(levels, _heads(levels, makers, heads, made), example) for makers, heads in pairs.items()]
+
+
+def _heads(
+    levels: Sequence[Level], makers: tuple[int, ...], heads: Sequence[Rows], made: Mapping[Group, Rows]
+) -> Heads:
+    name = levels[makers[0]].name
+    reader = next(
+        (index for index in range(max(makers) + 1, len(levels)) if not _alive(levels[index], makers)), len(levels) - 1
+    )
+    if len({len(rows[makers[0]]) for rows in heads}) > 1 or len(levels[reader].paths) != 1:
+        raise _unknown(name, "its heads have different widths, or no layer of their own reads them")
+    first, second = makers if len(makers) == 2 else makers * 2
+    query, key = (torch.stack([rows[level][:, copy] for rows in heads]) for level, copy in ((first, 0), (second, -1)))
+    columns, values, value_levels = [], [], []
+    weight = f"{levels[reader].paths[0]}.weight"
+    for group, rows in made.items():
+        read = [part for part in group.parts if part.kind == "in" and part.name == weight]
+        if read and len(rows) == 1 and read[0].index.shape[1] == 1 and _alive(levels[reader - 1], rows):
+            (level,) = rows
+            value_levels.append(level)
+            values.append(rows[level][:, 0])
+            columns.append(read[0].index[:, 0])
+    widths = {len(positions) for positions in values}
+    if len(values) != len(heads) or len(widths) != 1 or len(set(value_levels)) != 1:
+        raise _unknown(name, "its values are not as many heads as its queries")
+    in_order = sorted(range(len(heads)), key=lambda head: int(query[head].min()))
+    by_value = sorted(range(len(values)), key=lambda head: int(values[head].min()))
+    return Heads(
+        (first, query[in_order]),
+        (second, key[in_order]),
+        (value_levels[0], torch.stack(values)[by_value]),
+        reader,
+        torch.stack(columns)[by_value],
+    )
+
+
+def _alive(level: Level, makers: Sequence[int] | Rows) -> bool:
+    """Whether the output of one of these levels is still alive behind a level."""
+    return any(tensor.maker in makers for tensor in level.alive)
+
+
+@torch.no_grad()
+def _checked(levels: Sequence[Level], heads: Heads, example: Tensor) -> Heads:
+    """The attention with its scale, and with queries and keys in their places."""
+    name = levels[heads.query[0]].name
+    boundary = compose(levels[: heads.reader], example)
+    tensors = (boundary,) if isinstance(boundary, Tensor) else boundary
+    if any(tensors[_place(levels, heads, level)].ndim != 3 for level in heads.levels):
+        raise _unknown(name, "its tokens do not lie along one axis")
+    maps = attention_maps(levels, heads, boundary)
+    tolerance = TOLERANCE.get(maps.dtype, 1e-2)
+    v, mixed = of_heads(levels, heads, heads.value, boundary), mixed_values(levels, heads, boundary)
+    if not _close(maps @ v, mixed, tolerance):
+        raise _unknown(name, "its heads do not hand on weighted sums of their own values")
+    normalised = _close(maps.sum(-1), torch.ones_like(maps[..., 0]), tolerance)
+    for turned in (heads, replace(heads, query=heads.key, key=heads.query)):
+        q, k = (of_heads(levels, turned, made, boundary) for made in (turned.query, turned.key))
+        logits, wanted = (_centred(values, maps) for values in (q @ k.transpose(-1, -2), maps.clamp_min(1e-30).log()))
+        scale = ((maps * logits * wanted).sum() / (maps * logits * logits).sum().clamp_min(1e-300)).item()
+        if normalised and _close(maps.sqrt() * scale * logits, maps.sqrt() * wanted, tolerance):
+            return replace(turned, scale=scale)
+    raise _unknown(name, "its attention maps are not softmax(scale q'k)")
+
+
+def _centred(logits: Tensor, maps: Tensor) -> Tensor:
+    """Less their mean over keys, weighted by the map: what is added to all keys of a query changes no map."""
+    return logits - (maps * logits).sum(-1, keepdim=True) / maps.sum(-1, keepdim=True)
+
+
+def _close(left: Tensor, right: Tensor, tolerance: float) -> bool:
+    return bool((left - right).norm() <= tolerance * right.norm().clamp_min(1e-30))
+
+
+def _unknown(name: str, why: str) -> ValueError:
+    return ValueError(
+        f"the attention at level {name!r} is of a kind that the closed form does not know: {why}. Use KF-Gradient, or "
+        "boundaries='blocks'."
+    )
+
+
+def _place(levels: Sequence[Level], heads: Heads, maker: int) -> int:
+    """Which tensor at the boundary before the reader is a level's output."""
+    return next(place for place, tensor in enumerate(levels[heads.reader - 1].alive) if tensor.maker == maker)
+
+
+def of_heads(levels: Sequence[Level], heads: Heads, made: tuple[int, Tensor], boundary: Boundary) -> Tensor:
+    """(B, H, T, d) queries, keys or values, from the boundary before the reader.
+
+    Args:
+        made: `heads.query`, `heads.key` or `heads.value`.
+    """
+    tensors = (boundary,) if isinstance(boundary, Tensor) else boundary
+    level, positions = made
+    return tensors[_place(levels, heads, level)][:, :, positions.to(tensors[0].device)].transpose(1, 2)
+
+
+def mixed_values(levels: Sequence[Level], heads: Heads, boundary: Boundary) -> Tensor:
+    """(B, H, T, d) what each head hands on to the reader's layer."""
+    (inputs, *_), _ = levels[heads.reader].read(boundary)
+    return inputs[:, :, heads.columns.to(inputs.device)].transpose(1, 2)
+
+
+def attention_maps(levels: Sequence[Level], heads: Heads, boundary: Boundary) -> Tensor:
+    """(B, H, T, T) the maps: what is handed on if a token's values are 1 and those of all others 0, for d tokens at a time.
+
+    Args:
+        boundary: before the reader.
+    """
+    tensors = [boundary] if isinstance(boundary, Tensor) else list(boundary)
+    level, positions = heads.value
+    place = _place(levels, heads, level)
+    plain, d = tensors[place], positions.shape[1]
+    parts = []
+    for tokens in torch.arange(plain.shape[1], device=plain.device).split(d):
+        probe = plain.clone()
+        probe[:, :, positions.flatten().to(plain.device)] = 0
+        for dimension, token in enumerate(tokens.tolist()):
+            probe[:, token, positions[:, dimension].to(plain.device)] = 1
+        probed = tuple(probe if number == place else tensor for number, tensor in enumerate(tensors))
+        mixed = mixed_values(levels, heads, probed[0] if isinstance(boundary, Tensor) else probed)
+        parts.append(mixed[..., : len(tokens)])
+    return torch.cat(parts, -1)

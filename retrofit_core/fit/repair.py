@@ -1,0 +1,73 @@
+"""Layers whose outputs go through a function before they are added to a stream: fitted to what is missing behind it.
+
+Legend: x (N, p) inputs, h (N, d) the fused network's stream, T (N, d) the targets of the stream after the sum, g the function.
+"""
+
+import torch
+from torch import Tensor
+
+from ..moments import Moments, Rows
+from ..walk import Step
+
+#: Passes over the rows at most, and the share by which the error must fall for another one.
+PASSES, LEAST = 30, 1e-3
+
+
+@torch.no_grad()
+def repaired(step: Step, sums: Moments | Rows, V: Tensor, A: Tensor, strength: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Weights that lessen sum |g(x V) + h - T|^2 + strength |V - V0|^2, from V0 on, none of whose steps makes it larger.
+
+    Each step minimises a parabola over the error of every row (majorisation: |g'| has a bound), so that all of them need one
+    factor of x'x and one pass over the rows.
+
+    Args:
+        V: (p, d) weights to begin with, float64; the bias in the last row.
+        A: (m, d) weights of the targets.
+    Returns:
+        The weights; and (d,) what they miss of the targets, and what would be missing were g(x V) zero.
+    """
+    xx = sums.x.T @ sums.x if isinstance(sums, Rows) else sums.xx
+    assert xx is not None
+    D = torch.ones(len(xx), 1).to(xx)
+    D[-1:] = 1 - float(sums.bias)
+    start, best = V, V
+    gradient, missed, lacking, slope = _pass(step, V, A)
+    bound = slope**2
+    error = missed.sum()
+    factor = _factor(xx, D, bound, strength)
+    for _ in range(PASSES):
+        V = best - torch.cholesky_solve(gradient + strength * D * (best - start), factor)
+        new_gradient, new_missed, _, slope = _pass(step, V, A)
+        new_error = new_missed.sum() + strength * (D * (V - start) ** 2).sum()
+        if not new_error < error:
+            bound = 2 * bound
+            factor = _factor(xx, D, bound, strength)
+            continue
+        fallen = (error - new_error) / error
+        best, gradient, missed, error = V, new_gradient, new_missed, new_error
+        if fallen < LEAST:
+            break
+    return best, missed, lacking
+
+
+def _factor(xx: Tensor, D: Tensor, bound: float, strength: float) -> Tensor:
+    floor = 1e-12 * xx.diagonal().mean()
+    return torch.linalg.cholesky(bound * xx + torch.diag((strength * D[:, 0]).clamp_min(floor)))
+
+
+def _pass(step: Step, V: Tensor, A: Tensor) -> tuple[Tensor, Tensor, Tensor, float]:
+    """x' (g'(x V) (g(x V) + h - T)) (p, d); (d,) squared misses; (d,) |h - T|^2; the largest |g'|."""
+    function = step.level.function
+    assert function is not None
+    gradient, missed, lacking, slope = torch.zeros_like(V), V.new_zeros(V.shape[1]), V.new_zeros(V.shape[1]), 0.0
+    for x, h, T in step.branch(A):
+        with torch.enable_grad():
+            u = (x @ V.to(x.dtype)).requires_grad_()
+            made = function(u)
+            (slopes,) = torch.autograd.grad(made.sum(), u)
+        left = made.detach() + h - T
+        gradient += (x.T @ (slopes * left)).double()
+        missed += left.double().square().sum(0)
+        lacking += (h - T).double().square().sum(0)
+        slope = max(slope, slopes.abs().max().item())
+    return gradient, missed, lacking, slope

@@ -1,0 +1,104 @@
+"""Attention modules taken apart: the layers of an nn.MultiheadAttention as nodes of their own, for levels to end behind them."""
+
+import operator
+from typing import Any
+
+from torch import Tensor, fx, nn
+from torch.nn import functional as F
+
+#: What the layers before the attention are called, in the order in which `in_proj_weight` holds them.
+PARTS = ("query", "key", "value")
+
+
+def open_attention(graph: fx.Graph, modules: dict[Any, Any]) -> bool:
+    """Replace each nn.MultiheadAttention whose code is known by its layers and a scaled dot product; whether there was one.
+
+    The new layers' weights are views of `in_proj_weight`, so what is written into them is written into the model. Left whole:
+    attentions with masks, weights that are returned, keys and values of another width, added biases, or the samples second.
+    """
+    opened = False
+    for node in list(graph.nodes):
+        layer = modules.get(node.target) if node.op == "call_module" else None
+        if isinstance(layer, nn.MultiheadAttention) and _is_plain(node, layer):
+            _open(graph, node, layer, modules)
+            opened = True
+    return opened
+
+
+def _is_plain(node: fx.Node, layer: nn.MultiheadAttention) -> bool:
+    """Whether a call is softmax(q k') v of three inputs, and only that is read."""
+    others = {
+        name: value
+        for name, value in node.kwargs.items()
+        if name not in (*PARTS, "need_weights", "average_attn_weights")
+    }
+    masked = any(
+        value is not None and value is not False
+        for value in (*node.args[3:4], *node.args[5:6], *node.args[7:], *others.values())
+    )
+    outputs = [user.args[1] if user.target is operator.getitem else None for user in node.users if user.users]
+    return (
+        type(layer) is nn.MultiheadAttention
+        and layer._qkv_same_embed_dim
+        and layer.bias_k is None
+        and not layer.add_zero_attn
+        and layer.batch_first
+        and not masked
+        and len(_inputs(node)) == 3
+        and set(outputs) == {0}
+    )
+
+
+def _inputs(node: fx.Node) -> list[fx.Node]:
+    given = [*node.args[:3], *(node.kwargs[name] for name in PARTS[len(node.args[:3]) :] if name in node.kwargs)]
+    return [value for value in given if isinstance(value, fx.Node)]
+
+
+def _open(graph: fx.Graph, node: fx.Node, layer: nn.MultiheadAttention, modules: dict[Any, Any]) -> None:
+    path, split = str(node.target), (layer.num_heads, layer.head_dim)
+
+    def add(made: fx.Node) -> fx.Node:
+        made.meta["nn_module_stack"] = node.meta.get("nn_module_stack", {})
+        return made
+
+    with graph.inserting_before(node):
+        heads = []
+        for number, (part, source) in enumerate(zip(PARTS, _inputs(node), strict=True)):
+            modules[f"{path}.{part}"] = _view(layer, number)
+            made = add(graph.call_module(f"{path}.{part}", (source,)))
+            apart = add(graph.call_method("unflatten", (made, 2, split)))
+            heads.append(add(graph.call_method("transpose", (apart, 1, 2))))
+        mixed = add(graph.call_function(F.scaled_dot_product_attention, tuple(heads)))
+        joined = add(graph.call_method("flatten", (add(graph.call_method("transpose", (mixed, 1, 2))), 2)))
+        modules[f"{path}.out_proj"] = layer.out_proj
+        output = add(graph.call_module(f"{path}.out_proj", (joined,)))
+    for user in list(node.users):
+        user.replace_all_uses_with(output)
+        graph.erase_node(user)
+    graph.erase_node(node)
+    if not any(other.target == node.target for other in graph.nodes):
+        del modules[node.target]
+
+
+def _view(layer: nn.MultiheadAttention, number: int) -> nn.Linear:
+    """Queries, keys or values of an attention as a layer whose weights are views of its own."""
+    width = layer.embed_dim
+    rows = slice(number * width, (number + 1) * width)
+    view = nn.Linear(width, width, bias=layer.in_proj_bias is not None, device="meta")
+    view.weight = nn.Parameter(layer.in_proj_weight.detach()[rows], requires_grad=layer.in_proj_weight.requires_grad)
+    if layer.in_proj_bias is not None:
+        view.bias = nn.Parameter(layer.in_proj_bias.detach()[rows], requires_grad=layer.in_proj_bias.requires_grad)
+    return view.eval()
+
+
+def rows_of(model: nn.Module, path: str, weight: Tensor) -> tuple[str, int]:
+    """The parameter of the model whose rows a layer's weight is, and the first of them.
+
+    Args:
+        path: the layer's name in the model, or that of a part that `open_attention` made.
+    """
+    for name, parameter in model.named_parameters() if f"{path}.weight" not in dict(model.named_parameters()) else ():
+        same = parameter.untyped_storage().data_ptr() == weight.untyped_storage().data_ptr()
+        if same and parameter.shape[1:] == weight.shape[1:]:
+            return name, int(weight.storage_offset() - parameter.storage_offset()) // max(1, int(parameter.stride(0)))
+    return f"{path}.weight", 0

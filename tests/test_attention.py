@@ -1,0 +1,411 @@
+"""The closed form inside of transformers' blocks: against plain loops, twins in other orders and bases, going on."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import linear_sum_assignment
+from torch import nn
+from torch.nn import functional as F
+
+from retrofit_core.analysis import analyse
+from retrofit_core.analysis.accuracy import readings, stopped
+from retrofit_core.architectures import build
+from retrofit_core.attention import attention_maps, of_heads
+from retrofit_core.data import Images
+from retrofit_core.data.images import held
+from retrofit_core.eligibility import cut_into_levels, with_streams
+from retrofit_core.fit.heads import joint_basis, value_basis
+from retrofit_core.levels import compose, partition
+from retrofit_core.methods import METHODS
+from retrofit_core.results import load_levels, save_levels
+from retrofit_core.symmetry import shuffled, tensors
+from tests.flat import Kept, fuse
+from tests.networks import VGG_SHAPE, initialised, labels, normal
+from tests.properties import assert_close, assert_same_function
+from tests.test_symmetry import NETWORKS, VIT
+
+NAMES = ["vit", "torchvision vit"]
+
+
+def network(name, seed=1):
+    """A network of float64 whose attentions are far from uniform, and its levels."""
+    make, shape = NETWORKS[name]
+    model = initialised(make(), seed)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for key, tensor in tensors(model).items():
+            if any(part in key for part in ("attention.q.w", "attention.k.w")):
+                tensor.mul_(3)
+            if "in_proj" in key:
+                tensor.copy_(torch.randn(tensor.shape, generator=generator))
+            if "norm" in key or "ln" in key or key in ("cls", "positions"):
+                tensor.add_(0.3 * torch.randn(tensor.shape, generator=generator))
+    return model, normal(60, *shape)
+
+
+def levels_of(model, x):
+    return with_streams(model, partition(model, x[:2], "layers"), x[:2], "it")
+
+
+def split_rows(model, name, block):
+    """The weights of queries, keys, values and of the layer behind them, with their biases, each (heads, d, inputs)."""
+    state = tensors(model)
+    if name == "vit":
+        path = f"blocks.{block}.attention"
+        q, k, v = ((state[f"{path}.{part}.weight"], state[f"{path}.{part}.bias"]) for part in "qkv")
+        return [q, k, v], state[f"{path}.o.weight"], 3
+    path = f"encoder.layers.encoder_layer_{block}.self_attention"
+    weights, biases = state[f"{path}.in_proj_weight"].chunk(3), state[f"{path}.in_proj_bias"].chunk(3)
+    return list(zip(weights, biases, strict=True)), state[f"{path}.out_proj.weight"], 4
+
+
+@torch.no_grad()
+def with_heads_changed(model, name, seed=4):
+    """The same function: heads in another order, and in each another basis of queries and keys, and of values."""
+    twin, generator = copy.deepcopy(model), torch.Generator().manual_seed(seed)
+    for block in range(2):
+        (q, k, v), out, heads = split_rows(twin, name, block)
+        d = len(out) // heads
+        order = torch.randperm(heads, generator=generator)
+        G, H = (torch.randn(heads, d, d, generator=generator).double() + 2 * torch.eye(d).double() for _ in range(2))
+        for (weight, bias), change in ((q, G), (k, G.inverse().mT), (v, H)):
+            rows = weight.reshape(heads, d, -1)
+            weight.copy_((change @ rows)[order].reshape(weight.shape))
+            bias.copy_((change @ bias.reshape(heads, d, 1))[order].flatten())
+        columns = out.T.reshape(heads, d, -1)  # of each head (d, outputs)
+        out.copy_((H.inverse().mT @ columns)[order].reshape(out.T.shape).T)
+    return twin
+
+
+@pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_twin_is_found_again(name, method):
+    """In another order of all neurons and heads, and other bases within heads."""
+    model, x = network(name)
+    twin = shuffled(with_heads_changed(model, name), x, torch.Generator().manual_seed(5))
+    assert_same_function(twin, model, x, 1e-9)
+    result = METHODS[method]([model, twin], x, ridge=0.0, device="cpu")
+    assert_same_function(result.model, model, x, 1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_levels_compose_to_the_network_and_know_their_attentions(name):
+    model, x = network(name)
+    levels = levels_of(model, x)
+    assert all(level.affine is not None for level in levels)
+    with torch.no_grad():
+        assert_close(compose(levels, x), model(x), 1e-12)
+    found = {id(level.heads): level.heads for level in levels if level.heads is not None}
+    assert len(found) == 2
+    for block, heads in enumerate(found.values()):
+        with torch.no_grad():
+            boundary = compose(levels[: heads.reader], x)
+            q, k = (of_heads(levels, heads, made, boundary) for made in (heads.query, heads.key))
+            maps = attention_maps(levels, heads, boundary)
+        d = q.shape[-1]
+        root = 12**0.5 if name == "vit" else d**0.5
+        assert heads.scale == pytest.approx(1 / root, rel=1e-9)
+        assert_close(maps, (q @ k.mT / root).softmax(-1), 1e-12)
+        assert heads.count == split_rows(model, name, block)[2]
+
+
+def test_queries_and_keys_keep_the_best_logits_of_their_rank():
+    generator = torch.Generator().manual_seed(1)
+    q, k = (torch.randn(40, 6, generator=generator).double() for _ in range(2))
+    w = torch.tensor([0.7, 0.7, 0.7, 0.3, 0.3, 0.3]).double()
+    A_q, A_k = joint_basis(q.T @ q, k.T @ k, w, 3, 3)
+    U, S, V = np.linalg.svd(((q * w) @ k.T).numpy())
+    best = (U[:, :3] * S[:3]) @ V[:3]
+    assert_close((q @ A_q) @ (k @ A_k).T, torch.from_numpy(best), 1e-10)
+    assert_close(torch.linalg.svdvals(q @ A_q), torch.linalg.svdvals(k @ A_k), 1e-10)
+
+
+def test_values_keep_the_most_of_what_they_add_to_the_stream():
+    generator = torch.Generator().manual_seed(1)
+    c, outgoing = torch.randn(40, 6, generator=generator).double(), torch.randn(7, 6, generator=generator).double()
+    A = value_basis(c.T @ c, outgoing, 3, 3)
+    added = c @ outgoing.T
+    U, S, V = np.linalg.svd(added.numpy())
+    left = torch.linalg.lstsq(c @ A, added).solution
+    assert_close(c @ A @ left, torch.from_numpy((U[:, :3] * S[:3]) @ V[:3]), 1e-10)
+
+
+@pytest.mark.parametrize("stop", [2, 3, 9])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stopped_run_goes_on_to_the_same_weights(name, stop):
+    parents, x, journal = [network(name)[0], network(name, 2)[0]], network(name)[1], Kept()
+    whole = fuse(parents, x, device="cpu", journal=journal)
+    resumed = fuse(parents, x, device="cpu", journal=Kept(journal.finished[:stop]))
+    for key, tensor in tensors(whole.model).items():
+        assert torch.equal(tensors(resumed.model)[key], tensor), key
+
+
+def test_per_neuron_parameters_are_the_means_of_the_groups():
+    parents, (_, x) = [network("vit")[0], network("vit", 2)[0]], network("vit")
+    result = METHODS["HF-Linear"](parents, x, device="cpu")
+    first, second = result.levels[0].labels.split(12)
+    for name in ("cls", "positions", "blocks.1.norm2.weight", "blocks.0.norm1.bias", "norm.weight"):
+        mine, theirs, fused = (tensors(model)[name] for model in (*parents, result.model))
+        assert_close(fused, (mine[..., first.argsort()] + theirs[..., second.argsort()]) / 2, 1e-12)
+
+
+def one_block(seed):
+    """A ViT with one block of two heads, whose MLP ends without a function, in plain steps below."""
+    model = build({**VIT, "depth": 1, "heads": 2}, seed=seed)
+    model.blocks[0].mlp[4] = nn.Identity()
+    return initialised(model, seed)
+
+
+def tokens(model, x):
+    grid = model.grid
+    return x.unflatten(3, grid).unflatten(2, grid).permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2)
+
+
+def by_head(rows, heads=2):
+    """(B, T, heads x d) -> (B, heads, T, d)."""
+    return rows.unflatten(2, (heads, -1)).transpose(1, 2)
+
+
+def maps_of(q, k):
+    return (by_head(q) @ by_head(k).mT / 12**0.5).softmax(-1)
+
+
+def states(model, x):
+    """What each step of `one_block` computes, by name."""
+    block, s = model.blocks[0], {}
+    s["embedding"] = model.embedding(tokens(model, x))
+    stream = torch.cat([model.cls.expand(len(x), -1, -1), s["embedding"]], 1) + model.positions
+    read = block.norm1(stream)
+    s |= {part: getattr(block.attention, part)(read) for part in "qkv"}
+    s["maps"] = maps_of(s["q"], s["k"])
+    s["mixed"] = (s["maps"] @ by_head(s["v"])).transpose(1, 2).flatten(2)
+    s["attended"] = block.attention.o(s["mixed"]) + stream
+    s["hidden"] = block.mlp[0](block.norm2(s["attended"]))
+    s["last"] = block.mlp[3](F.gelu(s["hidden"])) + s["attended"]
+    s["logits"] = model.head(model.norm(s["last"][:, 0]))
+    return s
+
+
+def flat(rows):
+    return rows.flatten(0, -2)
+
+
+def matched(left, right):
+    """For each column of `left` its column of `right`."""
+    distances = ((left[:, :, None] - right[:, None]) ** 2).sum(0)
+    return torch.from_numpy(linear_sum_assignment(distances.numpy())[1])
+
+
+def solved(layer, x, targets):
+    """Least squares with a bias, written into a layer."""
+    x = torch.cat([flat(x), torch.ones(len(flat(x)), 1).double()], 1)
+    V = torch.linalg.lstsq(x, flat(targets), driver="gelsd").solution
+    layer.weight.copy_(V[:-1].T)
+    layer.bias.copy_(V[-1])
+
+
+@torch.no_grad()
+def plainly(parents, x):
+    """HF with uniform scores and no ridge on `one_block`, step by step; heads by explicit singular value decompositions."""
+    fused, (mine, theirs) = copy.deepcopy(parents[0]), (states(parent, x) for parent in parents)
+    block, names = fused.blocks[0], ("embedding", "attended", "last")
+    sizes = {name: (mine[name].square().sum() + theirs[name].square().sum()).sqrt() for name in names}
+    order = matched(*(torch.cat([flat(s[name]) / sizes[name] for name in names]) for s in (mine, theirs)))
+
+    def mean(name):
+        return (mine[name] + theirs[name][..., order]) / 2
+
+    for name, tensor in tensors(fused).items():
+        if "norm" in name or name in ("cls", "positions"):
+            tensor.copy_((tensors(parents[0])[name] + tensors(parents[1])[name][..., order]) / 2)
+    solved(fused.embedding, tokens(fused, x), mean("embedding"))
+    stream = torch.cat([fused.cls.expand(len(x), -1, -1), fused.embedding(tokens(fused, x))], 1) + fused.positions
+    read = block.norm1(stream)
+    pairs = matched(*(s["maps"].movedim(1, -1).flatten(0, -2) for s in (mine, theirs)))
+    targets = {part: [] for part in "qkv"}
+    for head, other in enumerate(pairs.tolist()):
+        q, k, v, c = (
+            torch.cat([by_head(mine[part])[:, head], by_head(theirs[part])[:, other]], -1)
+            for part in ("q", "k", "v", "mixed")
+        )
+        centred = flat(k - k.mean(1, keepdim=True))
+        U, S, R = torch.linalg.svd((flat(q) / 2) @ centred.T)
+        targets["q"].append(q @ torch.linalg.lstsq(flat(q), U[:, :6] * S[:6]).solution)
+        targets["k"].append(k @ torch.linalg.lstsq(centred, R[:6].T).solution)
+        out = [parent.blocks[0].attention.o.weight.unflatten(1, (2, -1)) for parent in parents]
+        outgoing = torch.cat([out[0][:, head], out[1][order][:, other]], 1) / 2
+        _, _, directions = torch.linalg.svd(flat(c) @ outgoing.T, full_matrices=False)
+        targets["v"].append(v @ (directions[:6] @ outgoing).T)
+    for part, rows in targets.items():
+        solved(getattr(block.attention, part), read, torch.cat(rows, -1))
+    q, k, v = (getattr(block.attention, part)(read) for part in "qkv")
+    mixed = (maps_of(q, k) @ by_head(v)).transpose(1, 2).flatten(2)
+    solved(block.attention.o, mixed, mean("attended") - stream)
+    stream = block.attention.o(mixed) + stream
+    read = block.norm2(stream)
+    ones = torch.cat([flat(read), torch.ones(len(flat(read)), 1).double()], 1)
+    hidden = matched(*(ones @ torch.linalg.lstsq(ones, flat(s["hidden"])).solution for s in (mine, theirs)))
+    solved(block.mlp[0], read, (mine["hidden"] + theirs["hidden"][..., hidden]) / 2)
+    made = F.gelu(block.mlp[0](read))
+    solved(block.mlp[3], made, mean("last") - stream)
+    stream = block.mlp[3](made) + stream
+    solved(fused.head, fused.norm(stream[:, 0]), (mine["logits"] + theirs["logits"]) / 2)
+    return fused
+
+
+def test_equals_plain_steps():
+    parents, x = [one_block(1), one_block(2)], normal(60, *VGG_SHAPE)
+    result = METHODS["HF-Linear"](parents, x, ridge=0.0, device="cpu")
+    expected = plainly(parents, x)
+    assert_same_function(result.model, expected, normal(9, *VGG_SHAPE, seed=5), 1e-7)
+    assert [level.stream for level in result.levels] == ["embedding", *[""] * 3, "embedding", "", "embedding", ""]
+
+
+def test_a_function_before_the_sum_is_seen_through():
+    """The second GELU of the ViT's MLP: fitted behind it, which leaves less of the stream's error than fitting before it."""
+    parents, x = [network("vit")[0], network("vit", 2)[0]], network("vit")[1]
+    result = METHODS["HF-Linear"](parents, x, device="cpu")
+    level = next(level for level in result.levels if level.name.endswith("mlp.3"))
+    assert level.approximation_error < 0.8 * level.missing_error
+    levels = [levels_of(model, x) for model in (*parents, result.model)]
+    index = [level.name for level in levels[2]].index(level.name)
+    with torch.no_grad():
+        *z, made = (flat(network[index].output(compose(network[: index + 1], x))) for network in levels)
+        stream = flat(levels[2][index].read(compose(levels[2][:index], x))[1])
+    first, second = level.labels.split(12)
+    mean = (z[0][:, first.argsort()] + z[1][:, second.argsort()]) / 2
+    total = level.scores.sum() / 12  # of a group
+    assert level.approximation_error == pytest.approx((total * (made - mean).square().sum()).item(), rel=1e-6)
+    assert level.missing_error == pytest.approx((total * (stream - mean).square().sum()).item(), rel=1e-6)
+
+
+def test_the_analysis_knows_heads_and_streams():
+    parents, x = [network("vit")[0].float(), network("vit", 2)[0].float()], network("vit")[1].float()
+    y, pixels = labels(60, 4), (normal(50, *VGG_SHAPE) * 40 + 128).clamp(0, 255).to(torch.uint8)
+    test = Images(
+        *held(pixels, labels(50, 4)), classes=tuple("abcd"), name="noise", split="test", mean=(0.5,), std=(0.2,)
+    )
+    result = METHODS["KF-Linear"](parents, (x, y), device="cpu", importance="conductance", importance_data="fusion")
+    analysis = analyse(parents, result, (x, y), test=test)
+    assert len(analysis.accuracy) == len(result.levels) + 1
+    shown = 0
+    for level, report in zip(analysis.levels, result.levels, strict=True):
+        assert (report.weights is not None) == (report.name[-2:] in (".q", ".k", ".v"))
+        if "quadratic" in level.plane:
+            shown += 1
+            assert level.plane["quadratic"][0] * report.energy == pytest.approx(report.approximation_error, rel=1e-3)
+        else:
+            assert level.plane["why"]
+    assert shown
+    queries = result.levels[1]
+    assert len(queries.grouping["heads"]) == 6 and sorted(set(queries.grouping["heads"])) == [0, 1, 2]
+
+
+def test_errors_of_heads_are_what_is_read_back_of_each_neuron():
+    parents, x = [network("vit")[0], network("vit", 2)[0]], network("vit")[1]
+    result = METHODS["HF-Linear"](parents, x, device="cpu")
+    levels = [levels_of(model, x) for model in (*parents, result.model)]
+    for index in (1, 2, 3):
+        report = result.levels[index]
+        with torch.no_grad():
+            *z, made = (flat(network[index].output(compose(network[: index + 1], x))) for network in levels)
+        z = torch.cat(z, 1)
+        targets, read = z @ report.weights, torch.zeros_like(z)
+        fitted = torch.zeros_like(z)
+        for column in range(z.shape[1]):
+            own = report.weights[column] != 0
+            weights = torch.linalg.lstsq(targets[:, own], z[:, column]).solution
+            read[:, column], fitted[:, column] = targets[:, own] @ weights, made[:, own] @ weights
+        for error, difference in (
+            (report.grouping_error, read - z),
+            (report.approximation_error, fitted - read),
+            (report.cost, fitted - z),
+        ):
+            assert error == pytest.approx((report.scores * difference.square().sum(0)).sum().item(), rel=1e-6)
+        assert report.unavoidable_error <= report.cost * (1 + 1e-9)
+
+
+def test_reports_with_weights_are_kept(tmp_path):
+    model, x = network("vit")
+    result = METHODS["KF-Linear"]([model, network("vit", 2)[0]], x, device="cpu")
+    save_levels(result.levels, tmp_path)
+    for level, again in zip(result.levels, load_levels(tmp_path), strict=True):
+        assert (level.weights is None) == (again.weights is None)
+        if level.weights is not None:
+            assert torch.equal(level.weights, again.weights)
+
+
+def test_a_twin_that_stops_within_a_block_goes_on_with_the_parents():
+    for name in NAMES:
+        model, x = network(name)
+        twin = shuffled(with_heads_changed(model, name), x, torch.Generator().manual_seed(2))
+        result = METHODS["HF-Linear"]([model, twin], x, ridge=0.0, device="cpu")
+        device = torch.device("cpu")
+        plan = cut_into_levels([model, twin], x, target=result.model, device=device, boundaries="layers")
+        standing = {index: readings(level, device) for index, level in enumerate(result.levels)}
+        with torch.no_grad():
+            h, expected = x, model(x).softmax(1)
+            for index, level in enumerate(plan.fused[:-1]):
+                h = level.module(h)
+                assert_close(stopped(h, plan, index, standing).exp(), expected, 1e-4)  # reports are float32
+
+
+class Tokens(nn.Module):
+    """A block whose queries, keys and values one layer makes, scaled values of a branch, and what may be asked of its maps."""
+
+    def __init__(self, kind: str = "") -> None:
+        super().__init__()
+        self.kind = kind
+        self.stem, self.norm = nn.Linear(5, 8), nn.LayerNorm(8)
+        self.qkv, self.out, self.scale = nn.Linear(8, 24), nn.Linear(8, 8), nn.Parameter(torch.ones(8))
+        self.bias, self.head = (
+            nn.Parameter(torch.randn(2, 7, 7, generator=torch.Generator().manual_seed(0))),
+            nn.Linear(8, 3),
+        )
+
+    def forward(self, x):
+        x = self.stem(x)
+        q, k, v = self.qkv(self.norm(x)).reshape(x.shape[0], 7, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        logits = q @ k.transpose(-2, -1) * 0.5
+        maps = (logits + self.bias if self.kind == "bias" else logits).softmax(-1)
+        if self.kind == "gate":
+            maps = maps * maps
+        x = x + self.out((maps @ v).transpose(1, 2).reshape(x.shape[0], 7, 8)) * self.scale
+        return self.head(x.mean(1))
+
+
+@pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
+def test_one_layer_may_make_queries_keys_and_values(method):
+    model, x = initialised(Tokens(), 1), normal(60, 7, 5)
+    twin = shuffled(model, x, torch.Generator().manual_seed(5))
+    result = METHODS[method]([model, twin], x, ridge=0.0, device="cpu")
+    assert [level.name for level in result.levels] == ["stem", "qkv", "out", "head"]
+    assert_same_function(result.model, model, x, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("bias", r"'bias' at level 'out' does not hold numbers for the neurons|are not softmax\(scale q'k\)"),
+        ("gate", r"level 'qkv' is of a kind that the closed form does not know: its attention maps are not softmax"),
+    ],
+)
+def test_attentions_of_other_kinds_are_refused(kind, message):
+    model, x = initialised(Tokens(kind), 1), normal(20, 7, 5)
+    with pytest.raises(ValueError, match=message):
+        METHODS["KF-Linear"]([model, copy.deepcopy(model)], x, device="cpu")
+
+
+def test_convnext_with_its_scaled_branches_is_found_again():
+    from torchvision.models.convnext import CNBlockConfig, ConvNeXt
+
+    model = initialised(ConvNeXt([CNBlockConfig(8, 12, 1), CNBlockConfig(12, None, 1)], num_classes=4), 1)
+    with torch.no_grad():
+        for name, tensor in tensors(model).items():
+            if "layer_scale" in name:
+                tensor.copy_(1 + 0.3 * torch.randn(tensor.shape, generator=torch.Generator().manual_seed(2)))
+    x = normal(30, 3, 32, 32)
+    twin = shuffled(model, x, torch.Generator().manual_seed(5))
+    assert_same_function(METHODS["HF-Linear"]([model, twin], x, ridge=0.0, device="cpu").model, model, x, 1e-6)
