@@ -35,6 +35,9 @@ def table(content: dict[str, Any]) -> None:
 def lines(content: dict[str, Any]) -> Iterator[str]:
     """The page, line by line."""
     yield HEAD
+    facts = content["machine"]
+    yield f"Last measured on {facts['date']}, commit {facts['commit']}; what was accepted by then may be more by now."
+    yield ""
     for library, title in LIBRARIES.items():
         rows = content.get(library, [])
         if rows:
@@ -64,7 +67,7 @@ def counts(rows: list[dict[str, Any]]) -> str:
 def unmeasured(library: str, rows: list[dict[str, Any]]) -> str:
     """How many of torchvision's classifiers the record lacks."""
     missing = TORCHVISION - len(rows) if library == "torchvision" else 0
-    return f" {missing} more, of the same families in other sizes, are not measured." if missing > 0 else ""
+    return f" {missing} more are not measured yet." if missing > 0 else ""
 
 
 def succeeds(facts: dict[str, Any] | None) -> bool:
