@@ -21,6 +21,7 @@ from retrofit_core.levels import compose, partition
 from retrofit_core.methods import METHODS
 from retrofit_core.results import load_levels, save_levels
 from retrofit_core.symmetry import shuffled, tensors
+from retrofit_core.walk import Walk
 from tests.flat import Kept, fuse
 from tests.networks import VGG_SHAPE, initialised, labels, normal
 from tests.properties import assert_close, assert_same_function
@@ -409,3 +410,15 @@ def test_convnext_with_its_scaled_branches_is_found_again():
     x = normal(30, 3, 32, 32)
     twin = shuffled(model, x, torch.Generator().manual_seed(5))
     assert_same_function(METHODS["HF-Linear"]([model, twin], x, ridge=0.0, device="cpu").model, model, x, 1e-6)
+
+
+def test_budgets_change_nothing(monkeypatch):
+    parents, x = [network("vit")[0], network("vit", 2)[0]], network("vit")[1]
+    expected = METHODS["KF-Linear"](parents, x, device="cpu").model
+    with monkeypatch.context() as patch:
+        patch.setattr(Walk, "_fits", lambda self, index: False)
+        patch.setattr("retrofit_core.fit.repair._fits", lambda step, V: False)
+        assert_same_function(METHODS["KF-Linear"](parents, x, device="cpu").model, expected, x, 1e-7)
+    with monkeypatch.context() as patch:
+        patch.setattr("retrofit_core.walk.BATCH", 7)
+        assert_same_function(METHODS["KF-Linear"](parents, x, device="cpu").model, expected, x, 1e-7)
