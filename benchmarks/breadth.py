@@ -207,12 +207,14 @@ def levels_of(model: nn.Module, x: Tensor) -> dict[str, Any]:
 
 def foreign(module: nn.Module) -> bool:
     """Whether a module in a trace is none of torch's own layers."""
-    return not type(module).__module__.startswith(("torch.nn", "torch.fx")) and type(module) is not nn.Module
+    own = type(module).__module__.startswith(("torch.nn", "torch.fx")) or type(module) is nn.Module
+    return not own and not isinstance(module, nn.modules.conv._ConvNd)  # one that standardises its weight is a layer
 
 
 def aligned(model: nn.Module, x: Tensor) -> dict[str, Any]:
     """Groups of neurons; that a copy in another order computes the same is checked when they are read off."""
-    return {"groups": sum(not group.fixed for group in neuron_groups(model, x))}
+    groups = sum(not group.fixed and group.width > 1 for group in neuron_groups(model, x))
+    return {"groups": groups} if groups else {"reason": "no neurons may change places"}
 
 
 def closed_form(model: nn.Module, x: Tensor) -> dict[str, Any]:

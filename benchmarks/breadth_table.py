@@ -1,5 +1,6 @@
 """docs/breadth.md, written from the record of breadth.py."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ the checks that every fusion begins with, one of which reorders the neurons and 
   them). Of a grouped convolution the groups are reordered as a whole.
 - **closed form**: HF-Linear and KF-Linear: levels behind every layer, inside of blocks, or one after the other (*chain*).
 """
+#: Classifiers of torchvision 0.29.
+TORCHVISION = 80
 LIBRARIES = {
     "torchvision": "torchvision: every classifier of `torchvision.models`",
     "timm": "timm: one small network of each family",
@@ -37,7 +40,7 @@ def lines(content: dict[str, Any]) -> Iterator[str]:
         if rows:
             yield f"## {title}"
             yield ""
-            yield counts(rows)
+            yield counts(rows) + unmeasured(library, rows)
             yield ""
             yield "| network | million weights | image | levels | aligned | closed form |"
             yield "| --- | --- | --- | --- | --- | --- |"
@@ -56,6 +59,12 @@ def counts(rows: list[dict[str, Any]]) -> str:
         f"Of {len(rows)} networks {cut} are cut into levels, {aligned} aligned, {closed} accepted in closed form. "
         f"Twins were fused with {len(twins[0])} by Git Re-Basin, with {len(twins[1])} in closed form."
     )
+
+
+def unmeasured(library: str, rows: list[dict[str, Any]]) -> str:
+    """How many of torchvision's classifiers the record lacks."""
+    missing = TORCHVISION - len(rows) if library == "torchvision" else 0
+    return f" {missing} more, of the same families in other sizes, are not measured." if missing > 0 else ""
 
 
 def succeeds(facts: dict[str, Any] | None) -> bool:
@@ -92,13 +101,19 @@ def reasons(rows: list[dict[str, Any]]) -> Iterator[str]:
         by_reason: dict[str, list[str]] = {}
         for row in rows:
             if not succeeds(row.get(question)) and "error" not in row:
-                by_reason.setdefault(row[question]["reason"], []).append(row["name"])
+                by_reason.setdefault(shortened(row[question]["reason"]), []).append(row["name"])
         if by_reason:
             yield f"**{title}**"
             yield ""
             for reason, names in sorted(by_reason.items(), key=lambda pair: -len(pair[1])):
                 yield f"- {', '.join(names)}: {escaped(reason)}"
             yield ""
+
+
+def shortened(reason: str) -> str:
+    """A refusal without its way out, which differs from method to method."""
+    ways = "Use|Name|Let levels|Cut|Keep|so neurons|so its neurons|so they|and the closed form|or name"
+    return re.split(rf"[.,] (?:{ways})", reason)[0]
 
 
 def escaped(text: str) -> str:

@@ -51,9 +51,12 @@ def licence_of(package: str) -> str | None:
 
 
 def table() -> str:
-    """The table in Markdown; packages that are not installed have an empty licence."""
+    """The table in Markdown; of packages that are not installed it keeps what the page says."""
     purposes = packages()
-    rows = [f"| {name} | {purposes[name]} | {licence_of(name) or ''} |" for name in sorted(purposes, key=str.lower)]
+    page = (ROOT / "docs" / "licences.md").read_text()
+    said = dict(re.findall(r"^\| (\S+) \| [^|]+ \| ([^|]+) \|$", page.split("\n## Packages\n")[1], re.MULTILINE))
+    names = sorted(purposes, key=str.lower)
+    rows = [f"| {name} | {purposes[name]} | {licence_of(name) or said.get(name, '')} |" for name in names]
     return "\n".join([*HEAD, *rows])
 
 

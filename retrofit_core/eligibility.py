@@ -294,6 +294,11 @@ def with_streams(
                 joined = tuple((of_levels.index(frozenset({number})), place) for number, place in own.items())
                 levels[index], of_levels[index] = replace(level, joined=joined), frozenset({-1 - index})
                 continue
+        if not own and index not in heads:
+            raise ValueError(
+                f"{network}: the neurons of level {level.name!r} cannot change places (it mixes positions, or makes one number "
+                "for each), so those of several networks cannot be grouped. Use KF-Gradient."
+            )
         if len(own) > 1 and index not in heads:
             raise ValueError(
                 f"{network}: the neurons of level {level.name!r} belong to {len(own)} groups that cannot be exchanged, "

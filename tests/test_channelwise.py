@@ -199,6 +199,7 @@ def test_neurons_of_several_levels_side_by_side_keep_their_groups(method):
     result = METHODS[method]([model, twin], DATA, ridge=0.0, device="cpu")
     names = ["stem", "norms.0", "first", "norms.1", "second", "norms.2", "mix", "fc"]
     assert [level.name for level in result.levels] == names
+    assert [level.kind for level in result.levels][:4] == ["Conv2d", "BatchNorm2d", "Conv2d", "BatchNorm2d"]
     assert_same_function(result.model, model, DATA, 1e-6)
     assert all(level.grouping_error <= 1e-9 * level.energy for level in result.levels)
     stem, first, second, last = (result.levels[k].labels.split(result.levels[k].width) for k in (0, 2, 4, 5))
@@ -275,6 +276,23 @@ def test_the_analysis_knows_them():
     analysis = analyse(parents, result, data)
     for level, report in zip(analysis.levels, result.levels, strict=True):
         assert level.plane["quadratic"][0] * report.energy == pytest.approx(report.approximation_error, rel=1e-3)
+
+
+class Positions(nn.Module):
+    """A stream of channels to which a layer that mixes positions is added."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.mix, self.last = nn.Conv2d(2, 5, 1), nn.Linear(49, 49), nn.Linear(5, 3)
+
+    def forward(self, x):
+        x = self.first(x).flatten(2)
+        return self.last((x + self.mix(x.relu())).mean(2))
+
+
+def test_layers_that_mix_positions_are_refused():
+    with pytest.raises(ValueError, match="parent 0: the neurons of level 'mix' cannot change places"):
+        METHODS["KF-Linear"]([initialised(Positions(), k) for k in range(2)], DATA, device="cpu")
 
 
 def test_channels_of_the_input_are_refused():

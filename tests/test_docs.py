@@ -79,7 +79,7 @@ def test_every_block_runs(page, tmp_path, monkeypatch, nobody_trusts, capsys):
         for words, quicker in QUICKER.get(page, ()):
             text = text.replace(words, quicker)
         if kind == "sh" and page in RUN:
-            for line in text.splitlines():
+            for line in text.replace("\\\n", " ").splitlines():
                 assert main(shlex.split(line, comments=True)[1:]) == 0, (line, capsys.readouterr().err)
         elif kind == "python" and (name := re.match(r"# (\w+)\.py\n", text)):
             monkeypatch.delitem(sys.modules, name[1], raising=False)

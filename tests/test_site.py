@@ -1,23 +1,48 @@
 """The documentation site: its generated pages say what tables and records say, and it is built without a network."""
 
+import importlib.util
 import json
 import re
 import signal
 import subprocess
 import sys
+import threading
 import urllib.request
+from functools import partial
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import typer.main
 
 from retrofit_core.cli import documentation, main
+from retrofit_core.cli.terminal import app
 from retrofit_core.methods import METHODS
 from retrofit_core.settings import settings_of
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-MODULES = ("gallery", "links", "measured", "methods", "reference", "tables", "machine")
+MODULES = ("commands", "gallery", "links", "measured", "methods", "reference", "tables", "machine")
+
+
+#: One of each kind.
+KINDS = (
+    "index",
+    "start",
+    "one_page",
+    "formulas",
+    "methods/index",
+    "methods/kf-linear",
+    "methods/values",
+    "measured",
+    "commands",
+    "notebooks",
+    "notebooks/00_method",
+    "api/index",
+    "api/values",
+    "licences",
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +51,16 @@ def generated():
     kept = sys.path.copy()
     sys.path.insert(0, str(ROOT / "docs" / "site"))
     try:
+        import commands
         import gallery
         import measured
         import methods
         import reference
 
         return {
-            path: text for module in (gallery, measured, methods, reference) for path, text in module.pages().items()
+            path: text
+            for module in (commands, gallery, measured, methods, reference)
+            for path, text in module.pages().items()
         }
     finally:
         sys.path[:] = kept
@@ -68,6 +96,15 @@ def test_every_part_has_its_options(generated):
         for name, value in table.items():
             assert f"`{name}`" in page and f"### {value.__name__}" in page
             assert all(f"| `{option}` |" in page for option, entry in settings_of(value).items() if entry.is_plain)
+
+
+def test_every_command_stands_with_its_options(generated):
+    page = generated["commands.md"]
+    for name, command in typer.main.get_command(app).commands.items():
+        section = page.split(f"\n## {name}\n")[1].split("\n## ")[0]
+        options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
+        assert all(f"`{option}" in section for option in options - {"--help"})
+        assert "{" not in re.sub(r"`[^`]*`", "", section)  # names of tables are filled in
 
 
 def test_every_record_is_described(generated):
@@ -167,3 +204,48 @@ def test_no_folder_is_emptied_that_holds_something_else(tmp_path, capsys):
     (tmp_path / "thesis.tex").write_text("much work")
     assert main(["docs", "--build", "--out", str(tmp_path)]) == 2
     assert "Choose a new folder" in capsys.readouterr().err and (tmp_path / "thesis.tex").exists()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format, *args):
+        """Say nothing of each file."""
+
+
+@pytest.fixture
+def address(site):
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site)) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_pages_fit_a_telephone_ask_nobody_else_and_are_found(address):
+    """What scripts load, too; tables and formulas scroll by themselves, never the page."""
+    spec = importlib.util.spec_from_file_location("screenshots", ROOT / "docs" / "screenshots.py")
+    assert spec and spec.loader
+    screenshots = importlib.util.module_from_spec(spec)
+    pytest.importorskip("playwright")
+    spec.loader.exec_module(screenshots)
+    if screenshots.chromium() is None:
+        pytest.skip("no Chromium found (Debian's package, or CHROMIUM=path)")
+    asked: list[str] = []
+    faults: list[str] = []
+    with screenshots.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=screenshots.chromium(), args=["--no-sandbox"])
+        page = chromium.new_page(viewport={"width": 390, "height": 900})
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("response", lambda answer: faults.append(answer.url) if answer.status >= 400 else None)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        for name in KINDS:
+            page.goto(f"{address}/{name}.html", wait_until="load")
+            wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert wide == 0, (name, wide)
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.goto(f"{address}/index.html")
+        page.locator("[data-md-component=search-query]").click()
+        page.keyboard.type("normalise_scores")
+        page.locator(".md-search-result__item").first.wait_for(timeout=120_000)
+        chromium.close()
+    assert not faults and all(url.startswith((address, "data:", "blob:")) for url in asked), (faults, asked)

@@ -195,6 +195,96 @@ def test_an_operation_without_a_rule_is_named():
         neuron_groups(nn.Sequential(nn.Linear(4, 5), Odd(), nn.Linear(5, 2)).double(), normal(2, 4))
 
 
+class Mixer(nn.Module):
+    """Tokens are mixed by a layer that reads positions; the channels stay what they are."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.mix, self.back = nn.Conv2d(3, 6, 4, 4), nn.Linear(4, 5), nn.Linear(5, 4)
+        self.wide, self.narrow, self.last = nn.Linear(6, 7), nn.Linear(7, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        x = self.embed(x).flatten(2).mT
+        x = x + self.back(self.mix(x.mT).relu()).mT
+        x = x + self.narrow(self.wide(x).relu())
+        return self.last(x.mean(1))
+
+
+def test_what_mixes_tokens_leaves_the_channels_free():
+    model, x = initialised(Mixer(), 0), normal(4, *VGG_SHAPE)
+    assert_shuffles(model, x)
+    assert [(group.name, group.width) for group in neuron_groups(model, x)] == [("embed", 6), ("wide", 7), ("last", 3)]
+
+
+class Patches(nn.Module):
+    """Patches are taken of maps and added up to maps again; a bias that is put together of two."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.inner, self.last = nn.Conv2d(3, 4, 1), nn.Linear(4, 6, bias=False), nn.Linear(6, 3)
+        self.left, self.right = nn.Parameter(torch.randn(2)), nn.Parameter(torch.randn(4))
+
+    def forward(self, x):
+        x = nn.functional.unfold(self.first(x), 3, padding=1).tanh()  # (B, 4 x 9, 64)
+        x = nn.functional.fold(x, (8, 8), 3, padding=1).flatten(2).mT
+        x = nn.functional.linear(x, self.inner.weight, torch.cat([self.left, self.right]))
+        return self.last(torch.max(x.relu().mean(1), x.max(1)[0] / 3))
+
+
+def test_patches_and_biases_of_several_parts():
+    model, x = initialised(Patches(), 0), normal(4, *VGG_SHAPE)
+    assert_shuffles(model, x)
+    assert [(group.name, group.width) for group in neuron_groups(model, x)] == [
+        ("first", 4),
+        ("inner[0]", 2),
+        ("inner[1]", 4),
+        ("last", 3),
+    ]
+
+
+class Scored(nn.Module):
+    """Attention written as sums of products, with scores of relative positions."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.q, self.k, self.v = nn.Conv2d(3, 6, 2, 2), nn.Linear(6, 4), nn.Linear(6, 4), nn.Linear(6, 5)
+        self.relative, self.last = nn.Parameter(torch.randn(20, 16, 4)), nn.Linear(5, 3)
+        self.table = nn.Parameter(torch.randn(40, 2))
+
+    def forward(self, x):
+        x = self.embed(x).flatten(2).mT
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        scores = torch.einsum("btc,bsc->bts", q, k) + torch.einsum("btc,tsc->bts", q, self.relative[:16])
+        x = torch.einsum("bts,bsc->btc", scores.softmax(-1), v)
+        bias = self.table[torch.arange(16)[:, None] + torch.arange(16)]  # of 40 distances 31 occur
+        x = nn.functional.scaled_dot_product_attention(q, k, x, attn_mask=bias[..., 0] - bias[..., 1])
+        return self.last(x.mean(1))
+
+
+def test_sums_of_products_in_words():
+    model, x = initialised(Scored(), 0), normal(3, *VGG_SHAPE)
+    assert_shuffles(model, x)
+    groups = neuron_groups(model, x)
+    assert [(group.name, group.width) for group in groups] == [("embed", 6), ("q", 4), ("v", 5), ("last", 3)]
+    assert all(part.name != "table" for group in groups for part in group.parts)
+    assert {"q.weight", "k.weight", "relative"} <= {part.name for part in groups[1].parts}
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_transposed_convolutions(groups):
+    layers = [
+        nn.Conv2d(3, 6, 1),
+        nn.Tanh(),
+        nn.ConvTranspose2d(6, 12, 2, 2, groups=groups),
+        nn.Tanh(),
+        nn.Conv2d(12, 3, 3),
+    ]
+    model, x = initialised(nn.Sequential(*layers, nn.Flatten(), nn.Linear(3 * 14 * 14, 2)), 0), normal(3, *VGG_SHAPE)
+    assert_shuffles(model, x)
+    widths = [group.width for group in neuron_groups(model, x)]
+    assert widths == ([6, 12, 3, 2] if groups == 1 else [groups, 3, 2])
+
+
 class Grouped(nn.Module):
     """A convolution of three groups, each of which reads two channels and makes four, and a gate at each position."""
 

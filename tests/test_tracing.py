@@ -23,15 +23,18 @@ class LooksAtShapes(nn.Module):
         B, C, H, W = x.shape
         if H % 2 or C != 3:
             x = F.pad(x, (0, 1, 0, 1))
+        x = x * 1.0
         assert x.ndim == 4 and len(x.shape) == 4, f"{tuple(x.shape)}"
         x = self.first(x).relu()
         for _ in range(x.size(2) // H):
             x = x * 2
         B, C, H, W = x.shape
+        x[:, 0, 1:, ...] = x[:, 1, :-1] * 2
         grid = torch.linspace(0, 1, int(W))
         x = x + grid.to(x.dtype)
         x = self.second(x) if mask is None else mask
         x = x.reshape(B, -1, (H - 2) * (W - 2)).mean(-1)
+        x = x + torch.zeros((B, x.shape[1]), dtype=x.dtype) + torch.arange(2 * B, device=x.device)[:B, None] * 0
         return self.last(x.view(B, x.shape[1]).relu())
 
 
@@ -103,7 +106,7 @@ class Padded(nn.Conv2d):
 
 class Groups(nn.GroupNorm):
     def forward(self, input: Tensor) -> Tensor:
-        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps).relu()
+        return F.group_norm(input, self.num_groups, self.weight, None, self.eps).relu()  # without a shift
 
 
 class Functional(nn.Module):

@@ -67,5 +67,6 @@ def _output(output: dict[str, Any], name: str, pictures: dict[str, bytes]) -> It
         yield f'<div class="output"><img src="{picture}" alt="Output of the cell above" loading="lazy"></div>'
     elif kind == "text/plain":
         yield f"````text\n{COLOURS_OF_A_TERMINAL.sub('', content).rstrip()}\n````"
-    else:  # no blank lines, for one would end the block
-        yield f'<div class="output">{EMPTY_LINES.sub(chr(10), content)}</div>'
+    else:  # no blank lines, for one would end the block; tables of pandas look like all others
+        table = re.sub(r'<table [^>]*class="dataframe"[^>]*>', "<table>", content)
+        yield f'<div class="output">{EMPTY_LINES.sub(chr(10), table)}</div>'

@@ -3,6 +3,9 @@
 Nothing of this is needed to read docs/*.md where they stand: they are plain Markdown.
 """
 
+from pathlib import Path
+
+import commands
 import gallery
 import links
 import maths
@@ -13,16 +16,20 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-#: Folder of generated pages, the name of their tab, and the module that makes them.
+#: Tab -> the module that makes its pages.
 SECTIONS = {"Methods": methods, "Notebooks": gallery, "API": reference}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Fill the tabs that mkdocs.yml leaves empty, and say how formulas are drawn."""
-    for entry in config.nav or []:
+    assert config.nav is not None
+    for entry in config.nav:
         for name, module in SECTIONS.items():
             if name in entry:
                 entry[name] = module.navigation()
+    listed = str(config.nav)
+    others = [path.name for path in sorted(Path(config.docs_dir).glob("*.md")) if f"'{path.name}'" not in listed]
+    config.nav[-1]["Project"] += others  # pages that mkdocs.yml does not know yet
     fences = {"custom_fences": [{"name": "math", "class": "math", "format": maths.fence}]}
     config.mdx_configs["pymdownx.superfences"] = fences
     return config
@@ -31,7 +38,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages, and the files outside of docs/ that pages link to."""
     pages: dict[str, str | bytes] = {"assets/site.css": (links.ROOT / "docs" / "site" / "site.css").read_text()}
-    for module in (*SECTIONS.values(), measured):
+    for module in (*SECTIONS.values(), commands, measured):
         pages |= module.pages()
     pages |= links.pages()
     for path, content in pages.items():

@@ -13,7 +13,7 @@ sys.path.append(str(BENCHMARKS))
 
 import tables  # noqa: E402 - benchmarks are scripts, not a package
 
-#: Record, by the beginning of its name -> the script that writes it, and its table on this page.
+#: Record, by the beginning of its name -> the script that writes it, and its table on this page; others have no table.
 RECORDS: dict[str, tuple[str, str]] = {
     "accuracy-": ("accuracy.py", "accuracy"),
     "methods": ("methods.py", "every-method"),
@@ -23,7 +23,6 @@ RECORDS: dict[str, tuple[str, str]] = {
     "training": ("training.py", "training"),
     "memory": ("memory.py", "memory"),
     "landscape-": ("landscape.py", ""),
-    "mutations": ("mutations.py", ""),
     "experiments": ("", ""),
 }
 #: Records that commands write, not scripts.
@@ -72,18 +71,14 @@ def _page() -> list[str]:
 
 
 def _row(path: Path) -> str:
-    """A record's line: its name, what it is, its machine, and what measures it again.
-
-    Raises:
-        ValueError: a record that RECORDS does not know.
-    """
-    beginning = next((beginning for beginning in RECORDS if path.name.startswith(beginning)), None)
-    if beginning is None:
-        raise ValueError(f"benchmarks/results/{path.name} is not described in docs/site/measured.py.")
-    script, anchor = RECORDS[beginning]
-    what = COMMANDS.get(beginning) or _first_sentence(BENCHMARKS / script)
+    """A record's line: its name, what it is, its machine, and what measures it again; without a line in RECORDS, the script of
+    the same name says it."""
+    beginning = next((beginning for beginning in RECORDS if path.name.startswith(beginning)), path.stem)
+    script, anchor = RECORDS.get(beginning, (f"{path.stem}.py", ""))
+    exists = bool(script) and (BENCHMARKS / script).exists()
+    what = COMMANDS.get(beginning) or (_first_sentence(BENCHMARKS / script) if exists else "")
     shown = f" [Table](#{anchor})." if anchor and anchor != "leaderboard" else ""
-    again = f"`{script}`" if script and beginning != "side-by-side" else ""
+    again = f"`{script}`" if exists and beginning != "side-by-side" else ""
     return f"| [{path.name}](files/benchmarks/results/{path.name}) | {what}{shown} | {_machine(path)} | {again} |"
 
 
@@ -94,7 +89,7 @@ def _first_sentence(script: Path) -> str:
 
 def _machine(path: Path) -> str:
     record = json.loads(path.read_text()) if path.suffix == ".json" else {}
-    facts = record.get("machine", {})
+    facts = record.get("machine", {}) if isinstance(record, dict) else {}
     return ", ".join(str(facts[name]) for name in ("processor", "date") if facts.get(name))
 
 

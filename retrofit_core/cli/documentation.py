@@ -19,6 +19,7 @@ SOURCES = (
     "docs",
     "retrofit_core",
     "notebooks/*.ipynb",
+    "benchmarks/*.py",
     "benchmarks/results",
     "CHANGELOG.md",
     "CITATION.cff",

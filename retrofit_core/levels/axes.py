@@ -13,7 +13,7 @@ from torch import Tensor, fx, nn
 
 from .. import batchnorm
 
-CHANNELS_FIRST = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.GroupNorm)
+CHANNELS_FIRST = (nn.modules.conv._ConvNd, nn.GroupNorm)
 CHANNELS_LAST = (nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.Embedding)
 
 

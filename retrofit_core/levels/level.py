@@ -140,7 +140,8 @@ class Level:
     @property
     def kind(self) -> str:
         """What the level is, for tables: Linear, Conv2d, or the reason why it is not affine."""
-        return " + ".join(type(layer).__name__ for layer in self.layers) or "not affine"
+        norms = {id(layer): norm for layer, affine, norm in self.folds if affine is None}
+        return " + ".join(type(norms.get(id(layer), layer)).__name__ for layer in self.layers) or "not affine"
 
     def output(self, boundary: Boundary) -> Tensor:
         """The level's output, of the boundary after it."""

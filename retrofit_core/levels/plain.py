@@ -24,7 +24,6 @@ PARAMETERS: dict[Any, tuple[str, ...]] = {
 }
 STATE = ("weight", "bias", "running_mean", "running_var")
 CONVOLUTIONS = {F.conv1d: nn.Conv1d, F.conv2d: nn.Conv2d, F.conv3d: nn.Conv3d}
-NORMS = {F.batch_norm, F.group_norm}  # scale and shift, or neither
 BATCHNORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
 
 
@@ -55,7 +54,7 @@ def call_layers(graph: fx.Graph, modules: dict[Any, Any]) -> None:
             continue
         if node.target is F.batch_norm and ("running_mean" not in held or others.get("training")):
             continue
-        if ("bias" in held and "weight" not in held) or (node.target in NORMS and len(held) % 2):
+        if ("bias" in held and "weight" not in held) or (node.target is F.batch_norm and len(held) % 2):
             continue  # torch has no such layer
         (path,) = paths
         tensors = {name: modules[value.target] for name, value in held.items()}
@@ -91,6 +90,8 @@ def _layer(function: Callable[..., Any], tensors: dict[str, Tensor], others: dic
         else:
             inputs = first.shape[1] * others.get("groups", 1)
             layer = CONVOLUTIONS[function](inputs, first.shape[0], first.shape[2:], bias=bias, **others)  # type: ignore
+    for name in {"weight", "bias"} - tensors.keys():
+        setattr(layer, name, None)
     for name, tensor in tensors.items():
         setattr(layer, name, tensor)
     return layer.eval()

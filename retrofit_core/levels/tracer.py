@@ -37,6 +37,7 @@ SHAPES = {
     "is_floating_point",
     "is_complex",
 }
+FACTORIES = ("zeros", "ones", "full", "empty", "arange")
 CONTENTS = "its control flow depends on the contents of tensors"
 CONVOLUTIONS = (F.conv1d, F.conv2d, F.conv3d)
 
@@ -70,6 +71,13 @@ for _name in ("add", "sub", "mul", "floordiv", "mod", "neg", *REFLECTED):
     setattr(Size, f"__{_name}__", _computed(_name))
 
 
+def with_item(tensor: Tensor, index: Any, value: Any) -> Tensor:
+    """A copy of a tensor after `copy[index] = value`."""
+    copy = tensor.clone()
+    copy[index] = value
+    return copy
+
+
 class _Known(fx.Proxy):
     """A tensor of the trace, which tells its shape."""
 
@@ -86,6 +94,10 @@ class _Known(fx.Proxy):
 
     def __float__(self) -> float:
         raise TraceError(CONTENTS)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """From here on the name stands for another tensor, so that nothing is written into."""
+        self.node = self.tracer.create_proxy("call_function", with_item, (self, index, value), {}).node
 
     def __len__(self) -> int:
         value = self.tracer.values[self.node]
@@ -116,6 +128,8 @@ class Tracer(fx.Tracer):
         self.values: dict[fx.Node, Any] = {}
         self.opaque: set[fx.Node] = set()
         """Nodes that are no tensors, and follow from contents of tensors"""
+        self.batches: set[fx.Node] = set()
+        """Sizes that count samples, and what is computed from them"""
         self.sizes = False
         """Whether the model's code has asked for a size"""
         self.running = False
@@ -134,6 +148,8 @@ class Tracer(fx.Tracer):
         if type(value) is int:
             size = Size(value)
             size.node, size.tracer, self.sizes = proxy.node, self, True
+            if self.batches.intersection(proxy.node.all_input_nodes) or (target, *args[1:]) == ("size", 0):
+                self.batches.add(proxy.node)
             return size
         return value
 
@@ -224,6 +240,32 @@ class Tracer(fx.Tracer):
         return module_qualified_name in self.leaves or super().is_leaf_module(m, module_qualified_name)
 
 
+@contextmanager
+def _noting_factories(tracer: Tracer) -> Iterator[None]:
+    """Tensors that are made with as many rows as there are samples become operations of the trace, not constants."""
+
+    def noting(make: Any) -> Any:
+        def made(*args: Any, **kwargs: Any) -> Any:
+            sizes = [
+                arg for arg in (*args, *kwargs.values()) for arg in (arg if isinstance(arg, (tuple, list)) else (arg,))
+            ]
+            counts = any(isinstance(size, Size) and size.node in tracer.batches for size in sizes)
+            if tracer.running or not counts:
+                return make(*args, **kwargs)
+            return tracer.create_proxy("call_function", make, args, kwargs)
+
+        return made
+
+    plain = {name: getattr(torch, name) for name in FACTORIES}
+    try:
+        for name, make in plain.items():
+            setattr(torch, name, noting(make))
+        yield
+    finally:
+        for name, make in plain.items():
+            setattr(torch, name, make)
+
+
 def holds_tensors(value: Any) -> bool:
     """Whether a value is a tensor, or a tuple or list with one inside."""
     return any(map(holds_tensors, value)) if isinstance(value, (tuple, list)) else isinstance(value, Tensor)
@@ -249,7 +291,7 @@ def traced(model: nn.Module, leaves: list[str], example: Tensor, *, whole: bool)
         tracer = Tracer(leaves, example)
         model.train().eval()  # networks that keep computed tensors, such as the biases of an attention, forget them so
         try:
-            with torch.no_grad():
+            with torch.no_grad(), _noting_factories(tracer):
                 graph = tracer.trace(model)
             next(iter(graph.nodes)).meta["sizes"] = tracer.sizes
             return graph
@@ -258,4 +300,5 @@ def traced(model: nn.Module, leaves: list[str], example: Tensor, *, whole: bool)
                 raise
             leaves.append(tracer.stuck)
         finally:
+            tracer.values.clear()  # what the example became everywhere; sizes would keep it
             model.train().eval()

@@ -123,12 +123,28 @@ def _axes(rules: Rules) -> Iterator[tuple[str, int, Tensor, str]]:
             ids = torch.where(counts[places] > 1, ids, FIXED) if (ids == FIXED).any() else ids
             varying = varying_axes(ids)
         if len(varying) > 1:
+            ids = _filled(ids)
+            varying = varying_axes(ids)
+        if len(varying) > 1:
             raise ValueError(
                 f"the neurons of {name!r} of shape {tuple(ids.shape)} lie along more than one axis, so they cannot be put "
                 "into another order. Use KF-Gradient."
             )
         if varying:
             yield name, varying[0], ids.movedim(varying[0], 0).reshape(ids.shape[varying[0]], -1)[:, 0], "vector"
+
+
+def _filled(ids: Tensor) -> Tensor:
+    """The numbers of a tensor's entries, where those that nothing reads (biases of distances that do not occur) go with the
+    others on their line, if all lines along an axis have others and these agree."""
+    _, places, counts = ids.unique(return_inverse=True, return_counts=True)
+    read = (counts[places] > 1) | (ids == FIXED)
+    for axis in range(ids.ndim):
+        lines, known = (tensor.movedim(axis, 0).flatten(1) for tensor in (ids, read))
+        least = torch.where(known, lines, lines.max() + 1).amin(1)
+        if known.any(1).all() and torch.equal(least, torch.where(known, lines, -1).amax(1)):
+            return least.view([-1 if k == axis else 1 for k in range(ids.ndim)]).expand(ids.shape)
+    return ids
 
 
 def _points(rules: Rules, neurons: list[int]) -> Iterator[Point]:

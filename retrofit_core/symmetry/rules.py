@@ -18,6 +18,7 @@ from ..levels.kinds import ACTIVATION_FUNCTIONS, ACTIVATIONS, TRANSPARENT, is_su
 from .ids import FIXED, Ids
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 ELEMENTWISE = (
     *ACTIVATIONS,
     *TRANSPARENT,
@@ -56,6 +57,9 @@ RESHAPING = (nn.Flatten, nn.Unflatten)
 MOVES = {
     "flatten",
     "reshape",
+    "reshape_as",
+    "with_item",
+    "view_as",
     "view",
     "unflatten",
     "permute",
@@ -89,8 +93,7 @@ MOVES = {
     "split_with_sizes",
     "tensor_split",
     "broadcast_to",
-    "mT",
-    "T",
+    "getattr",
 }
 ENTRYWISE = ACTIVATION_FUNCTIONS | {
     "dropout",
@@ -213,6 +216,7 @@ class Rules:
         table: list[tuple[Any, Callable[[fx.Node], Any]]] = [
             (nn.Linear, self._linear),
             (CONVOLUTIONS, self._convolution),
+            (TRANSPOSED, self._transposed),
             (_NormBase, self._channel_norm),
             (nn.GroupNorm, self._group_norm),
             ((nn.LayerNorm, nn.RMSNorm), self._layer_norm),
@@ -221,6 +225,8 @@ class Rules:
             (ELEMENTWISE, self._same),
             (POSITIONS, self._positions),
             (RESHAPING, self._move),
+            (nn.Unfold, self._unfolded),
+            (nn.Fold, self._folded),
         ]
         return next((rule for kinds, rule in table if isinstance(module, kinds)), None)
 
@@ -231,8 +237,12 @@ class Rules:
             (BINARY, self._binary),
             (POOLING, self._positions),
             (REDUCING, self._reduced),
+            ({"max", "min"}, self._extreme),
             ({"pad"}, self._padded),
+            ({"unfold"}, self._unfolded),
+            ({"fold"}, self._folded),
             ({"matmul", "bmm"}, self._matmul),
+            ({"einsum"}, self._einsum),
             ({"linear"}, self._linear),
             ({"layer_norm"}, self._layer_norm),
             ({"scaled_dot_product_attention"}, self._dot_product),
@@ -273,13 +283,21 @@ class Rules:
         entries = dict(zip(names, node.args[start:], strict=False)) | {
             k: v for k, v in node.kwargs.items() if k in names
         }
-        return [self.modules[arg.target] if isinstance(arg, fx.Node) else None for arg in map(entries.get, names)]
+        held = [arg if isinstance(arg, fx.Node) and arg.op == "get_attr" else None for arg in map(entries.get, names)]
+        return [None if arg is None else self.modules[arg.target] for arg in held]
 
     def _linear(self, node: fx.Node) -> Tensor:
+        """New neurons; but a layer that reads positions (it mixes tokens) keeps those that lie along the other axes."""
         weight, bias = self._tensors(node, "weight", "bias")
         assert weight is not None
+        x = self.ids.of(self._first(node))
+        if varying_axes(x) and x.ndim - 1 not in varying_axes(x):
+            return x[..., :1].expand(node.meta["value"])
         self._assign(weight, 1, self.ids.constant_along(self._first(node), -1), "in")
         made = self._made(weight, bias)
+        for other in node.all_input_nodes[1:]:
+            if node.op == "call_function" and other.op != "get_attr":  # a bias that is put together of several
+                self.ids.unify(made, self.values[other])
         self._see(node, -1, made)
         return made.expand(node.meta["value"])
 
@@ -299,6 +317,25 @@ class Rules:
         for name, gain in layer.named_parameters(recurse=False):
             if name not in ("weight", "bias") and len(gain) == layer.out_channels:
                 self._assign(gain, 0, ids, "vector")
+        self._see(node, 1, ids)
+        return on_axis(ids, 1, node)
+
+    def _transposed(self, node: fx.Node) -> Tensor:
+        """The weight has the neurons that are read first; those of a grouped convolution are kept, as in `_convolution`."""
+        layer = self.modules[node.target]
+        ids = self.ids.constant_along(self._first(node), 1)
+        if layer.groups == 1:
+            self._assign(layer.weight, 0, ids, "in")
+            key = (self.names[id(layer.weight)], 1)
+            ids = self.axes[key][0] if key in self.axes else self.ids.fresh(layer.out_channels)
+            self._assign(layer.weight, 1, ids, "out")
+        else:
+            parts = ids.view(layer.groups, -1)
+            self.ids.unify(parts, parts[:, :1])
+            ids = self.ids.of(parts)
+            self._assign(layer.weight, 0, ids.flatten(), "vector")
+            ids = ids[:, 0].repeat_interleave(layer.out_channels // layer.groups)
+        self._assign(layer.bias, 0, ids, "vector")
         self._see(node, 1, ids)
         return on_axis(ids, 1, node)
 
@@ -376,11 +413,18 @@ class Rules:
         return self._first(node)
 
     def _move(self, node: fx.Node) -> Any:
-        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: self.values.get(n, n.meta["value"]))
+        args, kwargs = fx.map_arg((node.args, node.kwargs), self._entries)
         if node.op == "call_module":
             return self.modules[node.target](*args, **kwargs)
         function: Any = getattr(args[0], str(node.target)) if node.op == "call_method" else node.target
         return function(*(args[1:] if node.op == "call_method" else args), **kwargs)
+
+    def _entries(self, node: fx.Node) -> Any:
+        """What an operation that moves entries is given: their numbers, and indices and sizes as they are."""
+        held = self.modules[node.target] if node.op == "get_attr" else None
+        if isinstance(held, Tensor) and not held.is_floating_point():
+            return held
+        return self.values.get(node, node.meta["value"])
 
     def _binary(self, node: fx.Node) -> Tensor:
         """Where entries of two tensors meet, their neurons are the same."""
@@ -397,6 +441,19 @@ class Rules:
             self._see(node, axis, self.ids.constant_along(ids, axis))
         return ids
 
+    def _unfolded(self, node: fx.Node) -> Tensor:
+        """Patches of maps: (B, C, height, width) -> (B, C x offsets, positions), or along one axis with the method."""
+        if node.op == "call_method":
+            return self._move(node)
+        ids, shape = self.ids.constant_along(self._first(node), 1), node.meta["value"]
+        return on_axis(ids.repeat_interleave(shape[1] // len(ids)), 1, node)
+
+    def _folded(self, node: fx.Node) -> Tensor:
+        """Patches added up to maps: the other way round."""
+        patches, channels = self._first(node), node.meta["value"][1]
+        ids = self.ids.constant_along(patches.unflatten(1, (channels, -1)), 1)
+        return on_axis(ids, 1, node)
+
     def _broadcast(self, ids: Tensor, other: Tensor) -> bool:
         """Whether the other tensor gives the same to all neurons: a gate at each position."""
         axis = axis_of(self.ids.of(ids))
@@ -408,9 +465,20 @@ class Rules:
     def _positions(self, node: fx.Node) -> Tensor:
         return on_axis(self.ids.constant_along(self._first(node), 1), 1, node)
 
-    def _reduced(self, node: fx.Node) -> Tensor:
-        """Over positions neurons stay what they are; what sums up all neurons on a line does not depend on their order."""
-        x, shape = self.ids.of(self._first(node)), node.meta["value"]
+    def _extreme(self, node: fx.Node) -> Any:
+        """The largest values, and where they were found if they are those along an axis; of two tensors entry by entry."""
+        value = node.meta["value"]
+        if isinstance(value, torch.Size):
+            return self._binary(node) if len(node.all_input_nodes) > 1 else self._reduced(node)
+        return self._reduced(node, value[0].shape), _zeros(value[1])
+
+    def _reduced(self, node: fx.Node, shape: torch.Size | None = None) -> Tensor:
+        """Over positions neurons stay what they are; what sums up all neurons on a line does not depend on their order.
+
+        Args:
+            shape: of the result; default: the node's.
+        """
+        x, shape = self.ids.of(self._first(node)), node.meta["value"] if shape is None else shape
         place = 2 if "norm" in function_name(node) else 1
         dims: Any = _argument(node, "dim", place, None)
         dims = tuple(range(x.ndim)) if dims is None else dims
@@ -446,9 +514,49 @@ class Rules:
         self._multiplied(self._mixed(left), self._mixed(right.transpose(-1, -2)))
         return _zeros(shape)
 
+    def _einsum(self, node: fx.Node) -> Any:
+        """Two tensors: neurons that are multiplied and summed up are the same; those of one tensor alone stay what they are."""
+        equation, operands = str(node.args[0]).replace(" ", ""), _nodes(node)
+        inputs, _, output = equation.partition("->")
+        names = inputs.split(",")
+        if len(operands) != 2 or "." in equation or not output or any(len(set(name)) < len(name) for name in names):
+            return self._unknown(node)
+        summed = [letter for letter in dict.fromkeys("".join(names)) if letter not in output]
+        letters = [*output, *summed]
+        twins = []
+        for name, operand in zip(names, operands, strict=True):
+            present = [letter for letter in letters if letter in name]
+            ids = self.values[operand].permute([name.index(letter) for letter in present])
+            twins.append(ids[tuple(slice(None) if letter in present else None for letter in letters)])
+        neurons = [ids for ids in twins if not self._is_fixed(ids)]
+        if len(neurons) == 2:  # a sum of products of neurons
+            along = [
+                [k for k in range(len(output), len(letters)) if k in varying_axes(self.ids.of(ids))] for ids in twins
+            ]
+            if not summed or along[0] != along[1]:
+                return self._unknown(node)
+            self.ids.unify(*twins)
+            lines = self.ids.of(twins[0]).flatten(len(output)) if summed else twins[0]
+            self._split(lines.flatten(0, -2).unique(dim=0))
+            return _zeros(node.meta["value"])
+        ids = neurons[0]
+        for axis in range(len(output), len(letters)):
+            self.ids.unify(ids, ids.narrow(axis, 0, 1))
+        first = ids[(..., *[0] * len(summed))] if summed else ids
+        return first.expand(node.meta["value"])
+
+    def _unknown(self, node: fx.Node) -> Any:
+        raise ValueError(
+            f"it is not known which neurons belong together behind {function_name(node)}(), so neurons of two networks cannot be "
+            "aligned there. Use KF-Gradient, which aligns whole blocks by what they compute."
+        )
+
     def _dot_product(self, node: fx.Node) -> Tensor:
         q, k, v = (self._mixed(self.values[arg]) for arg in _nodes(node)[:3])
         self._multiplied(q, k)
+        for mask in node.all_input_nodes[3:]:  # added to the products of positions
+            if mask in self.values:
+                self.ids.unify(self.values[mask], torch.zeros(1, dtype=torch.int64))
         return v.expand(node.meta["value"])
 
     def _multiplied(self, q: Tensor, k: Tensor) -> None:
