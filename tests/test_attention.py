@@ -312,6 +312,7 @@ def test_errors_of_heads_are_what_is_read_back_of_each_neuron():
         report = result.levels[index]
         with torch.no_grad():
             *z, made = (flat(network[index].output(compose(network[: index + 1], x))) for network in levels)
+        assert report.weights is not None
         z = torch.cat(z, 1)
         targets, read = z @ report.weights, torch.zeros_like(z)
         fitted = torch.zeros_like(z)
@@ -334,7 +335,7 @@ def test_reports_with_weights_are_kept(tmp_path):
     save_levels(result.levels, tmp_path)
     for level, again in zip(result.levels, load_levels(tmp_path), strict=True):
         assert (level.weights is None) == (again.weights is None)
-        if level.weights is not None:
+        if level.weights is not None and again.weights is not None:
             assert torch.equal(level.weights, again.weights)
 
 
