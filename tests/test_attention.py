@@ -21,6 +21,7 @@ from retrofit_core.levels import compose, partition
 from retrofit_core.methods import METHODS
 from retrofit_core.results import load_levels, save_levels
 from retrofit_core.symmetry import shuffled, tensors
+from retrofit_core.walk import Walk
 from tests.flat import Kept, fuse
 from tests.networks import VGG_SHAPE, initialised, labels, normal
 from tests.properties import assert_close, assert_same_function
@@ -311,6 +312,7 @@ def test_errors_of_heads_are_what_is_read_back_of_each_neuron():
         report = result.levels[index]
         with torch.no_grad():
             *z, made = (flat(network[index].output(compose(network[: index + 1], x))) for network in levels)
+        assert report.weights is not None
         z = torch.cat(z, 1)
         targets, read = z @ report.weights, torch.zeros_like(z)
         fitted = torch.zeros_like(z)
@@ -333,7 +335,7 @@ def test_reports_with_weights_are_kept(tmp_path):
     save_levels(result.levels, tmp_path)
     for level, again in zip(result.levels, load_levels(tmp_path), strict=True):
         assert (level.weights is None) == (again.weights is None)
-        if level.weights is not None:
+        if level.weights is not None and again.weights is not None:
             assert torch.equal(level.weights, again.weights)
 
 
@@ -409,3 +411,15 @@ def test_convnext_with_its_scaled_branches_is_found_again():
     x = normal(30, 3, 32, 32)
     twin = shuffled(model, x, torch.Generator().manual_seed(5))
     assert_same_function(METHODS["HF-Linear"]([model, twin], x, ridge=0.0, device="cpu").model, model, x, 1e-6)
+
+
+def test_budgets_change_nothing(monkeypatch):
+    parents, x = [network("vit")[0], network("vit", 2)[0]], network("vit")[1]
+    expected = METHODS["KF-Linear"](parents, x, device="cpu").model
+    with monkeypatch.context() as patch:
+        patch.setattr(Walk, "_fits", lambda self, index: False)
+        patch.setattr("retrofit_core.fit.repair._fits", lambda step, V: False)
+        assert_same_function(METHODS["KF-Linear"](parents, x, device="cpu").model, expected, x, 1e-7)
+    with monkeypatch.context() as patch:
+        patch.setattr("retrofit_core.walk.BATCH", 7)
+        assert_same_function(METHODS["KF-Linear"](parents, x, device="cpu").model, expected, x, 1e-7)

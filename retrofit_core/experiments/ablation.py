@@ -84,7 +84,7 @@ CHANGES: tuple[Change, ...] = (
 
 
 def ablation_cell(table: Table, column: Column, name: str, scale: Scale, source: Source, seed: int) -> Cell | None:
-    """As usual, but for the closed form of transformers, which it does not fit."""
+    """As usual, but for the closed form of transformers, which this table leaves out."""
     row = read_row(name)
     return (
         None if column.transformer and "Linear" in row.method else usual_cell(table, column, name, scale, source, seed)

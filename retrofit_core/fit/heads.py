@@ -149,11 +149,10 @@ def value_basis(mixed: Tensor, outgoing: Tensor, d: int, first: int) -> Tensor:
         first: as in `joint_basis`.
     """
     C, _ = _roots(mixed)
-    _, S, V = torch.linalg.svd(
-        outgoing @ C, full_matrices=False
-    )  # (c outgoing')'(c outgoing') = outgoing C C outgoing'
+    added = outgoing @ C  # its products are those of c outgoing'
+    _, S, V = torch.linalg.svd(added, full_matrices=False)
     kept = int((S[:d] > CUTOFF**0.5 * S[0]).sum())
-    U = outgoing @ C @ V[:kept].T / S[:kept]
+    U = added @ V[:kept].T / S[:kept]
     A = outgoing.T @ U
     return _padded(A @ _turn(A.T @ mixed[:, :first]), d)
 

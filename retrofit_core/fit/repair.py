@@ -3,6 +3,8 @@
 Legend: x (N, p) inputs, h (N, d) the fused network's stream, T (N, d) the targets of the stream after the sum, g the function.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -31,13 +33,14 @@ def repaired(step: Step, sums: Moments | Rows, V: Tensor, A: Tensor, strength: f
     D = torch.ones(len(xx), 1).to(xx)
     D[-1:] = 1 - float(sums.bias)
     start, best = V, V
-    gradient, missed, lacking, slope = _pass(step, V, A)
+    held = list(step.branch(A)) if _fits(step, V) else None  # else computed again at each pass
+    gradient, missed, lacking, slope = _pass(step, V, A, held)
     bound = slope**2
     error = missed.sum()
     factor = _factor(xx, D, bound, strength)
     for _ in range(PASSES):
         V = best - torch.cholesky_solve(gradient + strength * D * (best - start), factor)
-        new_gradient, new_missed, _, slope = _pass(step, V, A)
+        new_gradient, new_missed, _, _ = _pass(step, V, A, held)
         new_error = new_missed.sum() + strength * (D * (V - start) ** 2).sum()
         if not new_error < error:
             bound = 2 * bound
@@ -50,17 +53,25 @@ def repaired(step: Step, sums: Moments | Rows, V: Tensor, A: Tensor, strength: f
     return best, missed, lacking
 
 
+def _fits(step: Step, V: Tensor) -> bool:
+    """Whether the rows can be held beside the sums: inputs, stream and targets in a quarter of the budget."""
+    rows = step.walk.samples * step.level.positions
+    return 4 * V.element_size() * rows * (V.shape[0] + 2 * V.shape[1]) <= step.walk.memory
+
+
 def _factor(xx: Tensor, D: Tensor, bound: float, strength: float) -> Tensor:
     floor = 1e-12 * xx.diagonal().mean()
     return torch.linalg.cholesky(bound * xx + torch.diag((strength * D[:, 0]).clamp_min(floor)))
 
 
-def _pass(step: Step, V: Tensor, A: Tensor) -> tuple[Tensor, Tensor, Tensor, float]:
+def _pass(
+    step: Step, V: Tensor, A: Tensor, held: Sequence[tuple[Tensor, Tensor, Tensor]] | None
+) -> tuple[Tensor, Tensor, Tensor, float]:
     """x' (g'(x V) (g(x V) + h - T)) (p, d); (d,) squared misses; (d,) |h - T|^2; the largest |g'|."""
     function = step.level.function
     assert function is not None
     gradient, missed, lacking, slope = torch.zeros_like(V), V.new_zeros(V.shape[1]), V.new_zeros(V.shape[1]), 0.0
-    for x, h, T in step.branch(A):
+    for x, h, T in held or step.branch(A):
         with torch.enable_grad():
             u = (x @ V.to(x.dtype)).requires_grad_()
             made = function(u)

@@ -613,6 +613,7 @@ def test_a_class_of_which_nearly_all_is_right_does_not_read_as_all():
         ({"stream": "features.0"}, "Here a residual stream begins"),
         ({"stream": "conv_1"}, r"begins at **conv\_1**, and shares its grouping."),
         ({"stream": "conv", "missing_error": 4.0, "approximation_error": 1.0, "energy": 8.0}, "50.0 % of the neurons'"),
+        ({"grouping": {"heads": [0, 1, 1, 0]}}, "fused head 1 of 1 and 4; 2 of 2 and 3 of the parents' heads"),
     ],
 )
 def test_a_level_of_a_residual_stream_says_what_it_repaired(facts, says):
