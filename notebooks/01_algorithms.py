@@ -85,12 +85,13 @@ display(ours.sum(axis=1).rename("ticks of 7").to_frame())
 # in notebooks 10 and 11.
 #
 # **What ticks do not say:** HF and KF have "any architecture" by their gradient fits only. The closed form needs layers that are
-# affine in their weights: it goes into residual blocks of convolutions layer by layer, and refuses attention. The paper's last
-# column, high zero-shot accuracy, is no capability but a measurement: notebooks 10 to 23.
+# affine in their weights: it goes into residual blocks of convolutions and into transformers layer by layer, and refuses a
+# block that it cannot take apart. The paper's last column, high zero-shot accuracy, is no capability but a measurement:
+# notebooks 10 to 23.
 
 # %%
 words = compared.to_numpy().ravel().tolist()
 assert words.count("only in the paper") == 0
 assert words.count("only here") == 4
 assert not compared.loc[["HF", "KF"]].isin(["only here", "only in the paper"]).any().any()
-assert not ours.loc["KF-Linear", "transformers"] and ours.loc["KF-Gradient"].all()
+assert not ours.loc["KF-Linear", "any modularizable architecture"] and ours.loc["KF-Gradient"].all()
