@@ -99,6 +99,8 @@ def _take(progress: Progress, event: dict[str, Any], since: float) -> None:
         share = (event["epoch"] - 1 + event["index"] / max(event["total"] or 1, 1)) / event["epochs"]
         progress.detail = f"epoch {event['epoch']} of {event['epochs']}"
         _advance(progress, share)
+    elif kind == "phase" and name == "distillation":
+        _enter(progress, "student", now, 0.0)
     elif kind == "level":
         _enter(progress, "levels", now, event["index"] / event["total"])
         progress.level, progress.levels, progress.detail, progress.loss = event["index"], event["total"], "", None
@@ -191,12 +193,15 @@ def share(progress: Progress, trains: bool) -> float:
     """How much of the whole bar is filled; networks that are trained first take half of it."""
     base = 0.5 if trains else 0.02
     room = 0.95 - base
+    fused = (
+        progress.level / progress.levels if progress.levels else 0.0
+    )  # a training behind levels shares the last one's part
     return {
         "start": 0.0,
         "training": base * progress.done,
         "before": base,
         "levels": base + room * progress.done,
-        "student": base + room * progress.done,
+        "student": base + room * (fused + (1 - fused) * progress.done),
         "evaluate": 0.95,
         "analysis": 0.97,
     }[progress.stage]
