@@ -39,6 +39,8 @@ class Progress:
     level: int = -1
     levels: int = 0
     names: dict[int, str] = field(default_factory=dict)
+    fused: float = 0.0
+    """Share of the levels that was done when a training behind them began"""
     curves: dict[int, list[float]] = field(default_factory=dict)
     """Loss per epoch of each level's gradient fit"""
     training: dict[int, list[float]] = field(default_factory=dict)
@@ -100,6 +102,7 @@ def _take(progress: Progress, event: dict[str, Any], since: float) -> None:
         progress.detail = f"epoch {event['epoch']} of {event['epochs']}"
         _advance(progress, share)
     elif kind == "phase" and name == "distillation":
+        progress.fused = progress.done
         _enter(progress, "student", now, 0.0)
     elif kind == "level":
         _enter(progress, "levels", now, event["index"] / event["total"])
@@ -193,15 +196,12 @@ def share(progress: Progress, trains: bool) -> float:
     """How much of the whole bar is filled; networks that are trained first take half of it."""
     base = 0.5 if trains else 0.02
     room = 0.95 - base
-    fused = (
-        progress.level / progress.levels if progress.levels else 0.0
-    )  # a training behind levels shares the last one's part
     return {
         "start": 0.0,
         "training": base * progress.done,
         "before": base,
         "levels": base + room * progress.done,
-        "student": base + room * (fused + (1 - fused) * progress.done),
+        "student": base + room * (progress.fused + (1 - progress.fused) * progress.done),
         "evaluate": 0.95,
         "analysis": 0.97,
     }[progress.stage]
