@@ -44,7 +44,7 @@ from retrofit_core.experiments.beyond import CLOSER, FUSED, INSIDE, TRAINED
 
 asked = {"scale": SCALE, "columns": COLUMNS, "seeds": SEEDS, "runs": RUNS, "results": RESULTS}
 beyond = table("beyond", **asked).measure(SECONDS, ROWS)
-measured = [column for column in beyond.columns if any(line.mean is not None for line in column.lines)]
+measured = [column for column in beyond.columns if column.lines]
 blocks = [column for column in measured if column.name in ("ResNet-18, sharded", "ViT, sharded")]
 
 # %% [markdown]
