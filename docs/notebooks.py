@@ -22,7 +22,7 @@ from PIL import Image
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 PLOTLY, PNG = "application/vnd.plotly.v1+json", "image/png"
-#: Seconds for one cell, and the width of a static image in px: JupyterLab shows it at that size until the figure is in sight.
+#: Seconds for one cell, and the width in px of a static image, which JupyterLab shows until the mouse is over it.
 PATIENCE, WIDTH = 600, 820
 COLOURS = 128  # of a static image
 LARGEST = 1_000_000  # bytes of an executed notebook

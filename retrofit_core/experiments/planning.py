@@ -81,7 +81,9 @@ def _kind(unit: dict[str, Any]) -> tuple[Any, ...]:
     training = unit.get("training", {})
     networks = (str(training.get("arch")), training.get("parts"))
     if "parent" in unit:
-        return ("parent", training.get("data"), training.get("epochs"), *networks)
+        # Each part of a full split is all images, of another one a share of them.
+        images = (training.get("data"), training.get("split") == "full")
+        return ("parent", *images, training.get("epochs"), *networks)
     if "landscape" in unit:
         settings = unit["landscape"]
         return ("landscape", settings["resolution"], settings["images"], *networks)
