@@ -47,8 +47,10 @@ def all_needs(unit: Unit) -> Iterator[Unit]:
 def expected(unit: Unit, past: Iterable[Result]) -> float | None:
     """Seconds that units of the same kind took here: the same work with another seed, else the same method."""
     ours = unit.to_json()
+    # A fine-tuning alone: its whole work may hold the training of parents that were gone.
+    seconds = "seconds" if "fine-tuning" in ours else "all_seconds"
     same = {
-        level: [result.metrics["all_seconds"] for result in past if not result.refusal and like(ours, result.unit)]
+        level: [result.metrics[seconds] for result in past if not result.refusal and like(ours, result.unit)]
         for level, like in LIKE
     }
     taken = next((times for times in same.values() if times), None)

@@ -150,6 +150,7 @@ def rank_against_rank(column: Any, palette: Palette) -> Picture:
             hovertemplate=f"{escape(line.row)}<br>paper: {number(line.paper.mean)} %, rank {left[line.row]}<br>"
             f"ours: {number(line.mean)} %, rank {right[line.row]}<extra></extra>",
             showlegend=False,
+            cliponaxis=False,
         )
         for x, rank, value, anchor in ((0, left, line.paper.mean, "right"), (1, right, line.mean, "left")):
             figure.add_annotation(
@@ -292,7 +293,9 @@ def _group_ends(lines: Sequence[Any]) -> list[int]:
 
 def _listed(names: Sequence[str], palette: Palette) -> dict[str, Any]:
     """The vertical axis of rows in this order, from the top."""
-    return {**rows(palette), "autorange": False, "type": "category", "categoryorder": "array", "categoryarray": names}
+    apart = {"ticklabelstandoff": 9}  # px: a mark at the axis' end does not touch its name
+    order = {"type": "category", "categoryorder": "array", "categoryarray": names}
+    return {**rows(palette), **apart, **order, "autorange": False}
 
 
 def _legend(palette: Palette) -> dict[str, Any]:
