@@ -276,3 +276,12 @@ def test_a_table_of_ticks_has_a_sign_in_each_cell():
     assert cells.text == (["yes"], [""]) or list(map(list, cells.text)) == [["yes"], [""]]
     assert picture.figure.layout.xaxis.ticktext == ("more than<br>two models",)
     assert picture.alt == "Table of ticks. KF: 1 of 1, HF: 0 of 1."
+
+
+def test_names_of_columns_stand_in_short_lines(tmp_path, monkeypatch):
+    shown = measured(
+        tmp_path, monkeypatch, "vgg11-full", lambda row: {"known": knowing(60)} if row == "Parent 0" else None
+    )
+    axis = across(shown.columns, ["Parent 0"], LIGHT).figure.layout.xaxis
+    assert list(axis.tickvals) == ["2-way zero-shot", "2-way fine-tuned"]
+    assert list(axis.ticktext) == ["2-way<br>zero-shot", "2-way<br>fine-tuned"]
