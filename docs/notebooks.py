@@ -43,7 +43,8 @@ def execute(source: Path, parameters: dict[str, Any] | None = None, kernel: str 
     if parameters:
         _set(notebook, parameters, source.name)
     folder = {"metadata": {"path": str(source.parent)}}
-    NotebookClient(notebook, timeout=PATIENCE, kernel_name=kernel, resources=folder).execute()
+    waits = {"timeout": PATIENCE, "startup_timeout": PATIENCE}  # a kernel of a busy machine may take minutes to start
+    NotebookClient(notebook, **waits, kernel_name=kernel, resources=folder).execute()
     return notebook
 
 
