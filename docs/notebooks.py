@@ -43,8 +43,9 @@ def execute(source: Path, parameters: dict[str, Any] | None = None, kernel: str 
     if parameters:
         _set(notebook, parameters, source.name)
     folder = {"metadata": {"path": str(source.parent)}}
-    waits = {"timeout": PATIENCE, "startup_timeout": PATIENCE}  # a kernel of a busy machine may take minutes to start
-    NotebookClient(notebook, **waits, kernel_name=kernel, resources=folder).execute()
+    client = NotebookClient(notebook, timeout=PATIENCE, kernel_name=kernel, resources=folder)
+    client.startup_timeout = PATIENCE  # a kernel of a busy machine may take more than the usual minute
+    client.execute()
     return notebook
 
 
