@@ -22,7 +22,7 @@ from PIL import Image
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 PLOTLY, PNG = "application/vnd.plotly.v1+json", "image/png"
-#: Seconds for one cell, and the width of a static image in px: JupyterLab shows it at that size until the figure is in sight.
+#: Seconds for one cell, and the width in px of a static image, which JupyterLab shows until the mouse is over it.
 PATIENCE, WIDTH = 600, 820
 COLOURS = 128  # of a static image
 LARGEST = 1_000_000  # bytes of an executed notebook
@@ -43,7 +43,9 @@ def execute(source: Path, parameters: dict[str, Any] | None = None, kernel: str 
     if parameters:
         _set(notebook, parameters, source.name)
     folder = {"metadata": {"path": str(source.parent)}}
-    NotebookClient(notebook, timeout=PATIENCE, kernel_name=kernel, resources=folder).execute()
+    client = NotebookClient(notebook, timeout=PATIENCE, kernel_name=kernel, resources=folder)
+    client.startup_timeout = PATIENCE  # a kernel of a busy machine may take more than the usual minute
+    client.execute()
     return notebook
 
 

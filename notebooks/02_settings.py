@@ -53,13 +53,13 @@ settings[settings["table"].isin(["gradient fits", "linear fits"])]
 # ## How parents are trained and fine-tuned
 
 # %%
-settings[settings["table"].str.contains("training|tuning")]
+settings[settings["table"].str.contains("training|tuning")].drop(columns="default")
 
 # %% [markdown]
 # ## The vision transformers
 
 # %%
-settings[settings["table"].str.startswith("network")]
+settings[settings["table"].str.startswith("network")].drop(columns="default")
 
 # %% [markdown]
 # ## Does a fusion really use them?

@@ -70,13 +70,7 @@ if tuned.lines:
 # What fine-tuning brings, the paper at the left, ours at the right:
 
 # %%
-METHODS = [
-    "HF-Gradient, uniform",
-    "KF-Gradient, uniform",
-    "HF-Linear, uniform",
-    "Git-Re-Basin, uniform",
-    "OTFusion, uniform",
-]
+METHODS = ["Parent 0", "KF-Linear, uniform", "KF-Gradient, uniform", "Git-Re-Basin, uniform", "OTFusion, uniform"]
 if tuned.lines:
     display(across(vgg.columns, METHODS, LIGHT))
 
@@ -89,16 +83,21 @@ vgg.show()
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **Agrees** (scale `small`, one seed, so far without KF-Gradient): where both parents saw all data, every fused network stays
-# below both (74.3 and 73.8; HF-Linear 69.3 with DeepLIFT, KF-Linear 69.2, HF-Gradient 68.8), and the ensemble gains little
-# (76.0). Git Re-Basin and OTFusion lose far more (40.8 and 30.8).
+# **Agrees** (scale `small`, one seed): where both parents saw all data, every fused network stays below both (74.3 and 73.8;
+# HF-Linear 69.3 with DeepLIFT, KF-Linear 69.2, HF-Gradient 68.8), and the ensemble gains little (76.0). Git Re-Basin and
+# OTFusion lose far more (40.8 and 30.8). After fine-tuning the start hardly counts: OTFusion, 38 points below KF-Linear before,
+# is 0.7 below it then.
 #
 # **Does not:** scores cost HF-Linear 13 points in the paper and bring it five here; Git Re-Basin likewise loses 15 there and
-# gains 5 here.
+# gains 5 here. Fine-tuned networks have 70.2 to 71.8 here, three to five points *below* the fine-tuned parents (74.9 and 75.1),
+# where the paper has all of them level.
 #
-# **Not measured yet:** KF-Gradient and fine-tuning.
+# **Why, probably:** three epochs in place of 200. They take a network from 28 % to 71 %, and do not bring back the rest.
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project
     assert zero_shot.number("HF-Linear, deeplift") < zero_shot.number("Parent 1")
     assert zero_shot.number("HF-Linear, deeplift") > zero_shot.number("Git-Re-Basin, deeplift") + 10
+    fused = [tuned.number(row) for row in METHODS[1:]]
+    assert max(fused) - min(fused) < 3 < zero_shot.number("KF-Linear, uniform") - zero_shot.number("OTFusion, uniform")
+    assert max(fused) < min(tuned.number("Parent 0"), tuned.number("Parent 1")) - 2

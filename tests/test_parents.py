@@ -35,6 +35,13 @@ def test_config_survives_json_and_decides_the_key():
     assert QUICK.splits("x") == "x/splits.json"
 
 
+@pytest.mark.parametrize(("split", "epochs"), [("full", 300), ("dirichlet", 200)])
+def test_the_papers_epochs_are_by_the_share_of_the_images_that_a_parent_sees(split, epochs):
+    images = dataclasses.replace(load("digits", "train"), name="cifar10")
+    config = TrainConfig(data="cifar10", arch=("vgg11",), split=split, parts=2, recipe="paper")
+    assert [each["epochs"] for each in parents.plan(config, images).settings] == [epochs, epochs]
+
+
 @pytest.mark.parametrize(
     "facts",
     [

@@ -47,8 +47,10 @@ def all_needs(unit: Unit) -> Iterator[Unit]:
 def expected(unit: Unit, past: Iterable[Result]) -> float | None:
     """Seconds that units of the same kind took here: the same work with another seed, else the same method."""
     ours = unit.to_json()
+    # A fine-tuning alone: its whole work may hold the training of parents that were gone.
+    seconds = "seconds" if "fine-tuning" in ours else "all_seconds"
     same = {
-        level: [result.metrics["all_seconds"] for result in past if not result.refusal and like(ours, result.unit)]
+        level: [result.metrics[seconds] for result in past if not result.refusal and like(ours, result.unit)]
         for level, like in LIKE
     }
     taken = next((times for times in same.values() if times), None)
@@ -81,7 +83,9 @@ def _kind(unit: dict[str, Any]) -> tuple[Any, ...]:
     training = unit.get("training", {})
     networks = (str(training.get("arch")), training.get("parts"))
     if "parent" in unit:
-        return ("parent", training.get("data"), training.get("epochs"), *networks)
+        # Each part of a full split is all images, of another one a share of them.
+        images = (training.get("data"), training.get("split") == "full")
+        return ("parent", *images, training.get("epochs"), *networks)
     if "landscape" in unit:
         settings = unit["landscape"]
         return ("landscape", settings["resolution"], settings["images"], *networks)

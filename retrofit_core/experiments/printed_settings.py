@@ -64,7 +64,7 @@ def printed_settings() -> pd.DataFrame:
         lines += _lines(f"fine-tuning, {data}", printed, recipe("finetune", data), {})
     for name, printed in TRANSFORMERS.items():
         lines += _lines(f"network {name}", printed, _sizes(name), {})
-    frame = pd.DataFrame(lines)
+    frame = pd.DataFrame(lines, dtype=object)  # each number as it is written: 128 beside 0.0003
     frame["same"] = frame["paper"] == frame["ours"]
     return frame
 

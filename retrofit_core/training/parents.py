@@ -157,8 +157,9 @@ def plan(config: TrainConfig, images: Images) -> Planned:
     rows = find(SPLITS, config.split, "split")(images.labels, config.parts, seed=config.seed, **drawn)
     names = config.arch * config.parts if len(config.arch) == 1 else config.arch
     specs = [fitted(parse(name), images.shape, len(images.classes)) for name in names]
+    shares = 1 if config.split.lower() == "full" else config.parts  # each part of a full split is everything
     settings = [
-        settings_of(config.recipe, images, spec["architecture"], config.parts, _chosen(config), config.augment)
+        settings_of(config.recipe, images, spec["architecture"], shares, _chosen(config), config.augment)
         for spec in specs
     ]
     return Planned(images, rows, specs, settings)

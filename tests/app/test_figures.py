@@ -599,6 +599,12 @@ def test_a_share_reads_all_or_nothing_only_if_it_is(value, digits, reads):
     assert figures.share(value, digits) == reads and figures.percent(value, digits) == f"{reads}\N{NO-BREAK SPACE}%"
 
 
+def test_class_names_of_several_words_stand_as_they_are_and_signs_in_quotes():
+    network = figures.Network("A", "parent", 50.0, [50.0] * 3)
+    picture = figures.class_grid([network], ["immature granulocytes", "7", "?"], figures.LIGHT)
+    assert list(picture.figure.data[0].x) == ["immature granulocytes", "7", "“?”"]
+
+
 def test_a_class_of_which_nearly_all_is_right_does_not_read_as_all():
     picture = figures.class_grid(
         [figures.Network("A", "parent", 50.0, [100 * 5932 / 5949, 0.0])], ["a", "b"], figures.LIGHT

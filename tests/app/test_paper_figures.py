@@ -95,6 +95,13 @@ def test_ranks_are_those_of_the_methods_that_both_have(column):
     assert picture.caption == "5 methods, rank correlation 0.97; LP moves most, by 1 place."
 
 
+def test_the_headings_of_the_ranks_stand_over_the_names_and_not_over_each_other(column):
+    notes = rank_against_rank(column, LIGHT).figure.layout.annotations
+    headings = {note.text: (note.x, note.xanchor) for note in notes if note.yref == "paper"}
+    assert headings == {"paper": (0, "right"), "ours (small)": (1, "left")}
+    assert {(note.x, note.xanchor) for note in notes} == set(headings.values())
+
+
 def test_differences_say_whether_the_sign_is_the_papers(column):
     picture = differences(column, LIGHT)
     agreed, _ = trace(picture, "ours, the paper's sign")
@@ -269,3 +276,12 @@ def test_a_table_of_ticks_has_a_sign_in_each_cell():
     assert cells.text == (["yes"], [""]) or list(map(list, cells.text)) == [["yes"], [""]]
     assert picture.figure.layout.xaxis.ticktext == ("more than<br>two models",)
     assert picture.alt == "Table of ticks. KF: 1 of 1, HF: 0 of 1."
+
+
+def test_names_of_columns_stand_in_short_lines(tmp_path, monkeypatch):
+    shown = measured(
+        tmp_path, monkeypatch, "vgg11-full", lambda row: {"known": knowing(60)} if row == "Parent 0" else None
+    )
+    axis = across(shown.columns, ["Parent 0"], LIGHT).figure.layout.xaxis
+    assert list(axis.tickvals) == ["2-way zero-shot", "2-way fine-tuned"]
+    assert list(axis.ticktext) == ["2-way<br>zero-shot", "2-way<br>fine-tuned"]

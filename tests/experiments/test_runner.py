@@ -90,6 +90,19 @@ def test_the_time_of_a_unit_is_that_of_its_like(root):
     assert [one.seconds for one in planned] == [None, None, None, expected["another seed"]]
 
 
+def test_the_time_of_a_fine_tuning_is_without_what_it_made_again(root):
+    result = read_result(root, TUNING.key())
+    assert result.metrics["seconds"] < result.metrics["all_seconds"]
+    other = FineTuning(fusion("HF-Linear", seed=1), 1)
+    assert planning.expected(other, all_results(root).values()) == result.metrics["seconds"]
+
+
+def test_parents_of_all_images_take_another_time_than_those_of_parts(root):
+    training = dataclasses.replace(TRAINING, split="full")
+    unit = Parent(dataclasses.replace(SOURCE, training=training), 0, 100)
+    assert planning.expected(unit, all_results(root).values()) is None
+
+
 def test_a_refusal_tells_nothing_of_times(tmp_path):
     carry_out(tmp_path, [refused(0)])
     assert read_result(tmp_path, refused(0).key()).refusal

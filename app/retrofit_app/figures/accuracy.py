@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from .noise import interval, margin
 from .palette import TEXT, Palette, scale, shade
-from .picture import Picture, axis, layout, listing, room, rows, share, titled
+from .picture import Picture, axis, layout, listing, quoted, room, rows, share, titled
 from .tiles import KNOWN
 
 
@@ -85,7 +85,7 @@ def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Pal
     text = [["–" if np.isnan(value) else share(value, 0) for value in row] for row in values]
     low, high = scale(palette)
     columns, names = (
-        [f"“{name}”" if not name.isalnum() else name for name in classes],
+        [quoted(name) for name in classes],
         [_emphasis(network) for network in networks],
     )
     figure = go.Figure(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from html import escape
+from textwrap import wrap
 from typing import Any
 
 import plotly.graph_objects as go
@@ -13,6 +14,7 @@ from .quantities import quantity
 #: Height of the panels, of an entry of the legend, and of the panels' titles, in px.
 PANEL, ENTRY, TITLE = 280, 21, 30
 ROOM = 4  # above and below the lines, in points of accuracy
+LETTERS = 12  # of a column's name in a line: two panels stand side by side
 
 
 def across(columns: Sequence[Any], names: Sequence[str], palette: Palette) -> Picture:
@@ -76,7 +78,7 @@ def across(columns: Sequence[Any], names: Sequence[str], palette: Palette) -> Pi
         "categoryarray": titles,
         "categoryorder": "array",
         "tickvals": titles,
-        "ticktext": [escape(title).replace(", ", ",<br>").replace(" to ", "<br>to ") for title in titles],
+        "ticktext": [_in_lines(title) for title in titles],
         "tickangle": 0,
     }
     axis = kind.axis(values, palette)
@@ -106,6 +108,12 @@ def across(columns: Sequence[Any], names: Sequence[str], palette: Palette) -> Pi
     return Picture(
         figure, f"Lines of {kind.name} over {listing(titles)}, the paper's and ours ({badges}). {finding}", finding
     )
+
+
+def _in_lines(title: str) -> str:
+    """A column's name in short lines."""
+    parts = title.replace(", ", ",\n").replace(" to ", "\nto ").split("\n")
+    return "<br>".join(escape(line) for part in parts for line in wrap(part, LETTERS, break_on_hyphens=False))
 
 
 def _lines(columns: Sequence[Any], name: str) -> list[Any]:

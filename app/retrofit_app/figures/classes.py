@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from .accuracy import Network
 from .palette import TEXT, Palette, mixed, scale, shade
-from .picture import Picture, layout, letter, listing, number, percent, room, rows, share, titled
+from .picture import Picture, layout, letter, listing, number, percent, quoted, room, rows, share, titled
 from .tiles import KNOWN
 
 LETTERED = 20  # classes up to which every cell has its number, and every column its name
@@ -67,7 +67,7 @@ def class_sources(
             showlegend=False,
             cliponaxis=False,
         )
-    shown = [f"“{classes[index]}”" if not classes[index].isalnum() else classes[index] for index in order]
+    shown = [quoted(classes[index]) for index in order]
     upright = len(classes) <= LETTERED and max(map(len, shown)) > 3
     top = (room(shown) if upright else 30) + 20
     first = 0 if len(parents) > 1 else 1

@@ -84,6 +84,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
         },
         customdata=[_words(line, kind) for _, line in known],
         hovertemplate="%{y}, ours: %{customdata}<extra></extra>",
+        cliponaxis=False,  # a mark at 0 is whole
     )
     best, ensemble = _standards(lines) if kind.is_accuracy else (None, None)
     for line, word in ((best, "best parent"), (ensemble, "ensemble")):
@@ -149,6 +150,7 @@ def rank_against_rank(column: Any, palette: Palette) -> Picture:
             hovertemplate=f"{escape(line.row)}<br>paper: {number(line.paper.mean)} %, rank {left[line.row]}<br>"
             f"ours: {number(line.mean)} %, rank {right[line.row]}<extra></extra>",
             showlegend=False,
+            cliponaxis=False,
         )
         for x, rank, value, anchor in ((0, left, line.paper.mean, "right"), (1, right, line.mean, "left")):
             figure.add_annotation(
@@ -160,20 +162,24 @@ def rank_against_rank(column: Any, palette: Palette) -> Picture:
                 showarrow=False,
                 font={"size": TEXT, "color": palette.ink},
             )
+    # The headings stand over the names, not over the ends of the lines: long names leave little room between them.
+    for x, words, anchor, shift in ((0, "paper", "right", -10), (1, f"ours ({escape(column.badge)})", "left", 10)):
+        figure.add_annotation(
+            x=x,
+            y=1,
+            yref="paper",
+            yanchor="bottom",
+            text=words,
+            xanchor=anchor,
+            xshift=shift,
+            showarrow=False,
+            font={"size": TEXT, "color": palette.muted},
+        )
     widest = room([f"{line.row} 00.0" for line in both])
     figure.update_layout(
         **layout(palette, height=60 + ROW * len(both)), margin={"l": widest, "r": widest, "t": 40, "b": 8}
     )
-    figure.update_xaxes(
-        tickvals=[0, 1],
-        ticktext=["paper", f"ours ({escape(column.badge)})"],
-        side="top",
-        range=[-0.02, 1.02],
-        showgrid=False,
-        zeroline=False,
-        fixedrange=True,
-        tickfont={"size": TEXT, "color": palette.muted},
-    )
+    figure.update_xaxes(visible=False, range=[-0.02, 1.02], fixedrange=True)
     figure.update_yaxes(visible=False, range=[len(both) + 0.6, 0.4], fixedrange=True)
     moved = max(both, key=lambda line: abs(left[line.row] - right[line.row]))
     correlation = column.block.ranked[1] if column.block.ranked else None
@@ -287,7 +293,9 @@ def _group_ends(lines: Sequence[Any]) -> list[int]:
 
 def _listed(names: Sequence[str], palette: Palette) -> dict[str, Any]:
     """The vertical axis of rows in this order, from the top."""
-    return {**rows(palette), "autorange": False, "type": "category", "categoryorder": "array", "categoryarray": names}
+    apart = {"ticklabelstandoff": 9}  # px: a mark at the axis' end does not touch its name
+    order = {"type": "category", "categoryorder": "array", "categoryarray": names}
+    return {**rows(palette), **apart, **order, "autorange": False}
 
 
 def _legend(palette: Palette) -> dict[str, Any]:

@@ -138,6 +138,11 @@ def lettered(text: str) -> str:
     return re.sub(r"\bparent (\d+)", lambda match: f"network {letter(int(match[1]))}", text)
 
 
+def quoted(name: str) -> str:
+    """The name of a class as an axis shows it: in quotes where it is no words, as "?"."""
+    return name if name.replace(" ", "").isalnum() else f"“{name}”"
+
+
 def listing(words: Sequence[str]) -> str:
     """ "a, b and c"."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else list(words))
