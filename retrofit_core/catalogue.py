@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-PAPER, CONTROL = "Luenam et al.", "ours, a control"
+PAPER, CONTROL, OURS = "Luenam et al.", "ours, a control", "ours"
 SINGH, IMFELD, AINSWORTH = "Singh and Jaggi 2020", "Imfeld et al. 2024", "Ainsworth et al. 2023"
 
 
@@ -18,7 +18,7 @@ class Line:
     source: str
     """The publication; empty if there is none"""
     value: str
-    """The class of its value: `Retrofit`, or one of `baselines`"""
+    """The class of its value: `Retrofit`, `Distilled`, or one of `baselines`"""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the value that the name fixes; a part by its name in its table"""
     version: int = 1
@@ -63,6 +63,13 @@ _LINES = (
         PAPER,
         "Retrofit",
         {"grouping": "kmeans", "fit": "gradient"},
+    ),
+    Line(
+        "KF-Linear-KD",
+        "KF-Linear, then trained as a whole towards the mean prediction, on the fusion samples.",
+        OURS,
+        "Distilled",
+        {"grouping": "kmeans", "fit": "ridge"},
     ),
     Line(
         "Random-Linear",

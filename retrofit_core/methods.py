@@ -2,12 +2,16 @@
 
 from . import baselines
 from .catalogue import CATALOGUE, CONTROL, PAPER, Line
+from .distilled import Distilled
 from .fusion import Retrofit
 from .method import Method, Methods
 
+#: The classes of values that are no baseline.
+FUSIONS = {value.__name__: value for value in (Retrofit, Distilled)}
+
 
 def _method(line: Line) -> Method:
-    value = Retrofit if line.value == Retrofit.__name__ else getattr(baselines, line.value)
+    value = FUSIONS.get(line.value) or getattr(baselines, line.value)
     return Method(line.name, line.sentence, line.source, value, line.fixed, line.version)
 
 

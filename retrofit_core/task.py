@@ -69,6 +69,10 @@ class Cost:
     """"network" or "head": what an optimiser trains"""
     epochs: tuple[int, int] = (0, 0)
     """Fewest, most"""
+    descent: Any = None
+    """The optimiser's batches and held-out share (`Descent`)"""
+    samples: int = 0
+    """that it trains on"""
     complete: bool = True
     """False: the method does work that is not counted here"""
     bytes: int = 0

@@ -10,6 +10,7 @@ from retrofit_core import METHODS, FusionResult, ensemble
 from retrofit_core.architectures import build
 from retrofit_core.baselines.distillation import fresh, kl
 from retrofit_core.baselines.linear_probe import head_of
+from retrofit_core.distilled import moved
 from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.symmetry import tensors
 from tests.flat import fuse
@@ -217,3 +218,81 @@ def test_how_many_epochs_a_plan_counts():
     assert distillation.plan(models, x, epochs=40, patience=3).cost().epochs == (4, 40)
     assert linear_probe.plan(models, x, epochs=5).cost().epochs == (5, 5)
     assert linear_probe.plan(models, x, fit="ridge").cost().epochs == (0, 0)
+
+
+# --- from the fused network on ----------------------------------------------------------------------------------------
+
+distilled = METHODS["KF-Linear-KD"]
+
+
+def test_without_epochs_it_is_kf_linear_and_its_reports_always_are():
+    models, x = [cnn(), cnn(seed=2)], normal(40, *CNN_SHAPE)
+    plain, still, trained = METHODS["KF-Linear"](models, x), distilled(models, x, distil_epochs=0), distilled(models, x)
+    for name, tensor in tensors(plain.model).items():
+        assert torch.equal(tensor, tensors(still.model)[name])
+    assert any(not torch.equal(t, tensors(plain.model)[name]) for name, t in tensors(trained.model).items())
+    for one, other in zip(plain.levels, trained.levels, strict=True):
+        assert torch.equal(one.labels, other.labels) and one.approximation_error == other.approximation_error
+    assert trained.seconds > 0 and not trained.model.training
+
+
+def test_what_the_teachers_agree_in_is_kept():
+    """A network and itself: the fusion is the network, and no epoch is better than the start."""
+    model, x = mlp(), normal(60, 6)
+    result = distilled([model, copy.deepcopy(model)], x, ridge=0.0)
+    curve = result.config["curve"]
+    assert curve[0]["loss"] < 1e-10 and min(row["validation"] for row in curve) == pytest.approx(0, abs=1e-10)
+    assert_same_function(result.model, model, x, 1e-4)
+
+
+def test_its_loss_is_that_of_kd_from_the_fused_network():
+    models, x, T = [mlp(), mlp(seed=2)], normal(30, 6), 3.0
+    start = METHODS["KF-Linear"](models, x).model
+    options = {"epochs": 4, "learning_rate": 1e-3, "temperature": T, "seed": 5}
+    expected = distillation(models, x, start="target", target=start, **options)
+    same = {"distil_epochs": 4, "distil_rate": 1e-3, "distil_temperature": T}
+    result = distilled(models, x, seed=0, **same)
+    assert len(result.config["curve"]) == 5
+    again = distilled(models, x, seed=0, **same)
+    for name, tensor in tensors(result.model).items():
+        assert torch.equal(tensor, tensors(again.model)[name])
+    expected = distillation(models, x, start="target", target=start, **{**options, "seed": 0})
+    assert result.config["curve"] == expected.config["curve"]
+    assert_same_function(result.model, expected.model, x, 0)
+
+
+def test_copies_are_windows_of_the_image_with_its_edge_gone_on():
+    x = normal(5, 3, 16, 16)
+    all_of_them = moved(x, 3, seed=1)
+    assert all_of_them.shape == (20, 3, 16, 16) and torch.equal(all_of_them[:5], x)
+    padded = torch.nn.functional.pad(x, (2,) * 4, mode="replicate")  # an eighth of the side
+    offsets = set()
+    for number, image in enumerate(all_of_them[5:]):
+        windows = [(down, right) for down in range(5) for right in range(5)]
+        (found,) = [(d, r) for d, r in windows if torch.equal(padded[number % 5, :, d : d + 16, r : r + 16], image)]
+        offsets.add(found)
+    assert len(offsets) > 5
+    assert torch.equal(moved(x, 3, seed=1), all_of_them) and not torch.equal(moved(x, 3, seed=2), all_of_them)
+    assert moved(x, 0, seed=1) is x
+    tokens = normal(5, 7, 8)
+    assert moved(tokens, 3, seed=1) is tokens
+
+
+def test_copies_come_into_the_training_and_into_its_cost():
+    spec = {"architecture": "cnn", "widths": [3, 4, 5], "classes": 4, "channels": 2, "size": 8}
+    models, x = [build(spec, seed=seed).double() for seed in range(2)], normal(20, 2, 8, 8)
+    few, many = (distilled.plan(models, x, copies=copies).cost() for copies in (0, 4))
+    assert (few.samples, many.samples) == (20, 100) and many.passes - few.passes == 80
+    assert few.trained == "network" and few.epochs == (3, 3)
+    curves = [distilled(models, x, copies=copies).config["curve"][0]["loss"] for copies in (0, 4)]
+    assert curves[0] != curves[1]
+
+
+def test_it_is_cancelled_between_two_steps_of_its_training():
+    def stop(event):
+        cancelled.append(event["kind"] == "epoch" and "level" not in event)
+
+    cancelled: list[bool] = []
+    with pytest.raises(Cancelled):
+        distilled([mlp(), mlp(seed=2)], normal(40, 6), monitor=Monitor(stop, lambda: any(cancelled)))
+    assert sum(cancelled) == 1

@@ -57,6 +57,7 @@ LAYERS = {
     "fusion": 7,
     "baselines": 7,
     "method": 7,
+    "distilled": 8,
     "methods": 8,
     "analysis": 8,
     "landscape": 8,
@@ -74,6 +75,7 @@ LAYERS = {
 #: an experiment counts what a comparison counts, and a comparison is copied as text.
 INSIDE_LAYERS = {
     ("levels", "batchnorm"),
+    ("methods", "distilled"),
     ("lags", "moments"),
     ("moments", "targets"),
     ("device", "registry"),

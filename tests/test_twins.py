@@ -46,6 +46,8 @@ KEEPING = {
 }
 #: These average neurons as they lie.
 AVERAGING = {"Average": {}, "FedAvg": {"sample_counts": [1, 1]}, "RegMean": {}}
+#: These train the whole network on the fusion data, KD from random weights; tests/test_distillation.py tries them.
+TRAINED = ("KD", "KF-Linear-KD")
 #: Nor do these look for neurons; tests/test_merges.py tries them.
 MERGES = ("Greedy-Soup", "Fisher", "SLERP", "Task-Arithmetic", "TIES", "DARE")
 EVERY = {name: partial(METHODS[name], **options) for name, options in ALIGNING.items()} | {
@@ -66,7 +68,7 @@ def fused_by(method, name, parents, x):
 
 
 def test_every_method_is_of_one_kind():
-    kinds = [*ALIGNING, *KEEPING, *AVERAGING, *MERGES, *CONTROLS, "KD"]  # KD starts at random weights
+    kinds = [*ALIGNING, *KEEPING, *AVERAGING, *MERGES, *CONTROLS, *TRAINED]
     assert sorted(kinds) == sorted(METHODS)
     assert {*RETROFITTING} <= ALIGNING.keys()
 

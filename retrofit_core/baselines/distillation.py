@@ -33,7 +33,8 @@ class DistillationPlan:
 
     def cost(self) -> Cost:
         """A pass through every teacher, and the student's epochs."""
-        return Cost(passes=len(self.task.inputs), trained="network", epochs=self.settings.epochs_range)
+        samples, settings = len(self.task.inputs), self.settings
+        return Cost(samples, trained="network", epochs=settings.epochs_range, descent=settings, samples=samples)
 
 
 @dataclass(frozen=True)

@@ -35,10 +35,10 @@ class ProbePlan:
 
     def cost(self) -> Cost:
         """A pass through every parent, and the head's epochs; the closed form takes next to nothing."""
-        passes = len(self.task.inputs)
-        if self.settings.fit == "ridge":
-            return Cost(passes)
-        return Cost(passes, trained="head", epochs=self.settings.epochs_range)
+        samples, settings = len(self.task.inputs), self.settings
+        if settings.fit == "ridge":
+            return Cost(samples)
+        return Cost(samples, trained="head", epochs=settings.epochs_range, descent=settings, samples=samples)
 
 
 @dataclass(frozen=True)

@@ -22,17 +22,21 @@ POLICIES = {
 FILL = 128  # grey outside the image, as in the paper's code for AutoAugment
 
 
-def crop(pixels: Tensor, padding: int, generator: torch.Generator) -> Tensor:
+def crop(pixels: Tensor, padding: int, generator: torch.Generator, mode: str = "constant") -> Tensor:
     """Each image moved by its own offset of up to `padding` pixels, black where nothing was.
 
     Equals torchvision's RandomCrop(size, padding) drawn for each image.
+
+    Args:
+        mode: of `torch.nn.functional.pad`: "constant" (0), or "replicate", which goes on with the edge and so fits
+            normalised images too, of which nobody says what black is.
     """
     if not padding:
         return pixels
     n, _, height, width = pixels.shape
     draw = torch.randint(2 * padding + 1, (2, n), generator=generator, device=generator.device)
     down, right = draw.to(pixels.device)  # (n,) each
-    padded = pad(pixels, (padding,) * 4)  # (n, C, H + 2 padding, W + 2 padding)
+    padded = pad(pixels, (padding,) * 4, mode=mode)  # (n, C, H + 2 padding, W + 2 padding)
     # All windows as a view (n, C, 2 padding + 1, 2 padding + 1, H, W); only the chosen ones are copied.
     windows = padded.unfold(2, height, 1).unfold(3, width, 1)
     return windows[torch.arange(n, device=pixels.device), :, down, right]

@@ -18,6 +18,7 @@ from ..fusion import FusionPlan
 from ..grouping import Grouper
 from ..importance import IMPORTANCE, Importance
 from ..moments import dual_is_cheaper
+from ..task import Cost
 from ..training.batches import steps_in
 from ..training.parents import Planned
 from .pace import Pace, products_rate, step_seconds
@@ -74,22 +75,28 @@ def method_seconds(
     always = cost.passes * sum(pace.forward for pace in parents)
     if cost.scored:
         always += importance_seconds(planned.task.importance, importance_samples, len(cost.groups), parents)
+    least, most = always, always
     if isinstance(planned.plan, FusionPlan):
-        least, most = _level_seconds(planned, planned.plan.levels, fused, device)
-        return always + least, always + most
+        of_levels = _level_seconds(planned, planned.plan.levels, fused, device)
+        least, most = least + of_levels[0], most + of_levels[1]
     if cost.trained is None:
-        return always, always
+        return least, most
+    fewest, longest = _descent_seconds(cost, fused, device)
+    budget = getattr(planned.algorithm, "budget", None)
+    if budget is not None:  # no epoch begins after it
+        longest = min(longest, budget + longest / max(1, cost.epochs[1]))
+    return least + min(fewest, longest), most + longest
+
+
+def _descent_seconds(cost: Cost, fused: Pace, device: torch.device) -> tuple[float, float]:
+    """The epochs of an optimiser that goes over samples: fewest, most."""
     step = step_seconds(device.type)
     trained = fused if cost.trained == "network" else Pace(step, 0.0)
-    images, settings = len(planned.task.inputs), planned.algorithm
-    train, held_out = images * (1 - settings.validation), images * settings.validation
-    steps = math.ceil(train / settings.batch_size) * max(trained.fixed, step)
+    train, held_out = cost.samples * (1 - cost.descent.validation), cost.samples * cost.descent.validation
+    steps = math.ceil(train / cost.descent.batch_size) * max(trained.fixed, step)
     epoch = steps + train * trained.per_image + held_out * trained.forward
-    fewest, most = (epochs * epoch for epochs in cost.epochs)
-    budget = getattr(settings, "budget", None)
-    if budget is not None:  # no epoch begins after it
-        most = min(most, budget + epoch)
-    return always + min(fewest, most), always + most
+    fewest, most = cost.epochs
+    return fewest * epoch, most * epoch
 
 
 def _level_seconds(planned: MethodPlan, levels: Levels, fused: Pace, device: torch.device) -> tuple[float, float]:
