@@ -75,7 +75,7 @@ class Ridge(Fit):
             if level.affine is None and not level.tables:
                 raise ValueError(
                     f"level {level.name!r} is not affine in its weights: {level.why_not_affine}. Use fit='gradient' "
-                    "(HF-Gradient, KF-Gradient), or cut the model with boundaries='layers'."
+                    "(HF-Gradient, KF-Gradient); if you named boundaries, leave them out: then every layer ends a level."
                 )
             reasons = [other.why_not_affine for other in others if other.affine is None and not other.tables]
             if self.needs_parents_weights and reasons:
