@@ -22,7 +22,7 @@ from ..registry import known_name
 #: Name of a table of ours -> label of the paper's figure, which prints no numbers.
 FIGURES = {"landscape": "fig:vgg-landscapes", "importance-histogram": "fig:importancehistogram"}
 #: Tables of ours that the paper does not have.
-OURS = ("ablation",)
+OURS = ("ablation", "beyond")
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from ..training.recipes import AUTO
 
 #: Where a data set is not on disk, the nearest one that is takes its part; digits are always there.
 NEAREST: dict[str, tuple[str, ...]] = {
+    "digits": (),
     "cifar100": ("cifar10", "tiny-imagenet", "digits"),
     "cifar10": ("digits",),
     "tiny-imagenet": ("cifar10", "digits"),

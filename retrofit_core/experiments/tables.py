@@ -5,6 +5,7 @@ from typing import Any
 
 from ..landscape import Landscape
 from .ablation import ABLATION
+from .beyond import BEYOND
 from .cells import Cell, Column, Table, row_unit, usual_cell
 from .rows import read_row
 from .scales import Scale
@@ -315,5 +316,6 @@ TABLES: dict[str, Table] = {
             landscape_cell,
         ),
         ABLATION,
+        BEYOND,
     )
 }

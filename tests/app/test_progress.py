@@ -56,6 +56,22 @@ def test_the_bar_only_grows(tmp_path):
     assert shares == sorted(shares) and shares[-1] < 1
 
 
+def test_a_training_behind_the_levels_is_told_from_theirs(tmp_path):
+    write(tmp_path, *FUSION)
+    known = progress.follow(tmp_path, progress.Progress())
+    before = progress.share(known, trains=False)
+    write(tmp_path, {"kind": "phase", "name": "teachers"}, {"kind": "phase", "name": "distillation"}, start=2000.0)
+    assert progress.follow(tmp_path, known).stage == "student"
+    begun = progress.share(known, trains=False)
+    write(tmp_path, {"kind": "epoch", "index": 2, "total": 3, "loss": 0.125, "validation": 0.2}, start=2010.0)
+    progress.follow(tmp_path, known)
+    assert known.curves == {0: [], 1: [0.5, 0.25]} and known.loss == 0.125
+    assert 0 < begun == before < progress.share(known, trains=False) < 0.95
+    assert "Training towards what all networks say: epoch 2 of at most 3" in progress.sentence(
+        known, "AB", 2020.0, 2000.0
+    )
+
+
 def test_half_a_line_and_damaged_ones_wait_or_are_skipped(tmp_path):
     line = json.dumps({"time": 1.0, **FUSION[1]})
     (tmp_path / "events.jsonl").write_text("no json\n[1]\n" + line[:20])

@@ -26,13 +26,13 @@ WORDS = {
 
 
 def parts(columns: Sequence[Any], changes: Sequence[Any], palette: Palette) -> Picture:
-    """A dot and a 95 % interval over test images for each change, one panel for each kind of parents; 0 is the whole method.
+    """A dot and a 95 % interval over test images for each change, one panel for each kind of parents; 0 is what is changed.
 
     Short ticks are single seeds, where there are several. Numbers at the right are the dots'.
 
     Args:
-        columns: `ReproducedColumn`s of the table `ablation`; those that have none of the changes are left out.
-        changes: `Change`s of one whole; those that no column has are left out.
+        columns: `ReproducedColumn`s of the tables `ablation` or `beyond`; those that have none of the changes are left out.
+        changes: `Change`s, usually of one whole, whose accuracy is then said; those that no column has are left out.
     Raises:
         ValueError: none of the changes is measured.
     """
@@ -48,6 +48,7 @@ def parts(columns: Sequence[Any], changes: Sequence[Any], palette: Palette) -> P
     lowest = max(places.values()) + 0.6
     settings: dict[str, Any] = {}
     width = (1 - BETWEEN * (len(panels) - 1)) / len(panels)
+    wholes = {change.whole for change in shown}
     for index, (column, of_column) in enumerate(panels):
         side, left = f"x{index + 1 if index else ''}", index * (width + BETWEEN)
         known = {change: gap for change, gap in of_column.items() if gap and change in places}
@@ -99,7 +100,8 @@ def parts(columns: Sequence[Any], changes: Sequence[Any], palette: Palette) -> P
             "zeroline": False,
             "nticks": 4,
         }
-        _say(figure, (left, f"<b>{escape(column.name)}</b><br>{_whole(column, shown[0].whole)}"), palette)
+        said = f"<br>{_whole(column, shown[0].whole)}" if len(wholes) == 1 else ""
+        _say(figure, (left, f"<b>{escape(column.name)}</b>{said}"), palette)
         for change, gap in known.items():
             figure.add_annotation(
                 x=left + width,
@@ -234,10 +236,10 @@ def _say(figure: go.Figure, said: tuple[float, str], palette: Palette) -> None:
 
 
 def _finding(panels: Sequence[Any], changes: Sequence[Any]) -> str:
-    """Of each kind of parents the change that costs most."""
+    """Of each kind of parents the change that costs or brings most."""
     words = []
     for column, of_column in panels:
         known = {change: gap for change, gap in of_column.items() if gap and change in changes}
-        worst = min(known, key=lambda change: known[change].points)
-        words.append(f"{column.name}: {worst.part}, {worst.words} ({_signed(known[worst].points)} points)")
-    return f"What costs most: {'; '.join(words)}."
+        most = max(known, key=lambda change: abs(known[change].points))
+        words.append(f"{column.name}: {most.part}, {most.words} ({_signed(known[most].points)} points)")
+    return f"What changes most: {'; '.join(words)}."

@@ -57,6 +57,11 @@ def goes_level_by_level(entry: Entry) -> bool:
     return {"grouping", "fit"} <= made.keys() if made else takes(entry.config.get("method", "")).levels
 
 
+def is_trained_after(entry: Entry) -> bool:
+    """Whether the fused network was trained as a whole when its last level was fitted."""
+    return "distil_epochs" in decided(entry)
+
+
 def keeps_parents(entry: Entry) -> bool:
     """Whether the result is all networks side by side."""
     return not goes_level_by_level(entry) and takes(entry.config.get("method", "")).keeps_parents

@@ -39,6 +39,8 @@ class Progress:
     level: int = -1
     levels: int = 0
     names: dict[int, str] = field(default_factory=dict)
+    fused: float = 0.0
+    """Share of the levels that was done when a training behind them began"""
     curves: dict[int, list[float]] = field(default_factory=dict)
     """Loss per epoch of each level's gradient fit"""
     training: dict[int, list[float]] = field(default_factory=dict)
@@ -99,6 +101,9 @@ def _take(progress: Progress, event: dict[str, Any], since: float) -> None:
         share = (event["epoch"] - 1 + event["index"] / max(event["total"] or 1, 1)) / event["epochs"]
         progress.detail = f"epoch {event['epoch']} of {event['epochs']}"
         _advance(progress, share)
+    elif kind == "phase" and name == "distillation":
+        progress.fused = progress.done
+        _enter(progress, "student", now, 0.0)
     elif kind == "level":
         _enter(progress, "levels", now, event["index"] / event["total"])
         progress.level, progress.levels, progress.detail, progress.loss = event["index"], event["total"], "", None
@@ -196,7 +201,7 @@ def share(progress: Progress, trains: bool) -> float:
         "training": base * progress.done,
         "before": base,
         "levels": base + room * progress.done,
-        "student": base + room * progress.done,
+        "student": base + room * (progress.fused + (1 - progress.fused) * progress.done),
         "evaluate": 0.95,
         "analysis": 0.97,
     }[progress.stage]

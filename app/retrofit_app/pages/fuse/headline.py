@@ -128,7 +128,8 @@ def _made(entry: runs.Entry) -> str:
     )
     weighed = f" with {escaped(config.get('importance'))} importance" if methods.weighs(entry) else ""
     if methods.goes_level_by_level(entry):
-        return f"**{method}**{weighed} {'fused them' if n > 1 else 'remade it'} level by level{source}{seconds}"
+        after = ", then trained as a whole," if methods.is_trained_after(entry) else ""
+        return f"**{method}**{weighed} {'fused them' if n > 1 else 'remade it'} level by level{source}{after}{seconds}"
     given = source if methods.uses_samples(entry) else ""
     return f"**{method}**{weighed} made one network of {'them' if n > 1 else 'it'}{given}{seconds}"
 

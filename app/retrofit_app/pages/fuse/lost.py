@@ -49,6 +49,7 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
             else f"{escaped(entry.config['method'])} aligns neurons and fits no level, so there is no approximation error, "
             "and no accuracy after each level."
         )
+        + (" Errors are those of the fusion, before the training behind it." if methods.is_trained_after(entry) else "")
         + f" {readings.accuracy_words(entry, overview)}"
     )
     navigation.link(

@@ -1,0 +1,58 @@
+"""Beyond the paper: the closed form inside of blocks, and a training behind the fusion. Ours; the paper has no such table."""
+
+from .ablation import ABLATION, Change
+from .cells import Column, Table
+
+#: The closed form, and with a training behind it.
+FUSED, TRAINED = "KF-Linear, conductance", "KF-Linear-KD, conductance"
+TOWARD, OF_BOTH = ", towards parents", ", all data"
+#: Gradient fits of whole blocks, and the closed forms inside of them.
+BLOCKS = {"HF-Gradient": "HF-Linear", "KF-Gradient": "KF-Linear"}
+
+#: The closed form in place of the gradient fit, on the same samples and scores.
+INSIDE = tuple(
+    Change(samples, f"{linear}, {score}", f"{linear}, {score}{words}", f"{gradient}, {score}{words}")
+    for samples, words, scores in (
+        ("samples of parent 0", "", ("uniform", "conductance")),
+        ("samples of both", OF_BOTH, ("uniform",)),
+    )
+    for gradient, linear in BLOCKS.items()
+    for score in scores
+)
+#: What comes closer to the ensemble than KF-Linear.
+CLOSER = (
+    Change("samples of parent 0", "ridge towards the parents", FUSED + TOWARD, FUSED),
+    Change("samples of parent 0", "then trained (KF-Linear-KD)", TRAINED, FUSED),
+    Change("samples of parent 0", "both", TRAINED + TOWARD, FUSED),
+    Change("samples of both", "fused", FUSED + OF_BOTH, FUSED),
+    Change("samples of both", "then trained (KF-Linear-KD)", TRAINED + OF_BOTH, FUSED),
+    Change("for comparison", "the ensemble", "Ensemble", FUSED),
+)
+
+BEYOND = Table(
+    "beyond",
+    "Beyond the paper (ours): the closed form inside of blocks, and a training behind the fusion",
+    (
+        *(column for column in ABLATION.columns if not column.transformer),
+        Column("ResNet-18, sharded", "digits", ("resnet18",), "sharded", 2),
+        Column("ViT, sharded", "digits", ("vit-small",), "sharded", 2),
+    ),
+    (
+        "Parent 0",
+        "Parent 1",
+        "Ensemble",
+        "Average",
+        "LP",
+        "KD",
+        "PLeaS",
+        "PLeaS, REPAIR",
+        *(f"{method}, {score}" for pair in BLOCKS.items() for method in pair for score in ("uniform", "conductance")),
+        FUSED + TOWARD,
+        TRAINED,
+        TRAINED + TOWARD,
+        *(f"{method}, uniform{OF_BOTH}" for pair in BLOCKS.items() for method in pair),
+        f"PLeaS{OF_BOTH}",
+        FUSED + OF_BOTH,
+        TRAINED + OF_BOTH,
+    ),
+)
