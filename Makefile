@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Two processes, each of which takes whole files: a file's fixtures are made once, and the browser comes early, for it takes longest.
+# Three processes for two cores, because tests of pages wait for the browser, which comes early, for it takes longest. Each takes
+# whole files: a file's fixtures are made once.
 # `make test PARALLEL=` takes one process.
-PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder
+PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help app test quick lint types format notebooks bundle benchmark mutations docs dist clean
 

@@ -17,10 +17,10 @@
 # it fuses by gradient descent, block by block. Its fused networks come close to the parents' ensemble, and how to come closer
 # is left to future work. So both halves of this notebook are ours: no table of the paper stands beside them.
 #
-# 1. The closed form *inside* of blocks: each layer of a branch is a level, and the last one of a branch is fitted to what is still
-#    missing in the residual stream (docs/method.md).
-# 2. From the fused network on, all levels are trained together for three epochs towards the parents' mean prediction, on the same
-#    400 images without their labels (`KF-Linear-KD`).
+# 1. The closed form *inside* of blocks: each layer of a branch is a level, and the last one of a branch is fitted to what is
+#    still missing in the residual stream (docs/method.md).
+# 2. From the fused network on, all levels are trained together for three epochs towards the parents' mean prediction, on the
+#    same 400 images without their labels (`KF-Linear-KD`).
 #
 # **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
 # `retrofit reproduce --list` tells what there is. The scale stands on every number.
@@ -40,19 +40,19 @@ import pandas as pd
 from retrofit_app.figures import LIGHT
 from retrofit_app.figures.parts import parts
 from retrofit_core.experiments import table
-from retrofit_core.experiments.beyond import CLOSER, FUSED, INSIDE, TRAINED
+from retrofit_core.experiments.beyond import CLOSER, INSIDE, TRAINED
 
 asked = {"scale": SCALE, "columns": COLUMNS, "seeds": SEEDS, "runs": RUNS, "results": RESULTS}
 beyond = table("beyond", **asked).measure(SECONDS, ROWS)
-measured = [column for column in beyond.columns if any(line.mean is not None for line in column.lines)]
+measured = [column for column in beyond.columns if column.lines]
 blocks = [column for column in measured if column.name in ("ResNet-18, sharded", "ViT, sharded")]
 
 # %% [markdown]
 # ## The closed form inside of blocks
 #
-# **How to read it.** 0 is the gradient fit of whole blocks with the same grouping, scores and images. A dot is what the closed form
-# reaches beside it, in points of accuracy, with the 95 % interval of the difference on the same test images. Two networks that saw
-# five of the ten digits each.
+# **How to read it.** 0 is the gradient fit of whole blocks with the same grouping, scores and images. A dot is what the closed
+# form reaches beside it, in points of accuracy, with the 95 % interval of the difference on the same test images. Two networks
+# that saw five of the ten digits each.
 
 # %%
 parts(blocks, INSIDE, LIGHT)

@@ -1,7 +1,7 @@
 """The one table of methods that command line, app, worker and tests read: the lines of `catalogue`, with their classes."""
 
 from . import baselines
-from .catalogue import CATALOGUE, CONTROL, PAPER, Line
+from .catalogue import CATALOGUE, CONTROL, OURS, PAPER, Line
 from .distilled import Distilled
 from .fusion import Retrofit
 from .method import Method, Methods
@@ -16,8 +16,10 @@ def _method(line: Line) -> Method:
 
 
 METHODS = Methods({name: _method(line) for name, line in CATALOGUE.items()})
-#: The paper's own four, and our controls of them; all of these go level by level. The others are what it compares with.
+#: The paper's own four, ours that go beyond them, and our controls of them; all of these go level by level. The others are what
+#: it compares with.
 RETROFITTING = tuple(name for name, method in METHODS.items() if method.source == PAPER)
+BEYOND = tuple(name for name, method in METHODS.items() if method.source == OURS)
 CONTROLS = tuple(name for name, method in METHODS.items() if method.source == CONTROL)
 
 

@@ -13,7 +13,7 @@ from retrofit_core.fit import FITS
 from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
 from retrofit_core.method import Method
-from retrofit_core.methods import CONTROLS, METHODS, RETROFITTING
+from retrofit_core.methods import BEYOND, CONTROLS, METHODS, RETROFITTING
 from retrofit_core.settings import Setting, Value, settings_of
 from retrofit_core.task import Takes
 
@@ -54,8 +54,9 @@ def _path(name: str) -> str:
 def _overview() -> str:
     kinds = {
         "Retrofitting": RETROFITTING,
+        "Beyond it, ours": BEYOND,
         "Controls of it": CONTROLS,
-        "What it is compared with": [name for name in METHODS if name not in (*RETROFITTING, *CONTROLS)],
+        "What it is compared with": [name for name in METHODS if name not in (*RETROFITTING, *BEYOND, *CONTROLS)],
     }
     record = _record("methods")
     measured = _measured(record)

@@ -42,6 +42,17 @@ PART: dict[str, dict[str, tuple[str, ...]]] = {
     "22_vit_sharded_tiny_imagenet": {"ROWS": ("Parent", "Ensemble", "KF-Gradient, uniform")},
     "23_vit_full_tiny_imagenet": {"ROWS": ("Parent", "KF-Gradient, uniform")},
     "90_ablation": {"COLUMNS": ("MLP, non-IID", "ViT, non-IID")},
+    "91_beyond": {
+        "COLUMNS": ("MLP, non-IID", "ResNet-18, sharded"),
+        "ROWS": (
+            "Parent",
+            "Ensemble",
+            "HF-Gradient, uniform",
+            "HF-Linear, uniform",
+            "KF-Linear, cond",
+            "KF-Linear-KD, cond",
+        ),
+    },
     "30_resnet50_imagenet": {"COLUMNS": ("joint", "joint, 1k samples", "joint, 25k samples")},
 }
 #: What JupyterLab shows as it comes: Plotly's own wheel brings the extension for its figures, beside which a static image lies.
