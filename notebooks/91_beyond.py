@@ -40,12 +40,13 @@ import pandas as pd
 from retrofit_app.figures import LIGHT
 from retrofit_app.figures.parts import parts
 from retrofit_core.experiments import table
-from retrofit_core.experiments.beyond import CLOSER, INSIDE, TRAINED
+from retrofit_core.experiments.beyond import CLOSER, FUSED, INSIDE, TRAINED
 
 asked = {"scale": SCALE, "columns": COLUMNS, "seeds": SEEDS, "runs": RUNS, "results": RESULTS}
 beyond = table("beyond", **asked).measure(SECONDS, ROWS)
 measured = [column for column in beyond.columns if column.lines]
 blocks = [column for column in measured if column.name in ("ResNet-18, sharded", "ViT, sharded")]
+given = [column for column in measured if column not in blocks]
 
 # %% [markdown]
 # ## The closed form inside of blocks
@@ -55,7 +56,7 @@ blocks = [column for column in measured if column.name in ("ResNet-18, sharded",
 # that saw five of the ten digits each.
 
 # %%
-parts(blocks, INSIDE, LIGHT)
+parts(blocks, INSIDE, LIGHT, farthest=(-20, 20))
 
 # %% [markdown]
 # And the seconds that each of them took:
@@ -75,7 +76,13 @@ pd.DataFrame(
 # 0 is KF-Linear with conductance and 400 images of parent 0. How much of the way to the ensemble does each change go?
 
 # %%
-parts(measured, CLOSER, LIGHT)
+parts(given, CLOSER, LIGHT)
+
+# %% [markdown]
+# The same for the networks of blocks. Here few images say much: ten digits of 8 x 8 pixels.
+
+# %%
+parts(blocks, CLOSER, LIGHT, farthest=(-20, 20))
 
 # %% [markdown]
 # ## All numbers
@@ -89,4 +96,33 @@ measured[0].recipe(TRAINED)
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# (to be written)
+# Nothing here can agree with the paper, which has no such numbers. It agrees with what its method lets one expect:
+#
+# - **Inside of blocks** the closed form needs a tenth to a third of the gradient fit's time on the ViT and a thirtieth to a
+#   tenth on the ResNet-18, and is clearly ahead of it with pairs of neurons and samples of parent 0 (10.9 and 3.9 points on
+#   the ResNet, 5.3 on the ViT with conductance). All other differences have intervals that contain 0. PLeaS, which solves
+#   layers too, is far behind on samples of parent 0 (53.8 against 81.3 and 69.6 on the ResNet).
+# - **A training behind the fusion** helps where the fused network is well below the ensemble and the samples say enough: the
+#   ResNet-18 gains 6.4 points, and 7.8 with samples of both parents, which takes it to its ensemble (87.7 and 86.9).
+#
+# **Does not** help where one would want it most: on the VGG pairs it stays within the noise, although the ensemble is 3.6 and
+# 4 points ahead, whoever's samples it gets. The ViT is level with its ensemble before any training.
+#
+# **Why, probably:** 400 photographs of which five classes are missing are too few to move nine million weights by; the closed
+# form moves each level on its own, in the directions that its inputs show, and leaves the others. On digits 400 images are
+# half of what there is. What was tried besides and is in no table stands in docs/findings.md.
+
+# %%
+if SCALE is None:  # what is said above is said of the records that come with the project
+    pair, resnet, vit = (beyond.column(name) for name in ("VGG11, non-IID", "ResNet-18, sharded", "ViT, sharded"))
+    for column, linear, gradient in (
+        (resnet, "HF-Linear, uniform", "HF-Gradient, uniform"),
+        (resnet, "HF-Linear, conductance", "HF-Gradient, conductance"),
+        (vit, "HF-Linear, conductance", "HF-Gradient, conductance"),
+        (resnet, TRAINED, FUSED),
+    ):
+        assert column.gap(linear, gradient).interval[0] > 0, (column.name, linear)
+    assert resnet.number("KF-Linear, uniform") > resnet.number("PLeaS") + 10
+    for row in (TRAINED, f"{TRAINED}, towards parents", f"{TRAINED}, all data"):
+        assert pair.gap(row, FUSED).interval[0] < 0.3 and pair.gap("Ensemble", row).interval[0] > 2
+    assert resnet.number(f"{TRAINED}, all data") > resnet.number("Ensemble") > resnet.number(f"{FUSED}, all data")

@@ -13,7 +13,7 @@ from .picture import Picture, axis, layout, listing, number, room
 ROW, TOP, AXIS, LEGEND, NUMBERS = 24, 48, 34, 50, 44
 #: Share of the width between two panels.
 BETWEEN = 0.03
-#: How far the axis reaches at most, in points; what lies beyond stands at its end, with its number.
+#: How far the axis reaches, in points, if nobody says so; what lies beyond stands at its end, with its number.
 FARTHEST = (-12.0, 5.0)
 #: What a change comes to: name, symbol.
 KINDS = {"worse": "circle", "better": "diamond", "undecided": "circle-open"}
@@ -25,7 +25,9 @@ WORDS = {
 }
 
 
-def parts(columns: Sequence[Any], changes: Sequence[Any], palette: Palette) -> Picture:
+def parts(
+    columns: Sequence[Any], changes: Sequence[Any], palette: Palette, farthest: tuple[float, float] = FARTHEST
+) -> Picture:
     """A dot and a 95 % interval over test images for each change, one panel for each kind of parents; 0 is what is changed.
 
     Short ticks are single seeds, where there are several. Numbers at the right are the dots'.
@@ -33,6 +35,7 @@ def parts(columns: Sequence[Any], changes: Sequence[Any], palette: Palette) -> P
     Args:
         columns: `ReproducedColumn`s of the tables `ablation` or `beyond`; those that have none of the changes are left out.
         changes: `Change`s, usually of one whole, whose accuracy is then said; those that no column has are left out.
+        farthest: how far the axis reaches at most to either side, in points.
     Raises:
         ValueError: none of the changes is measured.
     """
@@ -42,7 +45,7 @@ def parts(columns: Sequence[Any], changes: Sequence[Any], palette: Palette) -> P
     if not shown:
         raise ValueError("none of these changes is measured: there is nothing to draw.")
     places = _places(shown)
-    low, high = _range([gap for _, of_column in panels for gap in of_column.values() if gap])
+    low, high = _range([gap for _, of_column in panels for gap in of_column.values() if gap], farthest)
     colours = {"worse": palette.grouping, "better": palette.accent, "undecided": palette.ink}
     figure = go.Figure(_legend(colours))
     lowest = max(places.values()) + 0.6
@@ -167,10 +170,10 @@ def _heads(changes: Sequence[Any]) -> dict[str, int]:
     return {part: place + count for place, (part, count) in enumerate(zip(order, before, strict=True))}
 
 
-def _range(gaps: Sequence[Any]) -> tuple[float, float]:
-    """As far as dots and intervals reach, within FARTHEST, with 0 and a little room."""
+def _range(gaps: Sequence[Any], farthest: tuple[float, float]) -> tuple[float, float]:
+    """As far as dots and intervals reach, within the farthest, with 0 and a little room."""
     ends = [end for gap in gaps for end in gap.interval]
-    low, high = max(FARTHEST[0], min(0.0, *ends)), min(FARTHEST[1], max(0.0, *ends))
+    low, high = max(farthest[0], min(0.0, *ends)), min(farthest[1], max(0.0, *ends))
     return low - 0.5, high + 0.5
 
 
