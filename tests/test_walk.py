@@ -214,9 +214,9 @@ def test_what_is_no_fusion_data_is_refused():
     for strange in (7, "digits", None):
         with pytest.raises(ValueError, match=f"must be a tensor.*Found {type(strange).__name__}"):
             as_tensors(strange)
-    with pytest.raises(ValueError, match=r"these data are x \(3 float64\), and one tensor is needed"):
+    with pytest.raises(ValueError, match=r"these data are x \(.*\), and one tensor is needed"):
         as_tensors({"x": X})
-    with pytest.raises(ValueError, match="a batch of the fusion data starts with dict, not a tensor"):
+    with pytest.raises(ValueError, match="and one tensor is needed"):
         as_tensors([{"x": X}])
 
 
