@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 BATCHNORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-Affine = nn.Linear | nn.Conv2d
+Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
+Affine = nn.Linear | Convolution
 BatchNorm = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
 
 
@@ -32,11 +33,16 @@ def folded(affine: Affine, norm: BatchNorm) -> Affine:
 
 
 @torch.no_grad()
-def by_channel(norm: BatchNorm) -> nn.Conv2d:
-    """A new layer equal to `norm` on maps in evaluation mode: a convolution of one weight and a bias for each channel."""
+def by_channel(norm: BatchNorm, dimensions: int) -> Convolution:
+    """A new layer equal to `norm` on maps in evaluation mode: a convolution of one weight and a bias for each channel.
+
+    Args:
+        dimensions: of a map, 1 to 3.
+    """
     n = norm.num_features
     assert norm.running_mean is not None
-    layer = nn.Conv2d(n, n, 1, groups=n, bias=False, dtype=norm.running_mean.dtype, device=norm.running_mean.device)
+    kind = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[dimensions - 1]
+    layer = kind(n, n, 1, groups=n, bias=False, dtype=norm.running_mean.dtype, device=norm.running_mean.device)
     layer.weight.fill_(1)
     return folded(layer, norm)  # type: ignore[return-value]
 

@@ -21,9 +21,10 @@ from .data import Images
 from .registry import first_line
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-PICKLED = (".pt", ".pth", ".bin", ".ckpt")
+PICKLED = (".pt", ".pth", ".bin", ".ckpt", ".tar")  # timm's training writes .pth.tar
 LARGEST_HEADER = 100_000_000  # bytes, the limit of the safetensors format
 NAMED = 3  # keys listed in an error
+OTHER_ARCH = "Name another one with --arch."
 INTEGERS = ("num_batches_tracked", "entry")  # BatchNorm's counter, and which neurons a tail reads (`composites`)
 WRAPPERS = ("state_dict", "model_state_dict", "model")  # where training scripts put the tensors
 PREFIXES = ("module.", "model.", "_orig_mod.")  # of DataParallel, of Lightning's usual attribute, of torch.compile
@@ -36,7 +37,7 @@ def load_model(
     """The network in a checkpoint, float32 and in eval mode, and the file's metadata.
 
     Args:
-        path: .safetensors, or .pt/.pth/.bin/.ckpt with tensors only (pickled objects are refused, never run).
+        path: .safetensors, or .pt/.pth/.bin/.ckpt/.pth.tar with tensors only (pickled objects are refused, never run).
         arch: a spec, its JSON text, a name such as "vgg11-half", "timm:resnet18" or "mynet:make", or a function that builds
             the module. By default the metadata's spec, else what keys and shapes tell. A module of a user's own that only the
             metadata name is not imported: see `architectures.own`.
@@ -139,12 +140,17 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
         ValueError: the file is missing, damaged or no checkpoint.
     """
     path = Path(path)
+    if path.is_dir():
+        inside = next((f", such as {file}" for file in sorted(path.glob("*.safetensors"))), "")
+        raise ValueError(f"{path} is a folder. Name the checkpoint in it{inside}.")
     if not path.is_file():
         raise ValueError(f"there is no checkpoint at {path}.")
     if path.suffix in PICKLED:
         return {}
     if path.suffix != ".safetensors":
-        raise ValueError(f"{path} is no checkpoint by its name: .safetensors, .pt, .pth, .ckpt or .bin are read.")
+        raise ValueError(
+            f"{path} is no checkpoint by its name: .safetensors, .pt, .pth, .pth.tar, .ckpt or .bin are read."
+        )
     header = _header(path)
     return {name: _decoded(text) for name, text in header.get("__metadata__", {}).items()}
 
@@ -317,6 +323,18 @@ def _recognised(state: Mapping[str, Tensor]) -> dict[str, Any]:
     return architectures.recognise(state)
 
 
+def _hugging_face(path: Path) -> str:
+    """What to do with a file that Hugging Face's save_pretrained wrote, whose keys may be other ones than the network's."""
+    with suppress(OSError, ValueError, AttributeError):
+        config = json.loads((path.parent / "config.json").read_text(encoding="utf-8"))
+        if "transformers_version" in config:
+            return (
+                "It was written by save_pretrained, which may rename tensors: read it with from_pretrained in Python, and write "
+                "it again with torch.save(model.state_dict(), 'network.pt'). If it is another network, name that one with --arch."
+            )
+    return ""
+
+
 def _check_fit(expected: Mapping[str, Tensor], state: Mapping[str, Tensor], path: Path) -> None:
     """Refuse missing and unexpected keys and wrong shapes."""
     missing, unexpected = expected.keys() - state.keys(), state.keys() - expected.keys()
@@ -325,11 +343,11 @@ def _check_fit(expected: Mapping[str, Tensor], state: Mapping[str, Tensor], path
             rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
             listed = ", ".join(sorted(names)[:NAMED]) + rest
             raise ValueError(
-                f"{path} does not fit its architecture: it {fault} {listed}. Name another one with --arch."
+                f"{path} does not fit its architecture: it {fault} {listed}. {_hugging_face(path) or OTHER_ARCH}"
             )
     for name, tensor in state.items():
         if tensor.shape != expected[name].shape:
             raise ValueError(
                 f"{path} does not fit its architecture: {name!r} has shape {tuple(tensor.shape)}, "
-                f"wanted {tuple(expected[name].shape)}. Name another one with --arch."
+                f"wanted {tuple(expected[name].shape)}. {OTHER_ARCH}"
             )

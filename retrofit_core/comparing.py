@@ -17,10 +17,11 @@ from .labels import as_labels
 from .methods import METHODS
 from .monitor import Cancelled, Monitor
 from .outputs import as_classifier
+from .packing import Packing, packed, packing_for, taking
 from .registry import find, known_name
 from .results import FusionResult
 from .runs.options import read_options
-from .samples import as_tensors
+from .samples import as_inputs
 from .training_flags import evaluating
 
 BATCH = 500  # samples at once when a network is measured
@@ -69,13 +70,21 @@ def compare(
     """
     monitor = monitor or Monitor()
     check_models(models)
-    example = as_tensors(data)[0]
-    parents = [as_classifier(model, example, logits, f"parent {index}") for index, model in enumerate(models)]
+    batches, labels = as_inputs(data)
+    packing = packing_for(models, batches)
+    example = packed(batches, packing)
+    parents = [
+        as_classifier(taking(model, packing), example, logits, f"parent {index}") for index, model in enumerate(models)
+    ]
+    own = isinstance(methods, Mapping)  # such functions see what they were given
+    given = (list(models), data) if own and packing is not None else (parents, data)
+    if not own and packing is not None:
+        given = parents, example if labels is None else (example, labels)
     titles = list(names) if names is not None else [f"parent {index}" for index in range(len(parents))]
     if len(titles) != len(parents):
         raise ValueError(f"{len(titles)} names for {len(parents)} networks: give one for each, or none.")
     runs = _runs(methods, importance, importance_data, {"seed": seed, "device": device, **keywords})
-    measure = _Measure(test, monitor)
+    measure = _Measure(test, packing, monitor)
     table = []
     for title, parent in zip(titles, parents, strict=True):
         table.append(EMPTY | {"name": title} | measure(title, on_device(parent, device)))
@@ -84,8 +93,10 @@ def compare(
         title = row["name"]
         monitor.emit("phase", name=f"{title} ({index + 1} of {len(runs)}):", index=index, total=len(runs))
         try:
-            made = run(parents, data)
+            made = run(*given)
             network, seconds = (made.model, made.seconds) if isinstance(made, FusionResult) else (made, None)
+            if own and packing is not None:
+                network = as_classifier(taking(network, packing), example, logits, title)
             table.append(EMPTY | row | {"seconds": seconds} | measure(title, on_device(network, device)))
         except (Cancelled, KeyboardInterrupt):
             raise
@@ -145,14 +156,15 @@ def _listed(names: str | Sequence[str]) -> list[str]:
 class _Measure:
     """Measures networks on the test data, and remembers which samples each knows."""
 
-    def __init__(self, test: Any, monitor: Monitor) -> None:
+    def __init__(self, test: Any, packing: Packing | None, monitor: Monitor) -> None:
         self.monitor, self.correct = monitor, dict[str, Tensor]()
         self.images = test if isinstance(test, Images) else None
         if self.images is not None:
             self.labels, self.title = self.images.labels, self.images.name
             self.names, self.example = list(self.images.classes), self.images.inputs([0])
         else:
-            self.inputs, labels = as_tensors(test)
+            inputs, labels = as_inputs(test)
+            self.inputs = packed(inputs, packing)
             if labels is None:
                 raise ValueError("the test data have no labels, by which networks are measured. Pass (inputs, labels).")
             self.labels, self.title, self.example = as_labels(labels), "test samples", self.inputs[:1]

@@ -96,7 +96,9 @@ class Leaderboard:
         """One line a row; a column for each class."""
         import pandas as pd
 
-        return pd.DataFrame([_flat(row, self.classes) for row in self.rows])
+        frame = pd.DataFrame([_flat(row, self.classes) for row in self.rows])
+        frame["reason"] = frame["reason"].astype(object).where(frame["reason"].notna(), None)  # pandas' nan is true
+        return frame
 
     def to_json(self) -> dict[str, Any]:
         return {**dataclasses.asdict(self), "test_images": self.samples}

@@ -265,7 +265,7 @@ def with_streams(
         ValueError: the network's neurons cannot be followed, or a level makes neurons of several kinds.
     """
     joined = is_branched(levels) or any(level.adds or level.channelwise or level.vectors for level in levels)
-    if not joined or any(not level.layers for level in levels):
+    if not joined or any(not (level.layers or level.tables) for level in levels):
         return levels
     try:
         groups = neuron_groups(model, example.to(next(model.parameters()).dtype), leaves=leaves)
@@ -324,10 +324,12 @@ def with_streams(
 def _made_by(level: Level, groups: Sequence[Group], model: nn.Module) -> dict[int, Tensor]:
     """Number of a group -> (neurons, copies) the positions of its neurons in a level's output, for the groups that it makes."""
     made: dict[int, Tensor] = {}
-    rows = [rows_of(model, path, layer.weight) for path, layer in zip(level.paths, level.layers, strict=True)]
+    rows = [rows_of(model, path, layer.weight) for path, layer in zip(level.paths, level.layers, strict=False)]
+    rows += [(f"{path}.weight", 0) for path in level.paths[len(rows) :]]
+    axis = 1 if level.tables else 0  # of the neurons in the weights
     for number, group in enumerate(groups):
         for part in group.parts:
-            if part.axis == 0 and part.kind in ("out", "vector"):
+            if part.axis == axis and part.kind in ("out", "vector"):
                 for place in (part.index - start for name, start in rows if name == part.name):
                     inside = (place >= 0) & (place < level.width)
                     if inside.any():
@@ -356,7 +358,7 @@ def _carried(
 
 def _not_affine(level: Level, why: str) -> Level:
     """A level that the closed form cannot fit, for this reason."""
-    return replace(level, layers=(), prefix=None, adds=False, paths=(), why_not_affine=why)
+    return replace(level, layers=(), tables=(), prefix=None, adds=False, paths=(), why_not_affine=why)
 
 
 def _aligned(networks: list[list[Level]]) -> list[list[Level]]:
@@ -406,6 +408,12 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
                 f"level {level.name!r}: the parents have {positions} positions per sample and the fused network "
                 f"{level.positions}; outputs can be compared only position by position. Cut elsewhere (boundaries=[...])."
             )
+        rows = [table.num_embeddings for other in alike for table in other.tables]
+        if level.tables and set(rows) != {table.num_embeddings for table in level.tables} and len(level.tables) == 1:
+            raise ValueError(
+                f"level {level.name!r}: the parents' embeddings hold {rows} rows and the fused network's "
+                f"{level.tables[0].num_embeddings}; row t is fused with row t. Give all of them the same tokens."
+            )
         widths = [other.width for other in alike]
         if level.head and set(widths) != {level.width}:
             raise ValueError(
@@ -421,8 +429,8 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
 
 def _check_joints(level: Level, parents: Sequence[Level]) -> None:
     """Refuse levels inside of blocks that are joined otherwise in a parent than in the fused network."""
-    for other in parents if level.layers else ():
-        if not other.layers:
+    for other in parents if level.layers or level.tables else ():
+        if not (other.layers or other.tables):
             raise ValueError(
                 f"level {level.name!r} is not affine in a parent: {other.why_not_affine}. Use fit='gradient' (HF-Gradient, "
                 "KF-Gradient)."
@@ -438,7 +446,14 @@ def _joints(level: Level) -> tuple[object, ...]:
     """What joins a level to others, in networks that belong together."""
     heads = level.heads
     attention = heads and (*heads.levels, heads.reader)
-    facts = (level.adds, level.channelwise, level.function is not None, len(level.layers), len(level.alive))
+    facts = (
+        level.adds,
+        level.channelwise,
+        level.function is not None,
+        len(level.layers),
+        len(level.tables),
+        len(level.alive),
+    )
     return level.stream, *facts, [number for number, _ in level.joined], level.carried, attention
 
 

@@ -3,14 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from . import lags
+from .batchnorm import Affine
 from .device import CHUNK_BYTES, rows_per_batch
 from .levels.level import Level, unfolded_together
 from .moments import ChannelMoments, ChannelSums, Moments, MomentSums, Rows
-
-Affine = nn.Linear | nn.Conv2d
 
 
 class LayerSums:

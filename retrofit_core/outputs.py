@@ -1,6 +1,7 @@
 """Which tensor of what a network returns is the logits: dicts, tuples and objects hold it beside others."""
 
 import copy
+import inspect
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -81,9 +82,10 @@ def _class_giving(cls: type[nn.Module], which: str | int) -> type[nn.Module]:
     class GivingLogits(cls):
         gives_logits = True
 
-        def forward(self, x: Any) -> Any:
-            return _entry(super().forward(x), which)
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return _entry(super().forward(*args, **kwargs), which)
 
+    GivingLogits.forward.__signature__ = inspect.signature(cls.forward)  # type: ignore[attr-defined]
     GivingLogits.__name__ = GivingLogits.__qualname__ = cls.__name__
     return GivingLogits
 

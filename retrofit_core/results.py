@@ -32,7 +32,7 @@ class LevelReport:
 
     name: str
     kind: str
-    """Linear, Conv2d or "not affine" """
+    """Linear, Conv2d, ... or "not affine" """
     widths: tuple[int, ...]
     """Neurons of each parent"""
     width: int
@@ -56,7 +56,7 @@ class LevelReport:
     ridge: float
     """lambda that was used; NaN for gradient fits"""
     form: str
-    """primal, dual or gradient"""
+    """primal, dual, lookup (rows of embeddings) or gradient"""
     grouping: dict[str, Any]
     """Facts about the grouping"""
     cross_error: float = 0.0

@@ -1,6 +1,7 @@
 """What counts as fusion data, and as the data of each parent."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -9,49 +10,67 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from .labels import as_labels
+from .packing import Inputs, Packing, each_of, packed, said, tensors_of
+
+#: Entries of a dict that hold the labels, as Hugging Face's batches do.
+LABELS = ("labels", "label")
 
 
-def as_tensors(data: Any, samples: int | None = None) -> tuple[Tensor, Tensor | None]:
-    """Fusion data as (inputs, labels or None): a tensor, (inputs, labels), a DataLoader, a Dataset or a list of batches;
+def as_inputs(data: Any, samples: int | None = None) -> tuple[Inputs, Tensor | None]:
+    """Fusion data as (inputs, labels or None): a tensor, (inputs, labels), a dict, a DataLoader, a Dataset or a list of batches;
     arrays of numpy are as good as tensors.
+
+    Inputs are a tensor, a dict of tensors (keywords of the network's forward) or a tuple of tensors (its arguments in order). In
+    a dict without labels beside it the entry `labels` is the labels; in (first, second, ..., labels) and in batches of this form
+    the first tensor with one axis.
 
     Args:
         samples: no more than the first so many are taken, and no more batches are read than hold them.
     Raises:
         ValueError: empty, or not one of these.
     """
-    if isinstance(data, np.ndarray):
-        data = torch.as_tensor(data)
-    elif isinstance(data, (tuple, list)):
-        data = type(data)(torch.as_tensor(part) if isinstance(part, np.ndarray) else part for part in data)
-    if isinstance(data, Tensor):
-        pair: tuple[Tensor, Tensor | None] = (data, None)
-    elif (
-        isinstance(data, (tuple, list))
-        and len(data) == 2
-        and all(isinstance(part, Tensor) for part in data)
-        and data[1].ndim <= 1
-    ):
-        pair = (data[0], data[1])
-    elif isinstance(data, (DataLoader, Dataset, Iterable)) and not isinstance(data, (str, bytes, dict)):
+    data = _of_arrays(data)
+    if isinstance(data, (Tensor, Mapping)) or _is_pair(data) or (isinstance(data, tuple) and _are_tensors(data)):
+        inputs, labels = _split(data)
+    elif isinstance(data, (DataLoader, Dataset, Iterable)) and not isinstance(data, (str, bytes)):
         batches = DataLoader(data, batch_size=256) if isinstance(data, Dataset) else data
-        pair = _joined(_first(batches, samples))
+        inputs, labels = _joined(_first(batches, samples))
     else:
         raise ValueError(
-            f"fusion data must be a tensor, (inputs, labels), a DataLoader or a Dataset. Found {type(data).__name__}."
+            f"fusion data must be a tensor, (inputs, labels), a dict of tensors, a DataLoader or a Dataset. Found "
+            f"{type(data).__name__}."
         )
-    if not len(pair[0]):
+    counts = {len(tensor) for tensor in tensors_of(inputs)}
+    if len(counts) > 1:
+        raise ValueError(f"the tensors of the fusion data hold {sorted(counts)} samples; they must hold equally many.")
+    if not max(counts, default=0):
         raise ValueError("the fusion set is empty. Pass at least a few dozen samples; the paper uses 400.")
-    if pair[1] is not None and len(pair[1]) != len(pair[0]):
-        raise ValueError(f"the fusion data hold {len(pair[0])} inputs but {len(pair[1])} labels.")
-    return pair[0][:samples], None if pair[1] is None else as_labels(pair[1])[:samples]
+    if labels is not None and {len(labels)} != counts:
+        raise ValueError(f"the fusion data hold {max(counts)} inputs but {len(labels)} labels.")
+    return each_of(inputs, lambda tensor: tensor[:samples]), None if labels is None else as_labels(labels)[:samples]
 
 
-def parents_data(data: Any, fusion: tuple[Tensor, Tensor | None], n: int) -> list[tuple[Tensor, Tensor | None]]:
-    """(inputs, labels) of each of n parents: its own data as `as_tensors` takes them, or the fusion data (None, "fusion").
+def as_tensors(data: Any, samples: int | None = None) -> tuple[Tensor, Tensor | None]:
+    """The same where only one tensor will do.
 
     Raises:
-        ValueError: no sets at all, or another number of them than parents.
+        ValueError: as `as_inputs`, or there are several.
+    """
+    inputs, labels = as_inputs(data, samples)
+    if not isinstance(inputs, Tensor):
+        raise ValueError(f"these data are {said(inputs)}, and one tensor is needed. Pass (inputs, labels).")
+    return inputs, labels
+
+
+def parents_data(
+    data: Any, fusion: tuple[Tensor, Tensor | None], n: int, packing: Packing | None = None
+) -> list[tuple[Tensor, Tensor | None]]:
+    """(inputs, labels) of each of n parents: its own data as `as_inputs` takes them, or the fusion data (None, "fusion").
+
+    Args:
+        packing: of the fusion data, which these must fit.
+    Raises:
+        ValueError: no sets at all, another number of them than parents, or other tensors.
     """
     if data is None or data == "fusion":
         return [fusion] * n
@@ -60,10 +79,63 @@ def parents_data(data: Any, fusion: tuple[Tensor, Tensor | None], n: int) -> lis
         raise ValueError(
             f"importance data are {found}. Pass [(inputs, labels), ...], one pair per parent, or 'fusion' for the fusion data."
         )
-    pairs = [as_tensors(pair) for pair in data]
+    pairs = [as_inputs(pair) for pair in data]
     if len(pairs) != n:
         raise ValueError(f"importance_data holds {len(pairs)} sets for {n} parents.")
-    return pairs
+    return [(packed(inputs, packing), labels) for inputs, labels in pairs]
+
+
+def _of_arrays(data: Any) -> Any:
+    """Arrays of numpy as tensors, wherever they stand in a batch."""
+    if isinstance(data, np.ndarray):
+        return torch.as_tensor(data)
+    if isinstance(data, Mapping):
+        return {name: _of_arrays(value) for name, value in data.items()}
+    return type(data)(map(_of_arrays, data)) if type(data) in (tuple, list) else data
+
+
+def _is_pair(data: Any) -> bool:
+    """Whether these are (inputs, labels), not two batches."""
+    if not (isinstance(data, (tuple, list)) and len(data) == 2 and isinstance(data[1], Tensor) and data[1].ndim <= 1):
+        return False
+    return isinstance(data[0], (Tensor, Mapping)) or _are_tensors(data[0])
+
+
+def _are_tensors(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and len(value) > 0 and all(isinstance(part, Tensor) for part in value)
+
+
+def _split(batch: Any) -> tuple[Inputs, Tensor | None]:
+    """One batch as inputs and labels.
+
+    Raises:
+        ValueError: it holds something else than tensors.
+    """
+    batch = _of_arrays(batch)
+    inputs, *rest = batch if isinstance(batch, (tuple, list)) and len(batch) else (batch,)
+    if isinstance(inputs, Tensor):
+        several = list(takewhile(lambda entry: isinstance(entry, Tensor) and entry.ndim > 1, rest))
+        inputs, rest = (inputs, *several) if several else inputs, rest[len(several) :]
+    labels = torch.as_tensor(rest[0]) if rest else None
+    if isinstance(inputs, Mapping):
+        named = dict(inputs)
+        own = [named.pop(name) for name in LABELS if name in named]
+        labels = labels if labels is not None or not own else torch.as_tensor(own[0])
+        strange = next((name for name, value in named.items() if not isinstance(value, Tensor)), None)
+        if strange is not None or not named:
+            what = f"the entry {strange!r} of {type(named.get(strange)).__name__}" if strange else "no inputs"
+            raise ValueError(
+                f"a dict of the fusion data holds {what}: its entries are the keywords of the networks' forward, as tensors, and "
+                "labels. Leave out what is neither."
+            )
+        return named, labels
+    if _are_tensors(inputs):
+        return tuple(inputs), labels
+    if not hasattr(inputs, "__array__"):
+        raise ValueError(
+            f"a batch of the fusion data starts with {type(inputs).__name__}, not a tensor. Yield inputs or (inputs, labels)."
+        )
+    return torch.as_tensor(inputs), labels
 
 
 def _first(batches: Iterable[Any], samples: int | None) -> list[Any]:
@@ -72,21 +144,31 @@ def _first(batches: Iterable[Any], samples: int | None) -> list[Any]:
     count = 0
     for batch in batches:
         read.append(batch)
-        first = batch[0] if isinstance(batch, (tuple, list)) and batch else batch
-        count += len(first) if hasattr(first, "__len__") else 0
+        count += _count(batch)
         if samples is not None and count >= samples:
             break
     return read
 
 
-def _joined(batches: list[Any]) -> tuple[Tensor, Tensor | None]:
-    pairs: list[Any] = [batch if isinstance(batch, (tuple, list)) else (batch,) for batch in batches]
+def _count(batch: Any) -> int:
+    """Samples in a batch, as far as it tells."""
+    while isinstance(batch, (Mapping, tuple, list)) and len(batch):
+        batch = next(iter(batch.values())) if isinstance(batch, Mapping) else batch[0]
+    return len(batch) if hasattr(batch, "__len__") else 0
+
+
+def _joined(batches: list[Any]) -> tuple[Inputs, Tensor | None]:
+    pairs = [_split(batch) for batch in batches]
     if not pairs:
         return torch.empty(0), None
-    strange = next((type(pair[0]).__name__ for pair in pairs if not hasattr(pair[0], "__array__")), None)
-    if strange:
+    first, labels = pairs[0]
+    kinds = {tuple(inputs) if isinstance(inputs, Mapping) else len(tensors_of(inputs)) for inputs, _ in pairs}
+    if len(kinds) > 1 or len({y is None for _, y in pairs}) > 1:
         raise ValueError(
-            f"a batch of the fusion data starts with {strange}, not a tensor. Yield inputs or (inputs, labels)."
+            "the batches of the fusion data hold different things. Let each hold the same tensors, and labels."
         )
-    labels = torch.cat([torch.as_tensor(pair[1]) for pair in pairs]) if len(pairs[0]) > 1 else None
-    return torch.cat([torch.as_tensor(pair[0]) for pair in pairs]), labels
+    columns = [torch.cat(column) for column in zip(*(tensors_of(inputs) for inputs, _ in pairs), strict=True)]
+    joined = iter(columns)
+    return each_of(first, lambda _: next(joined)), None if labels is None else torch.cat(
+        [y for _, y in pairs if y is not None]
+    )

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
@@ -12,9 +12,10 @@ from . import device as devices
 from .eligibility import check_models
 from .importance import Importance, Uniform, importance_name
 from .outputs import as_classifier
+from .packing import Packing, packed, packing_for, taking, taking_batches
 from .results import FusionResult
 from .runtime import Runtime
-from .samples import as_tensors, parents_data
+from .samples import as_inputs, parents_data
 from .settings import SAMPLES_SETTING, Value, check_seed, check_setting
 from .training_flags import evaluating
 
@@ -96,6 +97,8 @@ class Task:
     """(n, classes) each parent's share of each class's training samples"""
     sample_counts: Sequence[int] | None = None
     """Each parent's number of training samples"""
+    packing: Packing | None = None
+    """How several tensors, or whole numbers, lie in `inputs`; None: they are one tensor of floating-point numbers"""
     seed: int = 0
     runtime: Runtime = field(default_factory=Runtime)
 
@@ -103,24 +106,30 @@ class Task:
     def of(
         cls, parents: Any, data: Any, samples: int | None = None, *, logits: str | int | None = None, **facts: Any
     ) -> "Task":
-        """A task on data of any form that `as_tensors` takes, or the first samples of them.
-
+        """A task on data of any form that `as_inputs` takes, or the first samples of them.
 
         Args:
             logits: which output of networks that return several things, see `outputs.as_classifier`.
         Raises:
-            ValueError: no list of networks, no data, a seed out of range, an unknown device, or a network that returns several
-                things of which nobody says which are the logits.
+            ValueError: no list of networks, no data, a seed out of range, an unknown device, a network that does not take the
+                tensors of the data, or that returns several things of which nobody says which are the logits.
         """
         check_models(parents)
         check_setting(SAMPLES_SETTING, samples)
-        inputs, labels = as_tensors(data, samples)
-        networks = [
-            as_classifier(_trainable(parent), inputs, logits, f"parent {index}") for index, parent in enumerate(parents)
-        ]
+        batches, labels = as_inputs(data, samples)
+        packing = packing_for(parents, batches)
+        inputs = packed(batches, packing)
+
+        def ready(model: nn.Module, name: str) -> nn.Module:
+            return as_classifier(taking(_trainable(model), packing), inputs, logits, name)
+
+        networks = [ready(parent, f"parent {index}") for index, parent in enumerate(parents)]
         if isinstance(facts.get("target"), nn.Module):
-            facts["target"] = as_classifier(facts["target"], inputs, logits, "the target")
-        task = cls(networks, _normal(inputs), None if labels is None else _normal(labels), **facts)
+            facts["target"] = ready(facts["target"], "the target")
+        if packing is not None and packing.whole is not None and "importance" in facts:
+            facts["importance"] = facts["importance"].for_whole_numbers(packing.whole)
+        labels = None if labels is None else _normal(labels)
+        task = cls(networks, _normal(inputs), labels, packing=packing, **facts)
         check_seed(task.seed)
         devices.pick(task.runtime.device)
         if task.importance.needs_data and task.importance.data is None:
@@ -147,7 +156,7 @@ class Task:
         Raises:
             ValueError: another number of sets than parents.
         """
-        pairs = parents_data(self.importance.data, (self.inputs, self.labels), len(self.parents))
+        pairs = parents_data(self.importance.data, (self.inputs, self.labels), len(self.parents), self.packing)
         return [(_normal(x), None if y is None else _normal(y)) for x, y in pairs]
 
 
@@ -223,4 +232,5 @@ def carry_out(algorithm: Algorithm, task: Task) -> FusionResult:
         Cancelled: the monitor asked for it.
     """
     with torch.inference_mode(False), evaluating(*task.parents):
-        return algorithm.run(planned(algorithm, task))
+        result = algorithm.run(planned(algorithm, task))
+    return result if task.packing is None else replace(result, model=taking_batches(result.model, task.packing))

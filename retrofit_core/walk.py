@@ -213,6 +213,7 @@ class Step:
             channels: (m,) groups of the parents' neurons, for the inputs of a level that works channel by channel.
         """
         dtype = dtype or sum_dtype(self.walk.device)
+        inputs = inputs and not self.level.tables  # which say what they make of every input
         collect = self._collector(inputs, dtype, channels)
         for h, outputs in self.walk.batches(self.index, made=inputs and self.level.function is not None):
             with self.walk.stopwatch.phase("moments"):

@@ -15,6 +15,7 @@ from retrofit_core.architectures import build
 from retrofit_core.checkpoints import save_model
 from retrofit_core.data import load
 from retrofit_core.data.splits import sharded, write_splits
+from retrofit_core.symmetry import neuron_groups, reordered
 
 AFFINE = (nn.Linear, nn.Conv2d)
 CNN_SHAPE = (2, 7, 7)
@@ -26,12 +27,14 @@ def initialised(model: nn.Module, seed: int) -> nn.Module:
     generator = torch.Generator().manual_seed(seed)
     model.double().eval()
     for module in model.modules():
-        if isinstance(module, (nn.Linear, nn.Conv2d)):
+        if isinstance(module, nn.Embedding):
+            module.weight.data = torch.randn(module.weight.shape, generator=generator).double()
+        elif isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)):
             fan_in = module.weight[0].numel()
             module.weight.data = torch.randn(module.weight.shape, generator=generator).double() * (2 / fan_in) ** 0.5
             if module.bias is not None:
                 module.bias.data = torch.randn(module.bias.shape, generator=generator).double() * 0.3
-        elif isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)):
+        elif isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)):
             module.running_mean.normal_(generator=generator).mul_(0.3)
             module.running_var.uniform_(0.5, 2.0, generator=generator)
             if module.affine:
@@ -187,6 +190,16 @@ def permuted(model: nn.Module, seed: int = 7) -> nn.Module:
     widths = [layer.weight.shape[0] for layer in affine_layers(model)[:-1]]
     orders = [torch.randperm(width, generator=generator) for width in widths]
     return rewired(model, orders, [torch.ones(width).double() for width in widths])
+
+
+def shuffled(model: nn.Module, x: Any, seed: int = 7) -> nn.Module:
+    """The same of any network whose neurons can be followed; x is what it is run on."""
+    generator = torch.Generator().manual_seed(seed)
+    groups = neuron_groups(model, x)
+    orders = {group.name: torch.randperm(group.width, generator=generator) for group in groups if not group.fixed}
+    twin = reordered(model, groups, orders)
+    assert torch.allclose(twin(x), model(x), atol=1e-9)
+    return twin
 
 
 def widened(model: nn.Module, extra: int = 3, seed: int = 5) -> nn.Module:

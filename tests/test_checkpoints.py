@@ -242,6 +242,27 @@ def test_missing_files_and_unknown_suffixes(tmp_path):
     (tmp_path / "m.onnx").write_bytes(b"x")
     with pytest.raises(ValueError, match="no checkpoint by its name"):
         load_model(tmp_path / "m.onnx")
+    with pytest.raises(ValueError, match=r"is a folder\. Name the checkpoint in it\."):
+        load_model(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"x")
+    with pytest.raises(ValueError, match=r"Name the checkpoint in it, such as .*model\.safetensors\."):
+        load_model(tmp_path)
+
+
+def test_what_training_with_timm_leaves_is_read(model, tmp_path):
+    torch.save({"epoch": 3, "arch": "x", "state_dict": model.state_dict()}, tmp_path / "model_best.pth.tar")
+    loaded, _ = load_model(tmp_path / "model_best.pth.tar", model.spec)
+    assert all(torch.equal(a, b) for a, b in zip(loaded.parameters(), model.parameters(), strict=True))
+
+
+def test_a_file_of_save_pretrained_whose_names_are_others_says_what_to_do(model, tmp_path):
+    renamed = {f"vit.encoder.{name}": tensor for name, tensor in model.state_dict().items()}
+    torch.save(renamed, tmp_path / "model.bin")
+    with pytest.raises(ValueError, match=r"Name another one with --arch\."):
+        load_model(tmp_path / "model.bin", model.spec)
+    (tmp_path / "config.json").write_text('{"model_type": "vit", "transformers_version": "5.0"}')
+    with pytest.raises(ValueError, match=r"written by save_pretrained.* from_pretrained"):
+        load_model(tmp_path / "model.bin", model.spec)
 
 
 def test_a_failed_write_leaves_the_old_file(model, path, tmp_path, monkeypatch):

@@ -15,6 +15,8 @@ import pytest
 import torch
 from safetensors import safe_open
 
+from retrofit_core.architectures import build
+from retrofit_core.checkpoints import save_model
 from retrofit_core.cli import main
 
 ROOT = Path(__file__).parent.parent
@@ -118,6 +120,22 @@ def test_levels_lists_the_partition(parents):
         retrofit("levels", "parents/parent-0.safetensors", "--boundaries", 2, "--json", cwd=parents).stdout
     )
     assert len(merged["levels"]) == 2
+
+
+def test_levels_of_long_names_fit_into_eighty_columns(tmp_path):
+    save_model(build("vit-small", seed=0), tmp_path / "model.safetensors")
+    shown = retrofit("levels", "model.safetensors", cwd=tmp_path).stdout
+    assert all(len(line) <= 80 for line in shown.splitlines()) and "…" not in shown
+    lines = json.loads(retrofit("levels", "model.safetensors", "--json", cwd=tmp_path).stdout)["levels"]
+    head = next(line for line in shown.splitlines() if "parameters" in line).split()
+    assert head == ["level", "kind", "neurons", "rows", "parameters", "stream", "adds", "heads"]
+    first = [index for index, line in enumerate(lines, 1) if line["level"] == lines[4]["stream"]]
+    row = next(line for line in shown.splitlines() if line.split()[:1] == ["5"]).split()
+    assert row[2:] == [
+        "Linear",
+        *map(str, (lines[4]["neurons"], lines[4]["rows per sample"], lines[4]["parameters"], *first)),
+        "yes",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,8 @@ def test_methods_of_ones_own_and_reasons(models, data):
     board = compare([*models, Pair(2)], data, test, "hf-linear,zipit+repair=true", logits=0)
     reasons = {row["name"]: row["reason"] for row in board.rows if row["method"]}
     assert "2" in reasons["HF-Linear, uniform"] and reasons["ZipIt, repair"] is None
+    frame = board.to_frame().set_index("name")["reason"]
+    assert [name for name, reason in frame.items() if reason] == ["HF-Linear, uniform"]  # no nan, which is true
 
 
 @pytest.mark.parametrize(

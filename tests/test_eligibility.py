@@ -77,7 +77,7 @@ REFUSALS = {
         [residual(seed=k) for k in range(2)],
         IMAGES,
         {**KF, "boundaries": "preactivations"},
-        r"level 'blocks.0' is not affine in its weights: it holds 2 layers.*fit='gradient'.*boundaries='layers'",
+        r"level 'blocks.0' is not affine in its weights: it holds 2 layers.*fit='gradient'.*leave them out",
     ),
     "activations": (
         [mlp(), mlp(seed=1)],

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from retrofit_core.cli import terminal
+from retrofit_core.cli.words import words
+
 ROOT = Path(__file__).parents[1]
 #: Packages of the extras, as they are imported.
 EXTRAS = (
@@ -68,6 +71,26 @@ def test_the_command_line_answers_without_torch(words, code, said, tmp_path):
     done = python(ANSWERED, tmp_path, *words.split())
     assert said in done.stdout + done.stderr, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == [code, []]
+
+
+def test_the_help_of_a_command_imports_torch_once(tmp_path):
+    first, second = (python(ANSWERED, tmp_path, "fuse", "--help") for _ in range(2))
+    assert json.loads(second.stdout.splitlines()[-1]) == [0, []] != json.loads(first.stdout.splitlines()[-1])
+    assert second.stdout.splitlines()[:-1] == first.stdout.splitlines()[:-1]
+    assert "kmeans (restarts" in re.sub(r"[\s│]+", " ", second.stdout)
+
+
+def test_kept_words_of_a_help_are_found_again_where_they_do_not_hold(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    expected = dict(words())
+    assert terminal._words() == expected
+    (kept,) = (tmp_path / "retrofit-workbench").iterdir()
+    content = json.loads(kept.read_text())
+    for state, broken in ((content["state"], False), (content["state"][1:], True), (None, True)):
+        kept.write_text(json.dumps({"state": state, "words": {"methods": "old"}}) if state else "[")
+        assert (terminal._words() == expected) is broken
+    monkeypatch.setenv("XDG_CACHE_HOME", str(kept))  # a file: nothing can be kept there
+    assert terminal._words() == expected
 
 
 def test_the_public_names_bring_nothing_that_only_some_work_needs(tmp_path):

@@ -11,7 +11,8 @@ import urllib.request
 from functools import partial
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 
 import pytest
 import typer.main
@@ -192,12 +193,43 @@ def test_the_command_shows_a_built_site_until_it_is_interrupted(site):
             process.kill()
 
 
-def test_without_a_repository_the_command_says_where_to_read(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """No repository, but an installation; what it holds can be added to."""
     monkeypatch.setattr(documentation, "__file__", str(tmp_path / "site-packages" / "retrofit_core" / "cli" / "x.py"))
     monkeypatch.chdir(tmp_path)
+    held = []
+    monkeypatch.setattr(documentation, "distribution", lambda name: SimpleNamespace(files=held))
+    return held
+
+
+def test_without_a_repository_and_pages_the_command_says_where_to_read(installed, capsys):
     assert main(["docs"]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "an installed wheel does not hold" in said and "retrofit --help" in said
+
+
+def test_an_installation_has_the_pages_as_text(installed, tmp_path, capsys):
+    class Held(PurePosixPath):
+        def locate(self):
+            return tmp_path / self.name
+
+    for name in ("own_networks", "start"):
+        (tmp_path / f"{name}.md").write_text(f"# About {name}\n\n`retrofit {name}`\n")
+        installed.append(Held(f"../../../{documentation.INSTALLED}/{name}.md"))
+    (tmp_path / "README.md").write_text("# Another")
+    installed.append(Held("README.md"))
+    assert main(["docs"]) == 0
+    listed = capsys.readouterr().out
+    assert "own_networks  About own_networks" in listed and "README" not in listed
+    assert main(["docs", "Start"]) == 0 and capsys.readouterr().out == "# About start\n\n`retrofit start`\n\n"
+    assert main(["docs", "own_network"]) == 2 and "Did you mean 'own_networks'" in capsys.readouterr().err
+    assert main(["docs", "--build"]) == 2 and "an installed wheel does not hold" in capsys.readouterr().err
+
+
+def test_a_page_of_the_repository_is_printed(capsys):
+    assert main(["docs", "own_networks"]) == 0
+    assert capsys.readouterr().out.rstrip() == (ROOT / "docs" / "own_networks.md").read_text().rstrip()
 
 
 def test_no_folder_is_emptied_that_holds_something_else(tmp_path, capsys):

@@ -211,10 +211,12 @@ def test_what_is_no_fusion_data_is_refused():
             as_tensors(empty)
     with pytest.raises(ValueError, match="11 inputs but 4 labels"):
         as_tensors((X, Y[:4]))
-    for strange in (7, "digits", {"x": X}, None):
+    for strange in (7, "digits", None):
         with pytest.raises(ValueError, match=f"must be a tensor.*Found {type(strange).__name__}"):
             as_tensors(strange)
-    with pytest.raises(ValueError, match="a batch of the fusion data starts with dict, not a tensor"):
+    with pytest.raises(ValueError, match=r"these data are x \(.*\), and one tensor is needed"):
+        as_tensors({"x": X})
+    with pytest.raises(ValueError, match="and one tensor is needed"):
         as_tensors([{"x": X}])
 
 

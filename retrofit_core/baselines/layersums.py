@@ -7,7 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..layersums import Affine, LayerSums
+from ..batchnorm import Affine
+from ..layersums import LayerSums
+from ..levels.kinds import CONVOLUTIONS
 from ..levels.weights import shared_weights
 
 #: Samples that run at once.
@@ -17,11 +19,11 @@ __all__ = ["BATCH", "Affine", "LayerSums", "affine_layers", "inputs_of"]
 
 
 def affine_layers(model: nn.Module) -> dict[str, Affine]:
-    """Linear layers and ungrouped 2-D convolutions by name."""
+    """Linear layers and ungrouped convolutions by name."""
     return {
         name: module
         for name, module in model.named_modules()
-        if isinstance(module, nn.Linear) or (isinstance(module, nn.Conv2d) and module.groups == 1)
+        if isinstance(module, nn.Linear) or (isinstance(module, CONVOLUTIONS) and module.groups == 1)
     }
 
 

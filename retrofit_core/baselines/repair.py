@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import device as devices
+from ..levels.kinds import AFFINE
 from ..monitor import Monitor
 from ..norm_statistics import (
     BATCH,
@@ -28,8 +29,6 @@ from ..norm_statistics import (
 from ..samples import as_tensors
 from ..symmetry import Group, TensorPart, mapped, neuron_groups, tensors
 from ..training_flags import evaluating
-
-AFFINE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 #: Layer -> (mean, deviation) of its outputs, (channels,) each, float64.
 Statistics = dict[str, tuple[Tensor, Tensor]]

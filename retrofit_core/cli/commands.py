@@ -161,12 +161,23 @@ def levels_command(
     levels = with_streams(network, levels, example, str(model))
     if as_json:
         return print_json({"levels": [_describe(level, levels) for level in levels]})
-    columns = ["level", "kind", "neurons", "rows per sample", "parameters"]
-    columns += ["stream", "adds to it"] if is_branched(levels) else []
-    columns += ["heads"] if any(level.heads is not None for level in levels) else []
-    table = new_table(*columns, title=str(model))
-    for level in levels:
-        table.add_row(*map(str, list(_describe(level, levels).values())[: len(columns)]))
+    shown = {
+        "level": "level",
+        "kind": "kind",
+        "neurons": "neurons",
+        "rows": "rows per sample",
+        "parameters": "parameters",
+    }
+    shown |= {"stream": "stream", "adds": "adds to it"} if is_branched(levels) else {}
+    shown |= {"heads": "heads"} if any(level.heads is not None for level in levels) else {}
+    table = new_table("", *shown, title=str(model), figures=True)
+    table.columns[1].no_wrap, table.columns[1].overflow = False, "fold"
+    numbers = {level.name: str(index) for index, level in enumerate(levels, 1)}
+    for number, level in enumerate(levels, 1):
+        facts = _describe(level, levels)
+        facts["stream"] = numbers.get(facts["stream"], "")  # a name again would leave no room for the others
+        table.add_row(str(number), *(str(facts[key]) for key in shown.values()))
+    table.caption = "rows: for each sample" + ("; stream: the level where it begins" if "stream" in shown else "")
     out.print(table)
     if note := single_level([level.kind for level in levels]):
         out.print(note, soft_wrap=True)
@@ -174,7 +185,7 @@ def levels_command(
 
 
 def _describe(level: "Level", levels: Sequence["Level"]) -> dict[str, Any]:
-    kind = level.kind if level.affine is not None else f"not affine: {level.why_not_affine}"
+    kind = f"not affine: {level.why_not_affine}" if level.why_not_affine else level.kind
     return {
         "level": level.name,
         "kind": kind,

@@ -5,14 +5,16 @@ import shutil
 import subprocess
 import sys
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..extras import require
+from ..registry import known_name
 from .commands import LAST_PORT
-from .terminal import command, out
+from .terminal import command, new_table, out
 
 #: What the pages are made from, beside mkdocs.yml.
 SOURCES = (
@@ -30,8 +32,15 @@ SOURCES = (
 MARK = "search/search_index.json"
 
 
+#: Where the pages lie in an installation, beside the programs.
+INSTALLED = "share/retrofit-workbench/docs"
+
+
 @command("docs")
 def docs_command(
+    page: Annotated[
+        str | None, typer.Argument(help="A page to print here instead, such as start or own_networks.")
+    ] = None,
     port: Annotated[
         int, typer.Option(min=1, max=LAST_PORT, help="Port on this machine; the next free one if it is taken.")
     ] = 8510,
@@ -43,35 +52,68 @@ def docs_command(
 ) -> None:
     """Build the documentation and open it in the browser. It fetches nothing from elsewhere.
 
-    It is built from the repository, where it has changed since it was built last; a wheel has no pages.
+    It is built from the repository, where it has changed since it was built last. An installed wheel has the pages as text:
+    without a repository they are listed, and with their name printed.
 
-    Example: `retrofit docs`
+    Example: `retrofit docs own_networks`
     """
     repository = _repository()
+    if page is not None:
+        return _print(known_name(pages := _pages(repository), page.removesuffix(".md"), "page"), pages)
+    if repository is None and not build and (pages := _pages(None)):
+        return _list(pages)
+    if repository is None:
+        raise ValueError(
+            "the site is built from the repository, which an installed wheel does not hold. Give the command in a copy of the "
+            "repository, or read what is installed: `retrofit docs`, `retrofit --help`, `retrofit methods NAME`, and in Python "
+            "`help(retrofit_core.fuse)`."
+        )
     site = (folder or repository / "build" / "site").absolute()
     if build or _is_stale(site, repository):
         _build(site, repository)
     out.print(f"The pages are in {site}.", soft_wrap=True, markup=False, highlight=False)
-    if build:
-        return
-    _serve(site, port, browser)
+    return None if build else _serve(site, port, browser)
 
 
-def _repository() -> Path:
-    """The repository that this code runs from, or in which the command is given.
+def _pages(repository: Path | None) -> dict[str, Path]:
+    """The pages by name: the repository's, else those that were installed."""
+    if repository is not None:
+        files = list((repository / "docs").glob("*.md"))
+    else:
+        try:
+            held = distribution("retrofit-workbench").files or []
+        except PackageNotFoundError:
+            held = []
+        files = [Path(str(file.locate())) for file in held if file.as_posix().endswith(f"{INSTALLED}/{file.name}")]
+    return {file.stem: file for file in sorted(files) if file.is_file()}
 
-    Raises:
-        ValueError: there is none.
-    """
+
+def _list(pages: dict[str, Path]) -> None:
+    """What there is to read, a line for each page."""
+    table = new_table("page", "what it says", title="retrofit docs PAGE")
+    for name, file in pages.items():
+        table.add_row(name, file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# "))
+    out.print(table)
+    out.print("The site, with the notebooks and a page for each method, is built from a copy of the repository.")
+
+
+def _print(name: str, pages: dict[str, Path]) -> None:
+    """One page: laid out in a terminal, as it is elsewhere."""
+    text = pages[name].read_text(encoding="utf-8")
+    if not out.is_terminal:
+        return print(text)
+    from rich.markdown import Markdown
+
+    return out.print(Markdown(text))
+
+
+def _repository() -> Path | None:
+    """The repository that this code runs from, or in which the command is given."""
     here = Path.cwd()
     for folder in (Path(__file__).parents[2], here, *here.parents):
         if (folder / "mkdocs.yml").is_file() and (folder / "retrofit_core").is_dir():
             return folder
-    raise ValueError(
-        "the documentation is built from the repository, which an installed wheel does not hold. Give the command in a copy of "
-        "the repository, or read what is installed: `retrofit --help`, `retrofit methods NAME`, and in Python "
-        "`help(retrofit_core.fuse)`."
-    )
+    return None
 
 
 def _is_stale(site: Path, repository: Path) -> bool:

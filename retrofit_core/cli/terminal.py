@@ -9,8 +9,9 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ from rich.table import Table
 from typer.core import TyperCommand
 
 from .. import own
+from ..files import write
 from ..monitor import Cancelled, Event, Monitor
 from ..settings import SEED
 
@@ -41,14 +43,33 @@ app = typer.Typer(
 )
 
 
+def _words() -> dict[str, str]:
+    """What the names in help texts stand for. They are kept in the user's cache, for finding them imports torch, which takes
+    seconds; where a file of the core has changed, they are found again."""
+    core = Path(__file__).parents[1]
+    stats = [(path.relative_to(core).as_posix(), path.stat()) for path in sorted(core.rglob("*.py"))]
+    state = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retrofit-workbench"
+    kept = cache / f"help-{sha256(str(core).encode()).hexdigest()[:12]}.json"
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        content = json.loads(kept.read_text(encoding="utf-8"))
+        if content["state"] == state:
+            return content["words"]
+    from .words import words
+
+    found = dict(words())
+    with suppress(OSError):  # a folder that cannot be written: found again the next time
+        cache.mkdir(parents=True, exist_ok=True)
+        write(kept, json.dumps({"state": state, "words": found}))
+    return found
+
+
 class Explained(TyperCommand):
     """A command whose help names what tables and values say of themselves."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Fill in the names, then print the help."""
-        from .words import words
-
-        known = words()
+        known = _words()
         for parameter in self.params:
             if text := getattr(parameter, "help", None):
                 parameter.help = text.format_map(known)  # type: ignore[attr-defined]

@@ -72,12 +72,12 @@ class Ridge(Fit):
     def check(self, fused: Sequence[Level], parents: Sequence[Sequence[Level]]) -> None:
         """Refuse levels that are not affine; towards the parents, also theirs."""
         for level, *others in zip(fused, *parents, strict=True):
-            if level.affine is None:
+            if level.affine is None and not level.tables:
                 raise ValueError(
                     f"level {level.name!r} is not affine in its weights: {level.why_not_affine}. Use fit='gradient' "
-                    "(HF-Gradient, KF-Gradient), or cut the model with boundaries='layers'."
+                    "(HF-Gradient, KF-Gradient); if you named boundaries, leave them out: then every layer ends a level."
                 )
-            reasons = [other.why_not_affine for other in others if other.affine is None]
+            reasons = [other.why_not_affine for other in others if other.affine is None and not other.tables]
             if self.needs_parents_weights and reasons:
                 asked, instead = ("toward='parents'", "toward='zero'") if self.refit else ("refit=False", "refit=True")
                 raise ValueError(
@@ -97,6 +97,8 @@ class Ridge(Fit):
     def prepare(self, fitting: Fitting, sums: Moments | Rows) -> Prepared:
         """Solve for every parent neuron; grouping happens in the solution's Gram matrix, or in that of the raw outputs."""
         level, m = fitting.step.level, sum(fitting.step.widths)
+        if level.tables:
+            return Prepared(sums.zz, partial(_look_up, fitting))
         with fitting.clock.phase("solve"):
             W0 = fitting.parents_weights() if self.needs_parents_weights else None
             if W0 is not None and level.adds:  # no weights make the stream
@@ -154,6 +156,27 @@ def _fit_function(fitting: Fitting, sums: Moments | Rows, solution: Solution, ta
         "unavoidable_error": float("nan"),
         "ridge": solution.strength,
         "form": "dual" if isinstance(sums, Rows) else "primal",
+    }
+
+
+def _look_up(fitting: Fitting, groups: Grouping, targets: Targets, s: Tensor) -> dict[str, Any]:
+    """Embeddings: a row for each token, so the groups' means of the parents' rows are the targets themselves, of every token,
+    whether it occurs in the fusion data or not."""
+    step, level, error = fitting.step, fitting.step.level, torch.zeros_like(targets.totals)
+    with fitting.clock.phase("solve"):
+        for number, table in enumerate(level.tables):
+            side_by_side = torch.cat([parent.tables[number].weight.double() for parent in step.parents], 1)
+            table.weight.copy_(side_by_side @ targets.A)
+    for (
+        fitted,
+        z,
+    ) in step.fitted():  # what rounding leaves; and, of rows that are added to a stream, the stream's own error
+        error += (fitted.double() - z.double() @ targets.A).square().sum(0)
+    return {
+        "approximation_error": (targets.totals @ error).item(),
+        "unavoidable_error": 0.0 if not level.adds else float("nan"),
+        "ridge": 0.0,
+        "form": "lookup",
     }
 
 

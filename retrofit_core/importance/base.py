@@ -67,6 +67,16 @@ class Importance(Value):
             )
         return replace(self, data=data)
 
+    def for_whole_numbers(self, whole: Tensor) -> Self:
+        """The same score for networks that read whole numbers, which cannot be halved.
+
+        Args:
+            whole: which numbers of a sample are whole, in a form that broadcasts over samples.
+        Raises:
+            ValueError: the score is not known there.
+        """
+        return self
+
     def check(self, levels: Sequence[Level]) -> None:
         """Refuse, before any work, a network that the score does not cover.
 

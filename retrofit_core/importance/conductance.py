@@ -1,13 +1,14 @@
 """Conductance of every neuron at every level, in one pass per interpolation point (Dhamdhere et al. 2018)."""
 
+import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..labels import as_labels
 from ..levels import Level
@@ -26,13 +27,28 @@ class Conductance(Importance):
     sum_i (h(a_i+1) - h(a_i)) g(a_i) over Gauss-Legendre points a_1 ... a_(steps+1): Captum's LayerConductance, which
     makes two passes per level where one backward pass per point gives the gradients at all levels. The score is the sum
     over positions of its absolute value, averaged over samples. The baseline is zero, the mean image in normalised input
-    space.
+    space. Where inputs are whole numbers, such as tokens, the path leads from zero to what nn.Embedding makes of them.
     """
 
     scores_anywhere: ClassVar[bool] = True
 
     steps: int = setting(10, "intervals of the path from the zero image to the sample", AT_LEAST_ONE)
     mixed_precision: bool = setting(False, "passes in bfloat16, sums in float64")
+    whole: Tensor | None = field(default=None, repr=False)
+    """Which numbers of a sample are whole; see `for_whole_numbers`"""
+
+    def for_whole_numbers(self, whole: Tensor) -> Self:
+        """The path of whole numbers is that of their embeddings."""
+        return replace(self, whole=whole)
+
+    def check(self, levels: Sequence[Level]) -> None:
+        """Refuse whole numbers that are looked up in no nn.Embedding."""
+        tables = any(isinstance(part, nn.Embedding) for level in levels for part in level.module.modules())
+        if self.whole is not None and not tables:
+            raise ValueError(
+                "importance 'conductance' follows a path from zero, and these networks read whole numbers without an "
+                "nn.Embedding, whose outputs could be followed. Use importance='uniform'."
+            )
 
     def passes(self, levels: int) -> float:
         """One pass for each of the points, whatever the number of levels."""
@@ -50,13 +66,15 @@ class Conductance(Importance):
             monitor=monitor,
             mixed_precision=self.mixed_precision,
             batch=samples_per_batch(levels, copies=8),
+            whole=self.whole,
         )
 
     def scores_at(
         self, run: Run, axes: Sequence[int], x: Tensor, y: Tensor, *, monitor: Monitor | None = None
     ) -> Scores:
         """Conductance at the tensors that `run` returns."""
-        return conductance_at(run, axes, x, y, steps=self.steps, monitor=monitor, mixed_precision=self.mixed_precision)
+        facts = {"steps": self.steps, "mixed_precision": self.mixed_precision, "whole": self.whole}
+        return conductance_at(run, axes, x, y, monitor=monitor, **facts)
 
 
 def conductance_at(
@@ -69,6 +87,7 @@ def conductance_at(
     batch: int = 64,
     monitor: Monitor | None = None,
     mixed_precision: bool = False,
+    whole: Tensor | None = None,
 ) -> Scores:
     """Conductance wherever a network can be watched.
 
@@ -78,34 +97,58 @@ def conductance_at(
         steps: number of intervals.
         batch: samples in one pass.
         mixed_precision: passes in bfloat16; sums stay float64.
+        whole: which numbers of a sample are whole; their embeddings follow the path in their place.
     """
     y = as_labels(y)
     points = (np.polynomial.legendre.leggauss(steps + 1)[0] + 1) / 2
     sums: list[Tensor | float] = [0.0] * len(axes)
     signed, change = np.zeros(len(axes)), 0.0
     monitor = monitor or Monitor()
+    path = partial(_scaled, run) if whole is None else partial(_along_embeddings, run, whole.to(x.device))
     starts = range(0, len(x), batch)
     for number, start in enumerate(starts):
         monitor.check()
         monitor.emit("step", index=number, total=len(starts), name="conductance")
         inputs, labels = x[start : start + batch], y[start : start + batch]
         with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=mixed_precision):
-            for index, attribution in enumerate(_attributions(run, inputs, labels, points)):
+            for index, attribution in enumerate(_attributions(path, inputs, labels, points)):
                 sums[index] = sums[index] + absolute_sum(attribution, axes[index])
                 signed[index] += attribution.sum(dtype=torch.float64).item()
-            change += _change(run, inputs, labels)
+            change += _change(path, inputs, inputs[:1] if whole is None else inputs, labels)
     report = {"steps": steps, "samples": len(x), "completeness_gap": gaps(signed.tolist(), change)}
     return Scores([torch.as_tensor(total / len(x)) for total in sums], report)
 
 
-def _attributions(run: Run, x: Tensor, y: Tensor, points: np.ndarray) -> list[Tensor]:
+def _scaled(run: Run, x: Tensor, point: float, *, with_gradients: bool) -> list[Tensor]:
+    """The boundaries at a point of the path from zero to the inputs."""
+    return run(x * point, with_gradients=with_gradients)
+
+
+def _along_embeddings(run: Run, whole: Tensor, x: Tensor, point: float, *, with_gradients: bool) -> list[Tensor]:
+    """The same where some inputs are whole numbers: these stay, and what each nn.Embedding makes is scaled."""
+    thread = threading.get_ident()
+
+    def scale(module: nn.Module, _: Any, output: Tensor) -> Tensor | None:
+        if not isinstance(module, nn.Embedding) or threading.get_ident() != thread:
+            return None
+        return (output.detach() * point).requires_grad_(torch.is_grad_enabled())
+
+    # of every module that runs meanwhile, copies included; its stub knows no hooks that return something
+    hook = nn.modules.module.register_module_forward_hook(scale)  # type: ignore[arg-type]
+    try:
+        return run(torch.where(whole, x, x * point), with_gradients=with_gradients)
+    finally:
+        hook.remove()
+
+
+def _attributions(path: Run, x: Tensor, y: Tensor, points: np.ndarray) -> list[Tensor]:
     """Conductance at each place, shaped like its tensor."""
     totals: list[Tensor] = []
     before: list[Tensor] = []
     gradients: tuple[Tensor, ...] = ()
     for point in points:
         last = point == points[-1]
-        boundaries = run(x * float(point), with_gradients=not last)
+        boundaries = path(x, float(point), with_gradients=not last)
         if gradients:
             steps = [(h.detach() - h0) * g for h, h0, g in zip(boundaries, before, gradients, strict=True)]
             totals = [total + step for total, step in zip(totals, steps, strict=True)] if totals else steps
@@ -127,8 +170,12 @@ def _boundaries(levels: Sequence[Level], x: Tensor, *, with_gradients: bool) -> 
 
 
 @torch.no_grad()
-def _change(run: Run, x: Tensor, y: Tensor) -> float:
-    """Sum over samples of f_y(x) - f_y(0)."""
-    after = true_logits(run(x, with_gradients=False)[-1], y)
-    zero = run(torch.zeros_like(x[:1]), with_gradients=False)[-1]
-    return (after - zero[0, y]).sum(dtype=torch.float64).item()
+def _change(path: Run, x: Tensor, start: Tensor, y: Tensor) -> float:
+    """Sum over samples of f_y(x) - f_y(0).
+
+    Args:
+        start: samples at whose point 0 the paths begin; one, where that is the same for all.
+    """
+    after = true_logits(path(x, 1.0, with_gradients=False)[-1], y)
+    zero = path(start, 0.0, with_gradients=False)[-1]
+    return (after - true_logits(zero.expand(len(y), -1), y)).sum(dtype=torch.float64).item()

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, fx, nn
@@ -73,6 +73,14 @@ class DeepLift(Importance):
     fallback: Literal["gradient"] | None = setting(
         None, "gradient: the plain gradient where Captum has no rule; none: such networks are refused"
     )
+
+    def for_whole_numbers(self, whole: Tensor) -> Self:
+        """Refused: differences to a zero input say nothing of whole numbers."""
+        raise ValueError(
+            "importance 'deeplift' compares a sample with zero, and among the inputs of these networks are whole numbers, "
+            "such as tokens, of which zero is one like any other. Use importance='conductance', whose path is that of their "
+            "embeddings, or 'uniform'."
+        )
 
     def check(self, levels: Sequence[Level]) -> None:
         """Refuse a network that the rules do not cover, unless the fallback serves."""

@@ -75,7 +75,7 @@ def ancestors(node: fx.Node) -> set[fx.Node]:
 
 
 def is_layer(node: fx.Node, modules: dict[Any, Any]) -> bool:
-    """Whether a node is a linear layer or a convolution."""
+    """Whether a node is a linear layer, a convolution or a table of embeddings."""
     return node.op == "call_module" and isinstance(modules[node.target], LAYERS)
 
 

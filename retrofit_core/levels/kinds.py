@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-AFFINE = (nn.Linear, nn.Conv2d)
-LAYERS = (*AFFINE, nn.Conv1d, nn.Conv3d)
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+AFFINE = (nn.Linear, *CONVOLUTIONS)
+LAYERS = (*AFFINE, nn.Embedding)
 TRANSPARENT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Identity)
 ACTIVATIONS = (
     nn.ReLU,
@@ -47,9 +48,7 @@ def is_preactivation(node: fx.Node, modules: dict[Any, Any]) -> bool:
 
 def is_channelwise(layer: nn.Module) -> bool:
     """Whether a convolution reads one channel for each that it makes."""
-    return (
-        isinstance(layer, (nn.Conv1d, nn.Conv2d, nn.Conv3d)) and layer.groups == layer.in_channels == layer.out_channels
-    )
+    return isinstance(layer, CONVOLUTIONS) and layer.groups == layer.in_channels == layer.out_channels
 
 
 def is_sum(node: fx.Node) -> bool:

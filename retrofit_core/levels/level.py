@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import batchnorm
+from .kinds import CONVOLUTIONS
 
 Boundary = Tensor | tuple[Tensor, ...]
 
@@ -81,6 +82,8 @@ class Level:
     """The part before the layers, see `read`; without parameters but for `vectors`. None if the level is not affine."""
     why_not_affine: str
     """The reason, as the end of a sentence; empty for an affine level."""
+    tables: tuple[nn.Embedding, ...] = ()
+    """Tables of embeddings whose rows are its output, or whose rows are added to it; a level has these or `layers`"""
     folds: tuple[tuple[batchnorm.Affine, batchnorm.Affine | None, batchnorm.BatchNorm], ...] = field(default=())
     """(folded layer, affine layer, BatchNorm) for each BatchNorm that was folded here; None: into nothing before it."""
     residual: bool = False
@@ -115,7 +118,7 @@ class Level:
     @property
     def channelwise(self) -> bool:
         """Whether it works channel by channel, as a depthwise convolution does: its neurons are those that it reads."""
-        return bool(self.layers) and isinstance(self.layers[0], nn.Conv2d) and self.layers[0].groups > 1
+        return bool(self.layers) and isinstance(self.layers[0], CONVOLUTIONS) and self.layers[0].groups > 1
 
     @property
     def bias(self) -> bool:
@@ -139,9 +142,10 @@ class Level:
 
     @property
     def kind(self) -> str:
-        """What the level is, for tables: Linear, Conv2d, or the reason why it is not affine."""
+        """What the level is, for tables: Linear, Conv2d, ..., or the reason why it is not affine."""
         norms = {id(layer): norm for layer, affine, norm in self.folds if affine is None}
-        return " + ".join(type(norms.get(id(layer), layer)).__name__ for layer in self.layers) or "not affine"
+        layers = [norms.get(id(layer), layer) for layer in self.layers] or self.tables
+        return " + ".join(type(layer).__name__ for layer in layers) or "not affine"
 
     def output(self, boundary: Boundary) -> Tensor:
         """The level's output, of the boundary after it."""
@@ -178,15 +182,16 @@ class Level:
             tensor: the layer's input, see `read`.
         """
         (layer,) = self.layers
-        assert isinstance(layer, nn.Conv2d)
-        windows = _windows(layer, tensor)  # (B, height, width, C, kernel height, kernel width)
+        assert isinstance(layer, CONVOLUTIONS)
+        windows = _windows(layer, tensor)  # of maps (B, height, width, C, kernel height, kernel width)
+        kernel = windows.shape[tensor.ndim :]
         inputs = windows.new_empty(
-            *windows.shape[:4], windows.shape[4:].numel() + self.bias, dtype=dtype or tensor.dtype
+            *windows.shape[: tensor.ndim], kernel.numel() + self.bias, dtype=dtype or tensor.dtype
         )
-        inputs[..., : windows.shape[4:].numel()].unflatten(-1, windows.shape[4:]).copy_(windows)
+        inputs[..., : kernel.numel()].unflatten(-1, kernel).copy_(windows)
         if self.bias:
             inputs[..., -1] = 1
-        return inputs.flatten(0, 2)
+        return inputs.flatten(0, tensor.ndim - 2)
 
     def weights(self) -> Tensor:
         """V (p, d) float64, such that `inputs @ V` are the rows of the layers' outputs; the bias in the last row.
@@ -231,6 +236,7 @@ def merged(levels: Sequence[Level]) -> Level:
         levels[-1],
         module=nn.Sequential(*(level.module for level in levels)),
         layers=(),
+        tables=(),
         prefix=None,
         why_not_affine=f"it joins {len(levels)} levels ({', '.join(level.name for level in levels)}) to match a shallower "
         "network",
@@ -290,8 +296,8 @@ def unfolded_together(
     return unfolded_rows
 
 
-def _windows(conv: nn.Conv2d, tensor: Tensor) -> Tensor:
-    """A view (B, out height, out width, C, kernel height, kernel width) of the padded input."""
+def _windows(conv: batchnorm.Convolution, tensor: Tensor) -> Tensor:
+    """A view of the padded input, of maps (B, out height, out width, C, kernel height, kernel width)."""
     mode = "constant" if conv.padding_mode == "zeros" else conv.padding_mode
     padding = conv._reversed_padding_repeated_twice  # holds for int, tuple, "same" and "valid" alike
     tensor = F.pad(tensor, padding, mode=mode) if any(padding) else tensor

@@ -14,7 +14,7 @@ from ..outputs import as_classifier
 from ..registry import first_line
 from .axes import NeuronAxes
 from .cuts import ancestors, choose_cuts, function_sum, is_layer, sum_behind
-from .kinds import AFFINE, TRANSPARENT, is_channelwise, is_sum, parameter_count
+from .kinds import CONVOLUTIONS, LAYERS, TRANSPARENT, is_channelwise, is_sum, parameter_count
 from .level import Alive, Boundary, Level, compose
 from .tracing import trace
 from .weights import batch_statistics, computed_weights, refuse_batch_statistics
@@ -25,7 +25,7 @@ SINGLE = (
     "it is distillation, not fusion level by level."
 )
 #: A subclass that computes something else from its weights is not affine in them.
-AFFINE_FORWARDS = tuple(kind.forward for kind in AFFINE)
+AFFINE_FORWARDS = tuple(kind.forward for kind in LAYERS)
 
 
 def partition(
@@ -88,7 +88,7 @@ def partition(
     opened = inside and any(isinstance(module, nn.MultiheadAttention) for module in model.modules())
     _check_composition(model, levels, example, exact=not folds and not opened)
     if any(parts.values()) or next(iter(graph.nodes)).meta["sizes"]:
-        _check_samples(levels, example)
+        _check_samples(levels, example, opposite=not hasattr(type(model), "packing"))
     return levels
 
 
@@ -192,6 +192,8 @@ def _build_level(
     function = _function(segment, summed, modules)
     layers = summed or owners
     why = _why_not_affine(segment, owners, summed, modules)
+    tables = [modules[node.target] for node in layers if node.op == "call_module" and not why]
+    tables = tables if tables and isinstance(tables[0], nn.Embedding) else []
     prefix = None
     if not why:
         reads = [layer.args[0] for layer in layers] + ([stream] if stream else [])
@@ -208,7 +210,8 @@ def _build_level(
         axis=alive[at].axis,
         positions=alive[at].positions,
         head=head,
-        layers=() if why else tuple(modules[node.target] for node in layers),
+        layers=() if why or tables else tuple(modules[node.target] for node in layers),
+        tables=tuple(tables),
         prefix=prefix,
         why_not_affine=why,
         folds=tuple(folds[str(node.target)] for node in owners if str(node.target) in folds),
@@ -316,18 +319,24 @@ def _why_not_affine(segment: _Segment, owners: list[fx.Node], summed: list[fx.No
         summed: see `_summed`.
     """
     if not owners:
-        return "it holds no Linear or Conv2d"
+        return "it holds no Linear or convolution"
     if len(owners) != (len(summed) or 1) or len({node.target for node in owners}) != len(owners):
         return f"it holds {len(owners)} layers with parameters ({', '.join(str(node.target) for node in owners[:4])})"
     for node in owners:
         target = modules[node.target]
-        if not isinstance(target, AFFINE):
-            return f"its parameters belong to a {type(target).__name__}, not to a Linear or Conv2d"
+        if isinstance(target, nn.Embedding) and (len(owners) > 1 or target.max_norm is not None):
+            others = [modules[node.target] for node in owners]
+            if not all(isinstance(other, nn.Embedding) for other in others):
+                return "it adds embeddings to the outputs of a layer"
+            if any(other.max_norm is not None for other in others):
+                return f"the rows of its Embedding {node.target!r} are shortened as it runs (max_norm)"
+        if not isinstance(target, LAYERS):
+            return f"its parameters belong to a {type(target).__name__}, not to a Linear or a convolution"
         if type(target).forward not in AFFINE_FORWARDS:
             return f"its {type(target).__name__} has a forward of its own, which may use the weights otherwise"
         for computed in computed_weights(target):
             return f"the {computed.tensor} of {node.target!r} is computed from other tensors ({computed.by})"
-        if isinstance(target, nn.Conv2d) and target.groups > 1 and (not is_channelwise(target) or len(owners) > 1):
+        if isinstance(target, CONVOLUTIONS) and target.groups > 1 and (not is_channelwise(target) or len(owners) > 1):
             return f"its convolution is grouped (groups={target.groups})"
     if summed:
         return ""
@@ -442,10 +451,15 @@ def _refuse_batch_statistics(graph: fx.Graph, modules: dict[Any, Any]) -> None:
 
 
 @torch.no_grad()
-def _check_samples(levels: list[Level], example: Tensor) -> None:
-    """Levels are compared sample by sample, so one sample alone must give the first part of what a batch gives."""
+def _check_samples(levels: list[Level], example: Tensor, *, opposite: bool) -> None:
+    """Levels are compared sample by sample, so one sample alone must give the first part of what a batch gives.
+
+    Args:
+        opposite: whether a sample's negative is a sample too.
+    """
     alone: Boundary = example[:1]
-    both: Boundary = torch.cat([example[:1], -example[:1]])
+    # whole numbers, such as tokens, have no opposite
+    both: Boundary = torch.cat([example[:1], -example[:1] if opposite else example[-1:]])
     for level in levels:
         try:
             alone, both = level.module(alone), level.module(both)

@@ -181,11 +181,14 @@ def _norms_by_channel(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tup
     folds: dict[str, tuple] = {}
     for node in graph.nodes:
         norm = modules.get(node.target) if node.op == "call_module" else None
-        if not isinstance(norm, nn.BatchNorm2d) or norm.running_mean is None or not norm.affine:
+        dimensions = len(node.meta["value"]) - 2 if node.meta.get("is_tensor") else 0
+        if not (
+            isinstance(norm, batchnorm.BATCHNORMS) and norm.running_mean is not None and norm.affine and dimensions > 0
+        ):
             continue
         shared = any(id(tensor) in tied for tensor in (*norm.parameters(), *norm.buffers()))
         if calls[node.target] == 1 and not shared and not computed_weights(norm):
-            layer = batchnorm.by_channel(norm)
+            layer = batchnorm.by_channel(norm, dimensions)
             folds[str(node.target)] = (layer, None, norm)
             modules[node.target] = layer
     return folds

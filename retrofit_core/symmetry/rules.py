@@ -14,10 +14,9 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import _NormBase
 
-from ..levels.kinds import ACTIVATION_FUNCTIONS, ACTIVATIONS, TRANSPARENT, is_sum
+from ..levels.kinds import ACTIVATION_FUNCTIONS, ACTIVATIONS, CONVOLUTIONS, TRANSPARENT, is_sum
 from .ids import FIXED, Ids
 
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 ELEMENTWISE = (
     *ACTIVATIONS,
@@ -217,6 +216,7 @@ class Rules:
             (nn.Linear, self._linear),
             (CONVOLUTIONS, self._convolution),
             (TRANSPOSED, self._transposed),
+            (nn.Embedding, self._embedding),
             (_NormBase, self._channel_norm),
             (nn.GroupNorm, self._group_norm),
             ((nn.LayerNorm, nn.RMSNorm), self._layer_norm),
@@ -338,6 +338,15 @@ class Rules:
         self._assign(layer.bias, 0, ids, "vector")
         self._see(node, 1, ids)
         return on_axis(ids, 1, node)
+
+    def _embedding(self, node: fx.Node) -> Tensor:
+        """Rows that are looked up: their columns are new neurons, or the ones that the table made before."""
+        layer = self.modules[node.target]
+        key = (self.names[id(layer.weight)], 1)
+        ids = self.axes[key][0] if key in self.axes else self.ids.fresh(layer.embedding_dim)
+        self._assign(layer.weight, 1, ids, "out")
+        self._see(node, -1, ids)
+        return ids.expand(node.meta["value"])
 
     def _channel_norm(self, node: fx.Node) -> Tensor:
         layer, x = self.modules[node.target], self._first(node)

@@ -11,6 +11,7 @@ from retrofit_core import own, save_model
 from retrofit_core.architectures import build, fitted, parse
 from tests.own_networks import MYNET
 
+from .test_compare_page import open_page as open_compare
 from .test_fuse_page import button, open_form, words
 
 pytestmark = pytest.mark.slow
@@ -48,13 +49,20 @@ def test_a_link_imports_nothing_and_start_runs_it_elsewhere(address):
     assert any("is code of your own, and importing a module runs its code" in each.value for each in page.warning)
     assert "runs that code" in words(page) and "mynet.py" in words(page) and not ran()
     button(page, "start").click().run()
-    (child,) = list(CHILDREN.values())
-    assert child.wait(120) == 0
+    (first,) = list(CHILDREN.values())
+    assert first.wait(120) == 0
     (entry,) = [entry for entry in runs.entries()[0] if not entry.shipped]
     assert entry.state == "done" and entry.config["arch"] == "../mynet.py:small" and ran() == 1
     assert entry.metrics["networks"]["fused"]["samples"]
     shown = open_form(run=entry.name)
     assert not shown.exception and ran() == 1  # looking at it imports nothing either
+    board = open_compare(view="board", of=entry.name, methods="Average,Ensemble,SLERP", scores="uniform")
+    assert not board.exception and not board.error and ran() == 1
+    assert "1 is there already" in words(board) and "runs that code" in words(board) and "apply" in words(board)
+    button(board, "start-board").click().run()
+    assert next(child for child in CHILDREN.values() if child is not first).wait(120) == 0
+    made = [other for other in runs.entries()[0] if not other.shipped and other.state == "done"]
+    assert {other.config["method"] for other in made} == {"Average", "Ensemble", "SLERP"} and ran() == 2
 
 
 def test_after_the_button_the_form_checks_and_estimates(address):

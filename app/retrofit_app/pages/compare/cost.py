@@ -8,8 +8,9 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.figures import lettered
+from retrofit_app.figures import escaped, lettered
 from retrofit_app.runs.leaderboards import Leaderboard, Planned
+from retrofit_app.runs.own_code import closed
 from retrofit_app.runs.words import duration
 
 
@@ -30,6 +31,8 @@ def plan(made: Leaderboard, entries: Sequence[runs.Entry]) -> Plan:
     from retrofit_core.estimate.predict import START
 
     wanted = [run for run in made.runs if run.entry is None and run.name not in _refused(made)]
+    if names := closed(made.base.arch, made.base.target) if wanted else []:
+        return _unknown(made, names, len(wanted))
     estimates = _estimates(made, wanted, list(entries))
     refusals = {
         run.name: lettered(estimate.refusal)
@@ -58,6 +61,17 @@ def plan(made: Leaderboard, entries: Sequence[runs.Entry]) -> Plan:
         )
         words += f" That takes about **{duration(least)} to {duration(most)}** on this machine as it is now{unknown}."
     return Plan(words, len(missing), refusals)
+
+
+def _unknown(made: Leaderboard, names: list[str], wanted: int) -> Plan:
+    """The plan of networks of a user's own code that this server has not imported."""
+    there = sum(run.entry is not None for run in made.runs)
+    words = (
+        f"**{len(made.runs)} run{'s' if len(made.runs) > 1 else ''}**: {there} {_are(there)} there already. Start imports "
+        f"{escaped(', '.join(names))}, which **runs that code**, in a process of its own. Which methods apply to these networks, "
+        "and how long they take, is not known before."
+    )
+    return Plan(words, wanted, {name: lettered(why) for name, why in _refused(made).items()})
 
 
 def _refused(made: Leaderboard) -> dict[str, str]:

@@ -4,14 +4,10 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.figures import escaped
+from retrofit_app.runs.own_code import closed
 from retrofit_core import own
 
 from .presets import FORM
-
-
-def closed(*archs: str | None) -> list[str]:
-    """The factories among some architectures whose modules this process may not import."""
-    return [name for arch in archs for name in own.names_in(arch) if not own.is_permitted(name, runs.runs_folder())]
 
 
 def ask(arch: str) -> None:

@@ -10,6 +10,7 @@ from retrofit_app import runs
 from retrofit_app.figures import letter, listing, percent
 from retrofit_app.models import accuracies, checkpoints, sources, uploads
 from retrofit_app.runs import methods
+from retrofit_app.runs.own_code import closed
 from retrofit_app.runs.words import duration
 
 from . import configs, own_code
@@ -63,7 +64,7 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
         )
         config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
         so_far = replace(so_far, config=config)
-        if names := own_code.closed(config.arch, config.target):
+        if names := closed(config.arch, config.target):
             return replace(so_far, words=own_code.words(names))
         estimate = _estimate(config, training, entries)
         missing = training is not None and len(_files(picks, training)) < training.parts

@@ -1,0 +1,319 @@
+"""Networks of whole numbers and of several inputs: the same fusions as of networks that take what these become."""
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from retrofit_core import METHODS, compare, giving_logits
+from retrofit_core.importance import Conductance, importance_scores
+from retrofit_core.packing import packing_of, taking
+from tests.networks import initialised, labels, normal, shuffled
+
+TOKENS, LENGTH = 9, 6
+IDS = torch.randint(TOKENS, (80, LENGTH), generator=torch.Generator().manual_seed(0))
+IDS[:TOKENS, 0] = torch.arange(TOKENS)  # every token occurs
+Y = labels(80, 3)
+
+
+class Words(nn.Module):
+    """Tokens, a convolution over them, a mean."""
+
+    def __init__(self, one_hot: bool = False) -> None:
+        super().__init__()
+        self.table = nn.Linear(TOKENS, 5, bias=False) if one_hot else nn.Embedding(TOKENS, 5)
+        self.conv, self.head = nn.Conv1d(5, 6, 3, padding=1), nn.Linear(6, 3)
+
+    def forward(self, ids):
+        return self.head(self.conv(self.table(ids).transpose(1, 2)).relu().mean(2))
+
+
+class Stream(nn.Module):
+    """Tokens and places added up, and a block that adds to them: one residual stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(TOKENS, 5), nn.Parameter(torch.zeros(1, LENGTH, 5))
+        self.norm, self.up, self.down = nn.LayerNorm(5), nn.Linear(5, 8), nn.Linear(8, 5)
+        self.head = nn.Linear(5, 3)
+
+    def forward(self, ids):
+        h = self.tokens(ids) + self.places
+        h = h + self.down(self.up(self.norm(h)).relu())
+        return self.head(h.mean(1))
+
+
+class Masked(nn.Module):
+    """A dict batch, as Hugging Face's networks take it: some tokens do not count, and the output is a dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.kinds, self.up = nn.Embedding(TOKENS, 5), nn.Embedding(2, 5), nn.Linear(5, 7)
+        self.head = nn.Linear(7, 3)
+
+    def forward(self, input_ids, attention_mask=None, kinds=None):
+        h = self.up(self.tokens(input_ids) + self.kinds(kinds)).relu() * attention_mask[..., None]
+        return {"logits": self.head(h.sum(1) / attention_mask.sum(1, keepdim=True)), "features": h}
+
+
+class Two(nn.Module):
+    """Two tensors of floating-point numbers, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right, self.up, self.head = nn.Linear(4, 6), nn.Linear(10, 6), nn.Linear(6, 5), nn.Linear(5, 3)
+
+    def forward(self, left, right):
+        return self.head(self.up((self.left(left) + self.right(right.flatten(1))).relu()).relu())
+
+
+def pair(make, *seeds):
+    return [initialised(make(), seed) for seed in seeds or (0, 1)]
+
+
+def mask():
+    counted = torch.rand(80, LENGTH, generator=torch.Generator().manual_seed(1)) > 0.3
+    counted[:, 0] = True
+    return {"input_ids": IDS, "attention_mask": counted, "kinds": IDS % 2}
+
+
+INPUTS = {
+    "tokens": (Words, IDS),
+    "stream": (Stream, IDS),
+    "dict": (Masked, mask()),
+    "tuple": (Two, (normal(80, 4), normal(80, 2, 5, seed=1))),
+}
+
+
+def run(model, inputs):
+    output = (
+        model(**inputs) if isinstance(inputs, dict) else model(*inputs) if isinstance(inputs, tuple) else model(inputs)
+    )
+    return output["logits"] if isinstance(output, dict) else output
+
+
+def cut(inputs, rows):
+    if isinstance(inputs, dict):
+        return {name: tensor[rows] for name, tensor in inputs.items()}
+    return tuple(tensor[rows] for tensor in inputs) if isinstance(inputs, tuple) else inputs[rows]
+
+
+# --- oracles ----------------------------------------------------------------------------------------------------------
+
+
+def test_tokens_are_one_hot_vectors_of_which_a_linear_layer_makes_the_embeddings():
+    hot = nn.functional.one_hot(IDS, TOKENS).double()
+    plain, linear = pair(Words), [initialised(Words(one_hot=True), seed) for seed in (0, 1)]
+    for one, other in zip(plain, linear, strict=True):
+        other.load_state_dict(one.state_dict() | {"table.weight": one.table.weight.T})
+    for score in ({}, {"importance": "conductance", "importance_data": "fusion"}):
+        one = METHODS["KF-Linear"](plain, (IDS, Y), ridge=0, **score)
+        other = METHODS["KF-Linear"](linear, (hot, Y), ridge=0, **score)
+        assert [level.kind for level in one.levels] == ["Embedding", "Conv1d", "Linear"]
+        assert torch.allclose(one.model(IDS), other.model(hot), atol=1e-7)
+        assert one.levels[0].approximation_error < 1e-20
+
+
+def test_tokens_that_the_fusion_data_lack_get_the_groups_means_too():
+    few = IDS.clamp(max=4)
+    parents = pair(Words)
+    result = METHODS["KF-Linear"](parents, few)
+    report, table = result.levels[0], result.model.table.weight
+    rows = torch.cat([parent.table.weight for parent in parents], 1)
+    for neuron in range(5):
+        members = (report.labels == neuron).nonzero().flatten()
+        weights = report.scores[members] / report.scores[members].sum()
+        assert torch.allclose(table[:, neuron], rows[:, members] @ weights)
+
+
+@pytest.mark.parametrize("what", INPUTS)
+def test_a_network_fused_with_itself_in_another_order_stays_the_same(what):
+    make, inputs = INPUTS[what]
+    (parent,) = pair(make, 0)
+    if what == "tuple":
+        one_tensor = OneTensor(parent)
+        other = shuffled(one_tensor, torch.cat([tensor.flatten(1) for tensor in inputs], 1)).model
+    elif what == "dict":
+        other = initialised(make(), 0)
+        order = torch.randperm(7, generator=torch.Generator().manual_seed(3))
+        other.up.weight.data, other.up.bias.data = other.up.weight.data[order], other.up.bias.data[order]
+        other.head.weight.data = other.head.weight.data[:, order]
+    else:
+        other = shuffled(parent, IDS)
+    fused = METHODS["HF-Linear"]([parent, other], inputs, ridge=0).model
+    assert type(fused) is type(parent)
+    assert torch.allclose(run(fused, inputs), run(parent, inputs), atol=1e-7)
+
+
+class OneTensor(nn.Module):
+    """The network of two inputs behind one tensor that holds both: what users had to write."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.model(x[:, :4], x[:, 4:].unflatten(1, (2, 5)))
+
+
+@pytest.mark.parametrize("name", ["KF-Linear", "OTFusion", "ZipIt", "RegMean", "Fisher", "KD"])
+def test_two_inputs_are_one_tensor_that_holds_both(name):
+    _, inputs = INPUTS["tuple"]
+    together = torch.cat([tensor.flatten(1) for tensor in inputs], 1)
+    options = {"epochs": 2} if name == "KD" else {}
+    score = {"importance": "conductance", "importance_data": "fusion"} if METHODS[name].takes.importance else {}
+    apart = METHODS[name](pair(Two), (inputs, Y), **options, **score).model
+    joined = METHODS[name]([OneTensor(model) for model in pair(Two)], (together, Y), **options, **score).model
+    assert torch.allclose(apart(*inputs), joined(together), atol=1e-6)
+
+
+def test_the_path_of_tokens_is_that_of_their_embeddings():
+    (model,) = pair(Words, 0)
+    embedded = model.table(IDS).detach()
+    model.table = nn.Identity()
+    expected = importance_scores(model, embedded, Y, "conductance")
+    packing = packing_of(IDS)
+    assert packing is not None and packing.whole is not None
+    model, x = taking(pair(Words, 0)[0], packing), packing.pack(IDS).double()
+    found = importance_scores(model, x, Y, Conductance().for_whole_numbers(packing.whole))
+    assert all(torch.allclose(a, b, rtol=1e-9) for a, b in zip(found.values[1:], expected.values, strict=True))
+    assert found.report["completeness_gap"][1:] == pytest.approx(expected.report["completeness_gap"])
+    assert not nn.modules.module._global_forward_hooks
+
+
+# --- every method -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", INPUTS)
+@pytest.mark.parametrize("name", METHODS)
+def test_what_comes_out_takes_what_the_parents_take(name, what):
+    make, inputs = INPUTS[what]
+    parents, method = pair(make), METHODS[name]
+    facts = {"seed": 0, "base": pair(make, 2)[0], "class_shares": torch.rand(2, 3), "sample_counts": [10, 20]}
+    wanted = {"base": method.takes.base, "class_shares": "Shares" in name, "sample_counts": name == "FedAvg"}
+    given = {key: facts[key] for key, is_wanted in wanted.items() if is_wanted}
+    given |= {"epochs": 1} if name in ("KD", "LP") or "Gradient" in name else {}
+    result = method(parents, (inputs, Y), **given)
+    outputs = run(result.model, cut(inputs, slice(5)))
+    assert outputs.shape == (5, 3) and torch.isfinite(outputs).all()
+    if name == "Ensemble-Logits":
+        assert torch.allclose(outputs, sum(run(parent, cut(inputs, slice(5))) for parent in parents) / 2)
+
+
+# --- forms of data ----------------------------------------------------------------------------------------------------
+
+
+class Rows(Dataset):
+    def __init__(self, inside: bool) -> None:
+        self.inside = inside
+
+    def __len__(self):
+        return len(Y)
+
+    def __getitem__(self, row):
+        entry = {name: tensor[row] for name, tensor in mask().items()}
+        return {**entry, "labels": Y[row]} if self.inside else (entry, Y[row])
+
+
+def test_dicts_come_in_any_form():
+    inputs, parents = mask(), pair(Masked)
+    turned = dict(reversed(inputs.items()))
+    forms = [
+        (inputs, Y),
+        {**inputs, "labels": Y},
+        ({name: tensor.numpy() for name, tensor in inputs.items()}, Y.numpy()),
+        (turned, Y),
+        Rows(inside=True),
+        DataLoader(Rows(inside=False), batch_size=32),
+        [(cut(inputs, slice(30)), Y[:30]), (cut(inputs, slice(30, 80)), Y[30:])],
+    ]
+    score = {"importance": "conductance", "importance_data": "fusion"}
+    outputs = [run(METHODS["KF-Linear"](parents, data, **score).model, inputs) for data in forms]
+    assert all(torch.allclose(outputs[0], other, atol=1e-10) for other in outputs[1:])
+    few = METHODS["KF-Linear"](parents, DataLoader(Rows(inside=True), batch_size=32), samples=40, **score)
+    assert few.config["samples"] == 40
+
+
+def test_logits_of_a_network_of_several_inputs_can_be_named():
+    inputs, parents = mask(), [giving_logits(model, "logits") for model in pair(Masked)]
+    fused = METHODS["KF-Linear"](parents, inputs).model
+    assert torch.allclose(fused(**inputs), run(METHODS["KF-Linear"](pair(Masked), inputs).model, inputs))
+
+
+def test_compare_measures_dict_batches():
+    inputs, parents = mask(), pair(Masked)
+    board = compare(parents, (inputs, Y), {**inputs, "labels": Y}, "kf-linear,average,ensemble,hf-gradient+epochs=1")
+    rows = {row["name"]: row for row in board.rows}
+    right = 100 * (run(parents[1], inputs).argmax(1) == Y).double().mean()
+    assert rows["parent 1"]["accuracy"] == pytest.approx(right.item())
+    fused = METHODS["KF-Linear"](parents, (inputs, Y)).model
+    right = 100 * (run(fused, inputs).argmax(1) == Y).double().mean()
+    assert rows["KF-Linear, uniform"]["accuracy"] == pytest.approx(right.item())
+    assert [row["reason"] for row in board.rows] == [None] * 6
+    own = {"first": lambda models, data: models[0], "names": lambda models, data: check(data, models[1])}
+
+    def check(data, model):
+        assert set(data[0]) == set(inputs)
+        return model
+
+    rows = {row["name"]: row for row in compare(parents, (inputs, Y), (inputs, Y), own).rows}
+    assert rows["first"]["accuracy"] == rows["parent 0"]["accuracy"] and rows["names"]["reason"] is None
+
+
+def test_a_network_that_becomes_one_level_is_said_to_be_so():
+    result = METHODS["KF-Gradient"](pair(Masked), mask(), epochs=1)
+    assert "one single level" in result.note and "distillation" in result.note
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+class OneHot(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(TOKENS, 3)
+
+    def forward(self, ids):
+        return self.head(nn.functional.one_hot(ids, TOKENS).to(self.head.weight.dtype).mean(1))
+
+
+class Shortened(Words):
+    def __init__(self):
+        super().__init__()
+        self.table.max_norm = 1.0
+
+
+CONDUCTANCE = {"importance": "conductance", "importance_data": "fusion"}
+
+
+@pytest.mark.parametrize(
+    ("make", "data", "given", "message"),
+    [
+        (Words, (IDS, Y), {"importance": "deeplift", "importance_data": "fusion"}, "among the inputs of these networks"),
+        (OneHot, (IDS, Y), CONDUCTANCE, "read whole numbers without an nn.Embedding"),
+        (Shortened, IDS, {}, r"the rows of its Embedding 'table' are shortened as it runs \(max_norm\)"),
+        (Masked, {"ids": IDS}, {}, r"parent 0 \(Masked\) does not run on the tensors of the data, ids \(6 int64\): .*Name them"),
+        (Masked, {**mask(), "text": ["a"] * 80}, {}, "the entry 'text' of list"),
+        (Masked, {"labels": Y}, {}, "holds no inputs"),
+        (Masked, {**mask(), "kinds": IDS[:3]}, {}, r"hold \[3, 80\] samples; they must hold equally many"),
+        (Masked, [mask(), IDS], {}, "batches of the fusion data hold different things"),
+        (
+            Masked,
+            (mask(), Y),
+            {"importance": "conductance", "importance_data": [({"input_ids": IDS}, Y)] * 2},
+            r"these inputs are input_ids \(6 int64\); the fusion data are input_ids \(6 int64\), attention_mask",
+        ),
+        (Two, ((normal(80, 4), normal(80, 9)), Y), {}, "does not run on the tensors of the data, 4 float64, 9 float64"),
+        (Two, normal(80, 14), {}, "Two takes 2 inputs; levels need exactly one"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_taken_is_refused_before_any_work(make, data, given, message):
+    with pytest.raises(ValueError, match=message):
+        METHODS["KF-Linear"](pair(make), data, **given)
+
+
+def test_tables_of_other_lengths_are_refused():
+    other = Words()
+    other.table = nn.Embedding(TOKENS + 1, 5)
+    with pytest.raises(ValueError, match=r"embeddings hold \[9, 10\] rows and the fused network's 9"):
+        METHODS["KF-Linear"]([*pair(Words, 0), initialised(other, 1)], IDS)
