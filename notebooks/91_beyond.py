@@ -98,15 +98,15 @@ measured[0].recipe(TRAINED)
 #
 # Nothing here can agree with the paper, which has no such numbers. It agrees with what its method lets one expect:
 #
-# - **Inside of blocks** the closed form needs a tenth to a third of the gradient fit's time on the ViT and a thirtieth to a
-#   tenth on the ResNet-18, and is clearly ahead of it with pairs of neurons and samples of parent 0 (10.9 and 3.9 points on
+# - **Inside of blocks** the closed form needs a twelfth to a third of the gradient fit's time on the ViT and a fiftieth to a
+#   twelfth on the ResNet-18, and is clearly ahead of it with pairs of neurons and samples of parent 0 (10.9 and 3.9 points on
 #   the ResNet, 5.3 on the ViT with conductance). All other differences have intervals that contain 0. PLeaS, which solves
 #   layers too, is far behind on samples of parent 0 (53.8 against 81.3 and 69.6 on the ResNet).
 # - **A training behind the fusion** helps where the fused network is well below the ensemble and the samples say enough: the
 #   ResNet-18 gains 6.4 points, and 7.8 with samples of both parents, which takes it to its ensemble (87.7 and 86.9).
 #
 # **Does not** help where one would want it most: on the VGG pairs it stays within the noise, although the ensemble is 3.6 and
-# 4 points ahead, whoever's samples it gets. The ViT is level with its ensemble before any training.
+# 4.5 points ahead, whoever's samples it gets. The ViT is level with its ensemble before any training.
 #
 # **Why, probably:** 400 photographs of which five classes are missing are too few to move nine million weights by; the closed
 # form moves each level on its own, in the directions that its inputs show, and leaves the others. On digits 400 images are
