@@ -16,7 +16,7 @@ from retrofit_core.architectures import ARCHITECTURES, build
 from retrofit_core.fit import FITS
 from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
-from retrofit_core.methods import CONTROLS, RETROFITTING
+from retrofit_core.methods import BEYOND, CONTROLS, RETROFITTING
 from retrofit_core.monitor import Cancelled, Monitor
 from tests.flat import fuse
 from tests.marks import slow_but
@@ -37,7 +37,7 @@ UNNAMED = {
     if (grouping, fit) not in _NAMED
 }
 EVERY = {**METHODS, **UNNAMED}
-RIDGE = ("HF-Linear", "KF-Linear", *CONTROLS, *(name for name in UNNAMED if name.endswith("ridge")))
+RIDGE = ("HF-Linear", "KF-Linear", *BEYOND, *CONTROLS, *(name for name in UNNAMED if name.endswith("ridge")))
 GRADIENT = ("HF-Gradient", "KF-Gradient", *(name for name in UNNAMED if name.endswith("gradient")))
 HUNGARIAN, SAME_INDEX = ("HF-Linear", "HF-Gradient"), ("Same-Index-Linear", "same_index, gradient")
 TRANSPORT, REBASIN = ("OTFusion", "OTFusion-Weights"), ("Git-Re-Basin", "Git-Re-Basin-Weights")

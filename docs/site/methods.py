@@ -183,7 +183,7 @@ def _numbers(method: Method) -> list[str]:
 
 
 def _in_experiments(name: str) -> dict[str, float]:
-    """Importance -> accuracy of a method with default options on the same pair, from the study of the method's parts."""
+    """Importance -> accuracy of a method with default options on the same pair, from our own tables of the experiments."""
     record = _record("experiments")
     pair = next(each for each in record["given"] if each["names"][0].startswith(PAIR))
     accuracies: dict[str, float] = {}
@@ -197,8 +197,8 @@ def _in_experiments(name: str) -> dict[str, float]:
 
 def _from_experiments(accuracies: Mapping[str, float]) -> list[str]:
     return [
-        f"Accuracy on {_record('methods')['pair']}, one fusion seed, from the [study of the method's "
-        "parts](../notebooks/90_ablation.md):",
+        f"Accuracy on {_record('methods')['pair']}, one fusion seed, from the studies of the method's "
+        "[parts](../notebooks/90_ablation.md) and of [what goes beyond it](../notebooks/91_beyond.md):",
         "",
         f"| {' | '.join(accuracies)} |",
         "|" + " --- |" * len(accuracies),
