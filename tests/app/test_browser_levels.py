@@ -318,8 +318,10 @@ def test_the_cluster_pictures_stand_above_the_fold_of_a_laptop(open_page):
     assert boxes[0]["y"] - heading["y"] - heading["height"] <= 20  # no dead space
 
 
-@pytest.mark.parametrize("step", list(SENTENCES))
-@pytest.mark.parametrize("width,height", [(1280, 720), (1920, 1080)])
+@pytest.mark.parametrize(
+    ("step", "width", "height"),
+    [*((step, 1280, 720) for step in SENTENCES), *((step, 1920, 1080) for step in ("grouping", "fit"))],
+)
 def test_a_lecture_fills_a_projector_and_keeps_run_and_sentence(open_page, step, width, height):
     page = open_page(f"{RUN}&level={FIRST}&step={step}&lecture=1")
     page.set_viewport_size({"width": width, "height": height})
