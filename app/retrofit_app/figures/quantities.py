@@ -53,6 +53,7 @@ ACCURACY = Quantity("test accuracy in per cent", PERCENT, 1, (0, 100), is_accura
 QUANTITIES = {
     "accuracy": ACCURACY,
     "seconds": Quantity("seconds", "\N{NO-BREAK SPACE}s", is_log=True),
+    "processor_seconds": Quantity("seconds of the processor", "\N{NO-BREAK SPACE}s", is_log=True),
     "operations": Quantity("multiply-adds for one image, in multiples of one network's", "\N{MULTIPLICATION SIGN}", 2),
     "rand": Quantity("adjusted Rand index", digits=2, whole=(0, 1)),
     "below 0.1": Quantity("neurons with less than a tenth of the mean score, in per cent", PERCENT, 1, (0, 100)),
