@@ -97,7 +97,27 @@ def of_this_version(results: Mapping[str, Result]) -> dict[str, Result]:
 
 
 def _possible(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int | None) -> Iterable[Setting]:
-    """A column's settings at a scale: with parents that were given, then with trained ones."""
+    """A column's settings at a scale: with parents that were given, then with trained ones on the first data set with results."""
+    trained: dict[str, Setting] = {}
+    for each in _each(table, column, scale, bundle, seeds):
+        if each.given or each.is_measured:
+            yield each
+        if not each.given:
+            trained[each.data] = each
+            if each.is_measured:
+                return
+    yield trained[data_set(column.data, scale)]
+
+
+def every_setting(table: Table, bundle: Bundle, scales: Sequence[Scale]) -> Iterable[Setting]:
+    """The columns of a table at all scales, with all parents and data sets that may serve, measured or not."""
+    for column in table.columns:
+        for scale in scales:
+            yield from _each(table, column, scale, bundle, None)
+
+
+def _each(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int | None) -> Iterable[Setting]:
+    """A column's settings at a scale: with parents that were given, then with trained ones, by the data sets that may serve."""
     meant = seeds or scale.seeds
     most = max(meant, 1 + max((_seed(result.unit) for result in bundle.results.values()), default=0))
 
@@ -112,9 +132,7 @@ def _possible(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds:
         if (table.name, column.name) in given.columns:
             yield setting(given.facts["data"], given)
     names = (scale.always,) if scale.always else (column.data, *(NEAREST[column.data] if scale.nearest else ()))
-    trained = (setting(name, None) for name in names)
-    measured = next((each for each in trained if each.is_measured), None)
-    yield measured or setting(data_set(column.data, scale), None)
+    yield from (setting(name, None) for name in names)
 
 
 def _known(cell: Cell, results: Mapping[str, Result]) -> Known:
