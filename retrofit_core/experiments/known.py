@@ -10,7 +10,7 @@ from ..runs import RunConfig
 from .bundles import Bundle, Given
 from .cells import Cell, Column, Table
 from .results import Result
-from .scales import NEAREST, Scale, data_set
+from .scales import NEAREST, SCALES, Scale, data_set
 from .units import FineTuning
 
 
@@ -61,6 +61,11 @@ class Setting:
         return any(known.number is not None or known.refusal for known in self.known)
 
     @property
+    def work(self) -> frozenset[str]:
+        """Keys of the units of its first seed."""
+        return frozenset(unit.key() for known in self.known if known.cell.seed == 0 for unit in known.cell.units)
+
+    @property
     def badge(self) -> str:
         """The scale, and what serves in place of the paper's data set or of trained parents."""
         words = [f"{self.data} for {self.column.data}"] if self.data != self.column.data else []
@@ -81,14 +86,24 @@ def settings(
     """The columns of a table, in its order: each at every scale and with all parents with which it was measured.
 
     A column that was measured nowhere is there once, at the first scale, with the parents that are given for it, if any.
-    Where several data sets may serve, it is the first one with results, else the one that is on disk.
+    Where several data sets may serve, it is the first one with results, else the one that is on disk. Given parents are not made
+    smaller: where several of the scales mean the same work with them, the fullest one has it.
     """
     wanted = [column for column in table.columns if columns is None or column.name in columns]
     written = []
     for column in wanted:
         possible = [each for scale in scales for each in _possible(table, column, scale, bundle, seeds)]
-        written += [each for each in possible if each.is_measured] or possible[:1]
+        written += _at_fullest([each for each in possible if each.is_measured]) or possible[:1]
     return written
+
+
+def _at_fullest(measured: Sequence[Setting]) -> list[Setting]:
+    """The settings without those of given parents whose work a fuller scale means too."""
+    order = list(SCALES)
+    fullest: dict[frozenset[str], str] = {}
+    for each in measured:
+        fullest[each.work] = max(each.scale.name, fullest.get(each.work, each.scale.name), key=order.index)
+    return [each for each in measured if each.given is None or fullest[each.work] == each.scale.name]
 
 
 def of_this_version(results: Mapping[str, Result]) -> dict[str, Result]:
