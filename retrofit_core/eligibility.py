@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from .attention import attentions
 from .device import on_device
 from .grouping import Grouper, SameIndex
-from .levels import Level, is_branched, merged, partition
+from .levels import Level, Parts, is_branched, merged, partition
 from .levels.opening import rows_of
 from .levels.weights import refuse_computed_weights
 from .outputs import logits_in
@@ -71,6 +71,47 @@ class Levels:
             of_parents.append(own)
         return torch.cat(of_parents)
 
+    def with_parts(self, index: int) -> list[int]:
+        """The levels whose neurons lie in the same parts of grouped convolutions as this one's, itself among them."""
+        own = self.fused[index].parts
+        return (
+            []
+            if own is None
+            else [k for k, level in enumerate(self.fused) if level.parts and level.parts.first == own.first]
+        )
+
+    def parts_of(self, index: int) -> Tensor:
+        """(m,) the part in which each of the parents' neurons lies, all parents' parts numbered one after the other."""
+        of_parents, count = [], 0
+        for levels in self.parents:
+            parts = levels[index].parts
+            assert parts is not None
+            own = torch.empty(levels[index].width, dtype=torch.int64)
+            own[parts.places] = count + torch.arange(len(parts.places))[:, None]
+            of_parents.append(own)
+            count += len(parts.places)
+        return torch.cat(of_parents)
+
+    def known_parts(self, index: int, labels: Callable[[int], Tensor]) -> Tensor | None:
+        """(m,) the fused network's part to which each of the parents' neurons is assigned, where levels before this one decide
+        it: of a level that works channel by channel their groups; None where they do not, or there are no parts.
+
+        Args:
+            labels: gives the groups of an earlier level.
+        """
+        level = self.fused[index]
+        if level.channelwise:
+            return self.known_labels(index, labels)
+        if level.parts is None or level.parts.first == index:
+            return None
+        first, fused = level.parts.first, self.fused[level.parts.first]
+        assert fused.parts is not None
+        of_slots = torch.empty(fused.width, dtype=torch.int64)
+        of_slots[fused.parts.places] = torch.arange(len(fused.parts.places))[:, None]
+        assigned = torch.empty(int(self.parts_of(first).max()) + 1, dtype=torch.int64)
+        assigned[self.parts_of(first)] = of_slots[labels(first).cpu()]
+        return assigned[self.parts_of(index)]
+
     def joined(self, scores: Sequence[Tensor]) -> list[Tensor]:
         """The scores of each level's neurons, (m,) each; those of a stream are the mean over its levels."""
         return [torch.stack([scores[k] for k in self.stream(index)]).mean(0) for index in range(len(scores))]
@@ -119,7 +160,14 @@ def check_groupings(levels: Levels, grouping: Any) -> None:
         return  # a custom function
     for index, level in enumerate(levels.fused):
         try:
-            (SameIndex() if level.head else grouping).check(levels.widths(index), level.width)
+            if level.parts is None:
+                (SameIndex() if level.head else grouping).check(levels.widths(index), level.width)
+            else:
+                shapes = [
+                    tuple(parts.places.shape) for own in levels.networks if (parts := own[index].parts) is not None
+                ]
+                for *counts, count in zip(*shapes, strict=True):  # of parts, and of neurons in each
+                    grouping.check(tuple(counts), count)
         except ValueError as error:
             raise ValueError(f"level {level.name!r}: {error}") from error
 
@@ -264,20 +312,27 @@ def with_streams(
     Raises:
         ValueError: the network's neurons cannot be followed, or a level makes neurons of several kinds.
     """
-    joined = is_branched(levels) or any(level.adds or level.channelwise or level.vectors for level in levels)
+    joined = is_branched(levels) or any(level.adds or level.partwise or level.vectors for level in levels)
     if not joined or any(not (level.layers or level.tables) for level in levels):
         return levels
     try:
-        groups = neuron_groups(model, example.to(next(model.parameters()).dtype), leaves=leaves)
+        example = example.to(next(model.parameters()).dtype)
+        groups = neuron_groups(model, example, leaves=leaves)
+        parts: dict[int, Parts] = {}
+        if any(level.partwise and not level.channelwise for level in levels):
+            levels, parts = _with_parts(levels, [_made_by(level, groups, model) for level in levels])
+            if any(level.why_not_affine for level in levels):
+                return levels
+            groups = neuron_groups(model, example, leaves=leaves, within=True)
         rows = [_made_by(level, groups, model) for level in levels]
         made = {
             group: {index: own[number] for index, own in enumerate(rows) if number in own}
             for number, group in enumerate(groups)
         }
-        found = attentions(levels, made, example.to(next(model.parameters()).dtype))
+        found = attentions(levels, made, example)
     except ValueError as error:
         if not is_branched(levels) and not any(level.adds for level in levels):
-            unknown = [level.channelwise or bool(level.vectors) for level in levels]
+            unknown = [level.partwise > 0 or bool(level.vectors) for level in levels]
             return [_not_affine(level, str(error)) if no else level for level, no in zip(levels, unknown, strict=True)]
         raise ValueError(f"{network}: {error}") from error
     heads = {level: attention for attention in found for level in attention.levels}
@@ -316,9 +371,38 @@ def with_streams(
             stream=of_levels.index(of_levels[index]) if shared[of_levels[index]] > 1 and index not in heads else None,
             carried=tuple(_carried(name, level, groups, of_levels, index, network) for name in level.vectors),
             heads=heads.get(index),
+            parts=parts.get(index),
         )
         for index, level in enumerate(levels)
     ]
+
+
+def _with_parts(levels: Sequence[Level], rows: Sequence[dict[int, Tensor]]) -> tuple[list[Level], dict[int, Parts]]:
+    """The levels, those not affine whose grouped convolutions cannot be fitted; and the parts in which a level's neurons lie.
+
+    Args:
+        rows: of each level, see `_made_by`, from groups of neurons that are the parts of grouped convolutions as a whole.
+    """
+    levels, numbers = list(levels), set[int]()
+    for index, (level, own) in enumerate(zip(levels, rows, strict=True)):
+        if not level.partwise or level.channelwise:
+            continue
+        why = ""
+        if level.head:
+            why = "its grouped convolution makes the classes"
+        elif not any(set(own) & set(earlier) for earlier in rows[:index]):
+            why = "it is a grouped convolution of channels that no level before it makes, so their groups are not known"
+        elif len(own) > 1 or not torch.equal(own[min(own)], torch.arange(level.width).view(level.partwise, -1)):
+            why = (
+                f"the {level.partwise} parts of its grouped convolution are not those of the layers that it reads, so they "
+                "cannot be matched as a whole"
+            )
+        if why:
+            levels[index] = _not_affine(level, why)
+        else:
+            numbers |= set(own)
+    alike = {number: [index for index, own in enumerate(rows) if set(own) == {number}] for number in numbers}
+    return levels, {index: Parts(same[0], rows[index][number]) for number, same in alike.items() for index in same}
 
 
 def _made_by(level: Level, groups: Sequence[Group], model: nn.Module) -> dict[int, Tensor]:
@@ -400,7 +484,7 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
         )
     for index, level in enumerate(fused):
         alike = [levels[index] for levels in parents]
-        if is_branched(fused) or level.vectors:
+        if is_branched(fused) or level.vectors or any(other.partwise for other in (level, *alike)):
             _check_joints(level, alike)
         positions = [other.positions for other in alike]
         if set(positions) != {level.positions}:
@@ -420,11 +504,28 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
                 f"level {level.name!r}: the parents have {widths} classes and the fused network {level.width}; class c "
                 "is fused with class c. Give all of them the same classes."
             )
+        if level.parts is not None:
+            _check_parts(level, alike)
         if level.width > sum(widths):
             raise ValueError(
                 f"level {level.name!r}: {level.width} fused neurons for {sum(widths)} parents' neurons; some would "
                 f"stand for nothing. Use a target of at most {sum(widths)} there."
             )
+
+
+def _check_parts(level: Level, parents: Sequence[Level]) -> None:
+    """Refuse parts of grouped convolutions that are wider than a parent's: an assigned part may be the only one."""
+    assert level.parts is not None
+    own, others = (
+        level.parts.places.shape,
+        [parent.parts.places.shape for parent in parents if parent.parts is not None],
+    )
+    if own[1] > min(neurons for _, neurons in others) or own[0] > sum(count for count, _ in others):
+        raise ValueError(
+            f"level {level.name!r}: the fused network has {own[0]} parts of {own[1]} neurons (groups of a convolution), the "
+            f"parents {' and '.join(f'{count} of {neurons}' for count, neurons in others)}. Use a target with no more parts than "
+            "all parents together, each no wider than a parent's."
+        )
 
 
 def _check_joints(level: Level, parents: Sequence[Level]) -> None:
@@ -434,6 +535,11 @@ def _check_joints(level: Level, parents: Sequence[Level]) -> None:
             raise ValueError(
                 f"level {level.name!r} is not affine in a parent: {other.why_not_affine}. Use fit='gradient' (HF-Gradient, "
                 "KF-Gradient)."
+            )
+        if (other.partwise > 0) != (level.partwise > 0):
+            raise ValueError(
+                f"level {level.name!r}: a convolution is grouped in a parent or in the fused network, and not in the other, so "
+                "their neurons do not correspond. Give all of them groups, or use fit='gradient' (HF-Gradient, KF-Gradient)."
             )
         if _joints(other) != _joints(level):
             raise ValueError(
@@ -449,17 +555,28 @@ def _joints(level: Level) -> tuple[object, ...]:
     facts = (
         level.adds,
         level.channelwise,
+        level.partwise > 0,
         level.function is not None,
         len(level.layers),
         len(level.tables),
         len(level.alive),
     )
-    return level.stream, *facts, [number for number, _ in level.joined], level.carried, attention
+    return (
+        level.stream,
+        level.parts and level.parts.first,
+        *facts,
+        [number for number, _ in level.joined],
+        level.carried,
+        attention,
+    )
 
 
 def _check_folds(fused: list[Level]) -> None:
     for level in fused:
-        if any(affine is not None and affine.bias is None and norm.bias is None for _, affine, norm in level.folds):
+        if any(
+            layer.bias is not None and affine is not None and affine.bias is None and norm.bias is None
+            for layer, affine, norm in level.folds
+        ):
             raise ValueError(
                 f"level {level.name!r}: the fused bias has no place, for neither the layer nor the BatchNorm behind it "
                 "has one. Pass a target whose BatchNorm has affine=True or whose layer has bias=True."

@@ -12,7 +12,7 @@ from retrofit_core.analysis import analyse
 from retrofit_core.eligibility import cut_into_levels
 from retrofit_core.levels import partition
 from retrofit_core.methods import METHODS
-from retrofit_core.moments import ChannelSums, approximation_error, cross_error, solve, unavoidable_error
+from retrofit_core.moments import PartSums, approximation_error, cross_error, solve, unavoidable_error
 from retrofit_core.symmetry import shuffled, tensors
 from retrofit_core.targets import Targets, weighted_means
 from tests.networks import CNN_SHAPE, initialised, labels, normal
@@ -125,7 +125,7 @@ def test_sums_and_errors_against_loops():
     channels, scores = torch.tensor([0, 1, 1, 2, 3]), torch.rand(5, generator=torch.Generator().manual_seed(1)).double()
     x, z = normal(40, 4, 3), normal(40, 5, seed=1)
     x[..., -1] = 1
-    sums = ChannelSums(channels, 4, 3, bias=True)
+    sums = PartSums(channels, 4, 3, bias=True)
     for part in (slice(0, 13), slice(13, 40)):
         sums.add(z[part], x[part])
     moments = sums.finish()
@@ -152,7 +152,7 @@ def test_sums_and_errors_against_loops():
         for j in range(5)
     )
     assert unavoidable_error(moments, scores) == pytest.approx(float(left), rel=1e-9)
-    halves = [ChannelSums(channels, 4, 3, bias=True) for _ in range(2)]
+    halves = [PartSums(channels, 4, 3, bias=True) for _ in range(2)]
     for half, part in zip(halves, (slice(0, 13), slice(13, 40)), strict=True):
         half.add(z[part], x[part])
     together = halves[0].finish() + halves[1].finish()
@@ -264,7 +264,7 @@ def test_weights_reproduce_the_level():
         for level in partition(model, boundary, "layers"):
             if level.channelwise:
                 (tensor,), stream = level.read(boundary)
-                made = torch.einsum("nkp,pk->nk", level.channel_inputs(tensor), level.weights())
+                made = torch.einsum("nkp,pk->nk", level.part_inputs([tensor]), level.weights())
                 made = made + (0 if stream is None else flat(stream))
                 assert_close(made, flat(level.output(level.module(boundary))), 1e-12)
             boundary = level.module(boundary)

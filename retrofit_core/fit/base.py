@@ -28,6 +28,9 @@ class Fitting:
     first level"""
     stream: Tensor | None
     """(m,) the groups of the residual stream that the level writes to, once a level before has written to it"""
+    parts: Tensor | None
+    """(m,) the fused network's part to which each neuron is assigned, of grouped convolutions whose parts levels before this one
+    have grouped"""
     branched: bool
     """Whether levels of this network lie inside of blocks"""
     attends: bool
@@ -62,7 +65,9 @@ class Fitting:
                 f"level {self.step.name!r} does not read its inputs channel by channel, so the parents' weights cannot be "
                 "mapped onto the fused inputs. Use toward='zero' and refit=True."
             )
-        return mapped_weights(self.step.level, self.step.parents, reads)
+        return mapped_weights(
+            self.step.level, self.step.parents, reads, self.parts if self.step.level.partwise else None
+        )
 
 
 @dataclass(frozen=True, eq=False)

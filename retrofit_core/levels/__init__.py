@@ -1,7 +1,7 @@
 """Levels: a traced model cut where one tensor is alive, or behind every layer (paper sec. 3; docs/method.md)."""
 
 from .cuts import BOUNDARIES
-from .level import Alive, Boundary, Heads, Level, compose, each, is_branched, merged, rows, unfolded
+from .level import Alive, Boundary, Heads, Level, Parts, compose, each, is_branched, merged, rows, unfolded
 from .partition import partition, single_level
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Boundary",
     "Heads",
     "Level",
+    "Parts",
     "compose",
     "each",
     "is_branched",
