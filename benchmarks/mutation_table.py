@@ -686,6 +686,13 @@ MUTATIONS = [
         "tests/test_grouped.py::test_a_strong_ridge_towards_the_parents_gives_their_kernels",
     ),
     Mutation(
+        "kinds: grouped where they are made first alone",
+        "retrofit_core/fusion.py",
+        "own = alike(raw.values()) if len(raw) > 1 else among(gram, places)",
+        "own = among(gram, places)",
+        "tests/test_kinds.py::test_equals_plain_least_squares_kind_by_kind",
+    ),
+    Mutation(
         "scales: the bias is not scaled",
         "retrofit_core/batchnorm.py",
         "nn.Parameter(affine.bias * factor)",
@@ -702,8 +709,8 @@ MUTATIONS = [
     Mutation(
         "channels: neurons side by side in the order of their levels",
         "retrofit_core/eligibility.py",
-        "own[places] = fused[labels(number).cpu().split(list(self.widths(number)))[k]]",
-        "own[places] = labels(number).cpu().split(list(self.widths(number)))[k][:, None]",
+        "known[self.places(index, kind.first)] = kind.places[of_neurons]",
+        "known[self.places(index, kind.first)] = of_neurons[:, None]",
         "tests/test_channelwise.py::test_neurons_of_several_levels_side_by_side_keep_their_groups",
     ),
     Mutation(

@@ -20,6 +20,7 @@ from .grouping import (
     KMeans,
     SameIndex,
     alike,
+    among,
     check_grouping,
     grouped_cost,
     grouped_parts,
@@ -182,7 +183,7 @@ class Retrofit(Algorithm):
         monitor, journal, device = runtime.monitor, runtime.journal, task.device
         inputs = task.inputs.to(task.dtype)
         scored = parents_scores(levels.parents, task.importance, task.parents_data(), device, monitor)
-        scores = [levels.joined(parent.values) for parent in scored]
+        scores = levels.joined([parent.values for parent in scored])
         products = self.fit.products(inputs.dtype, device)
         clock = devices.Stopwatch(device)
         walk = Walk(
@@ -258,7 +259,7 @@ class Retrofit(Algorithm):
         return Fitting(
             step=step,
             before=tuple(map(groups, step.before.alive)) if step.before is not None else None,
-            stream=None if known is None else known.to(step.device),
+            known=None if known is None else known.to(step.device),
             parts=None if parts is None else parts.to(step.device),
             branched=plan.levels.branched,
             attends=any(level.heads is not None for level in plan.levels.fused),
@@ -316,6 +317,8 @@ class Retrofit(Algorithm):
         if fitting.stream is not None:  # grouped where the stream begins
             labels = fitting.stream
             return Grouping(labels, level.width, grouped_cost(zz, s, labels, level.width), {"algorithm": "stream"})
+        if not level.plain:
+            return self._kinds(plan, fitting, gram, zz, s)
         stream, in_parts = plan.levels.stream(step.index), plan.levels.with_parts(step.index)
         begun = level.parts is not None and level.parts.first == step.index
         grams = {step.index: zz, **step.grams(sorted({*stream, *(in_parts if begun else ())} - {step.index}))}
@@ -331,6 +334,26 @@ class Retrofit(Algorithm):
             return ordered(groups, zz, s, *step.stream())
         # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good.
         return ordered_like(groups, zz, s, torch.arange(widths[0], device=zz.device))
+
+    def _kinds(self, plan: FusionPlan, fitting: Fitting, gram: Tensor, zz: Tensor, s: Tensor) -> Grouping:
+        """The groups of a level whose neurons are of several kinds: each that begins here is grouped by itself."""
+        levels, index, level = plan.levels, fitting.step.index, fitting.step.level
+        labels = torch.full_like(s, -1, dtype=torch.int64) if fitting.known is None else fitting.known.clone()
+        begin = [kind for which, kind in enumerate(level.kinds) if kind.first == (index, which)]
+        later = {k for kind in begin for k in levels.makers(kind.first)} - {index}
+        grams, cost, report = {index: zz, **fitting.step.grams(sorted(later))}, 0.0, dict[str, Any]()
+        for kind in begin:
+            places = levels.places(index, kind.first).to(s.device)
+            raw = {k: among(grams[k], levels.places(k, kind.first)) for k in levels.makers(kind.first)}
+            own = alike(raw.values()) if len(raw) > 1 else among(gram, places)
+            widths = tuple(len(parent[index].kinds[kind.first[1]].places) for parent in levels.parents)
+            scores = s[places[:, 0]]
+            groups = self.grouping(own, scores, widths, len(kind.places), generator=fitting.generator)
+            groups = check_grouping(groups, len(places), len(kind.places))
+            groups = ordered_like(groups, raw[index], scores, torch.arange(widths[0], device=s.device))
+            labels[places] = kind.places.to(s.device)[groups.labels]
+            cost, report = cost + groups.cost, groups.report
+        return Grouping(labels, level.width, cost, {"algorithm": report.get("algorithm"), "kinds": len(level.kinds)})
 
     def _parts(
         self, plan: FusionPlan, fitting: Fitting, grams: Mapping[int, Tensor], scores: Sequence[Sequence[Tensor]]

@@ -313,9 +313,14 @@ class Ghost(nn.Module):
         return self.last((x + torch.cat([y, self.ghost(y.relu())], 1)).relu().mean((2, 3)))
 
 
-def test_levels_whose_neurons_are_several_channels_of_another_are_refused():
-    with pytest.raises(ValueError, match="parent 0: level 'wide' makes several channels for each neuron"):
-        METHODS["KF-Linear"]([initialised(Ghost(), k) for k in range(2)], DATA, device="cpu")
+@pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
+def test_levels_may_make_several_channels_for_each_neuron(method):
+    model = initialised(Ghost(), 3)
+    twin = shuffled(model, DATA, torch.Generator().manual_seed(5))
+    result = METHODS[method]([model, twin], DATA, ridge=0.0, device="cpu")
+    assert_same_function(result.model, model, DATA, 1e-6)
+    for own in result.levels[0].labels.split(8):
+        assert torch.equal(own[4:], own[:4] + 4)
 
 
 def test_channels_of_the_input_are_refused():

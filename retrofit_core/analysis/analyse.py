@@ -183,11 +183,13 @@ def _all_scores(
         importance = as_importance(name, normalise_scores=config["normalise_scores"])
         inner = _named(monitor, f"analysis: {name}")
         try:
-            parents = [parent.values for parent in parents_scores(levels.parents, importance, data, device, inner)]
+            parents = levels.joined(
+                [parent.values for parent in parents_scores(levels.parents, importance, data, device, inner)]
+            )
         except ValueError as error:
             missing[name] = str(error)
             continue
-        scores[name] = levels.joined([torch.cat(level) for level in zip(*parents, strict=True)])
+        scores[name] = [torch.cat(level) for level in zip(*parents, strict=True)]
         if config["head"] != "scores":  # its targets do not go by importance
             scores[name][-1] = reports[-1].scores
     return scores, missing
@@ -222,8 +224,8 @@ def _level(
     with clock.phase("groups"):
         if grouped is not None:
             groups, agreements = grouped.labels, grouped.agreement
-        elif level.heads is not None or level.parts is not None or level.joined:
-            # grouped head by head, by what they attend to; part by part; or by levels before
+        elif level.heads is not None or level.parts is not None or not level.plain or fitting.stream is not None:
+            # grouped head by head, by what they attend to; part by part; kind by kind; or by levels before
             groups = dict.fromkeys(scores, report.labels[None])
             agreements = agreement(groups)
         else:

@@ -12,7 +12,7 @@ from .hungarian import Hungarian
 from .kmeans import KMeans
 from .local_search import LocalSearch
 from .order import ordered, ordered_like
-from .parts import alike, grouped_parts, grouped_within, part_gram
+from .parts import alike, among, grouped_parts, grouped_within, part_gram
 from .random import Random
 from .same_index import SameIndex
 
@@ -36,6 +36,7 @@ __all__ = [
     "adjusted_rand",
     "adjusted_rand_matrix",
     "alike",
+    "among",
     "assigned",
     "check_grouping",
     "grouped_cost",

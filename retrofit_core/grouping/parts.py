@@ -23,6 +23,16 @@ def alike(grams: Iterable[Tensor]) -> Tensor:
     return torch.stack([gram / gram.trace().clamp_min(1e-300) for gram in grams]).sum(0)
 
 
+def among(gram: Tensor, places: Tensor) -> Tensor:
+    """(n, n) inner products of some neurons, those of their copies added up.
+
+    Args:
+        places: (n, copies) where they are.
+    """
+    places = places.to(gram.device)
+    return torch.stack([gram[copy][:, copy] for copy in places.T]).sum(0)
+
+
 def part_gram(zz: Tensor, parts: Tensor) -> Tensor:
     """(G, G) <Z_g Z_g', Z_h Z_h'> = |Z_g' Z_h|^2 of all parents' parts.
 

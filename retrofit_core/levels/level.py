@@ -61,6 +61,16 @@ class Heads:
 
 
 @dataclass(frozen=True, eq=False)
+class Kind:
+    """Neurons of one level that are grouped among themselves: exchanged with each other, not with the level's others."""
+
+    first: tuple[int, int]
+    """Number of the first level that makes these neurons, and which of its kinds they are: there they are grouped"""
+    places: Tensor
+    """(neurons, copies) their positions in the level's output; several where each neuron is made more than once"""
+
+
+@dataclass(frozen=True, eq=False)
 class Parts:
     """Neurons of one level that lie in the parts of a grouped convolution: its own, or those that it reads part by part."""
 
@@ -120,14 +130,19 @@ class Level:
     """The attention whose queries, keys or values it makes"""
     parts: Parts | None = None
     """The parts of a grouped convolution in which its neurons lie; None: it has nothing to do with one"""
-    joined: tuple[tuple[int, Tensor], ...] = ()
-    """Of a level that works channel by channel on neurons of other levels, side by side or in another order: for each of these
-    levels its number and where its neurons are, (neurons, channels of each)."""
+    kinds: tuple[Kind, ...] = ()
+    """The kinds of its neurons; none known in a plain chain, and of queries, keys and values"""
 
     @property
     def affine(self) -> batchnorm.Affine | None:
         """The first of its layers; None if the level is not affine in its weights."""
         return self.layers[0] if self.layers else None
+
+    @property
+    def plain(self) -> bool:
+        """Whether all its neurons are of one kind, each made once, in their order."""
+        places = [kind.places for kind in self.kinds]
+        return not places or (len(places) == 1 and torch.equal(places[0], torch.arange(self.width)[:, None]))
 
     @property
     def partwise(self) -> int:
