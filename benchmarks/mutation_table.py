@@ -576,8 +576,8 @@ MUTATIONS = [
     Mutation(
         "blocks: the scores of a stream are those of one level",
         "retrofit_core/eligibility.py",
-        "for k in self.stream(index)]).mean(0)",
-        "for k in [index]]).mean(0)",
+        "joined[kind.places] = torch.stack(made).mean(0)[:, None]",
+        "joined[kind.places] = made[0][:, None]",
         "tests/test_blocks.py::test_streams_get_one_grouping_and_the_mean_of_their_scores",
     ),
     Mutation(
