@@ -29,7 +29,7 @@ WINDOWS = {"wide": (1280, 1240), "phone": (390, 1240), "projector": (1920, 1080)
 RUNNING = "/?view=new&preset=sharded&method=KF-Gradient&samples=400&fusion-seed=7"
 #: A landscape that takes long enough to be seen growing.
 GROWING = "/landscape?run=hf-linear&resolution=51"
-LARGEST = 400_000  # bytes of an image
+LARGEST = 500_000  # bytes of an image
 
 
 def chromium() -> str | None:
@@ -167,9 +167,12 @@ def main() -> None:
         shoot(page, "lecture-light")
         page = open_page("projector")
         page.goto(f"{address}/landscape?lecture=1&path=1")
-        page.get_by_role("button", name="Leave").wait_for()
+        page.wait_for_function(
+            "() => (found => found.length === 2 && found.every(one => one.querySelector('.contourlayer path')))"
+            "([...document.querySelectorAll('.js-plotly-plot')])"
+        )
         at_rest(page)
-        page.wait_for_timeout(2500)
+        page.wait_for_timeout(1000)  # figures that were resized are drawn once more
         shoot(page, "landscape-lecture-light")
         work(open_page, address)
         measuring(open_page, address)

@@ -15,7 +15,7 @@ from retrofit_core import comparison, evaluation
 from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.cli import main
 from retrofit_core.cli.fusing import leaderboard_table
-from retrofit_core.comparison import Leaderboard, compare, configurations, difference, operations, title
+from retrofit_core.comparison import Leaderboard, compare, configurations, difference, operations, quick_first, title
 from retrofit_core.data import load
 from retrofit_core.evaluation import ensemble, evaluate
 from retrofit_core.methods import METHODS
@@ -301,6 +301,26 @@ def test_a_comparison_takes_groupings_and_gives_options_of_a_score_to_runs_with_
     ):
         with pytest.raises(ValueError, match="options of a score stand behind a method"):
             configurations(base, methods, scores)
+
+
+def test_trainings_come_last_and_fits_of_levels_before_them(base):
+    configs = configurations(base, "kf-gradient,kd,kf-linear,average,hf-linear", "uniform")
+    assert [config.method for config in quick_first(configs)] == [
+        "Average",
+        "KD",
+        "KF-Linear",
+        "HF-Linear",
+        "KF-Gradient",
+    ]
+
+
+@pytest.mark.parametrize("less", ["evaluate", "analyse"])
+def test_a_record_that_measured_less_stands_for_a_run(base, tmp_path, monkeypatch, less):
+    (config,) = configurations(dataclasses.replace(base, evaluate=True, analyse=True), "kf-linear", "uniform")
+    execute(dataclasses.replace(config, **{less: False}), tmp_path / "mine")
+    monkeypatch.setattr(comparison, "execute", lambda *given: pytest.fail("it is there already"))
+    board = compare([config], images=40, also=[tmp_path / "mine"])
+    assert next(row for row in board.rows if row["method"])["key"] == "mine"
 
 
 @pytest.mark.slow

@@ -113,3 +113,18 @@ def test_every_command_has_the_options_that_a_page_gives_it(page, line):
     _, name, *words = shlex.split(line, comments=True)
     command = typer.main.get_command(app).commands[name]
     command.make_context(name, [word for word in words if word != "..."], resilient_parsing=False)
+
+
+def test_the_map_of_the_code_names_every_file_at_the_top_and_none_that_is_gone():
+    listing = re.search(r"```text\n(.*?)```", PAGES["code.md"], re.S)
+    assert listing
+    folder, named = "", []
+    for line in listing[1].splitlines():
+        name = line.split()[0]
+        folder = folder if line.startswith(" ") else name
+        named.append(name if name == folder else folder + name)
+    assert not [path for path in named if not (ROOT / path).exists()]
+    for home in ("retrofit_core", "app/retrofit_app"):
+        there = [path.relative_to(ROOT).as_posix() for path in (ROOT / home).glob("[!_]*.py")]
+        there += [f"{path.parent.relative_to(ROOT).as_posix()}/" for path in (ROOT / home).glob("*/__init__.py")]
+        assert not set(there) - set(named)

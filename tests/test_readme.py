@@ -49,23 +49,6 @@ def test_two_networks_of_torchvision_are_fused_with_a_loader():
     assert type(names["fused"]) is type(names["parents"][0])
 
 
-def test_every_file_that_the_map_names_exists():
-    listing = re.search(r"## The map of the code\n\n```text\n(.*?)```", README.read_text(), re.S)
-    assert listing
-    named = re.findall(r"^(?:  )?([\w./-]+\.(?:py|md|txt|ipynb)|[\w/-]+/)\s", listing[1], re.M)
-    folder, missing = "", []
-    for line in listing[1].splitlines():
-        name = line.split()[0] if line.split() else ""
-        if not line.startswith(" "):
-            folder = name if name.endswith("/") else ""
-            path = name
-        else:
-            path = folder + name
-        if name and not (README.parent / path).exists():
-            missing.append(path)
-    assert named and not missing
-
-
 def blocks() -> list[str]:
     examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
     assert len(examples) == 3

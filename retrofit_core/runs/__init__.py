@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .config import RunConfig, all_keywords, check_choices, config_options, method_keywords, read_boundaries
     from .execute import analyse_record, checkpoint_metadata, execute, measure
-    from .identities import Identity, difference, identity
+    from .identities import Identity, difference, identity, of_network
     from .inputs import asks_for_shares, check_fitting, class_shares, fusion_rows, read_inputs
     from .record import Run, create, list_runs, read_config, read_identity, read_run, read_status, record_folder
     from .standing import state_of
@@ -37,6 +37,7 @@ __all__ = [
     "list_runs",
     "measure",
     "method_keywords",
+    "of_network",
     "read_boundaries",
     "read_config",
     "read_identity",
@@ -50,7 +51,7 @@ __all__ = [
 _HOMES = {
     "config": ("RunConfig", "all_keywords", "check_choices", "config_options", "method_keywords", "read_boundaries"),
     "execute": ("analyse_record", "checkpoint_metadata", "execute", "measure"),
-    "identities": ("Identity", "difference", "identity"),
+    "identities": ("Identity", "difference", "identity", "of_network"),
     "inputs": ("asks_for_shares", "check_fitting", "class_shares", "fusion_rows", "read_inputs"),
     "record": (
         "Run",

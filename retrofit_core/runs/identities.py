@@ -6,7 +6,7 @@ Two runs are the same work exactly if these are equal, whatever the files are ca
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,11 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
     for split in _splits(config):
         inputs[f"{config.data} {split}"] = _digest_of_data(config.data, split, base)
     return Identity(config, inputs, method_version(config.method))
+
+
+def of_network(work: Identity) -> Identity:
+    """What decides the fused network alone: runs that measured or analysed it or not share this."""
+    return replace(work, config=replace(work.config, evaluate=False, analyse=False))
 
 
 def _of_words(arch: str, base: Path) -> str:

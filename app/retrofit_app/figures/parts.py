@@ -1,6 +1,7 @@
 """Which part of the method earns the gain: what each change of one part costs or brings, beside the whole method."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -51,71 +52,22 @@ def parts(
     lowest = max(places.values()) + 0.6
     settings: dict[str, Any] = {}
     width = (1 - BETWEEN * (len(panels) - 1)) / len(panels)
-    wholes = {change.whole for change in shown}
+    scale = _Scale(places, low, high, lowest, colours, palette)
     for index, (column, of_column) in enumerate(panels):
-        side, left = f"x{index + 1 if index else ''}", index * (width + BETWEEN)
         known = {change: gap for change, gap in of_column.items() if gap and change in places}
-        for kind, symbol in KINDS.items():
-            of_kind = {change: gap for change, gap in known.items() if _kind(gap) == kind}
-            drawn = [gap for gap in of_kind.values() if low <= gap.points <= high]
-            figure.add_scatter(
-                xaxis=side,
-                x=[min(max(gap.points, low), high) for gap in of_kind.values()],
-                y=[places[change] for change in of_kind],
-                mode="markers",
-                error_x={
-                    "array": [gap.interval[1] - gap.points if gap in drawn else 0.0 for gap in of_kind.values()],
-                    "arrayminus": [gap.points - gap.interval[0] if gap in drawn else 0.0 for gap in of_kind.values()],
-                    "color": colours[kind],
-                    "thickness": 1.5,
-                    "width": 3,
-                },
-                marker={
-                    "symbol": [symbol if gap in drawn else BEYOND[gap.points > 0] for gap in of_kind.values()],
-                    "opacity": 1,  # marks of different sizes would be pale
-                    "size": [7 if gap in drawn else 10 for gap in of_kind.values()],
-                    "color": colours[kind],
-                    "line": {"width": 2 if kind == "undecided" else 1, "color": colours[kind]},
-                },
-                text=[_hover(column, change, gap) for change, gap in of_kind.items()],
-                hoverinfo="text",
-                showlegend=False,
-            )
-        seeds = [(each, places[change]) for change, gap in known.items() if len(gap.seeds) > 1 for each in gap.seeds]
-        figure.add_scatter(
-            xaxis=side,
-            x=[points for points, _ in seeds if low <= points <= high],
-            y=[place for points, place in seeds if low <= points <= high],
-            mode="markers",
-            marker={"symbol": "line-ns", "size": 9, "line": {"width": 1, "color": palette.muted}},
-            hoverinfo="skip",
-            showlegend=False,
-        )
-        figure.add_shape(
-            type="line", xref=side, yref="y", x0=0, x1=0, y0=-0.6, y1=lowest, line={"color": palette.muted, "width": 1}
-        )
-        inner = [left, left + width * (1 - NUMBERS / _panel_px(len(panels), shown))]
-        settings[f"xaxis{side[1:]}"] = {
+        panel = _Panel(column, known, f"x{index + 1 if index else ''}", index * (width + BETWEEN), width)
+        _draw(figure, panel, scale)
+        settings[f"xaxis{panel.side[1:]}"] = {
             **axis(palette),
-            "domain": inner,
+            "domain": [panel.left, panel.left + width * (1 - NUMBERS / _panel_px(len(panels), shown))],
             "anchor": "y",
             "range": [low - 0.5, high],
             "zeroline": False,
             "nticks": 4,
         }
-        said = f"<br>{_whole(column, shown[0].whole)}" if len(wholes) == 1 else ""
-        _say(figure, (left, f"<b>{escape(column.name)}</b>{said}"), palette)
-        for change, gap in known.items():
-            figure.add_annotation(
-                x=left + width,
-                xref="paper",
-                xanchor="right",
-                y=places[change],
-                yref="y",
-                text=_signed(gap.points),
-                showarrow=False,
-                font={"size": TEXT, "color": palette.ink if _kind(gap) != "undecided" else palette.muted},
-            )
+        one_whole = len({change.whole for change in shown}) == 1
+        _head(figure, panel, shown[0].whole if one_whole else None, palette)
+        _numbers(figure, panel, scale)
     names = {places[change]: escape(change.words, quote=False) for change in shown}
     heads = {place: f"<b>{escape(part)}</b>" for part, place in _heads(shown).items()}
     ticks = dict(sorted((names | heads).items()))
@@ -149,6 +101,101 @@ def parts(
     finding = _finding(panels, shown)
     alt = f"Dot plot of changes in accuracy ({badges}), one panel each for {listing([c.name for c, _ in panels])}. {finding}"
     return Picture(figure, alt, finding)
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """The changes of one kind of parents, and where they are drawn."""
+
+    column: Any
+    gaps: dict[Any, Any]
+    """What each change comes to"""
+    side: str
+    """Name of its axis"""
+    left: float
+    width: float
+    """Shares of the picture's width"""
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """What all panels share: the row of each change, the ends of the axis, the lowest row, and colours."""
+
+    rows: dict[Any, float]
+    low: float
+    high: float
+    lowest: float
+    colours: dict[str, str]
+    palette: Palette
+
+
+def _draw(figure: go.Figure, panel: _Panel, scale: _Scale) -> None:
+    """The dots with their intervals, the ticks of single seeds, and the line of no change."""
+    for kind, symbol in KINDS.items():
+        figure.add_trace(_dots(panel, scale, kind, symbol))
+    seeds = [
+        (points, scale.rows[change])
+        for change, gap in panel.gaps.items()
+        if len(gap.seeds) > 1
+        for points in gap.seeds
+        if scale.low <= points <= scale.high
+    ]
+    figure.add_scatter(
+        xaxis=panel.side,
+        x=[points for points, _ in seeds],
+        y=[row for _, row in seeds],
+        mode="markers",
+        marker={"symbol": "line-ns", "size": 9, "line": {"width": 1, "color": scale.palette.muted}},
+        hoverinfo="skip",
+        showlegend=False,
+    )
+    line = {"color": scale.palette.muted, "width": 1}
+    figure.add_shape(type="line", xref=panel.side, yref="y", x0=0, x1=0, y0=-0.6, y1=scale.lowest, line=line)
+
+
+def _dots(panel: _Panel, scale: _Scale, kind: str, symbol: str) -> go.Scatter:
+    """The changes of one kind; what lies beyond the axis is a triangle at its end, without an interval."""
+    gaps = {change: gap for change, gap in panel.gaps.items() if _kind(gap) == kind}
+    within = [scale.low <= gap.points <= scale.high for gap in gaps.values()]
+    drawn = list(zip(gaps.values(), within, strict=True))
+    return go.Scatter(
+        xaxis=panel.side,
+        x=[min(max(gap.points, scale.low), scale.high) for gap in gaps.values()],
+        y=[scale.rows[change] for change in gaps],
+        mode="markers",
+        error_x={
+            "array": [gap.interval[1] - gap.points if inside else 0.0 for gap, inside in drawn],
+            "arrayminus": [gap.points - gap.interval[0] if inside else 0.0 for gap, inside in drawn],
+            "color": scale.colours[kind],
+            "thickness": 1.5,
+            "width": 3,
+        },
+        marker={
+            "symbol": [symbol if inside else BEYOND[gap.points > 0] for gap, inside in drawn],
+            "opacity": 1,  # marks of different sizes would be pale
+            "size": [7 if inside else 10 for inside in within],
+            "color": scale.colours[kind],
+            "line": {"width": 2 if kind == "undecided" else 1, "color": scale.colours[kind]},
+        },
+        text=[_hover(panel.column, change, gap) for change, gap in gaps.items()],
+        hoverinfo="text",
+        showlegend=False,
+    )
+
+
+def _numbers(figure: go.Figure, panel: _Panel, scale: _Scale) -> None:
+    """What each change comes to, at the right."""
+    for change, gap in panel.gaps.items():
+        figure.add_annotation(
+            x=panel.left + panel.width,
+            xref="paper",
+            xanchor="right",
+            y=scale.rows[change],
+            yref="y",
+            text=_signed(gap.points),
+            showarrow=False,
+            font={"size": TEXT, "color": scale.palette.ink if _kind(gap) != "undecided" else scale.palette.muted},
+        )
 
 
 def _gap(column: Any, change: Any) -> Any:
@@ -221,10 +268,11 @@ def _legend(colours: dict[str, str]) -> list[go.Scatter]:
     ]
 
 
-def _say(figure: go.Figure, said: tuple[float, str], palette: Palette) -> None:
-    """Words above a panel."""
+def _head(figure: go.Figure, panel: _Panel, whole: str | None, palette: Palette) -> None:
+    """A panel's name, and the accuracy of the whole method where all changes are of one."""
+    said = f"<br>{_whole(panel.column, whole)}" if whole else ""
     figure.add_annotation(
-        x=said[0],
+        x=panel.left,
         xref="paper",
         xanchor="left",
         y=1,
@@ -232,7 +280,7 @@ def _say(figure: go.Figure, said: tuple[float, str], palette: Palette) -> None:
         yanchor="bottom",
         yshift=4,
         align="left",
-        text=said[1],
+        text=f"<b>{escape(panel.column.name)}</b>{said}",
         showarrow=False,
         font={"size": TEXT, "color": palette.ink},
     )

@@ -15,7 +15,7 @@ from typing import Any
 from retrofit_core.runs.standing import analysis_notes, worker_lives, worker_of
 
 from . import jobs, workers
-from .listing import same_work
+from .listing import same_network
 from .records import Entry, read_entry, runs_folder
 
 FOLDER, BOARD = "comparisons", "leaderboard.json"
@@ -52,6 +52,7 @@ class Leaderboard:
     methods: str
     scores: str
     runs: tuple[Planned, ...]
+    """In the order of work"""
     folder: Path
     home: Path
     """From where file names are read"""
@@ -124,7 +125,7 @@ def leaderboard(entry: Entry, methods: Sequence[str], scores: Sequence[str], ent
     Raises:
         ValueError: no method or no score, or the run's record is of another version.
     """
-    from retrofit_core.comparison import configurations, title
+    from retrofit_core.comparison import configurations, quick_first, title
     from retrofit_core.runs import RunConfig
 
     if not methods or not scores:
@@ -135,8 +136,8 @@ def leaderboard(entry: Entry, methods: Sequence[str], scores: Sequence[str], ent
     configs = configurations(base, ",".join(methods), ",".join(scores))
     folder = runs_folder()
     planned = []
-    for config in configs:
-        same = same_work(config, list(entries), entry.base)
+    for config in quick_first(configs):
+        same = same_network(config, list(entries), entry.base)
         planned.append(Planned(config, title(config), same, "" if same else _failure(folder / config.key())))
     facts = json.dumps([[config.key() for config in configs], entry.networks])
     key = hashlib.sha256(facts.encode()).hexdigest()[:10]

@@ -1,6 +1,7 @@
 """All runs on disk: the shipped ones and the user's; which of them did some work already, and what it took."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,18 @@ def same_work(config: Any, entries: list[Entry], base: Path | None = None) -> En
         config: a `runs.RunConfig`.
         base: from where its file names are read; by default see `home`.
     """
+    return _first(config, entries, base, lambda work: work)
+
+
+def same_network(config: Any, entries: list[Entry], base: Path | None = None) -> Entry | None:
+    """As `same_work`; a run that makes the same network without measuring or analysing it will do where there is no other."""
+    from retrofit_core.runs import of_network
+
+    return same_work(config, entries, base) or _first(config, entries, base, of_network)
+
+
+def _first(config: Any, entries: list[Entry], base: Path | None, part: Callable[[Any], Any]) -> Entry | None:
+    """The first run whose `Identity` agrees with a config's in a part of it."""
     from retrofit_core.runs import Identity, RunConfig, difference, identity
     from retrofit_core.runs.identities import other_settings
 
@@ -70,14 +83,14 @@ def same_work(config: Any, entries: list[Entry], base: Path | None = None) -> En
         if entry.inputs is None or entry.state not in ("done", *ACTIVE):
             continue
         try:
-            recorded = RunConfig.from_json(entry.config)
+            recorded = part(Identity(RunConfig.from_json(entry.config), entry.inputs, entry.method_version))
         except ValueError:  # of another version
             continue
-        if other_settings(recorded, config):
+        if other_settings(recorded.config, part(Identity(config, {}, 0)).config):
             continue
         # Only now, because it reads the files.
-        wanted = wanted or identity(config, base or home(config.to_json()))
-        if not difference(Identity(recorded, entry.inputs, entry.method_version), wanted):
+        wanted = wanted or part(identity(config, base or home(config.to_json())))
+        if not difference(recorded, wanted):
             return entry
     return None
 
