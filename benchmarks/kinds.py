@@ -30,7 +30,7 @@ def regnet() -> nn.Module:
     """Grouped convolutions, each with a gate."""
     blocks = BlockParams([1, 1], [32, 64], [8, 8], [1.0, 1.0], [1, 2], se_ratio=0.25)
     model = RegNet(blocks, num_classes=10)
-    model.stem[0] = nn.Conv2d(1, 32, 3, padding=1, bias=False)
+    model.stem[0] = nn.Conv2d(1, 32, 3, padding=1, bias=False)  # type: ignore[index, operator]
     return model
 
 
