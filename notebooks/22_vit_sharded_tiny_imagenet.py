@@ -26,7 +26,7 @@ SCALE = None  # None: each column at the best scale that is measured; smoke, sma
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
 SECONDS = 0  # for measuring what is missing; needs a scale
 RUNS = "../runs"  # where new results go
-RESULTS = "../benchmarks/results/experiments.json"  # results that come with the project
+RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 ROWS = None  # what is measured where it is missing, as ("KF-Linear",); None: all
 
 # %%

@@ -180,6 +180,8 @@ class FusionResult:
     alignment: Alignment | None = None
     """Of methods that align neurons and average: the map of their neurons, and the parents reordered. Files do not hold it;
     the labels of its groups are those of the levels, which they do hold"""
+    processor_seconds: float | None = None
+    """Of all threads of this process, hardly changed by others on the machine, unlike `seconds`; files do not hold it"""
 
     @property
     def note(self) -> str:

@@ -1,6 +1,7 @@
 """What is to be fused, and what a method takes."""
 
 import copy
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -232,5 +233,8 @@ def carry_out(algorithm: Algorithm, task: Task) -> FusionResult:
         Cancelled: the monitor asked for it.
     """
     with torch.inference_mode(False), evaluating(*task.parents):
-        result = algorithm.run(planned(algorithm, task))
+        plan = planned(algorithm, task)
+        start = time.process_time()
+        result = algorithm.run(plan)
+    result = replace(result, processor_seconds=time.process_time() - start)
     return result if task.packing is None else replace(result, model=taking_batches(result.model, task.packing))

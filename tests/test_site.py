@@ -84,7 +84,8 @@ def test_a_methods_page_has_its_formula_its_options_and_its_numbers(generated, n
         assert f"| {row['accuracy']:.2f} |" in page or f" {row['accuracy']:.2f} |" in page
     studied = [
         result["metrics"]["accuracy"]
-        for result in json.loads((RESULTS / "experiments.json").read_text())["results"]
+        for file in (RESULTS / "experiments").iterdir()
+        for result in json.loads(file.read_text())["results"]
         if {**(result["unit"].get("fusion") or {}), "importance": ""} == {"method": name, "importance": ""}
         and "cifar10-vgg11-noniid2-0," in result["title"]
     ]
@@ -110,7 +111,9 @@ def test_every_command_stands_with_its_options(generated):
 
 
 def test_every_record_is_described(generated):
-    assert all(f"[{path.name}]" in generated["measured.md"] for path in RESULTS.iterdir())
+    files = [path for path in RESULTS.rglob("*.*") if path.is_file()]
+    assert any(path.parent != RESULTS for path in files)
+    assert all(f"](files/benchmarks/{path.relative_to(RESULTS.parent)})" in generated["measured.md"] for path in files)
 
 
 def test_every_notebook_has_a_page_with_its_pictures(generated):

@@ -12,7 +12,7 @@ FILES = (
     "LICENSE",
     "CITATION.cff",
     "benchmarks/README.md",
-    *(path.relative_to(ROOT).as_posix() for path in (ROOT / "benchmarks/results").iterdir()),
+    *(path.relative_to(ROOT).as_posix() for path in (ROOT / "benchmarks/results").rglob("*.*")),
 )
 #: Code, in which nothing is a link, or the target of a link that is no address and no anchor of its own page.
 LINK = re.compile(r"^(`{3,})[^\n]*\n.*?^\1|`[^`\n]+`|(?<=\]\()(?!\w+:|#)([^)\s]+)(?=\))", re.MULTILINE | re.DOTALL)

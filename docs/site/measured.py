@@ -28,8 +28,8 @@ RECORDS: dict[str, tuple[str, str]] = {
 #: Records that commands write, not scripts.
 COMMANDS = {
     "leaderboard-": "One call of `retrofit compare` on the VGG pair, method by method and class by class.",
-    "experiments": "Every measured cell of the paper's tables, with settings and digests of what went in: `retrofit report "
-    "--bundle`. [What it shows](findings.md); [how it is measured](experiments.md).",
+    "experiments": "Every measured cell of the paper's tables, a file for each table, with settings and digests of what went "
+    "in: `retrofit report --bundle`. [What it shows](findings.md); [how it is measured](experiments.md).",
     "side-by-side": "HF-Linear and KF-Linear before and after the core's second build, on one idle machine.",
 }
 PAIRS = ("cifar10-vgg11-noniid2", "cifar10-vgg11half-sharded2", "mnist-mlp-noniid2")
@@ -79,7 +79,15 @@ def _row(path: Path) -> str:
     what = COMMANDS.get(beginning) or (_first_sentence(BENCHMARKS / script) if exists else "")
     shown = f" [Table](#{anchor})." if anchor and anchor != "leaderboard" else ""
     again = f"`{script}`" if exists and beginning != "side-by-side" else ""
-    return f"| [{path.name}](files/benchmarks/results/{path.name}) | {what}{shown} | {_machine(path)} | {again} |"
+    return f"| {_links(path)} | {what}{shown} | {_machine(path)} | {again} |"
+
+
+def _links(path: Path) -> str:
+    """A record's name, or those of a folder's files."""
+    if path.is_dir():
+        files = (f"[{file.stem}](files/benchmarks/results/{path.name}/{file.name})" for file in sorted(path.iterdir()))
+        return f"{path.name}: {', '.join(files)}"
+    return f"[{path.name}](files/benchmarks/results/{path.name})"
 
 
 def _first_sentence(script: Path) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from retrofit_core.catalogue import CATALOGUE
+from retrofit_core.experiments.bundles import Bundle, results_in
 from retrofit_core.fit import FITS
 from retrofit_core.grouping import GROUPINGS
 from retrofit_core.importance import IMPORTANCE
@@ -184,15 +185,20 @@ def _numbers(method: Method) -> list[str]:
 
 def _in_experiments(name: str) -> dict[str, float]:
     """Importance -> accuracy of a method with default options on the same pair, from our own tables of the experiments."""
-    record = _record("experiments")
-    pair = next(each for each in record["given"] if each["names"][0].startswith(PAIR))
+    bundle = _experiments()
+    pair = next(each for each in bundle.given if each.names[0].startswith(PAIR))
     accuracies: dict[str, float] = {}
-    for result in record["results"]:
-        fusion = dict(result["unit"].get("fusion") or {})
+    for result in bundle.results.values():
+        fusion = dict(result.unit.get("fusion") or {})
         importance = fusion.pop("importance", "uniform")
-        if fusion == {"method": name} and result["unit"].get("given") == pair["facts"]["given"]:
-            accuracies[importance] = result["metrics"]["accuracy"]
+        if fusion == {"method": name} and result.unit.get("given") == pair.facts["given"]:
+            accuracies[importance] = result.metrics["accuracy"]
     return accuracies
+
+
+@cache
+def _experiments() -> Bundle:
+    return results_in(RESULTS / "experiments")
 
 
 def _from_experiments(accuracies: Mapping[str, float]) -> list[str]:

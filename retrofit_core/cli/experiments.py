@@ -81,13 +81,18 @@ def report_command(
     data: Annotated[str, typer.Option(help="Data set of checkpoints that are given.")] = "cifar10",
     folder: Folder = Path("runs"),
     results: Annotated[
-        list[Path] | None, typer.Option(help="A bundle of results, or a runs folder, beside --folder; repeatable.")
+        list[Path] | None,
+        typer.Option(help="A bundle, a folder of bundles, or a runs folder, beside --folder; repeatable."),
     ] = None,
     layout: Annotated[str, typer.Option("--format", help="markdown, latex, csv.")] = "markdown",
     out_file: Annotated[Path | None, typer.Option("--out", help="Write the report into this file.")] = None,
     only_measured: Annotated[bool, typer.Option(help="Leave out what has no number.")] = False,
     bundle: Annotated[
-        Path | None, typer.Option(help="Write all results into this one file, without networks, and no report.")
+        Path | None,
+        typer.Option(
+            help="Write the results of the tables that are named (default: all results), without networks, and no report: "
+            "into a file NAME.json, or into a folder with a file for each table, which keeps what it holds."
+        ),
     ] = None,
     with_images: Annotated[
         bool, typer.Option(help="In the bundle: which test images each network knows, for paired intervals.")
@@ -98,6 +103,8 @@ def report_command(
     Results of checkpoints that were given to `reproduce` need the same options here, or a bundle that was written with them.
 
     Example: `retrofit report vgg11-noniid --scale small --format latex --out tables.tex`
+
+    Keep results beside code: `retrofit report vgg11-noniid --bundle results --with-images`
     """
     from . import reproducing
 

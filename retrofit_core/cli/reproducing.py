@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from ..device import pick
 from ..experiments.bundles import Bundle, Given, merged, results_in, write_bundle
 from ..experiments.cells import Cell, Table, substitute
+from ..experiments.folders import Written, update_folder, used_by
 from ..experiments.parallel import run_in_parallel
 from ..experiments.planning import Planned, plan
 from ..experiments.report import all_tables, report
@@ -127,7 +128,7 @@ def print_report(
     bundle: Path | None,
     with_images: bool,
 ) -> None:
-    """Print or write the tables, or the bundle of their results."""
+    """Print or write the tables, or the bundles of their results."""
     write_as = find(FORMATS, layout, "format")
     names = dict.fromkeys(all_tables())
     chosen = [name if name == "all" else known_name(names, name, "table") for name in tables or ["all"]]
@@ -137,10 +138,8 @@ def print_report(
     of_tables = _given_for(chosen if tables else [], wanted, given)
     known = merged([Bundle(all_results(folder), of_tables), *map(results_in, results)])
     if bundle is not None:
-        size = write_bundle(bundle, known, with_images)
-        out.print(f"{len(known.results)} results are in {bundle}, {size / 1000:,.0f} kB.", soft_wrap=True)
-        if size > LARGE:
-            err.print("That is much for a file beside code: leave out --with-images, or name fewer results.")
+        of_results = [TABLES[name] for name in chosen if name in TABLES]
+        _write_bundles(bundle, known, of_results if tables else None, with_images)
         return
     text = write_as(
         report(known, chosen, scales, seeds=seeds, columns=wanted, root=str(folder), only_measured=only_measured)
@@ -150,6 +149,21 @@ def print_report(
     else:
         write(out_file, text)
         out.print(f"The report is in {out_file}.", soft_wrap=True)
+
+
+def _write_bundles(path: Path, known: Bundle, tables: Sequence[Table] | None, with_images: bool) -> None:
+    """One file, or a folder with a file for each table; None for the tables keeps all results in a file."""
+    if path.is_file() or (path.suffix == ".json" and not path.is_dir()):
+        chosen = known if tables is None else used_by(tables, known)
+        files = [Written(path, len(chosen.results), write_bundle(path, chosen, with_images))]
+    else:
+        files = update_folder(path, known, list(TABLES.values()) if tables is None else tables, with_images)
+    for file in files:
+        out.print(f"{file.results} results are in {file.path}, {file.bytes / 1000:,.0f} kB.", soft_wrap=True)
+        if file.bytes > LARGE:
+            err.print("That is much for a file beside code: leave out --with-images, or name fewer tables.")
+    if not files:
+        err.print(f"Nothing is written into {path}: no result belongs to these tables.")
 
 
 def _columns_of(tables: Sequence[str], columns: str | None) -> set[str] | None:

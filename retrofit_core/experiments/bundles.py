@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import write
-from .results import Result, all_results, seal_of
+from .results import FOLDER, Result, all_results, seal_of
 from .units import Source
 
 SCHEMA = 1
@@ -101,36 +101,67 @@ def read_bundle(path: str | Path) -> Bundle:
     return Bundle({result.key: result for result in results}, tuple(given))
 
 
-def results_in(path: str | Path) -> Bundle:
-    """The results of a runs folder or of a bundle.
+def bundles_in(folder: str | Path) -> Bundle:
+    """All bundles of a folder together; a folder without any is empty.
 
     Raises:
         ValueError: as `read_bundle`.
     """
-    return Bundle(all_results(path)) if Path(path).is_dir() else read_bundle(path)
+    return merged(read_bundle(path) for path in sorted(Path(folder).glob("*.json")))
+
+
+def results_in(path: str | Path) -> Bundle:
+    """The results of a bundle, of a folder of bundles, or of a runs folder, which keeps its results two folders further down.
+
+    Raises:
+        ValueError: a folder that is neither, or as `read_bundle`.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return read_bundle(path)
+    if (path / FOLDER).is_dir():
+        return Bundle(all_results(path))
+    if not any(path.glob("*.json")):
+        raise ValueError(
+            f"the folder {path} holds no results: neither bundles (*.json) nor what a runs folder has, {FOLDER}. {REMEDY}"
+        )
+    return bundles_in(path)
 
 
 REMEDY = "Copy it again from where it came, or write one with `retrofit report --bundle FILE`."
 
 
 def merged(bundles: Iterable[Bundle]) -> Bundle:
-    """All results, of two with one key the later one."""
+    """All results, of two with one key the later one, or the one with images; given parents once, with all of their columns."""
     results: dict[str, Result] = {}
-    given: list[Given] = []
+    given: dict[str, Given] = {}
     for bundle in bundles:
         for key, result in bundle.results.items():
-            if key not in results or results[key].finished <= result.finished:
+            if key not in results or _later(results[key]) <= _later(result):
                 results[key] = result
-        given += [entry for entry in bundle.given if entry not in given]
-    return Bundle(dict(sorted(results.items())), tuple(given))
+        for entry in bundle.given:
+            parents = json.dumps(entry.facts, sort_keys=True)
+            first = given.get(parents, entry)
+            columns = tuple(dict.fromkeys((*first.columns, *entry.columns)))
+            given[parents] = dataclasses.replace(first, columns=columns)
+    return Bundle(dict(sorted(results.items())), tuple(given.values()))
+
+
+def _later(result: Result) -> tuple[float, int]:
+    """Orders results of one unit; one that was read from a bundle is as late as the one that was written there."""
+    return round(result.finished, DIGITS), len(result.correct)
+
+
+def without_images(result: Result) -> Result:
+    """A result without the long lists, which only paired intervals and pictures need."""
+    metrics = {name: value for name, value in result.metrics.items() if name not in LONG_METRICS}
+    return dataclasses.replace(result, correct="", metrics=metrics)
 
 
 def _packed(result: Result, shared: dict[str, int], with_images: bool) -> dict[str, Any]:
     """A result's fields that are not their defaults, with numbers for what is shared."""
-    facts = json.loads(json.dumps(dataclasses.asdict(result)), parse_float=lambda text: round(float(text), DIGITS))
-    if not with_images:
-        del facts["correct"]
-        facts["metrics"] = {name: value for name, value in facts["metrics"].items() if name not in LONG_METRICS}
+    kept = dataclasses.asdict(result if with_images else without_images(result))
+    facts = json.loads(json.dumps(kept), parse_float=lambda text: round(float(text), DIGITS))
     facts["unit"] = _exchanged(facts["unit"], lambda settings: _number(settings, shared))
     facts["machine"] = _number(facts["machine"], shared)
     facts["command"] = _without_absolute(facts["command"])

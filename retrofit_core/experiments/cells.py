@@ -29,8 +29,8 @@ class Column:
     learning_rate: float = 3e-4
     """Of the fine-tuning"""
     metric: str = "accuracy"
-    """accuracy, "part 0" (accuracy on the classes of a part), seconds, operations, rand (adjusted Rand index), "below 0.1" (% of
-    neurons with less than a tenth of the uniform score), or "landscape loss", "landscape accuracy" and on"""
+    """accuracy, "part 0" (accuracy on the classes of a part), seconds, processor_seconds, operations, rand (adjusted Rand
+    index), "below 0.1" (% of neurons with less than a tenth of the uniform score), or "landscape loss" and on"""
     relative: bool = False
     """In units of what parent 0 has"""
     shards: str | None = None

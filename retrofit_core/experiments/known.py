@@ -10,7 +10,7 @@ from ..runs import RunConfig
 from .bundles import Bundle, Given
 from .cells import Cell, Column, Table
 from .results import Result
-from .scales import NEAREST, Scale, data_set
+from .scales import NEAREST, SCALES, Scale, data_set
 from .units import FineTuning
 
 
@@ -61,6 +61,11 @@ class Setting:
         return any(known.number is not None or known.refusal for known in self.known)
 
     @property
+    def work(self) -> frozenset[str]:
+        """Keys of the units of its first seed."""
+        return frozenset(unit.key() for known in self.known if known.cell.seed == 0 for unit in known.cell.units)
+
+    @property
     def badge(self) -> str:
         """The scale, and what serves in place of the paper's data set or of trained parents."""
         words = [f"{self.data} for {self.column.data}"] if self.data != self.column.data else []
@@ -81,14 +86,24 @@ def settings(
     """The columns of a table, in its order: each at every scale and with all parents with which it was measured.
 
     A column that was measured nowhere is there once, at the first scale, with the parents that are given for it, if any.
-    Where several data sets may serve, it is the first one with results, else the one that is on disk.
+    Where several data sets may serve, it is the first one with results, else the one that is on disk. Given parents are not made
+    smaller: where several of the scales mean the same work with them, the fullest one has it.
     """
     wanted = [column for column in table.columns if columns is None or column.name in columns]
     written = []
     for column in wanted:
         possible = [each for scale in scales for each in _possible(table, column, scale, bundle, seeds)]
-        written += [each for each in possible if each.is_measured] or possible[:1]
+        written += _at_fullest([each for each in possible if each.is_measured]) or possible[:1]
     return written
+
+
+def _at_fullest(measured: Sequence[Setting]) -> list[Setting]:
+    """The settings without those of given parents whose work a fuller scale means too."""
+    order = list(SCALES)
+    fullest: dict[frozenset[str], str] = {}
+    for each in measured:
+        fullest[each.work] = max(each.scale.name, fullest.get(each.work, each.scale.name), key=order.index)
+    return [each for each in measured if each.given is None or fullest[each.work] == each.scale.name]
 
 
 def of_this_version(results: Mapping[str, Result]) -> dict[str, Result]:
@@ -97,7 +112,27 @@ def of_this_version(results: Mapping[str, Result]) -> dict[str, Result]:
 
 
 def _possible(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int | None) -> Iterable[Setting]:
-    """A column's settings at a scale: with parents that were given, then with trained ones."""
+    """A column's settings at a scale: with parents that were given, then with trained ones on the first data set with results."""
+    trained: dict[str, Setting] = {}
+    for each in _each(table, column, scale, bundle, seeds):
+        if each.given or each.is_measured:
+            yield each
+        if not each.given:
+            trained[each.data] = each
+            if each.is_measured:
+                return
+    yield trained[data_set(column.data, scale)]
+
+
+def every_setting(table: Table, bundle: Bundle, scales: Sequence[Scale]) -> Iterable[Setting]:
+    """The columns of a table at all scales, with all parents and data sets that may serve, measured or not."""
+    for column in table.columns:
+        for scale in scales:
+            yield from _each(table, column, scale, bundle, None)
+
+
+def _each(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int | None) -> Iterable[Setting]:
+    """A column's settings at a scale: with parents that were given, then with trained ones, by the data sets that may serve."""
     meant = seeds or scale.seeds
     most = max(meant, 1 + max((_seed(result.unit) for result in bundle.results.values()), default=0))
 
@@ -112,9 +147,7 @@ def _possible(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds:
         if (table.name, column.name) in given.columns:
             yield setting(given.facts["data"], given)
     names = (scale.always,) if scale.always else (column.data, *(NEAREST[column.data] if scale.nearest else ()))
-    trained = (setting(name, None) for name in names)
-    measured = next((each for each in trained if each.is_measured), None)
-    yield measured or setting(data_set(column.data, scale), None)
+    yield from (setting(name, None) for name in names)
 
 
 def _known(cell: Cell, results: Mapping[str, Result]) -> Known:

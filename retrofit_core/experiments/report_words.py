@@ -11,6 +11,7 @@ TITLE = "The paper's numbers, and ours"
 METRICS = {
     "accuracy": "% of test images",
     "seconds": "seconds",
+    "processor_seconds": "seconds of the processor, of all threads together",
     "operations": "multiply-adds for one image, in units of one parent's",
     "rand": "adjusted Rand index",
     "below 0.1": "% of the neurons with less than a tenth of the uniform score",

@@ -3,7 +3,7 @@
 ```python
 from retrofit_core.experiments import table
 
-vgg = table("vgg11-noniid", results="benchmarks/results/experiments.json")
+vgg = table("vgg11-noniid", results="benchmarks/results/experiments")
 vgg.show()  # all columns, each with its scale
 two_way = vgg.column("2-way")
 two_way.number("KF-Linear, conductance")  # % of test images
@@ -336,7 +336,7 @@ def table(
         columns: only these, as ("2-way",).
         seeds: fusions of the same parents that are meant to be there (default: the scale's).
         runs: folder with results of this machine, where `measure` writes; need not exist.
-        results: files that `retrofit report --bundle` wrote, or other runs folders.
+        results: files or folders that `retrofit report --bundle` wrote, or other runs folders.
     Raises:
         ValueError: no such table, column, scale or file, or a damaged one.
     """

@@ -32,7 +32,8 @@ class Result:
     refusal: str | None = None
     """Why the method does not apply"""
     metrics: dict[str, Any] = field(default_factory=dict)
-    """accuracy (%), per_class, loss, calibration_error, samples, per_part (% on the classes of each part), seconds"""
+    """accuracy (%), per_class, loss, calibration_error, samples, per_part (% on the classes of each part), seconds,
+    processor_seconds (of all threads, of fusions)"""
     correct: str = ""
     """Which test images the network knows: bits, packed, base64"""
     machine: dict[str, Any] = field(default_factory=dict)
@@ -57,7 +58,7 @@ class Result:
             return share_below(self.metrics["histograms"][rest[1]], float(rest[0]))
         if "landscape" in self.metrics:
             return landscape_metric(self.metrics["landscape"], kind, " ".join(rest))
-        return self.metrics[name]
+        return self.metrics.get(name)
 
     def knows(self) -> np.ndarray:
         """(test images,) bool: which images the network classifies rightly."""

@@ -70,7 +70,7 @@ SCALES: dict[str, Scale] = {
         "digits, networks of a few neurons, two epochs: shows that everything runs, says nothing of accuracy",
         width=0.0625,
         plan=(8, POOL, 8, POOL, 8),
-        vit={"hidden": 12, "depth": 2, "heads": 2, "mlp_width": 16, "patch": 4},
+        vit={"hidden": 12, "depth": 2, "heads": 2, "mlp_width": 16, "patch": 8},
         recipe="small",
         epochs=2,
         samples=40,

@@ -122,6 +122,8 @@ def _compression() -> tuple[Column, ...]:
     )
 
 
+#: Of a fusion: on the clock, as the paper has it, and of the processor, which hardly depends on what else the machine does.
+TIMES = ("seconds", "processor_seconds")
 VIT_PAIR = Column("2-way", "cifar100", ("vit",), "sharded", 2)
 TINY_FULL = _full("tiny-imagenet", "vit-tiny-imagenet", (2,), 1e-5, samples=5000)
 CIFAR_FULL = _full("cifar100", "vit", (2, 4), samples=5000)
@@ -259,7 +261,7 @@ TABLES: dict[str, Table] = {
         Table(
             "runtime-vgg",
             "Seconds of a fusion, VGG11 on CIFAR-10",
-            (dataclasses.replace(NONIID_PAIR, name="seconds", metric="seconds"),),
+            tuple(dataclasses.replace(NONIID_PAIR, name=name.replace("_", " "), metric=name) for name in TIMES),
             ("HF-Gradient, uniform", "ZipIt", "PLeaS", "KD", "LP"),
         ),
         Table(

@@ -67,15 +67,15 @@ def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: s
             refusal = refusal or work(needed, root, monitor, device).refusal
         start = time.perf_counter()
         facts: dict[str, Any] = {"refusal": refusal}
-        seconds = 0.0
+        times: dict[str, float] = {"seconds": 0.0}
         if refusal is None:
             try:
-                facts, seconds = _facts(unit, root, monitor, device)
+                facts, times = _facts(unit, root, monitor, device)
             except ValueError as error:
                 if not _is_refusal(error, unit, root):
                     raise
                 facts = {"refusal": str(error)}
-        metrics = facts.pop("metrics", {}) | {"seconds": seconds, "all_seconds": time.perf_counter() - start}
+        metrics = facts.pop("metrics", {}) | times | {"all_seconds": time.perf_counter() - start}
         result = Result(
             unit.key(),
             unit.to_json(),
@@ -95,16 +95,16 @@ def _is_refusal(error: ValueError, unit: Unit, root: Path) -> bool:
     return isinstance(unit, Fusion) and not isinstance(error, files.Locked) and None not in inputs(unit, root).values()
 
 
-def _facts(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[dict[str, Any], float]:
-    """What is measured of a unit, and the seconds of its fusion or training."""
+def _facts(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[dict[str, Any], dict[str, float]]:
+    """What is measured of a unit, and its times, as `_network` says them."""
     if isinstance(unit, Clustering):
         _provide_parents(unit, root, monitor, device)
         picked = devices.pick(device)
-        return {"metrics": clustering(unit.config(root), unit.level, unit.seeds, monitor, picked)}, 0.0
+        return {"metrics": clustering(unit.config(root), unit.level, unit.seeds, monitor, picked)}, {"seconds": 0.0}
     if isinstance(unit, LossLandscape):
-        return {"metrics": {"landscape": _surveyed(unit, root, monitor, device)}}, 0.0
-    network, seconds = _network(unit, root, monitor, device)
-    return _measured(unit, network, root, monitor, device), seconds
+        return {"metrics": {"landscape": _surveyed(unit, root, monitor, device)}}, {"seconds": 0.0}
+    network, times = _network(unit, root, monitor, device)
+    return _measured(unit, network, root, monitor, device), times
 
 
 def finished(unit: Unit, root: str | Path) -> Result | None:
@@ -176,8 +176,8 @@ def _fusion_title(run: runs.RunConfig) -> str:
     return ", ".join([comparison.title(run), *changed])
 
 
-def _network(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, float]:
-    """The unit's network, and the seconds of its fusion or training."""
+def _network(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
+    """The unit's network, and the "seconds" of its fusion or training, of a fusion also "processor_seconds"."""
     if isinstance(unit, Parent):
         return _parent(unit, root, monitor, device)
     if isinstance(unit, Fusion):
@@ -186,12 +186,12 @@ def _network(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[nn.
     return _tuned(unit, root, monitor, device)
 
 
-def _parent(unit: Parent, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, float]:
+def _parent(unit: Parent, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
     file, start = unit.source.files(root)[unit.index], time.perf_counter()
     if (training := unit.source.training) is not None and not _is_there(unit, root):
         config = dataclasses.replace(training, device=device)
         train_parents(config, root / training.folder, only=unit.index, resume=True, test=False, monitor=monitor)
-    return load_model(file)[0], time.perf_counter() - start
+    return load_model(file)[0], {"seconds": time.perf_counter() - start}
 
 
 def _provide_parents(unit: Unit, root: Path, monitor: Monitor, device: str) -> None:
@@ -207,14 +207,15 @@ def _is_there(parent: Parent, root: Path) -> bool:
     return all(Path(file).exists() for file in needed if file is not None)
 
 
-def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, float]:
+def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
     _provide_parents(unit, root, monitor, device)
     config = dataclasses.replace(unit.config(root), device=device)
     result = _recorded(config, root) or runs.execute(config, None, monitor)[0]
     if (spec := getattr(result.model, "spec", None)) and spec["architecture"] not in COMPOSITES:
         images = load(config.data, "train")
         save_model(result.model, _file(unit, root), **runs.checkpoint_metadata(config, images))
-    return result.model, result.seconds
+    times = {"seconds": result.seconds, "processor_seconds": result.processor_seconds}
+    return result.model, {name: seconds for name, seconds in times.items() if seconds is not None}
 
 
 def _recorded(config: runs.RunConfig, root: Path) -> FusionResult | None:
@@ -226,7 +227,7 @@ def _recorded(config: runs.RunConfig, root: Path) -> FusionResult | None:
     return None
 
 
-def _tuned(unit: FineTuning, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, float]:
+def _tuned(unit: FineTuning, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
     network = _start(unit.start, root, monitor, device)
     start = time.perf_counter()
     images = load(unit.source.data_set, "train")
@@ -239,7 +240,8 @@ def _tuned(unit: FineTuning, root: Path, monitor: Monitor, device: str) -> tuple
     run = {**settings, "seed": unit.seed, "device": str(devices.pick(device)), "monitor": monitor}
     # By the weights that it starts from: neither file nor state of a fine-tuning of other weights is taken over.
     file = _file(unit, root, f"-{digest_of_tensors(network.state_dict())}")
-    return trained(file, network, images, rows, run, facts, resume=True)[0], time.perf_counter() - start
+    network = trained(file, network, images, rows, run, facts, resume=True)[0]
+    return network, {"seconds": time.perf_counter() - start}
 
 
 def _start(unit: Unit, root: Path, monitor: Monitor, device: str) -> Any:

@@ -155,6 +155,14 @@ def measured(tmp_path, monkeypatch, name: str, value):
 SECONDS = {"OTFusion": 1.5, "Git-Re-Basin": 0.25, "KF-Linear, uniform": 120.0}
 
 
+def test_a_logarithmic_axis_within_a_power_of_ten_has_its_numbers_in_full():
+    """Plotly's own would be "5", "10 s", "2"."""
+    shown = quantity("processor_seconds").axis([5.1, 22.0], LIGHT)
+    assert shown["ticktext"] == ["5\N{NO-BREAK SPACE}s", "10\N{NO-BREAK SPACE}s", "20\N{NO-BREAK SPACE}s"]
+    assert shown["tickvals"] == pytest.approx([5, 10, 20]) and shown["range"][1] - shown["range"][0] < 1
+    assert "ticktext" not in quantity("processor_seconds").axis([0.9, 100.0], LIGHT)
+
+
 def test_seconds_stand_on_a_logarithmic_axis_with_no_interval_and_no_standards(tmp_path, monkeypatch):
     def seconds(row):
         return {"seconds": SECONDS[row]} if row in SECONDS else None

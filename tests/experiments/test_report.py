@@ -316,6 +316,28 @@ def test_given_parents_have_columns_of_their_own(tmp_path):
     assert "Given parents: " in markdown(written)
 
 
+def test_given_parents_stand_at_the_fullest_scale_that_means_the_same_work(tmp_path):
+    """They are not made smaller, so `evening` and `paper` fuse them alike; `small` has other epochs and test images."""
+    files = [tmp_path / f"parent-{index}.safetensors" for index in range(2)]
+    for index, file in enumerate(files):
+        file.write_text(str(index))
+    source = Source(None, tuple(map(str, files)), None, "digits")
+    given = Given((("vgg11-noniid", "2-way"),), source.models, source.to_json())
+    small, evening, paper = (scale_of(name) for name in ("small", "evening", "paper"))
+    cells = [cell for scale in ("small", "paper") for cell in cells_of("vgg11-noniid", scale, 1, source)]
+    bundle = Bundle(bundle_of([cell for cell in cells if cell.column == "2-way"], lambda cell: {}).results, (given,))
+
+    def badges(*scales):
+        (table,) = report(bundle, ["vgg11-noniid"], scales, columns={"2-way"}, only_measured=True).tables
+        return [block.badge for block in table.blocks]
+
+    words = "digits for cifar10, given parents"
+    assert (
+        badges(evening, small, paper) == badges(paper, evening, small)[::-1] == [f"small, {words}", f"paper, {words}"]
+    )
+    assert badges(evening) == [f"evening, {words}"]
+
+
 def test_results_of_earlier_methods_are_left_out():
     cells = cells_of("fusion-set-size")
     bundle = bundle_of(cells, lambda cell: {})

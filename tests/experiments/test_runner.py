@@ -373,3 +373,12 @@ def test_a_result_says_what_it_is_of(measured):
     assert per_part[0][1] == 0 == per_part[1][0]  # a parent knows nothing of classes that it never saw
     assert numbers([result])[result.key]["command"].startswith("retrofit fuse")
     assert isinstance(fusion(), Fusion) and str(measured) not in result.command
+
+
+def test_a_fusion_says_what_the_processor_did_whatever_the_clock_says(measured):
+    """Measured on a busy machine, seconds say little; an earlier record holds nothing else."""
+    result = all_results(measured)[fusion(importance="conductance").key()]
+    seconds = result.metric("processor_seconds")
+    assert seconds is not None and seconds > 0
+    earlier = {name: number for name, number in result.metrics.items() if name != "processor_seconds"}
+    assert dataclasses.replace(result, metrics=earlier).metric("processor_seconds") is None

@@ -39,12 +39,24 @@ class Quantity:
         if self.is_log:
             powers = [math.log10(value) for value in values if value > 0] or [0.0]
             ends = [min(powers) - 0.15, max(powers) + 0.15]
-            return {**plain, "type": "log", "dtick": 1 if ends[1] - ends[0] > 1 else "D2", "range": ends}
+            return {
+                **plain,
+                "type": "log",
+                "range": ends,
+                **({"dtick": 1} if ends[1] - ends[0] > 1 else self._ticks(ends)),
+            }
         if self.whole is not None:
             return {**plain, "range": list(self.whole)}
         reach = [min(0.0, *values), max(0.0, *values)]
         room = 0.06 * ((reach[1] - reach[0]) or 1.0)
         return {**plain, "range": [reach[0] - (room if reach[0] < 0 else 0), reach[1] + room]}
+
+    def _ticks(self, ends: Sequence[float]) -> dict[str, Any]:
+        """Of a logarithmic axis within a power of ten: 1, 2 and 5 in full, where Plotly writes small digits alone."""
+        powers = range(math.floor(ends[0]), math.ceil(ends[1]) + 1)
+        steps = [step * 10.0**power for power in powers for step in (1, 2, 5)]
+        shown = [step for step in steps if ends[0] <= math.log10(step) <= ends[1]]
+        return {"tickmode": "array", "tickvals": shown, "ticktext": [f"{step:g}{self.unit}" for step in shown]}
 
 
 PERCENT = "\N{NO-BREAK SPACE}%"
@@ -53,6 +65,7 @@ ACCURACY = Quantity("test accuracy in per cent", PERCENT, 1, (0, 100), is_accura
 QUANTITIES = {
     "accuracy": ACCURACY,
     "seconds": Quantity("seconds", "\N{NO-BREAK SPACE}s", is_log=True),
+    "processor_seconds": Quantity("seconds of the processor", "\N{NO-BREAK SPACE}s", is_log=True),
     "operations": Quantity("multiply-adds for one image, in multiples of one network's", "\N{MULTIPLICATION SIGN}", 2),
     "rand": Quantity("adjusted Rand index", digits=2, whole=(0, 1)),
     "below 0.1": Quantity("neurons with less than a tenth of the mean score, in per cent", PERCENT, 1, (0, 100)),

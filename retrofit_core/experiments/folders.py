@@ -1,0 +1,65 @@
+"""Folders of bundles: for each table a file of its name with the results that it shows, to be kept beside the code."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .bundles import Bundle, bundles_in, merged, without_images, write_bundle
+from .cells import Table
+from .known import every_setting
+from .scales import SCALES
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file of a folder."""
+
+    path: Path
+    results: int
+    bytes: int
+
+
+def used_by(tables: Sequence[Table], bundle: Bundle) -> Bundle:
+    """What tables show of a bundle: at every scale, with every data set and all parents that served, also of earlier methods."""
+    results = {}
+    for table in tables:
+        for setting in every_setting(table, bundle, list(SCALES.values())):
+            for known in setting.known:
+                results |= {each.key: each for each in (*known.results, known.start) if each is not None}
+    names = {table.name for table in tables}
+    theirs = [tuple(column for column in entry.columns if column[0] in names) for entry in bundle.given]
+    given = [
+        dataclasses.replace(entry, columns=columns)
+        for entry, columns in zip(bundle.given, theirs, strict=True)
+        if columns
+    ]
+    return Bundle(dict(sorted(results.items())), tuple(given))
+
+
+def update_folder(
+    folder: str | Path, bundle: Bundle, tables: Sequence[Table], with_images: bool = False
+) -> list[Written]:
+    """Write the file of each of some tables, `TABLE.json`, whole or not at all; what it holds already stays in it.
+
+    Of two results of a unit the later one is kept. A table without results gets no file.
+
+    Args:
+        with_images: as in `write_bundle`, for the results that are added; those that lie there stay as they are.
+    Raises:
+        ValueError: a file of the folder is no bundle, or damaged.
+    """
+    folder = Path(folder)
+    there = bundles_in(folder) if folder.is_dir() else Bundle({})
+    if not with_images:
+        bare = {key: without_images(result) for key, result in bundle.results.items()}
+        bundle = dataclasses.replace(bundle, results=bare)
+    known = merged([there, bundle])
+    written = []
+    for table in tables:
+        chosen = used_by([table], known)
+        if chosen.results:
+            path = folder / f"{table.name}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            written.append(Written(path, len(chosen.results), write_bundle(path, chosen, with_images=True)))
+    return written
