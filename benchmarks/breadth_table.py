@@ -69,7 +69,7 @@ def unmeasured(library: str, rows: list[dict[str, Any]]) -> str:
     """How many of torchvision's classifiers were not tried, and how many the record lacks."""
     untried = sum("untried" in row for row in rows)
     missing = TORCHVISION - len(rows) if library == "torchvision" else 0
-    words = f" {untried} more are not tried for their size." if untried else ""
+    words = f" Not tried for their size: {untried}." if untried else ""
     return words + (f" {missing} more are not measured yet." if missing > 0 else "")
 
 

@@ -564,7 +564,7 @@ MUTATIONS = [
         "retrofit_core/grouping/parts.py",
         "gram / gram.trace().clamp_min(1e-300) for gram",
         "gram for gram",
-        "tests/test_blocks.py::test_equals_plain_least_squares_node_by_node",
+        "tests/test_grouped.py::test_a_large_state_counts_no_more_than_a_small_one",
     ),
     Mutation(
         "blocks: both layers of a sum keep the bias",
@@ -577,7 +577,7 @@ MUTATIONS = [
         "blocks: the scores of a stream are those of one level",
         "retrofit_core/eligibility.py",
         "joined[kind.places] = torch.stack(made).mean(0)[:, None]",
-        "joined[kind.places] = made[0][:, None]",
+        "joined[kind.places] = joined[kind.places]",
         "tests/test_blocks.py::test_streams_get_one_grouping_and_the_mean_of_their_scores",
     ),
     Mutation(
@@ -702,8 +702,8 @@ MUTATIONS = [
     Mutation(
         "levels: what follows the last layer is fitted",
         "retrofit_core/walk.py",
-        "if self.level.tail else",
-        "if False else",
+        "                if tail:",
+        "                if False:",
         "tests/test_scales.py::test_what_follows_the_last_layer_is_not_fitted",
     ),
     Mutation(

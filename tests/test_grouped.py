@@ -11,6 +11,7 @@ from torch import nn
 from torchvision.models.resnet import Bottleneck
 
 from retrofit_core.analysis import analyse
+from retrofit_core.grouping import alike
 from retrofit_core.levels import partition
 from retrofit_core.methods import METHODS
 from retrofit_core.moments import PartSums, approximation_error, solve, unavoidable_error
@@ -165,6 +166,12 @@ def test_parts_and_the_neurons_within_are_matched_as_by_hand():
         assert set(second[others].tolist()) == set(own.tolist())
     made = result.levels[2].labels.split(PARTS * MADE)[1]
     assert torch.equal(made.view(PARTS, MADE)[partner] // MADE, torch.arange(PARTS)[:, None].expand(-1, MADE))
+
+
+def test_a_large_state_counts_no_more_than_a_small_one():
+    one, other = (z.T @ z for z in (normal(9, 4), normal(9, 4, seed=1)))
+    assert_close(alike([one, other]), one / one.trace() + other / other.trace(), 1e-12)
+    assert_close(alike([1e6 * one, other]), alike([one, other]), 1e-12)
 
 
 def test_equals_plain_least_squares_part_by_part():
