@@ -3,6 +3,7 @@
     python benchmarks/breadth.py                       ask all networks of both libraries (half an hour on one thread)
     python benchmarks/breadth.py --library timm        one of them (pip install timm)
     python benchmarks/breadth.py --only resnet18 vgg11 some networks; the record keeps the others as they were measured before
+    python benchmarks/breadth.py --refused             those again that the record refuses something, that question alone
     python benchmarks/breadth.py --fuse                fuse those that are accepted with a twin, the smallest first
     python benchmarks/breadth.py --table               write docs/breadth.md from the record, measure nothing
 
@@ -44,8 +45,10 @@ CLASSES, SAMPLES = 5, 6
 SIZES = (64, 96, 128, 224, 240, 256)
 #: Parameters from which on nothing is fused.
 LARGEST = 60_000_000
+#: Parameters from which on a network is not tried.
+MOST = 320_000_000
 #: Seconds of the processor for each question.
-LIMIT = 60
+LIMIT = 120
 #: Of the outputs, by which a fused twin may differ.
 TOLERANCE = 1e-6
 
@@ -59,6 +62,7 @@ def main() -> None:
     parser.add_argument("--library", choices=LIBRARIES, action="append", help="default: both")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="some networks")
     parser.add_argument("--missing", action="store_true", help="networks that the record does not have yet")
+    parser.add_argument("--refused", action="store_true", help="ask again what the record refuses")
     parser.add_argument("--fuse", action="store_true", help="fuse what is accepted and was not fused yet with a twin")
     parser.add_argument("--record", default="breadth", help="name in benchmarks/results")
     parser.add_argument("--table", action="store_true", help="write the table alone")
@@ -72,8 +76,13 @@ def main() -> None:
             chosen = sorted(
                 (name for name in chosen if unfused(rows.get(name))), key=lambda name: rows[name]["parameters"]
             )
+        if arguments.refused:
+            chosen = [name for name in chosen if refused(rows.get(name))]
         for name in chosen:
-            rows[name] = fused(library, rows[name]) if arguments.fuse else looked_at(library, name)
+            if arguments.fuse:
+                rows[name] = fused(library, rows[name])
+            else:
+                rows[name] = looked_at(library, name, rows[name] if arguments.refused else None)
             print(summary(rows[name]), flush=True)
             write(arguments.record, {**read(arguments.record), library: [rows[one] for one in names if one in rows]})
     if arguments.record == "breadth":
@@ -115,19 +124,41 @@ LIBRARIES: dict[str, tuple[Callable[[], list[str]], Callable[[str, int], nn.Modu
 }
 
 
-def looked_at(library: str, name: str) -> dict[str, Any]:
-    """A row of the record."""
+def looked_at(library: str, name: str, before: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A row of the record.
+
+    Args:
+        before: the row as it stands, of which what is refused is asked again.
+    """
     start = time.process_time()
     row: dict[str, Any] = {"name": name}
+    weights = counted(LIBRARIES[library][1], name)
+    if weights > MOST:
+        return {**row, "parameters": weights, "untried": True}
     try:
         with limited(2 * LIMIT):
             model, x = made(LIBRARIES[library][1], name)
     except (Exception, OutOfTime) as error:
         return {**row, "error": said(error)}
     row |= {"parameters": sum(p.numel() for p in model.parameters()), "size": x.shape[-1]}
-    for question in (levels_of, aligned, closed_form):
-        row[question.__name__] = answered(question, model, x[:2])
+    for question in QUESTIONS:
+        known = (before or {}).get(question.__name__, {"reason": ""})
+        row[question.__name__] = known if "reason" not in known else answered(question, model, x[:2])
     return {**row, "seconds": round(time.process_time() - start, 1)}
+
+
+def counted(make: Callable[[str, int], nn.Module], name: str) -> int:
+    """How many weights a network has; 0 where it cannot be made without memory."""
+    try:
+        with torch.device("meta"):
+            return sum(p.numel() for p in make(name, SIZES[0]).parameters())
+    except Exception:
+        return 0
+
+
+def refused(row: dict[str, Any] | None) -> bool:
+    """Whether the record refuses something of a network."""
+    return row is not None and any("reason" in row.get(question.__name__, {}) for question in QUESTIONS)
 
 
 def answered(question: Callable[[nn.Module, Tensor], dict[str, Any]], model: nn.Module, x: Tensor) -> dict[str, Any]:
@@ -142,7 +173,8 @@ def answered(question: Callable[[nn.Module, Tensor], dict[str, Any]], model: nn.
 
 def unfused(row: dict[str, Any] | None) -> bool:
     """Whether a network was accepted, is not too large, and was not fused yet."""
-    facts = [] if row is None or "error" in row or row["parameters"] > LARGEST else [row["aligned"], row["closed_form"]]
+    tried = row is not None and "levels_of" in row and row["parameters"] <= LARGEST
+    facts = [row["aligned"], row["closed_form"]] if row is not None and tried else []
     return any("reason" not in answer and "twin" not in answer for answer in facts)
 
 
@@ -226,6 +258,10 @@ def closed_form(model: nn.Module, x: Tensor) -> dict[str, Any]:
     return {"levels": len(levels), "inside": is_branched(levels)}
 
 
+#: What is asked of each network.
+QUESTIONS = (levels_of, aligned, closed_form)
+
+
 def realigned(model: nn.Module, x: Tensor) -> dict[str, Any]:
     """The difference that the mean of network and twin makes, once their neurons are aligned."""
     twin = shuffled(model, x, torch.Generator().manual_seed(3))
@@ -282,7 +318,7 @@ def said(error: BaseException) -> str:
 
 def summary(row: dict[str, Any]) -> str:
     """A row on one line."""
-    words = [f"{row['name']:32}", row.get("error", "")]
+    words = [f"{row['name']:32}", row.get("error", "not tried" * ("untried" in row))]
     for question in ("levels_of", "aligned", "closed_form"):
         facts = row.get(question, {})
         words.append(f"{question}: {facts.get('reason', facts)}")

@@ -54,20 +54,23 @@ def lines(content: dict[str, Any]) -> Iterator[str]:
 
 def counts(rows: list[dict[str, Any]]) -> str:
     """How many are cut, aligned and fused in closed form."""
+    tried = [row for row in rows if "untried" not in row]
     cut, aligned, closed = (
-        sum(succeeds(row.get(question)) for row in rows) for question in ("levels_of", "aligned", "closed_form")
+        sum(succeeds(row.get(question)) for row in tried) for question in ("levels_of", "aligned", "closed_form")
     )
     twins = [[row for row in rows if "twin" in row.get(question, {})] for question in ("aligned", "closed_form")]
     return (
-        f"Of {len(rows)} networks {cut} are cut into levels, {aligned} aligned, {closed} accepted in closed form. "
+        f"Of {len(tried)} networks {cut} are cut into levels, {aligned} aligned, {closed} accepted in closed form. "
         f"Twins were fused with {len(twins[0])} by Git Re-Basin, with {len(twins[1])} in closed form."
     )
 
 
 def unmeasured(library: str, rows: list[dict[str, Any]]) -> str:
-    """How many of torchvision's classifiers the record lacks."""
+    """How many of torchvision's classifiers were not tried, and how many the record lacks."""
+    untried = sum("untried" in row for row in rows)
     missing = TORCHVISION - len(rows) if library == "torchvision" else 0
-    return f" {missing} more are not measured yet." if missing > 0 else ""
+    words = f" Not tried for their size: {untried}." if untried else ""
+    return words + (f" {missing} more are not measured yet." if missing > 0 else "")
 
 
 def succeeds(facts: dict[str, Any] | None) -> bool:
@@ -77,6 +80,8 @@ def succeeds(facts: dict[str, Any] | None) -> bool:
 
 def line(row: dict[str, Any]) -> str:
     """A row of the table."""
+    if "untried" in row:
+        return f"| {row['name']} | {row['parameters'] / 1e6:.1f} | | not tried | | |"
     if "error" in row:
         return f"| {row['name']} | | | does not run: {row['error']} | | |"
     levels, aligned, closed = (row[question] for question in ("levels_of", "aligned", "closed_form"))
@@ -103,7 +108,7 @@ def reasons(rows: list[dict[str, Any]]) -> Iterator[str]:
     for question, title in {"levels_of": "Not cut", "aligned": "Not aligned", "closed_form": "No closed form"}.items():
         by_reason: dict[str, list[str]] = {}
         for row in rows:
-            if not succeeds(row.get(question)) and "error" not in row:
+            if question in row and not succeeds(row[question]):
                 by_reason.setdefault(shortened(row[question]["reason"]), []).append(row["name"])
         if by_reason:
             yield f"**{title}**"

@@ -1,4 +1,7 @@
-"""BatchNorm in evaluation mode is an affine map per neuron: folded into the affine layer before it, and put back."""
+"""BatchNorm in evaluation mode is an affine map per neuron: folded into the affine layer before it, and put back.
+
+So is a layer scale, a parameter by which the outputs of a layer are multiplied.
+"""
 
 import copy
 
@@ -9,6 +12,16 @@ BATCHNORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
 Affine = nn.Linear | Convolution
 BatchNorm = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
+
+
+class Scale(nn.Module):
+    """Holds a parameter by which the outputs of a layer are multiplied, neuron by neuron."""
+
+    bias = None
+
+    def __init__(self, factor: nn.Parameter) -> None:
+        super().__init__()
+        self.factor = factor
 
 
 @torch.no_grad()
@@ -33,6 +46,16 @@ def folded(affine: Affine, norm: BatchNorm) -> Affine:
 
 
 @torch.no_grad()
+def scaled(affine: Affine, factor: torch.Tensor) -> Affine:
+    """A new layer equal to `affine(x)` times a factor for each neuron, (width,)."""
+    layer = copy.deepcopy(affine)
+    layer.weight = nn.Parameter(affine.weight * factor.reshape(-1, *[1] * (affine.weight.ndim - 1)))
+    if affine.bias is not None:
+        layer.bias = nn.Parameter(affine.bias * factor)
+    return layer.eval()
+
+
+@torch.no_grad()
 def by_channel(norm: BatchNorm, dimensions: int) -> Convolution:
     """A new layer equal to `norm` on maps in evaluation mode: a convolution of one weight and a bias for each channel.
 
@@ -48,14 +71,21 @@ def by_channel(norm: BatchNorm, dimensions: int) -> Convolution:
 
 
 @torch.no_grad()
-def put_back(layer: Affine, affine: Affine | None, norm: BatchNorm) -> None:
-    """Write a folded layer into `affine` and make `norm` the identity, so that the architecture keeps its BatchNorm.
+def put_back(layer: Affine, affine: Affine | None, norm: BatchNorm | Scale) -> None:
+    """Write a folded layer into `affine` and make `norm` the identity, so that the architecture keeps its BatchNorm (its scale).
 
     The bias goes where there is room for it: into the affine layer if it has one, else into the BatchNorm. Where the layer is
     the BatchNorm alone (None), scale and shift go into it.
     Raises:
         ValueError: the BatchNorm has no affine parameters and the layer before it no bias.
     """
+    if isinstance(norm, Scale):
+        assert affine is not None
+        norm.factor.fill_(1)
+        affine.weight.copy_(layer.weight)
+        if affine.bias is not None and layer.bias is not None:
+            affine.bias.copy_(layer.bias)
+        return
     assert norm.running_mean is not None and norm.running_var is not None and layer.bias is not None
     norm.running_mean.zero_()
     norm.running_var.fill_(1 - norm.eps)  # so that sqrt(running_var + eps) = 1

@@ -40,7 +40,7 @@ def working_bytes(networks: Sequence[Sequence[Level]], index: int, samples: int)
     if level.affine is None:
         return 2 * 8 * m * m
     n, p = samples * level.positions, level.inputs_per_neuron + 1
-    matrices = level.width if level.channelwise else 1
+    matrices = level.partwise or 1
     primal = 8 * (3 * matrices * p * p + 3 * p * m + 2 * m * m)
     return min(primal, dual_bytes(n, p, m)) if dual_is_cheaper(n, p, m) and matrices == 1 else primal
 

@@ -2,7 +2,7 @@
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from .attention import attentions
 from .device import on_device
 from .grouping import Grouper, SameIndex
-from .levels import Level, is_branched, merged, partition
+from .levels import Kind, Level, Parts, is_branched, merged, partition
 from .levels.opening import rows_of
 from .levels.weights import refuse_computed_weights
 from .outputs import logits_in
@@ -52,28 +52,108 @@ class Levels:
         first = self.fused[index].stream
         return [index] if first is None else [k for k, level in enumerate(self.fused) if level.stream == first]
 
+    def makers(self, first: tuple[int, int]) -> list[int]:
+        """The levels that make the neurons of a kind; not those that treat them channel by channel side by side with others."""
+        return [
+            index
+            for index, level in enumerate(self.fused)
+            if any(kind.first == first for kind in level.kinds) and (level.plain or not level.channelwise)
+        ]
+
+    def places(self, index: int, first: tuple[int, int]) -> Tensor:
+        """(n, copies) where the parents' neurons of a kind are among those of a level, all parents' side by side."""
+        starts = [sum(self.widths(index)[:k]) for k in range(len(self.parents))]
+        return torch.cat(
+            [
+                start + kind.places
+                for start, levels in zip(starts, self.parents, strict=True)
+                for kind in levels[index].kinds
+                if kind.first == first
+            ]
+        )
+
     def known_labels(self, index: int, labels: Callable[[int], Tensor]) -> Tensor | None:
-        """(m,) the groups of a level's neurons where levels before it decide them; None where they do not.
+        """(m,) the groups of a level's neurons where levels before it decide them, -1 for kinds of neurons that begin here; None
+        where all do.
 
         Args:
             labels: gives those of an earlier level.
         """
-        first = self.stream(index)[0]
-        if first < index:
-            return labels(first)
-        if not self.fused[index].joined:
+        kinds = self.fused[index].kinds
+        if all(kind.first[0] == index for kind in kinds):
             return None
-        of_parents = []
-        for k, levels in enumerate(self.parents):
+        known = torch.full((sum(self.widths(index)),), -1)
+        for kind in kinds:
+            number, which = kind.first
+            if number == index:
+                continue
+            begun = self.fused[number].kinds[which].places
+            of_places = torch.empty(self.fused[number].width, dtype=torch.int64)
+            of_places[begun] = torch.arange(len(begun))[:, None]
+            of_neurons = of_places[labels(number).cpu()[self.places(number, kind.first)[:, 0]]]
+            known[self.places(index, kind.first)] = kind.places[of_neurons]
+        return known
+
+    def with_parts(self, index: int) -> list[int]:
+        """The levels whose neurons lie in the same parts of grouped convolutions as this one's, itself among them."""
+        own = self.fused[index].parts
+        return (
+            []
+            if own is None
+            else [k for k, level in enumerate(self.fused) if level.parts and level.parts.first == own.first]
+        )
+
+    def parts_of(self, index: int) -> Tensor:
+        """(m,) the part in which each of the parents' neurons lies, all parents' parts numbered one after the other."""
+        of_parents, count = [], 0
+        for levels in self.parents:
+            parts = levels[index].parts
+            assert parts is not None
             own = torch.empty(levels[index].width, dtype=torch.int64)
-            for (number, places), (_, fused) in zip(levels[index].joined, self.fused[index].joined, strict=True):
-                own[places] = fused[labels(number).cpu().split(list(self.widths(number)))[k]]
+            own[parts.places] = count + torch.arange(len(parts.places))[:, None]
             of_parents.append(own)
+            count += len(parts.places)
         return torch.cat(of_parents)
 
-    def joined(self, scores: Sequence[Tensor]) -> list[Tensor]:
-        """The scores of each level's neurons, (m,) each; those of a stream are the mean over its levels."""
-        return [torch.stack([scores[k] for k in self.stream(index)]).mean(0) for index in range(len(scores))]
+    def known_parts(self, index: int, labels: Callable[[int], Tensor]) -> Tensor | None:
+        """(m,) the fused network's part to which each of the parents' neurons is assigned, where levels before this one decide
+        it: of a level that works channel by channel their groups; None where they do not, or there are no parts.
+
+        Args:
+            labels: gives the groups of an earlier level.
+        """
+        level = self.fused[index]
+        if level.channelwise:
+            return self.known_labels(index, labels)
+        if level.parts is None or level.parts.first == index:
+            return None
+        first, fused = level.parts.first, self.fused[level.parts.first]
+        assert fused.parts is not None
+        of_slots = torch.empty(fused.width, dtype=torch.int64)
+        of_slots[fused.parts.places] = torch.arange(len(fused.parts.places))[:, None]
+        assigned = torch.empty(int(self.parts_of(first).max()) + 1, dtype=torch.int64)
+        assigned[self.parts_of(first)] = of_slots[labels(first).cpu()]
+        return assigned[self.parts_of(index)]
+
+    def joined(self, scores: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
+        """The scores of each parent's neurons at each level; those of one kind are the mean over the levels that make it."""
+        return [
+            [self._joined(levels, own, index) for index in range(len(own))]
+            for levels, own in zip(self.parents, scores, strict=True)
+        ]
+
+    def _joined(self, levels: Sequence[Level], scores: Sequence[Tensor], index: int) -> Tensor:
+        joined = scores[index].clone()
+        for kind in levels[index].kinds:
+            made = [
+                scores[k][other.places].mean(1)
+                for k in self.makers(kind.first)
+                for other in levels[k].kinds
+                if other.first == kind.first
+            ]
+            if made:
+                joined[kind.places] = torch.stack(made).mean(0)[:, None]
+        return joined
 
 
 def cut_into_levels(
@@ -119,7 +199,19 @@ def check_groupings(levels: Levels, grouping: Any) -> None:
         return  # a custom function
     for index, level in enumerate(levels.fused):
         try:
-            (SameIndex() if level.head else grouping).check(levels.widths(index), level.width)
+            if not level.plain:
+                for which, kind in enumerate(level.kinds):
+                    if kind.first == (index, which):
+                        own = tuple(len(parent[index].kinds[which].places) for parent in levels.parents)
+                        grouping.check(own, len(kind.places))
+            elif level.parts is None:
+                (SameIndex() if level.head else grouping).check(levels.widths(index), level.width)
+            else:
+                shapes = [
+                    tuple(parts.places.shape) for own in levels.networks if (parts := own[index].parts) is not None
+                ]
+                for *counts, count in zip(*shapes, strict=True):  # of parts, and of neurons in each
+                    grouping.check(tuple(counts), count)
         except ValueError as error:
             raise ValueError(f"level {level.name!r}: {error}") from error
 
@@ -264,61 +356,107 @@ def with_streams(
     Raises:
         ValueError: the network's neurons cannot be followed, or a level makes neurons of several kinds.
     """
-    joined = is_branched(levels) or any(level.adds or level.channelwise or level.vectors for level in levels)
+    joined = is_branched(levels) or any(level.adds or level.partwise or level.vectors for level in levels)
     if not joined or any(not (level.layers or level.tables) for level in levels):
         return levels
     try:
-        groups = neuron_groups(model, example.to(next(model.parameters()).dtype), leaves=leaves)
+        example = example.to(next(model.parameters()).dtype)
+        groups = neuron_groups(model, example, leaves=leaves)
+        parts: dict[int, Parts] = {}
+        if any(level.partwise and not level.channelwise for level in levels):
+            levels, parts = _with_parts(levels, [_made_by(level, groups, model) for level in levels])
+            if any(level.why_not_affine for level in levels):
+                return levels
+            groups = neuron_groups(model, example, leaves=leaves, within=True)
         rows = [_made_by(level, groups, model) for level in levels]
         made = {
             group: {index: own[number] for index, own in enumerate(rows) if number in own}
             for number, group in enumerate(groups)
         }
-        found = attentions(levels, made, example.to(next(model.parameters()).dtype))
+        found = attentions(levels, made, example)
     except ValueError as error:
         if not is_branched(levels) and not any(level.adds for level in levels):
-            unknown = [level.channelwise or bool(level.vectors) for level in levels]
+            unknown = [level.partwise > 0 or bool(level.vectors) for level in levels]
             return [_not_affine(level, str(error)) if no else level for level, no in zip(levels, unknown, strict=True)]
         raise ValueError(f"{network}: {error}") from error
     heads = {level: attention for attention in found for level in attention.levels}
-    of_levels = [frozenset(own) for own in rows]
-    levels = list(levels)
+    levels, firsts, kinds = list(levels), dict[int, tuple[int, int]](), list[tuple[Kind, ...]]()
     for index, (level, own) in enumerate(zip(levels, rows, strict=True)):
-        if level.channelwise:
-            if sum(place.numel() for place in own.values()) < level.width or any(
-                {number} not in of_levels[:index] for number in own
-            ):
-                why = "it works channel by channel, on channels that no level before it makes, so their groups are not known"
-                return [*levels[:index], _not_affine(level, why), *levels[index + 1 :]]
-            if len(own) > 1 or not torch.equal(own[min(own)], torch.arange(level.width)[:, None]):
-                joined = tuple((of_levels.index(frozenset({number})), place) for number, place in own.items())
-                levels[index], of_levels[index] = replace(level, joined=joined), frozenset({-1 - index})
-                continue
-        if not own and index not in heads:
+        if index in heads:
+            kinds.append(())
+            continue
+        followed = sum(places.numel() for places in own.values()) == level.width
+        if level.channelwise and not (followed and all(number in firsts for number in own)):
+            why = (
+                "it works channel by channel, on channels that no level before it makes, so their groups are not known"
+            )
+            return [*levels[:index], _not_affine(level, why), *levels[index + 1 :]]
+        if not followed:
             raise ValueError(
                 f"{network}: the neurons of level {level.name!r} cannot change places (it mixes positions, or makes one number "
                 "for each), so those of several networks cannot be grouped. Use KF-Gradient."
             )
-        if len(own) > 1 and index not in heads:
+        unread = [number for number in own if _multiplied(groups[number], made[groups[number]]) and index not in parts]
+        if unread:
             raise ValueError(
-                f"{network}: the neurons of level {level.name!r} belong to {len(own)} groups that cannot be exchanged, "
-                "and the closed form groups all neurons of a level together. Use KF-Gradient."
+                f"{network}: the neurons of level {level.name!r} are multiplied with others and read by no layer (an attention "
+                "of another kind, say), so their sizes would not be kept. Use KF-Gradient."
             )
-        if index not in heads and not torch.equal(own[min(own)], torch.arange(level.width)[:, None]):
+        if index in parts and len(own) > 1:
             raise ValueError(
-                f"{network}: level {level.name!r} makes several channels for each neuron, or neurons in another order: they are "
-                "added to those of other levels side by side, and cannot be grouped with them. Use KF-Gradient."
+                f"{network}: the neurons of level {level.name!r} lie in parts of a grouped convolution and belong to {len(own)} "
+                "kinds that cannot be exchanged. Use KF-Gradient."
             )
-    shared = Counter(of_levels)
+        for which, number in enumerate(own):
+            firsts.setdefault(number, (index, which))
+        kinds.append(tuple(Kind(firsts[number], places) for number, places in own.items()))
+    levels = [replace(level, kinds=own) for level, own in zip(levels, kinds, strict=True)]
+    streams = [level.kinds[0].first if level.kinds and level.plain else None for level in levels]
+    shared = Counter(streams)
     return [
         replace(
             level,
-            stream=of_levels.index(of_levels[index]) if shared[of_levels[index]] > 1 and index not in heads else None,
-            carried=tuple(_carried(name, level, groups, of_levels, index, network) for name in level.vectors),
+            stream=streams.index(first) if first is not None and shared[first] > 1 else None,
+            carried=tuple(_carried(name, level, groups, rows[:index], network) for name in level.vectors),
             heads=heads.get(index),
+            parts=parts.get(index),
         )
-        for index, level in enumerate(levels)
+        for index, (level, first) in enumerate(zip(levels, streams, strict=True))
     ]
+
+
+def _multiplied(group: Group, rows: Mapping[int, Tensor]) -> bool:
+    """Whether neurons are made more than once and read by no layer, as queries and keys are."""
+    read = group.fixed or any(part.kind == "in" for part in group.parts)
+    return not read and sum(places.shape[1] for places in rows.values()) > 1
+
+
+def _with_parts(levels: Sequence[Level], rows: Sequence[dict[int, Tensor]]) -> tuple[list[Level], dict[int, Parts]]:
+    """The levels, those not affine whose grouped convolutions cannot be fitted; and the parts in which a level's neurons lie.
+
+    Args:
+        rows: of each level, see `_made_by`, from groups of neurons that are the parts of grouped convolutions as a whole.
+    """
+    levels, numbers = list(levels), set[int]()
+    for index, (level, own) in enumerate(zip(levels, rows, strict=True)):
+        if not level.partwise or level.channelwise:
+            continue
+        why = ""
+        if level.head:
+            why = "its grouped convolution makes the classes"
+        elif not any(set(own) & set(earlier) for earlier in rows[:index]):
+            why = "it is a grouped convolution of channels that no level before it makes, so their groups are not known"
+        elif len(own) > 1 or not torch.equal(own[min(own)], torch.arange(level.width).view(level.partwise, -1)):
+            why = (
+                f"the {level.partwise} parts of its grouped convolution are not those of the layers that it reads, so they "
+                "cannot be matched as a whole"
+            )
+        if why:
+            levels[index] = _not_affine(level, why)
+        else:
+            numbers |= set(own)
+    alike = {number: [index for index, own in enumerate(rows) if set(own) == {number}] for number in numbers}
+    return levels, {index: Parts(same[0], rows[index][number]) for number, same in alike.items() for index in same}
 
 
 def _made_by(level: Level, groups: Sequence[Group], model: nn.Module) -> dict[int, Tensor]:
@@ -338,22 +476,32 @@ def _made_by(level: Level, groups: Sequence[Group], model: nn.Module) -> dict[in
 
 
 def _carried(
-    name: str, level: Level, groups: Sequence[Group], of_levels: Sequence[frozenset[int]], index: int, network: str
+    name: str, level: Level, groups: Sequence[Group], rows: Sequence[dict[int, Tensor]], network: str
 ) -> tuple[str, int, int]:
-    """(name, axis, number of the level that makes the neurons) of a parameter that holds numbers for each neuron."""
-    owners = [
-        (number, part.axis)
+    """(name, axis, number of the level that makes the neurons) of a parameter that holds numbers for each neuron.
+
+    Args:
+        rows: of the levels before, see `_made_by`.
+    """
+    owners = {
+        (number, part.axis): part.index
         for number, group in enumerate(groups)
         for part in group.parts
-        if part.name == name and torch.equal(part.index[:, 0], torch.arange(len(part.index)))
+        if part.name == name
+    }
+    own = {number: index for (number, _), index in owners.items()}
+    makers = [
+        number
+        for number, made in enumerate(rows)
+        if made.keys() == own.keys() and all(torch.equal(made[group], index) for group, index in own.items())
     ]
-    makers = [number for number, made in enumerate(of_levels[:index]) if owners and made == {owners[0][0]}]
-    if len(owners) != 1 or not makers:
+    axes = {axis for _, axis in owners}
+    if len(axes) != 1 or not makers:
         raise ValueError(
             f"{network}: {name!r} at level {level.name!r} does not hold numbers for the neurons of a level before, so it is "
             "not known what it is in the fused network. Use KF-Gradient."
         )
-    return name, owners[0][1], makers[0]
+    return name, axes.pop(), makers[0]
 
 
 def _not_affine(level: Level, why: str) -> Level:
@@ -400,7 +548,7 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
         )
     for index, level in enumerate(fused):
         alike = [levels[index] for levels in parents]
-        if is_branched(fused) or level.vectors:
+        if is_branched(fused) or level.vectors or any(other.partwise for other in (level, *alike)):
             _check_joints(level, alike)
         positions = [other.positions for other in alike]
         if set(positions) != {level.positions}:
@@ -420,11 +568,28 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
                 f"level {level.name!r}: the parents have {widths} classes and the fused network {level.width}; class c "
                 "is fused with class c. Give all of them the same classes."
             )
+        if level.parts is not None:
+            _check_parts(level, alike)
         if level.width > sum(widths):
             raise ValueError(
                 f"level {level.name!r}: {level.width} fused neurons for {sum(widths)} parents' neurons; some would "
                 f"stand for nothing. Use a target of at most {sum(widths)} there."
             )
+
+
+def _check_parts(level: Level, parents: Sequence[Level]) -> None:
+    """Refuse parts of grouped convolutions that are wider than a parent's: an assigned part may be the only one."""
+    assert level.parts is not None
+    own, others = (
+        level.parts.places.shape,
+        [parent.parts.places.shape for parent in parents if parent.parts is not None],
+    )
+    if own[1] > min(neurons for _, neurons in others) or own[0] > sum(count for count, _ in others):
+        raise ValueError(
+            f"level {level.name!r}: the fused network has {own[0]} parts of {own[1]} neurons (groups of a convolution), the "
+            f"parents {' and '.join(f'{count} of {neurons}' for count, neurons in others)}. Use a target with no more parts than "
+            "all parents together, each no wider than a parent's."
+        )
 
 
 def _check_joints(level: Level, parents: Sequence[Level]) -> None:
@@ -434,6 +599,11 @@ def _check_joints(level: Level, parents: Sequence[Level]) -> None:
             raise ValueError(
                 f"level {level.name!r} is not affine in a parent: {other.why_not_affine}. Use fit='gradient' (HF-Gradient, "
                 "KF-Gradient)."
+            )
+        if (other.partwise > 0) != (level.partwise > 0):
+            raise ValueError(
+                f"level {level.name!r}: a convolution is grouped in a parent or in the fused network, and not in the other, so "
+                "their neurons do not correspond. Give all of them groups, or use fit='gradient' (HF-Gradient, KF-Gradient)."
             )
         if _joints(other) != _joints(level):
             raise ValueError(
@@ -449,17 +619,28 @@ def _joints(level: Level) -> tuple[object, ...]:
     facts = (
         level.adds,
         level.channelwise,
+        level.partwise > 0,
         level.function is not None,
         len(level.layers),
         len(level.tables),
         len(level.alive),
     )
-    return level.stream, *facts, [number for number, _ in level.joined], level.carried, attention
+    return (
+        level.stream,
+        level.parts and level.parts.first,
+        *facts,
+        [(kind.first, kind.places.shape[1]) for kind in level.kinds],
+        level.carried,
+        attention,
+    )
 
 
 def _check_folds(fused: list[Level]) -> None:
     for level in fused:
-        if any(affine is not None and affine.bias is None and norm.bias is None for _, affine, norm in level.folds):
+        if any(
+            layer.bias is not None and affine is not None and affine.bias is None and norm.bias is None
+            for layer, affine, norm in level.folds
+        ):
             raise ValueError(
                 f"level {level.name!r}: the fused bias has no place, for neither the layer nor the BatchNorm behind it "
                 "has one. Pass a target whose BatchNorm has affine=True or whose layer has bias=True."

@@ -19,10 +19,15 @@ from .grouping import (
     Grouping,
     KMeans,
     SameIndex,
+    alike,
+    among,
     check_grouping,
     grouped_cost,
+    grouped_parts,
+    grouped_within,
     ordered,
     ordered_like,
+    part_gram,
 )
 from .importance import Importance, as_importance, check_covered, importance_name
 from .importance.parents import check_parents_data, parents_scores
@@ -178,7 +183,7 @@ class Retrofit(Algorithm):
         monitor, journal, device = runtime.monitor, runtime.journal, task.device
         inputs = task.inputs.to(task.dtype)
         scored = parents_scores(levels.parents, task.importance, task.parents_data(), device, monitor)
-        scores = [levels.joined(parent.values) for parent in scored]
+        scores = levels.joined([parent.values for parent in scored])
         products = self.fit.products(inputs.dtype, device)
         clock = devices.Stopwatch(device)
         walk = Walk(
@@ -200,9 +205,9 @@ class Retrofit(Algorithm):
                 continue
             _carry(step, reports)
             fitting = self.fitting(plan, step, reports, clock)
-            channels = fitting.stream if step.level.channelwise else None
+            parts = fitting.parts if step.level.partwise else None
             sums = step.moments(
-                inputs=self.fit.needs_inputs, dtype=products, channels=channels
+                inputs=self.fit.needs_inputs, dtype=products, parts=parts
             )  # line 2: z of the parents, x of the fused
             s = self._scores(step.level, [parent[step.index] for parent in scores], task)  # line 3
             zz = sums.zz[: len(s), : len(s)]  # a stream that the level adds to stands behind the parents' neurons
@@ -212,7 +217,7 @@ class Retrofit(Algorithm):
                 heads |= self._heads(plan, step, reports, scores)
             with clock.phase("group"):
                 groups = heads.get(step.index) or self._group(
-                    plan, fitting, prepared.gram, zz, s
+                    plan, fitting, prepared.gram, zz, s, scores
                 )  # line 4: R_1 ... R_d
                 if groups.weights is not None:
                     groups = replace(groups, reading=read_back(groups.weights, zz))
@@ -250,10 +255,12 @@ class Retrofit(Algorithm):
             return Groups(made.labels.to(step.device), made.widths, made.width, tensor.axis, stream)
 
         known = plan.levels.known_labels(step.index, lambda index: reports[index].labels)
+        parts = plan.levels.known_parts(step.index, lambda index: reports[index].labels)
         return Fitting(
             step=step,
             before=tuple(map(groups, step.before.alive)) if step.before is not None else None,
-            stream=None if known is None else known.to(step.device),
+            known=None if known is None else known.to(step.device),
+            parts=None if parts is None else parts.to(step.device),
             branched=plan.levels.branched,
             attends=any(level.heads is not None for level in plan.levels.fused),
             first_parent_state={name: t for level in plan.levels.parents[0] for name, t in level.state().items()},
@@ -295,21 +302,87 @@ class Retrofit(Algorithm):
             return task.class_shares.to(s).flatten()
         return torch.full_like(s, s.mean().item())
 
-    def _group(self, plan: FusionPlan, fitting: Fitting, gram: Tensor, zz: Tensor, s: Tensor) -> Grouping:
+    def _group(
+        self,
+        plan: FusionPlan,
+        fitting: Fitting,
+        gram: Tensor,
+        zz: Tensor,
+        s: Tensor,
+        scores: Sequence[Sequence[Tensor]],
+    ) -> Grouping:
         step, level, widths = fitting.step, fitting.step.level, fitting.step.widths
         if level.head:  # class k stays class k
             return SameIndex()(gram, s, widths, level.width)
         if fitting.stream is not None:  # grouped where the stream begins
             labels = fitting.stream
             return Grouping(labels, level.width, grouped_cost(zz, s, labels, level.width), {"algorithm": "stream"})
+        if not level.plain:
+            return self._kinds(plan, fitting, gram, zz, s)
+        stream, in_parts = plan.levels.stream(step.index), plan.levels.with_parts(step.index)
+        begun = level.parts is not None and level.parts.first == step.index
+        grams = {step.index: zz, **step.grams(sorted({*stream, *(in_parts if begun else ())} - {step.index}))}
         if level.stream is not None:
-            gram = zz = step.stream_gram(zz, plan.levels.stream(step.index)[1:])
+            gram = zz = alike(grams[index] for index in stream)
+        if level.parts is not None:
+            assigned = self._parts(plan, fitting, {k: grams[k] for k in in_parts}, scores) if begun else fitting.parts
+            assert assigned is not None
+            return grouped_within(self.grouping, gram, s, assigned, widths, level.parts.places, fitting.generator)
         groups = self.grouping(gram, s, widths, level.width, generator=fitting.generator)
         groups = check_grouping(groups, len(s), level.width)
         if level.residual:  # the skip adds the neurons before the level, in their order
             return ordered(groups, zz, s, *step.stream())
         # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good.
         return ordered_like(groups, zz, s, torch.arange(widths[0], device=zz.device))
+
+    def _kinds(self, plan: FusionPlan, fitting: Fitting, gram: Tensor, zz: Tensor, s: Tensor) -> Grouping:
+        """The groups of a level whose neurons are of several kinds: each that begins here is grouped by itself."""
+        levels, index, level = plan.levels, fitting.step.index, fitting.step.level
+        labels = torch.full_like(s, -1, dtype=torch.int64) if fitting.known is None else fitting.known.clone()
+        begin = [kind for which, kind in enumerate(level.kinds) if kind.first == (index, which)]
+        later = {k for kind in begin for k in levels.makers(kind.first)} - {index}
+        grams, cost, report = {index: zz, **fitting.step.grams(sorted(later))}, 0.0, dict[str, Any]()
+        for kind in begin:
+            places = levels.places(index, kind.first).to(s.device)
+            raw = {k: among(grams[k], levels.places(k, kind.first)) for k in levels.makers(kind.first)}
+            own = alike(raw.values()) if len(raw) > 1 else among(gram, places)
+            widths = tuple(len(parent[index].kinds[kind.first[1]].places) for parent in levels.parents)
+            scores = s[places[:, 0]]
+            groups = self.grouping(own, scores, widths, len(kind.places), generator=fitting.generator)
+            groups = check_grouping(groups, len(places), len(kind.places))
+            groups = ordered_like(groups, raw[index], scores, torch.arange(widths[0], device=s.device))
+            labels[places] = kind.places.to(s.device)[groups.labels]
+            cost, report = cost + groups.cost, groups.report
+        return Grouping(labels, level.width, cost, {"algorithm": report.get("algorithm"), "kinds": len(level.kinds)})
+
+    def _parts(
+        self, plan: FusionPlan, fitting: Fitting, grams: Mapping[int, Tensor], scores: Sequence[Sequence[Tensor]]
+    ) -> Tensor:
+        """(m,) the fused network's part to which each neuron's part of a grouped convolution is assigned.
+
+        Args:
+            grams: inner products at all levels whose neurons lie in these parts.
+        """
+        levels, index, device = plan.levels, fitting.step.index, fitting.step.device
+        of_neurons = {k: levels.parts_of(k).to(device) for k in grams}
+        if self.scored == "head":
+            scores = [[s.mean().expand_as(s) for s in parent] for parent in scores]
+        sums = [
+            torch.zeros(int(parts.max()) + 1, dtype=torch.float64, device=device).index_add_(
+                0, parts, torch.cat([parent[k] for parent in scores]).to(device).double()
+            )
+            for k, parts in of_neurons.items()
+        ]
+        counts = [len(parts.places) for own in levels.networks if (parts := own[index].parts) is not None]
+        groups = grouped_parts(
+            self.grouping,
+            alike(part_gram(gram, of_neurons[k]) for k, gram in grams.items()),
+            torch.stack(sums).mean(0),
+            tuple(counts[:-1]),
+            counts[-1],
+            fitting.generator,
+        )
+        return groups.labels[of_neurons[index]]
 
     def _heads(
         self, plan: FusionPlan, step: Step, reports: Sequence[LevelReport], scores: Sequence[Sequence[Tensor]]

@@ -9,7 +9,7 @@ from . import lags
 from .batchnorm import Affine
 from .device import CHUNK_BYTES, rows_per_batch
 from .levels.level import Level, unfolded_together
-from .moments import ChannelMoments, ChannelSums, Moments, MomentSums, Rows
+from .moments import Moments, MomentSums, PartMoments, PartSums, Rows
 
 
 class LayerSums:
@@ -56,28 +56,31 @@ class LayerSums:
         return self.sums.finish()
 
 
-class ChannelwiseSums:
-    """The same of a level that works channel by channel.
+class PartwiseSums:
+    """The same of a level of grouped convolutions, each part of which reads its own inputs.
 
     Args:
-        channels: (m,) the groups of the parents' neurons; those of a stream to which the level adds are its own channels.
+        parts: (m,) the fused network's part to which each of the parents' neurons is assigned; the neurons of a stream to which
+            the level adds are those of its own parts.
     """
 
-    def __init__(self, level: Level, channels: Tensor, *, dtype: torch.dtype) -> None:
+    def __init__(self, level: Level, parts: Tensor, *, dtype: torch.dtype) -> None:
         self.level, self.dtype = level, dtype
         if level.adds:
-            channels = torch.cat([channels, torch.arange(level.width, device=channels.device)])
-        self.sums = ChannelSums(channels, level.width, level.inputs_per_neuron + level.bias, bias=level.bias)
+            own = torch.arange(level.width, device=parts.device) // (level.width // level.partwise)
+            parts = torch.cat([parts, own])
+        self.sums = PartSums(parts, level.partwise, level.inputs_per_neuron + level.bias, bias=level.bias)
 
     def add(self, h: Tensor, z: Tensor, beside: Sequence[Tensor] = ()) -> None:
-        """One batch of the layer's input tensors and their rows (N, m)."""
-        positions = self.level.positions
-        columns = (self.level.inputs_per_neuron + 1) * (self.level.width + len(self.sums.channels))
-        step = rows_per_batch(8 * positions * columns, CHUNK_BYTES)
-        for part, rows in zip(h.split(step), z.split(step * positions), strict=True):
-            self.sums.add(rows, self.level.channel_inputs(part, self.dtype))
+        """One batch of the layers' input tensors and their rows (N, m)."""
+        positions, (count, p, most) = self.level.positions, self.sums.xz.shape
+        step = rows_per_batch(8 * positions * (2 * count * (p + most) + z.shape[1]), CHUNK_BYTES)
+        for inputs, rows in zip(
+            zip(*(x.split(step) for x in (h, *beside)), strict=True), z.split(step * positions), strict=True
+        ):
+            self.sums.add(rows, self.level.part_inputs(inputs, self.dtype))
 
-    def finish(self) -> ChannelMoments:
+    def finish(self) -> PartMoments:
         """The moments. Nothing can be added afterwards."""
         return self.sums.finish()
 

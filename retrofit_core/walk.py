@@ -19,7 +19,7 @@ from torch import Tensor
 from .budget import boundary_bytes, columns, dual_bytes, working_bytes
 from .contributors import Alone, Contributors
 from .device import MEMORY, Stopwatch, rows_per_batch, sum_dtype
-from .layersums import ChannelwiseSums, LayerRows, LayerSums
+from .layersums import LayerRows, LayerSums, PartwiseSums
 from .levels import Boundary, Level, compose, each, rows
 from .moments import Moments, MomentSums, Rows, dual_is_cheaper
 from .monitor import Monitor
@@ -91,15 +91,20 @@ class Walk:
         Args:
             made: what the parents' layers make stands behind their outputs, where a function follows before they are added.
         """
-        keep = self._fits(index) and not made
+        tail = self.fused[index].tail
+        keep = self._fits(index) and not made and not tail
         for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
             with self.stopwatch.phase("forward"):
                 before = [self._made(batch, k, index) for k in range(len(self.parents))] if made else []
-                outputs = [self._at(batch, k, index + 1) for k in range(len(self.networks) - 1)]
-                if keep:
-                    batch[:-1] = [(index + 1, z) for z in outputs]
+                if tail:
+                    outputs = [self._made(batch, k, index) for k in range(len(self.parents))]
+                else:
+                    ends = [self._at(batch, k, index + 1) for k in range(len(self.parents))]
+                    outputs = [levels[index].output(z) for levels, z in zip(self.parents, ends, strict=True)]
+                    if keep:
+                        batch[:-1] = [(index + 1, z) for z in ends]
                 h = self._at(batch, len(self.networks) - 1, index)
-            yield h, [levels[index].output(z) for levels, z in zip(self.parents, outputs, strict=True)] + before
+            yield h, outputs + before
 
     def ahead(self, index: int, later: Sequence[int]) -> Iterator[tuple[int, list[Tensor]]]:
         """For each batch and each of some levels after `index`: the level's number, the parents' outputs there. None are kept."""
@@ -199,9 +204,7 @@ class Step:
         return self.walk.fused[self.index - 1] if self.index else None
 
     @torch.no_grad()
-    def moments(
-        self, *, inputs: bool, dtype: torch.dtype | None = None, channels: Tensor | None = None
-    ) -> Moments | Rows:
+    def moments(self, *, inputs: bool, dtype: torch.dtype | None = None, parts: Tensor | None = None) -> Moments | Rows:
         """Sums over all rows of all contributors: the parents' outputs z and, if wanted, the fused network's inputs x.
 
         Where the level's outputs are added to a stream, the fused network's stream stands beside z, with the inputs; behind
@@ -210,11 +213,12 @@ class Step:
 
         Args:
             dtype: precision of the products, see `product_dtype`; default: that of sums on the device.
-            channels: (m,) groups of the parents' neurons, for the inputs of a level that works channel by channel.
+            parts: (m,) the fused network's part to which each of the parents' neurons is assigned, for the inputs of grouped
+                convolutions.
         """
         dtype = dtype or sum_dtype(self.walk.device)
         inputs = inputs and not self.level.tables  # which say what they make of every input
-        collect = self._collector(inputs, dtype, channels)
+        collect = self._collector(inputs, dtype, parts)
         for h, outputs in self.walk.batches(self.index, made=inputs and self.level.function is not None):
             with self.walk.stopwatch.phase("moments"):
                 if isinstance(collect, MomentSums):
@@ -226,13 +230,13 @@ class Step:
             return self.walk.contributors.total(self.index, collect.finish())
 
     def _collector(
-        self, inputs: bool, dtype: torch.dtype, channels: Tensor | None
-    ) -> MomentSums | LayerSums | LayerRows | ChannelwiseSums:
+        self, inputs: bool, dtype: torch.dtype, parts: Tensor | None
+    ) -> MomentSums | LayerSums | LayerRows | PartwiseSums:
         """The object that collects the rows: sums of outputs alone, sums of inputs too, or the rows themselves."""
         if not inputs:
             return MomentSums(sum(self.widths), device=self.walk.device)
-        if channels is not None:
-            return ChannelwiseSums(self.level, channels, dtype=dtype)
+        if parts is not None:
+            return PartwiseSums(self.level, parts, dtype=dtype)
         m, bias = columns(self.walk.networks, self.index), self.level.bias
         layer, *beside = self.level.layers
         n, p = self.walk.all_samples * self.level.positions, self.level.inputs_per_neuron + bias
@@ -242,20 +246,16 @@ class Step:
         return LayerSums(layer, m, bias=bias, dtype=dtype, beside=beside)
 
     @torch.no_grad()
-    def stream_gram(self, zz: Tensor, later: Sequence[int]) -> Tensor:
-        """(m, m) inner products of the parents' outputs at all levels of a stream, which begins here: each level's divided by
-        their trace, so that states of any size count alike.
-
-        Args:
-            zz: those of this level.
-            later: the stream's other levels.
-        """
-        sums = {index: MomentSums(len(zz), device=self.walk.device) for index in later}
-        for index, outputs in self.walk.ahead(self.index, later):
+    def grams(self, later: Sequence[int]) -> dict[int, Tensor]:
+        """The parents' inner products zz (m, m) at levels after this one, for which they run ahead."""
+        sums = {
+            index: MomentSums(sum(levels[index].width for levels in self.walk.parents), device=self.walk.device)
+            for index in later
+        }
+        for index, outputs in self.walk.ahead(self.index, later) if later else ():
             with self.walk.stopwatch.phase("moments"):
                 sums[index].add(self._side_by_side(outputs, sum_dtype(self.walk.device), at=index))
-        grams = [zz, *(self.walk.contributors.add_up(collected.finish().zz) for collected in sums.values())]
-        return torch.stack([gram / gram.trace().clamp_min(1e-300) for gram in grams]).sum(0)
+        return {index: self.walk.contributors.add_up(collected.finish().zz) for index, collected in sums.items()}
 
     @torch.no_grad()
     def branch(self, A: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -284,7 +284,8 @@ class Step:
         """Rows of the fitted level's outputs (n, d) and, beside them, of the parents' (n, m), batch by batch."""
         for h, outputs in self.walk.batches(self.index):
             with self.walk.stopwatch.phase("forward"), torch.no_grad():
-                yield rows(self.level.output(self.level.module(h)), self.level.axis), self._side_by_side(outputs)
+                made = self.level.made(h) if self.level.tail else self.level.output(self.level.module(h))
+                yield rows(made, self.level.axis), self._side_by_side(outputs)
 
     def stream(self) -> tuple[Tensor, Tensor]:
         """Inner products (m, width) of the parents' outputs with the fused network's inputs to a residual level, and

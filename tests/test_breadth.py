@@ -42,7 +42,12 @@ def test_what_is_said_of_a_network(breadth):
     row = breadth.looked_at("torchvision", "squeezenet1_1")
     assert row["levels_of"] == {"levels": 10, "affine": 2, "whole": []}  # stem, eight modules, head
     assert row["aligned"] == {"groups": 25} and breadth.unfused(row)  # three of each module, and the stem's
-    assert "comes after its affine layer" in row["closed_form"]["reason"]
+    assert row["closed_form"] == {"levels": 26, "inside": True} and not breadth.refused(row)
+    kept = {**row, "aligned": {"reason": "not tried"}, "closed_form": {"levels": 1, "inside": False}}
+    again = breadth.looked_at("torchvision", "squeezenet1_1", kept)
+    assert breadth.refused(kept) and again["aligned"] == row["aligned"] and again["closed_form"] == kept["closed_form"]
+    giant = breadth.looked_at("torchvision", "vit_h_14")
+    assert giant["untried"] and giant["parameters"] > 6e8 and not breadth.unfused(giant) and not breadth.refused(giant)
     model, x = breadth.made(breadth.torchvision_network, "mnasnet0_5")
     assert all(tensor.std() > 0 for tensor in model.state_dict().values() if tensor.numel() > 1)
     facts = breadth.answered(breadth.levels_of, torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()), x)

@@ -12,7 +12,7 @@ from retrofit_core.analysis import analyse
 from retrofit_core.eligibility import cut_into_levels
 from retrofit_core.levels import partition
 from retrofit_core.methods import METHODS
-from retrofit_core.moments import ChannelSums, approximation_error, cross_error, solve, unavoidable_error
+from retrofit_core.moments import PartSums, approximation_error, cross_error, solve, unavoidable_error
 from retrofit_core.symmetry import shuffled, tensors
 from retrofit_core.targets import Targets, weighted_means
 from tests.networks import CNN_SHAPE, initialised, labels, normal
@@ -125,7 +125,7 @@ def test_sums_and_errors_against_loops():
     channels, scores = torch.tensor([0, 1, 1, 2, 3]), torch.rand(5, generator=torch.Generator().manual_seed(1)).double()
     x, z = normal(40, 4, 3), normal(40, 5, seed=1)
     x[..., -1] = 1
-    sums = ChannelSums(channels, 4, 3, bias=True)
+    sums = PartSums(channels, 4, 3, bias=True)
     for part in (slice(0, 13), slice(13, 40)):
         sums.add(z[part], x[part])
     moments = sums.finish()
@@ -152,7 +152,7 @@ def test_sums_and_errors_against_loops():
         for j in range(5)
     )
     assert unavoidable_error(moments, scores) == pytest.approx(float(left), rel=1e-9)
-    halves = [ChannelSums(channels, 4, 3, bias=True) for _ in range(2)]
+    halves = [PartSums(channels, 4, 3, bias=True) for _ in range(2)]
     for half, part in zip(halves, (slice(0, 13), slice(13, 40)), strict=True):
         half.add(z[part], x[part])
     together = halves[0].finish() + halves[1].finish()
@@ -264,7 +264,7 @@ def test_weights_reproduce_the_level():
         for level in partition(model, boundary, "layers"):
             if level.channelwise:
                 (tensor,), stream = level.read(boundary)
-                made = torch.einsum("nkp,pk->nk", level.channel_inputs(tensor), level.weights())
+                made = torch.einsum("nkp,pk->nk", level.part_inputs([tensor]), level.weights())
                 made = made + (0 if stream is None else flat(stream))
                 assert_close(made, flat(level.output(level.module(boundary))), 1e-12)
             boundary = level.module(boundary)
@@ -313,9 +313,14 @@ class Ghost(nn.Module):
         return self.last((x + torch.cat([y, self.ghost(y.relu())], 1)).relu().mean((2, 3)))
 
 
-def test_levels_whose_neurons_are_several_channels_of_another_are_refused():
-    with pytest.raises(ValueError, match="parent 0: level 'wide' makes several channels for each neuron"):
-        METHODS["KF-Linear"]([initialised(Ghost(), k) for k in range(2)], DATA, device="cpu")
+@pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
+def test_levels_may_make_several_channels_for_each_neuron(method):
+    model = initialised(Ghost(), 3)
+    twin = shuffled(model, DATA, torch.Generator().manual_seed(5))
+    result = METHODS[method]([model, twin], DATA, ridge=0.0, device="cpu")
+    assert_same_function(result.model, model, DATA, 1e-6)
+    for own in result.levels[0].labels.split(8):
+        assert torch.equal(own[4:], own[:4] + 4)
 
 
 def test_channels_of_the_input_are_refused():

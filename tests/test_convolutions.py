@@ -93,6 +93,7 @@ def test_a_network_fused_with_itself_in_another_order_stays_the_same(make, shape
         (nn.Conv1d(2, 3, 4, stride=3, padding=2, dilation=2), (2, 11)),
         (nn.Conv1d(2, 3, 3, padding="same", padding_mode="reflect"), (2, 6)),
         (nn.Conv1d(3, 3, 3, groups=3), (3, 6)),
+        (nn.Conv1d(4, 6, 3, groups=2), (4, 6)),
         (nn.Conv3d(2, 3, (1, 2, 3), stride=(1, 2, 1), padding=(0, 1, 1)), (2, 3, 4, 5)),
     ],
 )
@@ -100,7 +101,9 @@ def test_input_rows_times_weights_are_the_outputs(layer, shape):
     model, x = nn.Sequential(layer).double(), normal(7, *shape)
     (level,) = partition(model, x)
     V, outputs = level.weights(), model(x).movedim(1, -1).flatten(0, -2)
-    x = level.channel_inputs(x) if level.channelwise else level.inputs(x, ones=True)
-    rows = torch.einsum("ndp,pd->nd", x, V) if level.channelwise else x @ V
+    if level.partwise:
+        rows = torch.einsum("ngp,pgb->ngb", level.part_inputs([x]), V.unflatten(1, (level.partwise, -1))).flatten(1)
+    else:
+        rows = level.inputs(x, ones=True) @ V
     assert torch.allclose(rows, outputs, atol=1e-12)
     assert level.kind == type(layer).__name__

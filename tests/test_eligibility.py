@@ -86,10 +86,13 @@ REFUSALS = {
         "level '0' is not affine in its weights: '_1' comes after its affine layer",
     ),
     "grouped": (
-        [grouped(), grouped(1)],
+        [
+            initialised(nn.Sequential(nn.Conv2d(2, 4, 3, groups=2), nn.Flatten(), nn.Linear(100, 3)), k)
+            for k in range(2)
+        ],
         IMAGES,
         KF,
-        r"level '2' is not affine.*its convolution is grouped \(groups=2\)",
+        "level '0' is not affine.*it is a grouped convolution of channels that no level before it makes",
     ),
     "tied": (
         [initialised(Tied(), k) for k in range(2)],

@@ -392,13 +392,11 @@ def test_rows_of_convolutions_and_tokens():
     assert rows(x.flatten(2), -1).shape == (6, 4)
 
 
-@pytest.mark.parametrize(
-    "groups, reason, channelwise", [(2, "its convolution is grouped (groups=2)", False), (4, "", True)]
-)
-def test_grouped_convolutions_are_not_affine_but_channel_by_channel(groups, reason, channelwise):
+@pytest.mark.parametrize("groups, channelwise", [(2, False), (4, True)])
+def test_grouped_convolutions_are_affine_part_by_part(groups, channelwise):
     model = initialised(nn.Sequential(nn.Conv2d(4, 4, 3, groups=groups), nn.ReLU(), nn.Flatten(), nn.Linear(16, 2)), 0)
     levels = partition(model, normal(2, 4, 4, 4))
-    assert (levels[0].why_not_affine, levels[0].channelwise) == (reason, channelwise)
+    assert (levels[0].why_not_affine, levels[0].partwise, levels[0].channelwise) == ("", groups, channelwise)
     assert levels[1].affine is not None
 
 

@@ -13,7 +13,7 @@ from ..data.sampling import balanced
 from ..eligibility import Levels
 from ..fit import Fitting, missing_targets
 from ..fusion import Retrofit
-from ..grouping import SameIndex
+from ..grouping import SameIndex, alike
 from ..importance import IMPORTANCE, as_importance
 from ..importance.parents import parents_scores
 from ..monitor import Event, Monitor
@@ -183,11 +183,13 @@ def _all_scores(
         importance = as_importance(name, normalise_scores=config["normalise_scores"])
         inner = _named(monitor, f"analysis: {name}")
         try:
-            parents = [parent.values for parent in parents_scores(levels.parents, importance, data, device, inner)]
+            parents = levels.joined(
+                [parent.values for parent in parents_scores(levels.parents, importance, data, device, inner)]
+            )
         except ValueError as error:
             missing[name] = str(error)
             continue
-        scores[name] = levels.joined([torch.cat(level) for level in zip(*parents, strict=True)])
+        scores[name] = [torch.cat(level) for level in zip(*parents, strict=True)]
         if config["head"] != "scores":  # its targets do not go by importance
             scores[name][-1] = reports[-1].scores
     return scores, missing
@@ -213,16 +215,17 @@ def _level(
     with clock.phase("forward"):
         W0, why = _mapped(fitting)
     fit = retrofit.fit
-    channels = fitting.stream if level.channelwise else None
-    sums = step.moments(inputs=fit.needs_inputs, dtype=fit.products(step.walk.dtype, step.device), channels=channels)
+    parts = fitting.parts if level.partwise else None
+    sums = step.moments(inputs=fit.needs_inputs, dtype=fit.products(step.walk.dtype, step.device), parts=parts)
     m = len(labels)
-    gram = step.stream_gram(sums.zz[:m, :m], later) if later else fit.prepare(fitting, sums).gram
+    gram = alike([sums.zz[:m, :m], *step.grams(later).values()]) if later else fit.prepare(fitting, sums).gram
     if W0 is not None and not fit.needs_inputs:
-        sums = step.moments(inputs=True, channels=channels)  # no ridge outweighs their rounding
+        sums = step.moments(inputs=True, parts=parts)  # no ridge outweighs their rounding
     with clock.phase("groups"):
         if grouped is not None:
             groups, agreements = grouped.labels, grouped.agreement
-        elif level.heads is not None:  # grouped head by head, by what they attend to
+        elif level.heads is not None or level.parts is not None or not level.plain or fitting.stream is not None:
+            # grouped head by head, by what they attend to; part by part; kind by kind; or by levels before
             groups = dict.fromkeys(scores, report.labels[None])
             agreements = agreement(groups)
         else:

@@ -206,8 +206,9 @@ def plan_alignment(task: Task, method: str, *, leaves: Sequence[str], fold_norms
 def without_norms(model: nn.Module, example: Tensor, leaves: Sequence[str] = ()) -> nn.Module:
     """A copy that computes the same: each BatchNorm behind a layer is folded into it, and then does nothing."""
     twin = copy.deepcopy(model).eval()
-    for layer, affine, norm in trace(twin, leaves, example)[2].values():
-        put_back(layer, affine, norm)
+    for folds in trace(twin, leaves, example)[2].values():
+        for layer, affine, norm in folds:
+            put_back(layer, affine, norm)
     return twin
 
 

@@ -158,7 +158,7 @@ def _closed_form(levels: Levels, index: int, images: int, fit: Fit, device: torc
         work = n * n * p + n**3 / 3 + 2 * n * n * m + 2 * n * m * m + n * m * m + 2 * n * d * (m + p)
         return overhead + (work + n**3 / 3 + 2 * n * n * m) / solves  # the report factors once more
     by_lags = lags.applies(layer) and not beside
-    matrices = d if level.channelwise else 1
+    matrices = level.partwise or 1
     inputs = len(lags.LAGS) * 2 * n * layer.weight.shape[1] ** 2 if by_lags else matrices * n * p * p
     sums = inputs + 2 * n * p * m + n * m * m
     factor = p**3 / 3 + p * p * m

@@ -26,8 +26,12 @@ class Fitting:
     before: tuple[Groups | None, ...] | None
     """The groups of the neurons in each tensor at the boundary before the level, None for the network's input; None at the
     first level"""
-    stream: Tensor | None
-    """(m,) the groups of the residual stream that the level writes to, once a level before has written to it"""
+    known: Tensor | None
+    """(m,) the groups of neurons that a level before has made, such as those of a residual stream that the level writes to; -1
+    for those that begin here; None where all do"""
+    parts: Tensor | None
+    """(m,) the fused network's part to which each neuron is assigned, of grouped convolutions whose parts levels before this one
+    have grouped"""
     branched: bool
     """Whether levels of this network lie inside of blocks"""
     attends: bool
@@ -37,6 +41,11 @@ class Fitting:
     generator: torch.Generator
     monitor: Monitor
     clock: Stopwatch
+
+    @property
+    def stream(self) -> Tensor | None:
+        """(m,) the groups of all neurons of the level, where levels before it decide them."""
+        return None if self.known is None or (self.known < 0).any() else self.known
 
     @property
     def reads(self) -> tuple[Groups | None, ...] | None:
@@ -62,7 +71,9 @@ class Fitting:
                 f"level {self.step.name!r} does not read its inputs channel by channel, so the parents' weights cannot be "
                 "mapped onto the fused inputs. Use toward='zero' and refit=True."
             )
-        return mapped_weights(self.step.level, self.step.parents, reads)
+        return mapped_weights(
+            self.step.level, self.step.parents, reads, self.parts if self.step.level.partwise else None
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,7 +50,7 @@ class Gradient(Descent, Fit):
 
     def check(self, fused: Sequence[Level], parents: Sequence[Sequence[Level]]) -> None:
         """Refuse levels inside of blocks: it fits what stands between one tensor and the next."""
-        if is_branched(fused):
+        if is_branched(fused) or fused[-1].tail:
             raise ValueError(
                 "a gradient fit needs levels that end where one tensor is alive. Use boundaries='blocks', or fit='ridge' "
                 "(HF-Linear, KF-Linear)."

@@ -1,7 +1,7 @@
 """The parents' own weights on the fused network's inputs: W0 of the ridge towards the parents (docs/method.md)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -26,7 +26,9 @@ class Groups:
     """Tensors of one number hold the same neurons"""
 
 
-def mapped_weights(fused: Level, parents: Sequence[Level], reads: Sequence[Groups | None]) -> Tensor:
+def mapped_weights(
+    fused: Level, parents: Sequence[Level], reads: Sequence[Groups | None], parts: Tensor | None = None
+) -> Tensor:
     """W0 (p, m): each parent neuron's weights, its inputs replaced by the fused neurons that stand for them.
 
     Weights of several neurons in one group sum onto it; fused neurons without a member of that parent get 0;
@@ -35,13 +37,16 @@ def mapped_weights(fused: Level, parents: Sequence[Level], reads: Sequence[Group
     Args:
         reads: for each layer the groups of the neurons that it reads, None where it reads the network's input (the parents'
             weights stay as they are).
+        parts: (m,) the fused network's part to which each neuron is assigned, of grouped convolutions, whose neurons read their
+            own part alone.
     Raises:
         ValueError: a parent's inputs do not correspond to the fused ones position by position.
     """
     columns = []
+    of_parents = [None] * len(parents) if parts is None else parts.split([parent.width for parent in parents])
     for k, parent in enumerate(parents):
         weights = [
-            _mapped_layer(fused, k, layer, own, groups)
+            _mapped_layer(fused, k, layer, own, groups, of_parents[k])
             for layer, own, groups in zip(fused.layers, parent.layers, reads, strict=True)
         ]
         biases = [own.bias.detach().double()[None] for own in parent.layers if own.bias is not None]
@@ -51,11 +56,15 @@ def mapped_weights(fused: Level, parents: Sequence[Level], reads: Sequence[Group
     return torch.cat(columns, 1)
 
 
-def _mapped_layer(fused: Level, k: int, layer: Affine, own: Affine, previous: Groups | None) -> Tensor:
+def _mapped_layer(
+    fused: Level, k: int, layer: Affine, own: Affine, previous: Groups | None, parts: Tensor | None
+) -> Tensor:
     """(p, neurons of parent k) the parent's weights in one layer, without its bias."""
     weights = own.weight.detach().flatten(1).T.double()  # (inputs of the parent, its neurons)
     mapped = weights
-    if previous is not None:
+    if previous is not None and parts is not None:
+        mapped = _mapped_part(layer, own, weights, previous.labels.split(list(previous.widths))[k], parts)
+    elif previous is not None:
         groups = previous.labels.split(list(previous.widths))[k]
         positions = len(weights) // len(groups)  # kernel or spatial positions per channel; inputs are channel-major
         mapped = weights.new_zeros(previous.width, positions, weights.shape[1])
@@ -68,6 +77,23 @@ def _mapped_layer(fused: Level, k: int, layer: Affine, own: Affine, previous: Gr
             "their weights cannot be mapped. Use toward='zero' and refit=True."
         )
     return mapped
+
+
+def _mapped_part(layer: Affine, own: Affine, weights: Tensor, groups: Tensor, parts: Tensor) -> Tensor:
+    """(p, neurons) the weights of a parent's grouped convolution, on the inputs of the fused part of each neuron.
+
+    Args:
+        weights: (inputs of a part, neurons).
+        groups: of all channels that the layer reads.
+    """
+    each, neurons = layer.weight.shape[1], torch.arange(weights.shape[1], device=weights.device)
+    of_part = weights.reshape(own.weight.shape[1], -1, len(neurons))  # (channels of a part, kernel positions, neurons)
+    mapped = of_part.new_zeros(each, *of_part.shape[1:])
+    first = own.weight.shape[1] * (neurons // (len(neurons) // own.groups))  # type: ignore[operator, union-attr]
+    for channel, weight in enumerate(of_part):
+        place = groups[first + channel] - each * parts  # of the fused neuron, within its part
+        mapped[place, :, neurons] += weight.T
+    return mapped.flatten(0, 1)
 
 
 @torch.no_grad()
@@ -97,7 +123,12 @@ def neurons_read(level: Level, number: int, boundary: Boundary, before: Sequence
 def _inputs(level: Level, number: int, boundary: Boundary) -> Tensor:
     """The input rows of one layer for one sample."""
     one = each(boundary, lambda tensor: tensor[:1])
-    return unfolded(level.layers[number], level.read(one)[0][number])
+    tensor = level.read(one)[0][number]
+    if level.partwise:  # all channels, those of the parts one after the other
+        alone = replace(level, layers=(level.layers[number],))
+        inputs = alone.part_inputs([tensor])
+        return inputs[..., : inputs.shape[-1] - alone.bias].flatten(1)
+    return unfolded(level.layers[number], tensor)
 
 
 def _turned(boundary: Boundary, before: Sequence[Groups | None], stream: int) -> Boundary:

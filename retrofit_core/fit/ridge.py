@@ -11,8 +11,8 @@ from torch import Tensor
 from ..grouping import Grouping
 from ..levels import Level
 from ..moments import (
-    ChannelMoments,
     Moments,
+    PartMoments,
     Rows,
     Solution,
     approximation_error,
@@ -192,7 +192,7 @@ def _beyond_stream(level: Level, sums: Moments | Rows, labels: Tensor) -> Moment
     """The sums with each parent neuron's z - h in the place of z, h being the stream's neuron of its group."""
     if not level.adds:
         return sums
-    if isinstance(sums, ChannelMoments):
+    if isinstance(sums, PartMoments):
         return sums.minus(labels)
     m = len(labels)
     B = torch.eye(m + level.width, m).to(sums.zz)

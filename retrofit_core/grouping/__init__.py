@@ -12,6 +12,7 @@ from .hungarian import Hungarian
 from .kmeans import KMeans
 from .local_search import LocalSearch
 from .order import ordered, ordered_like
+from .parts import alike, among, grouped_parts, grouped_within, part_gram
 from .random import Random
 from .same_index import SameIndex
 
@@ -34,10 +35,15 @@ __all__ = [
     "SameIndex",
     "adjusted_rand",
     "adjusted_rand_matrix",
+    "alike",
+    "among",
     "assigned",
     "check_grouping",
     "grouped_cost",
+    "grouped_parts",
+    "grouped_within",
     "ordered",
     "ordered_like",
     "pairwise_costs",
+    "part_gram",
 ]

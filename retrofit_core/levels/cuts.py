@@ -80,39 +80,69 @@ def is_layer(node: fx.Node, modules: dict[Any, Any]) -> bool:
 
 
 def sum_behind(node: fx.Node, modules: dict[Any, Any], *, functions: bool = False) -> fx.Node | None:
-    """The sum of two tensors of one shape to which alone the outputs of a layer go, through nothing that changes them.
+    """The sum of two tensors of one shape to which alone the outputs of a layer go, through nothing that changes them; their
+    neurons may get another axis, while the others keep their order.
 
     Args:
         functions: through activation functions too.
     """
+    dims = len(node.meta["value"])
+    axes, neurons = list(range(dims)), dims - 1 if isinstance(modules.get(node.target), nn.Linear) else 1
     while len(node.users) == 1:
         user = next(iter(node.users))
+        turned = reordered_axes(user)
         if is_sum(user):
             alike = {tuple(other.meta["value"]) for other in (user, *user.all_input_nodes)}
-            return user if len(alike) == 1 and len(user.all_input_nodes) == 2 else None
-        if not (_is_transparent(user, modules) or (functions and is_activation(user, modules))):
+            others = [axis for axis in axes if axis != neurons]
+            return user if len(alike) == 1 and len(user.all_input_nodes) == 2 and others == sorted(others) else None
+        if turned and not functions:
+            axes = [axes[axis] for axis in turned]
+        elif not (stays_as_it_is(user, modules) or (functions and is_activation(user, modules))):
             return None
         node = user
     return None
 
 
+def reordered_axes(node: fx.Node) -> list[int]:
+    """For each axis of what an operation gives the axis of its input that it is, where it does nothing but reorder axes; else
+    nothing."""
+    name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
+    if node.op not in ("call_method", "call_function") or name not in ("permute", "transpose"):
+        return []
+    dims, given = len(node.meta["value"]), list(node.args[1:]) or list(node.kwargs.values())
+    given = list(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else given
+    if not all(isinstance(axis, int) for axis in given) or len(given) != (dims if name == "permute" else 2):
+        return []
+    places = [int(axis) % dims for axis in given]  # type: ignore[call-overload]
+    if name == "permute":
+        return places
+    first, second = places
+    return [{first: second, second: first}.get(axis, axis) for axis in range(dims)]
+
+
 def function_sum(node: fx.Node, modules: dict[Any, Any]) -> fx.Node | None:
     """The sum to which a layer's outputs go through an activation function, if only one layer's outputs go there directly."""
     end = sum_behind(node, modules, functions=True)
-    if end is None or sum_behind(node, modules) is end:
+    if end is None or sum_behind(node, modules) is end or getattr(modules.get(node.target), "groups", 1) > 1:
         return None
     return None if any(_made_directly(side, node, modules) for side in end.all_input_nodes) else end
 
 
 def _made_directly(side: fx.Node, layer: fx.Node, modules: dict[Any, Any]) -> bool:
     """Whether a side of a sum is made by another layer, with nothing but functions between."""
-    while _is_transparent(side, modules) or is_activation(side, modules):
+    while stays_as_it_is(side, modules) or is_activation(side, modules):
         side = side.all_input_nodes[0]
     return side is not layer and is_layer(side, modules)
 
 
-def _is_transparent(node: fx.Node, modules: dict[Any, Any]) -> bool:
-    return node.op == "call_module" and isinstance(modules[node.target], TRANSPARENT)
+def stays_as_it_is(node: fx.Node, modules: dict[Any, Any]) -> bool:
+    """Whether an operation changes nothing in evaluation mode."""
+    if node.op == "call_module":
+        return isinstance(modules[node.target], TRANSPARENT)
+    name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
+    if node.op == "call_function" and name == "stochastic_depth":
+        return node.args[3:] == (False,) or node.kwargs.get("training") is False
+    return node.op == "call_method" and name == "contiguous"
 
 
 def _single_tensor_nodes(graph: fx.Graph) -> list[fx.Node]:

@@ -7,7 +7,7 @@ A boundary is what is alive between two levels: one tensor, or, inside of a bloc
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -61,6 +61,26 @@ class Heads:
 
 
 @dataclass(frozen=True, eq=False)
+class Kind:
+    """Neurons of one level that are grouped among themselves: exchanged with each other, not with the level's others."""
+
+    first: tuple[int, int]
+    """Number of the first level that makes these neurons, and which of its kinds they are: there they are grouped"""
+    places: Tensor
+    """(neurons, copies) their positions in the level's output; several where each neuron is made more than once"""
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Neurons of one level that lie in the parts of a grouped convolution: its own, or those that it reads part by part."""
+
+    first: int
+    """Number of the first of the levels whose neurons lie in these parts: there the parts are grouped"""
+    places: Tensor
+    """(parts, neurons of each) their positions in the level's output"""
+
+
+@dataclass(frozen=True, eq=False)
 class Level:
     """One step of the composition f = f_L o ... o f_1; the parameters are the model's own, not copies."""
 
@@ -84,10 +104,12 @@ class Level:
     """The reason, as the end of a sentence; empty for an affine level."""
     tables: tuple[nn.Embedding, ...] = ()
     """Tables of embeddings whose rows are its output, or whose rows are added to it; a level has these or `layers`"""
-    folds: tuple[tuple[batchnorm.Affine, batchnorm.Affine | None, batchnorm.BatchNorm], ...] = field(default=())
-    """(folded layer, affine layer, BatchNorm) for each BatchNorm that was folded here; None: into nothing before it."""
+    folds: tuple[tuple[batchnorm.Affine, batchnorm.Affine | None, batchnorm.BatchNorm | batchnorm.Scale], ...] = ()
+    """(folded layer, affine layer, BatchNorm or scale) for each that was folded here; None: into nothing before it."""
     residual: bool = False
     """Whether a skip adds the input's neurons to the output's, so that both must have the same order."""
+    tail: bool = False
+    """Whether operations follow the last layer, a mean over positions for instance: its neurons are then those of its layer"""
     adds: bool = False
     """Whether the layers' outputs are added to a residual stream; the level's output is the sum."""
     function: nn.Module | None = None
@@ -106,9 +128,10 @@ class Level:
     """For each of these (name, axis of the neurons, number of the first level that makes them)"""
     heads: Heads | None = None
     """The attention whose queries, keys or values it makes"""
-    joined: tuple[tuple[int, Tensor], ...] = ()
-    """Of a level that works channel by channel on neurons of other levels, side by side or in another order: for each of these
-    levels its number and where its neurons are, (neurons, channels of each)."""
+    parts: Parts | None = None
+    """The parts of a grouped convolution in which its neurons lie; None: it has nothing to do with one"""
+    kinds: tuple[Kind, ...] = ()
+    """The kinds of its neurons; none known in a plain chain, and of queries, keys and values"""
 
     @property
     def affine(self) -> batchnorm.Affine | None:
@@ -116,9 +139,21 @@ class Level:
         return self.layers[0] if self.layers else None
 
     @property
+    def plain(self) -> bool:
+        """Whether all its neurons are of one kind, each made once, in their order."""
+        places = [kind.places for kind in self.kinds]
+        return not places or (len(places) == 1 and torch.equal(places[0], torch.arange(self.width)[:, None]))
+
+    @property
+    def partwise(self) -> int:
+        """The number of parts of its layer, if that is a grouped convolution, each part of which reads its own inputs; else 0."""
+        groups = self.layers[0].groups if self.layers and isinstance(self.layers[0], CONVOLUTIONS) else 1
+        return groups if groups > 1 else 0
+
+    @property
     def channelwise(self) -> bool:
         """Whether it works channel by channel, as a depthwise convolution does: its neurons are those that it reads."""
-        return bool(self.layers) and isinstance(self.layers[0], CONVOLUTIONS) and self.layers[0].groups > 1
+        return self.partwise == self.width and bool(self.layers) and self.layers[0].weight.shape[1] == 1
 
     @property
     def bias(self) -> bool:
@@ -163,7 +198,7 @@ class Level:
         return (tensors[:-1], tensors[-1]) if self.adds else (tensors, None)
 
     def made(self, boundary: Boundary) -> Tensor:
-        """The layer's own outputs, where an activation function follows before they are added."""
+        """The layer's own outputs, where something follows before they are added, or before the network ends."""
         return self.layers[0](self.read(boundary)[0][0])
 
     def inputs(self, boundary: Boundary, dtype: torch.dtype | None = None, *, ones: bool = False) -> Tensor:
@@ -175,28 +210,34 @@ class Level:
         """
         return unfolded_together(self.layers, self.read(boundary)[0], dtype, ones=ones)
 
-    def channel_inputs(self, tensor: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-        """The input rows of each channel, (N, d, p), of a level that works channel by channel; ones last if it has a bias.
+    def part_inputs(self, tensors: Sequence[Tensor], dtype: torch.dtype | None = None) -> Tensor:
+        """The input rows of each part, (N, parts, p), of grouped convolutions; ones last if the level has a bias.
 
         Args:
-            tensor: the layer's input, see `read`.
+            tensors: the layers' inputs, see `read`.
         """
-        (layer,) = self.layers
-        assert isinstance(layer, CONVOLUTIONS)
-        windows = _windows(layer, tensor)  # of maps (B, height, width, C, kernel height, kernel width)
-        kernel = windows.shape[tensor.ndim :]
-        inputs = windows.new_empty(
-            *windows.shape[: tensor.ndim], kernel.numel() + self.bias, dtype=dtype or tensor.dtype
+        windows = [  # of maps (B, height, width, parts, channels of one, kernel height, kernel width)
+            _windows(layer, tensor).unflatten(tensor.ndim - 1, (self.partwise, -1))
+            for layer, tensor in zip(self.layers, tensors, strict=True)
+            if not isinstance(layer, nn.Linear)
+        ]
+        dims = tensors[0].ndim
+        inputs = windows[0].new_empty(
+            *windows[0].shape[:dims], self.inputs_per_neuron + self.bias, dtype=dtype or tensors[0].dtype
         )
-        inputs[..., : kernel.numel()].unflatten(-1, kernel).copy_(windows)
+        start = 0
+        for view in windows:
+            own = view.shape[dims:]
+            inputs[..., start : start + own.numel()].unflatten(-1, own).copy_(view)
+            start += own.numel()
         if self.bias:
             inputs[..., -1] = 1
-        return inputs.flatten(0, tensor.ndim - 2)
+        return inputs.flatten(0, dims - 2)
 
     def weights(self) -> Tensor:
         """V (p, d) float64, such that `inputs @ V` are the rows of the layers' outputs; the bias in the last row.
 
-        Of a level that works channel by channel column k holds the weights of channel k on its own inputs.
+        Of grouped convolutions column k holds the weights of neuron k on the inputs of its own part.
         """
         V = torch.cat([layer.weight.detach().flatten(1).T.double() for layer in self.layers])
         biases = [layer.bias.detach().double() for layer in self.layers if layer.bias is not None]

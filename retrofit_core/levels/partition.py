@@ -14,7 +14,7 @@ from ..outputs import as_classifier
 from ..registry import first_line
 from .axes import NeuronAxes
 from .cuts import ancestors, choose_cuts, function_sum, is_layer, sum_behind
-from .kinds import CONVOLUTIONS, LAYERS, TRANSPARENT, is_channelwise, is_sum, parameter_count
+from .kinds import LAYERS, TRANSPARENT, is_sum, parameter_count
 from .level import Alive, Boundary, Level, compose
 from .tracing import trace
 from .weights import batch_statistics, computed_weights, refuse_batch_statistics
@@ -58,7 +58,7 @@ def partition(
     """
     model = as_classifier(model.eval(), example)
     inside = boundaries == "layers"
-    graph, modules, folds = trace(model, leaves, example, whole=True, channels=inside, opened=inside)
+    graph, modules, folds = trace(model, leaves, example, whole=True, layers=inside, opened=inside)
     _refuse_batch_statistics(graph, modules)
     axes = NeuronAxes(graph, modules, example)
     cuts = choose_cuts(graph, modules, boundaries, model)
@@ -173,7 +173,7 @@ def _build_level(
     name: str,
     segment: _Segment,
     modules: dict[Any, Any],
-    folds: dict[str, tuple],
+    folds: dict[str, tuple[tuple, ...]],
     parts: dict[fx.Node, int],
     *,
     head: bool,
@@ -191,7 +191,10 @@ def _build_level(
     summed, stream = _summed(segment, owners, modules) if adding else ([], None)
     function = _function(segment, summed, modules)
     layers = summed or owners
-    why = _why_not_affine(segment, owners, summed, modules)
+    why, made = _why_not_affine(segment, owners, summed, modules), segment.after
+    follows = _follows(segment, owners, modules)
+    if why and why == follows and adding and head and _makes_classes(owners[0], segment.after, modules):
+        why, made = "", owners[0]
     tables = [modules[node.target] for node in layers if node.op == "call_module" and not why]
     tables = tables if tables and isinstance(tables[0], nn.Embedding) else []
     prefix = None
@@ -203,18 +206,20 @@ def _build_level(
         _alive(node, name, axes, parts, maker) for node, maker in zip(segment.alive, segment.makers, strict=True)
     )
     at = segment.alive.index(segment.after)
+    end = alive[at] if made is segment.after else _alive(made, name, axes, {made: 0}, segment.makers[at])
     return Level(
         name=name,
         module=_graph_module(segment.nodes, segment.before, segment.alive, modules, parts, parts),
-        width=alive[at].width,
-        axis=alive[at].axis,
-        positions=alive[at].positions,
+        width=end.width,
+        axis=end.axis,
+        positions=end.positions,
         head=head,
+        tail=made is not segment.after,
         layers=() if why or tables else tuple(modules[node.target] for node in layers),
         tables=tuple(tables),
         prefix=prefix,
         why_not_affine=why,
-        folds=tuple(folds[str(node.target)] for node in owners if str(node.target) in folds),
+        folds=tuple(fold for node in owners for fold in folds.get(str(node.target), ())),
         residual=[node.op for node in segment.before] != ["placeholder"] and _is_residual(segment, modules),
         adds=stream is not None and not why,
         function=_graph_module(function, [summed[0]], [function[-1]], modules, {}, {})
@@ -230,8 +235,8 @@ def _build_level(
 
 
 def _is_vector(node: fx.Node, modules: dict[Any, Any]) -> bool:
-    """Whether a node's parameters may be numbers for each neuron: those of a LayerNorm, or a parameter of the model's own."""
-    return node.op == "get_attr" or isinstance(modules[node.target], nn.LayerNorm)
+    """Whether a node's parameters may be numbers for each neuron: those of a norm, or a parameter of the model's own."""
+    return node.op == "get_attr" or isinstance(modules[node.target], (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm))
 
 
 def _vectors(node: fx.Node, modules: dict[Any, Any]) -> list[str]:
@@ -336,17 +341,30 @@ def _why_not_affine(segment: _Segment, owners: list[fx.Node], summed: list[fx.No
             return f"its {type(target).__name__} has a forward of its own, which may use the weights otherwise"
         for computed in computed_weights(target):
             return f"the {computed.tensor} of {node.target!r} is computed from other tensors ({computed.by})"
-        if isinstance(target, CONVOLUTIONS) and target.groups > 1 and (not is_channelwise(target) or len(owners) > 1):
-            return f"its convolution is grouped (groups={target.groups})"
-    if summed:
+        groups = getattr(target, "groups", 1)
+        if any(getattr(modules[other.target], "groups", 1) != groups for other in owners):
+            return f"its outputs, in {groups} groups, are added to those of a layer with other groups"
+    return "" if summed else _follows(segment, owners, modules)
+
+
+def _follows(segment: _Segment, layers: list[fx.Node], modules: dict[Any, Any]) -> str:
+    """What comes between the layer and the end of its level, as a reason; empty if nothing that changes its outputs."""
+    if not layers or layers[0] not in segment.nodes or segment.after not in segment.nodes:
         return ""
-    start, end = (segment.nodes.index(node) for node in (owners[0], segment.after))
+    start, end = (segment.nodes.index(node) for node in (layers[0], segment.after))
     others = [
         node
         for node in segment.nodes[start + 1 : end + 1]
         if not (node.op == "call_module" and isinstance(modules[node.target], TRANSPARENT))
     ]
     return f"{others[0].name!r} comes after its affine layer" if others else ""
+
+
+def _makes_classes(layer: fx.Node, output: fx.Node, modules: dict[Any, Any]) -> bool:
+    """Whether the network's last layer makes one neuron for each class, sample by sample, whatever follows."""
+    made, classes = layer.meta["value"], output.meta["value"]
+    axis = -1 if isinstance(modules[layer.target], nn.Linear) else 1
+    return made[0] == classes[0] and made[axis] == classes[-1]
 
 
 def _graph_module(

@@ -15,6 +15,7 @@ from ..registry import first_line
 from .kinds import AFFINE
 from .opening import open_attention
 from .plain import call_layers
+from .scales import fold_scales
 from .tracer import holds_tensors, inputs_of, traced
 from .weights import computed_weights, repeated
 
@@ -36,10 +37,11 @@ def trace(
     *,
     fold: bool = True,
     whole: bool = False,
-    channels: bool = False,
+    layers: bool = False,
     opened: bool = False,
-) -> tuple[fx.Graph, dict[Any, Any], dict[str, tuple]]:
-    """The traced graph without in-place operations and foldable BatchNorms, the objects behind its targets, the folds.
+) -> tuple[fx.Graph, dict[Any, Any], dict[str, tuple[tuple, ...]]]:
+    """The traced graph without in-place operations and foldable BatchNorms, the objects behind its targets, the folds
+    of each layer, those that are to be put back first before the others.
 
     The nodes hold the shapes of their values on the example, see `record_values`.
     Args:
@@ -47,7 +49,8 @@ def trace(
         fold: False keeps every BatchNorm where it is. A BatchNorm behind a Linear is folded only where it reads flat tensors,
             not tokens.
         whole: take modules whole whose code cannot be followed, as if `leaves` named them.
-        channels: what is left of BatchNorms of maps becomes convolutions that work channel by channel, noted as folds.
+        layers: for levels behind every layer. Layer scales are folded, too; what is left of BatchNorms of maps becomes
+            convolutions that work channel by channel, noted as folds.
         opened: take attention modules apart, see `open_attention`.
     Raises:
         ValueError: `leaves` names no submodule, the model cannot be traced, does not run on the example, or takes more than
@@ -68,10 +71,11 @@ def trace(
         if not node.users and node.op not in ("placeholder", "output") and not node.meta["holds_tensors"]:
             graph.erase_node(node)
     call_layers(graph, modules)
-    folds = _fold_batchnorms(graph, modules) if fold else {}
-    if channels:
-        folds |= _norms_by_channel(graph, modules)
-    return graph, modules, folds
+    folds = [_fold_batchnorms(graph, modules)] if fold else []
+    if layers:
+        folds += [fold_scales(graph, modules), _norms_by_channel(graph, modules)]
+    names = dict.fromkeys(name for found in folds for name in found)
+    return graph, modules, {name: tuple(found[name] for found in reversed(folds) if name in found) for name in names}
 
 
 def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -> fx.Graph:

@@ -5,19 +5,19 @@ side by side; xx = x'x, xz = x'z, zz = z'z, sz = sum of z: sums, not means, beca
 sums.
 """
 
-from .channels import ChannelMoments, ChannelSums
 from .choices import AUTO_STRENGTH, dual_is_cheaper, product_dtype, ridge_strength
 from .errors import approximation_error, cross_error, cross_of, grouping_error, squared_misses, unavoidable_error
+from .parts import PartMoments, PartSums
 from .solution import Solution
 from .solve import solve
 from .sums import Moments, MomentSums, Rows
 
 __all__ = [
     "AUTO_STRENGTH",
-    "ChannelMoments",
-    "ChannelSums",
     "MomentSums",
     "Moments",
+    "PartMoments",
+    "PartSums",
     "Rows",
     "Solution",
     "approximation_error",

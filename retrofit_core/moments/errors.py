@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..targets import Targets, excess
-from .channels import ChannelMoments, unavoidable_by_channel
+from .parts import PartMoments, unavoidable_by_part
 from .products import cholesky
 from .sums import Moments, Rows, mean_diagonal
 
@@ -82,8 +82,8 @@ def unavoidable_error(sums: Moments | Rows, scores: Tensor) -> float:
 
     The part of the cost that no weights of this level could avoid, whatever the grouping.
     """
-    if isinstance(sums, ChannelMoments):
-        return unavoidable_by_channel(sums, scores, VANISHING)
+    if isinstance(sums, PartMoments):
+        return unavoidable_by_part(sums, scores, VANISHING)
     diagonal = mean_diagonal(sums)
     if isinstance(sums, Rows):
         factor, lam = cholesky(sums.kernel, VANISHING * diagonal, bias=False)

@@ -10,9 +10,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from .channels import ChannelMoments, solve_channels
 from .choices import ridge_strength
 from .errors import squared_misses
+from .parts import PartMoments, solve_parts
 from .products import cholesky, mirrored, upper_gram
 from .solution import Solution
 from .sums import Moments, Rows, mean_diagonal
@@ -30,8 +30,8 @@ def solve(sums: Moments | Rows, ridge: float | str = "auto", *, toward: Tensor |
     Raises:
         ValueError: no usable ridge, or sums that are not finite.
     """
-    if isinstance(sums, ChannelMoments):
-        return solve_channels(sums, ridge, toward=toward)
+    if isinstance(sums, PartMoments):
+        return solve_parts(sums, ridge, toward=toward)
     diagonal = mean_diagonal(sums)
     lam = ridge_strength(ridge, diagonal, "zero" if toward is None else "parents")
     if not (torch.isfinite(sums.sz).all() and math.isfinite(diagonal)):

@@ -26,7 +26,9 @@ from .rules import Rules, Seen, varying_axes
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8}
 
 
-def neuron_groups(model: nn.Module, example: Tensor, *, leaves: Sequence[str] = ()) -> list[Group]:
+def neuron_groups(
+    model: nn.Module, example: Tensor, *, leaves: Sequence[str] = (), within: bool = False
+) -> list[Group]:
     """The groups of a network in the order in which they are computed; the classes come last.
 
     Read off a torch.fx trace by rules for operations, so any network will do whose operations have one. The groups are
@@ -35,13 +37,16 @@ def neuron_groups(model: nn.Module, example: Tensor, *, leaves: Sequence[str] = 
     Args:
         example: (B, ...) input; its first sample is used.
         leaves: see `partition`.
+        within: grouped convolutions make neurons of their own, which are free within their parts as long as the parts stay
+            together. No order of these groups alone keeps the function, so they are not checked.
     Raises:
         ValueError: the network cannot be traced, computes a weight from other tensors, or has an operation without a rule
             (it is named).
     """
     with evaluating(model):
-        groups = assembled(Rules(model, *recorded(model, example, leaves)), model)
-        _check(model, groups, example[:1])
+        groups = assembled(Rules(model, *recorded(model, example, leaves), within=within), model)
+        if not within:
+            _check(model, groups, example[:1])
     return groups
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import _NormBase
 
-from ..levels.kinds import ACTIVATION_FUNCTIONS, ACTIVATIONS, CONVOLUTIONS, TRANSPARENT, is_sum
+from ..levels.kinds import ACTIVATION_FUNCTIONS, ACTIVATIONS, CONVOLUTIONS, TRANSPARENT, is_channelwise, is_sum
 from .ids import FIXED, Ids
 
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -160,10 +160,14 @@ class Seen:
 
 
 class Rules:
-    """One pass over a traced graph whose shapes are recorded."""
+    """One pass over a traced graph whose shapes are recorded.
 
-    def __init__(self, model: nn.Module, graph: fx.Graph, modules: dict[Any, Any]) -> None:
-        self.ids, self.modules = Ids(), modules
+    Args:
+        within: grouped convolutions make neurons of their own, so that neurons within their parts are told apart.
+    """
+
+    def __init__(self, model: nn.Module, graph: fx.Graph, modules: dict[Any, Any], *, within: bool = False) -> None:
+        self.ids, self.modules, self.within = Ids(), modules, within
         self.names = {
             id(tensor): name for name, tensor in reversed([*model.named_parameters(), *model.named_buffers()])
         }
@@ -307,6 +311,8 @@ class Rules:
         ids = self.ids.constant_along(self._first(node), 1)
         if layer.groups == 1:
             self._assign(layer.weight, 1, ids, "in")
+            ids = self._made(layer.weight, layer.bias)
+        elif self.within and not is_channelwise(layer):
             ids = self._made(layer.weight, layer.bias)
         else:
             parts = ids.view(layer.groups, -1)

@@ -1,0 +1,90 @@
+"""Neurons in the parts of grouped convolutions: the parts are grouped first, then the neurons within each group of parts.
+
+A part of the fused network reads only what stands for the parents' parts that were assigned to it, so a neuron can be grouped
+with neurons of these alone. Which parts belong together must not depend on the order of neurons within them: they are compared by
+Z Z' (rows x rows), Z being the outputs of a part's neurons, whose inner products are |Z_g' Z_h|^2 (docs/method.md).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from .base import Grouping, check_grouping
+from .order import ordered_like
+
+Group = Callable[..., Grouping]
+
+
+def alike(grams: Iterable[Tensor]) -> Tensor:
+    """The sum of Gram matrices, each divided by its trace, so that states of any size count alike."""
+    return torch.stack([gram / gram.trace().clamp_min(1e-300) for gram in grams]).sum(0)
+
+
+def among(gram: Tensor, places: Tensor) -> Tensor:
+    """(n, n) inner products of some neurons, those of their copies added up.
+
+    Args:
+        places: (n, copies) where they are.
+    """
+    places = places.to(gram.device)
+    return torch.stack([gram[copy][:, copy] for copy in places.T]).sum(0)
+
+
+def part_gram(zz: Tensor, parts: Tensor) -> Tensor:
+    """(G, G) <Z_g Z_g', Z_h Z_h'> = |Z_g' Z_h|^2 of all parents' parts.
+
+    Args:
+        zz: (m, m) inner products of neurons.
+        parts: (m,) the part of each, all parents' parts numbered one after the other.
+    """
+    members = one_hot(parts).to(zz)
+    return members.T @ zz.square() @ members
+
+
+def grouped_parts(
+    grouping: Group, gram: Tensor, scores: Tensor, widths: tuple[int, ...], width: int, generator: torch.Generator
+) -> Grouping:
+    """The parents' parts, each assigned to one of the fused network's, by a grouping of neurons.
+
+    Args:
+        gram: (G, G), see `part_gram`.
+        scores: (G,).
+        widths: parts of each parent.
+        width: parts of the fused network.
+    """
+    groups = check_grouping(grouping(gram, scores, widths, width, generator=generator), len(scores), width)
+    return ordered_like(groups, gram, scores, torch.arange(widths[0], device=gram.device))
+
+
+def grouped_within(
+    grouping: Group,
+    gram: Tensor,
+    scores: Tensor,
+    assigned: Tensor,
+    widths: Sequence[int],
+    places: Tensor,
+    generator: torch.Generator,
+) -> Grouping:
+    """The neurons of a level, grouped part by part of the fused network.
+
+    Args:
+        assigned: (m,) the fused network's part to which each neuron's part was assigned.
+        widths: neurons of each parent.
+        places: (parts, neurons of each) of the fused network's level.
+    """
+    parents = torch.arange(len(widths)).repeat_interleave(torch.tensor(widths)).to(gram.device)
+    labels, cost, report = torch.empty_like(assigned), 0.0, dict[str, Any]()
+    for part, slots in enumerate(places.to(gram.device)):
+        inside = (assigned == part).nonzero()[:, 0]
+        counts = tuple(count for count in parents[inside].bincount().tolist() if count)
+        own, s = gram[inside][:, inside], scores[inside]
+        groups = grouping(own, s, counts, len(slots), generator=generator)
+        groups = check_grouping(groups, len(inside), len(slots))
+        groups = ordered_like(groups, own, s, torch.arange(counts[0], device=gram.device))
+        labels[inside] = slots[groups.labels]
+        cost, report = cost + groups.cost, groups.report
+    kept = {name: value for name, value in report.items() if name == "algorithm"}
+    return Grouping(labels, places.numel(), cost, {**kept, "parts": len(places)})

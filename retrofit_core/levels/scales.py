@@ -1,0 +1,96 @@
+"""Layer scale: a parameter with one number for each neuron, by which a layer's outputs are multiplied (Touvron et al. 2021)."""
+
+import operator
+from collections import Counter
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from .. import batchnorm
+from .cuts import reordered_axes, stays_as_it_is
+from .kinds import AFFINE
+from .weights import computed_weights, repeated
+
+MULTIPLICATIONS = {operator.mul, torch.mul, torch.multiply}
+RESHAPING = {"reshape", "view", "unsqueeze", "expand"}
+
+
+def fold_scales(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
+    """Replace each affine layer whose outputs are only multiplied by such a parameter, and that product, by one new layer; the
+    folds by the layers' names, as those of BatchNorms.
+
+    Except where another node reads either, or a weight is shared or computed.
+    """
+    calls = Counter(node.target for node in graph.nodes if node.op in ("call_module", "get_attr"))
+    tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module))
+    folds: dict[str, tuple] = {}
+    for node in list(graph.nodes):
+        found = _scaled(node, modules)
+        if found is None:
+            continue
+        layer, before, parameter = found
+        affine, factor = modules[layer.target], modules[parameter.target]
+        tensors = (*affine.parameters(), factor)
+        once = calls[layer.target] == calls[parameter.target] == 1 and not tied & set(map(id, tensors))
+        if not once or computed_weights(affine):
+            continue
+        new = batchnorm.scaled(affine, factor.detach().flatten())
+        folds[str(layer.target)] = (new, affine, batchnorm.Scale(factor))
+        modules[layer.target] = new
+        node.replace_all_uses_with(before)
+        graph.erase_node(node)
+    for node in reversed(list(graph.nodes)):
+        if not node.users and (node.op == "get_attr" or getattr(node.target, "__name__", node.target) in RESHAPING):
+            graph.erase_node(node)
+    used = {node.target for node in graph.nodes}
+    for target in [target for target in modules if target not in used]:
+        del modules[target]
+    return folds
+
+
+def _scaled(node: fx.Node, modules: dict[Any, Any]) -> tuple[fx.Node, fx.Node, fx.Node] | None:
+    """The layer, what is multiplied of it, and the parameter, if a node is such a product."""
+    is_product = (node.op == "call_function" and node.target in MULTIPLICATIONS) or (
+        node.op == "call_method" and node.target in ("mul", "multiply")
+    )
+    sides = [arg for arg in node.args if isinstance(arg, fx.Node) and arg.meta.get("is_tensor")]
+    if not is_product or len(sides) != 2:
+        return None
+    for before, factor in (sides, sides[::-1]):
+        parameter, made = _parameter(factor, modules), _layer(before, modules)
+        if parameter is None or made is None or before.meta["value"] != node.meta["value"]:
+            continue
+        layer, axis = made
+        shape = factor.meta["value"]
+        along = [place - len(shape) for place, size in enumerate(shape) if size > 1]
+        if along == [axis - len(before.meta["value"])]:
+            return layer, before, parameter
+    return None
+
+
+def _parameter(node: fx.Node, modules: dict[Any, Any]) -> fx.Node | None:
+    """The parameter that a node is, reshaped or not."""
+    while node.op != "get_attr":
+        name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
+        if name not in RESHAPING or len(node.users) != 1:
+            return None
+        node = node.all_input_nodes[0]
+    return node if len(node.users) == 1 and isinstance(modules[node.target], nn.Parameter) else None
+
+
+def _layer(node: fx.Node, modules: dict[Any, Any]) -> tuple[fx.Node, int] | None:
+    """The affine layer of which a node is the output, its axes in another order or not, and the axis of its neurons there."""
+    turns = []
+    while not (node.op == "call_module" and isinstance(modules[node.target], AFFINE)):
+        turned = reordered_axes(node)
+        if len(node.users) != 1 or not (turned or stays_as_it_is(node, modules)):
+            return None
+        turns += [turned] if turned else []
+        node = node.all_input_nodes[0]
+    if len(node.users) != 1:
+        return None
+    axis = len(node.meta["value"]) - 1 if isinstance(modules[node.target], nn.Linear) else 1
+    for turned in reversed(turns):
+        axis = turned.index(axis)
+    return node, axis

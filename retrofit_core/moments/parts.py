@@ -1,0 +1,158 @@
+"""The moment form of a grouped convolution (docs/method.md), a depthwise one included, whose parts are single channels.
+
+Part g of G reads its own p inputs x_g only, so each parent neuron j is fitted within the part to which it was assigned, g(j), and
+fused neuron k within its own, g = k // (d / G). Of xz no more is needed than each neuron's products with the inputs of its part.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from .choices import ridge_strength
+from .solution import Solution
+from .sums import Moments
+
+
+@dataclass(frozen=True, eq=False)
+class PartMoments(Moments):
+    """Sums over N rows: xx (G, p, p), one matrix for each part; xz (p, m), column j being the sum of x_g(j) z_j."""
+
+    parts: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    """(m,) g(j): the fused network's part to which each column of z belongs"""
+
+    def times(self, V: Tensor) -> Tensor:
+        """(p, d) xx V: each part's own matrix times the weights of its own neurons."""
+        assert self.xx is not None
+        return torch.einsum("gpq,qgb->pgb", self.xx, _by_part(V, self.xx)).flatten(1)
+
+    def minus(self, labels: Tensor) -> "PartMoments":
+        """The sums with z_j - h_k(j) in the place of z_j, h being the columns that stand behind the neurons.
+
+        Args:
+            labels: (m - d,) k of the neurons, without the columns behind them.
+        """
+        assert self.xz is not None
+        m = len(labels)
+        B = torch.eye(len(self.zz), m).to(self.zz)
+        B[m + labels, torch.arange(m, device=labels.device)] = -1
+        return replace(self, zz=B.T @ self.zz @ B, sz=self.sz @ B, xz=self.xz @ B, parts=self.parts[:m])
+
+
+class PartSums:
+    """Adds up the rows of a grouped convolution; `finish` gives the moments.
+
+    Args:
+        parts: (m,) the fused network's part to which each column of z belongs.
+        count: G, the number of parts.
+        p: inputs of each, the column of ones included.
+        bias: the last input is 1.
+    """
+
+    def __init__(self, parts: Tensor, count: int, p: int, *, bias: bool) -> None:
+        m, device = len(parts), parts.device
+        self.parts, self.bias, self.rows = parts, bias, 0
+        self.columns = columns_of(parts, count)
+        self.zz = torch.zeros(m, m, dtype=torch.float64, device=device)
+        self.sz, self.xx = self.zz.new_zeros(m), self.zz.new_zeros(count, p, p)
+        self.xz = self.zz.new_zeros(count, p, self.columns.shape[1])
+
+    def add(self, z: Tensor, x: Tensor) -> None:
+        """Add rows z (n, m) and each part's inputs x (n, G, p)."""
+        z, x = z.double(), x.double()
+        self.rows += len(z)
+        self.sz += z.sum(0)
+        self.zz += z.T @ z
+        self.xx += torch.einsum("ngp,ngq->gpq", x, x)
+        self.xz += torch.einsum("ngp,ngj->gpj", x, _apart(z, self.columns))
+
+    def finish(self) -> PartMoments:
+        """The moments of all rows so far."""
+        facts = {"rows": self.rows, "bias": self.bias, "parts": self.parts}
+        return PartMoments(self.zz, self.sz, self.xx, _side_by_side(self.xz, self.columns, len(self.parts)), **facts)
+
+
+def columns_of(parts: Tensor, count: int) -> Tensor:
+    """(count, most) the columns of each part in their order; m, which is none, where a part has fewer than others.
+
+    Args:
+        parts: (m,) the part of each column.
+    """
+    counts = torch.bincount(parts, minlength=count)
+    order = parts.argsort(stable=True)
+    of_part = parts[order]
+    place = torch.arange(len(parts), device=parts.device) - (counts.cumsum(0) - counts)[of_part]
+    columns = torch.full((count, int(counts.max())), len(parts), device=parts.device)
+    columns[of_part, place] = order
+    return columns
+
+
+def _apart(matrix: Tensor, columns: Tensor) -> Tensor:
+    """(n, m) -> (n, G, most) the columns of each part, zeros where it has fewer."""
+    return torch.cat([matrix, matrix.new_zeros(len(matrix), 1)], 1)[:, columns]
+
+
+def _side_by_side(apart: Tensor, columns: Tensor, m: int) -> Tensor:
+    """(G, p, most) -> (p, m) the other way round."""
+    matrix = apart.new_zeros(apart.shape[1], m + 1)
+    matrix[:, columns] = apart.movedim(0, 1)
+    return matrix[:, :m]
+
+
+def _by_part(V: Tensor, xx: Tensor) -> Tensor:
+    """(p, d) weights as (p, G, d / G)."""
+    return V.unflatten(1, (len(xx), -1))
+
+
+def solve_parts(sums: PartMoments, ridge: float | str, *, toward: Tensor | None = None) -> Solution:
+    """Least squares of each part's neurons on its own inputs; the ridge's strength is relative to the energy of these.
+
+    Directions that rounding cannot tell from zero are dropped, so that dead inputs get no weight. Neurons of different parts have
+    the inner product 0, for they are never grouped.
+    Args:
+        ridge: see `ridge_strength`.
+        toward: W0 (p, m), the parents' own weights, or None to shrink towards zero.
+    """
+    assert sums.xx is not None and sums.xz is not None
+    weights = sums.xx.shape[1] - sums.bias
+    pull = torch.ones(sums.xx.shape[1]).to(sums.xx)  # D
+    pull[weights:] = 0
+    energy = sums.xx.diagonal(dim1=1, dim2=2)[:, :weights].mean(1) if weights else sums.xx.new_zeros(len(sums.xx))
+    where = "zero" if toward is None else "parents"
+    lam = energy.new_tensor([ridge_strength(ridge, each, where) for each in energy.tolist()])
+    values, vectors = torch.linalg.eigh(sums.xx + lam[:, None, None] * torch.diag(pull))
+    kept = values > values.shape[1] * torch.finfo(values.dtype).eps * values[:, -1:].clamp_min(0)
+    inverse = torch.where(kept, 1 / values.clamp_min(1e-300), 0.0)
+    right = sums.xz if toward is None else sums.xz + lam[sums.parts] * pull[:, None] * toward
+
+    def fitted(A: Tensor) -> Tensor:
+        along = torch.einsum("grq,rgb->qgb", vectors, _by_part(right @ A, vectors)) * inverse.T[:, :, None]
+        return torch.einsum("gpq,qgb->pgb", vectors, along).flatten(1)
+
+    def missed(A: Tensor, V: Tensor) -> Tensor:
+        assert sums.xz is not None
+        return (((sums.times(V) - 2 * (sums.xz @ A)) * V).sum(0) + ((sums.zz @ A) * A).sum(0)).clamp_min(0)
+
+    columns = columns_of(sums.parts, len(vectors))
+    phi = _projected(right, vectors, inverse, columns)
+    gram = right.new_zeros(len(sums.parts) + 1, len(sums.parts) + 1)
+    gram[columns[:, :, None], columns[:, None]] = phi.transpose(1, 2) @ phi
+    return Solution(gram[:-1, :-1], lam.mean().item(), fitted, missed)
+
+
+def _projected(right: Tensor, vectors: Tensor, inverse: Tensor, columns: Tensor) -> Tensor:
+    """(G, p, most) phi: the right-hand side of each part's columns along its own directions."""
+    along = vectors.transpose(1, 2) @ _apart(right, columns).movedim(0, 1)
+    return along * inverse.sqrt()[:, :, None]
+
+
+def unavoidable_by_part(sums: PartMoments, scores: Tensor, vanishing: float) -> float:
+    """sum_j s_j (|z_j|^2 - |projection of z_j onto the inputs of its own part|^2)."""
+    assert sums.xx is not None and sums.xz is not None
+    values, vectors = torch.linalg.eigh(sums.xx)
+    kept = values > vanishing * values[:, -1:].clamp_min(0)
+    inverse = torch.where(kept, 1 / values.clamp_min(1e-300), 0.0)
+    columns = columns_of(sums.parts, len(vectors))
+    phi = _projected(sums.xz, vectors, inverse, columns)
+    along = _side_by_side(phi, columns, len(sums.parts))
+    return (scores @ (sums.zz.diagonal() - along.square().sum(0)).clamp_min(0)).item()
