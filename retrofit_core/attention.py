@@ -94,6 +94,8 @@ def _checked(levels: Sequence[Level], heads: Heads, example: Tensor) -> Heads:
     normalised = _close(maps.sum(-1), torch.ones_like(maps[..., 0]), tolerance)
     for turned in (heads, replace(heads, query=heads.key, key=heads.query)):
         q, k = (of_heads(levels, turned, made, boundary) for made in (turned.query, turned.key))
+        if (q.shape[2], k.shape[2]) != maps.shape[2:]:
+            raise _unknown(name, "its queries are pooled before they meet the keys")
         logits, wanted = (_centred(values, maps) for values in (q @ k.transpose(-1, -2), maps.clamp_min(1e-30).log()))
         scale = ((maps * logits * wanted).sum() / (maps * logits * logits).sum().clamp_min(1e-300)).item()
         if normalised and _close(maps.sqrt() * scale * logits, maps.sqrt() * wanted, tolerance):

@@ -370,11 +370,13 @@ class Tokens(nn.Module):
     def forward(self, x):
         x = self.stem(x)
         q, k, v = self.qkv(self.norm(x)).reshape(x.shape[0], 7, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        if self.kind == "pooled":
+            q, x = q[:, :, :6].unflatten(2, (3, 2)).amax(3), x[:, :3]
         logits = q @ k.transpose(-2, -1) * 0.5
         maps = (logits + self.bias if self.kind == "bias" else logits).softmax(-1)
         if self.kind == "gate":
             maps = maps * maps
-        x = x + self.out((maps @ v).transpose(1, 2).reshape(x.shape[0], 7, 8)) * self.scale
+        x = x + self.out((maps @ v).transpose(1, 2).reshape(x.shape[0], -1, 8)) * self.scale
         return self.head(x.mean(1))
 
 
@@ -392,6 +394,7 @@ def test_one_layer_may_make_queries_keys_and_values(method):
     [
         ("bias", r"'bias' at level 'out' does not hold numbers for the neurons|are not softmax\(scale q'k\)"),
         ("gate", r"level 'qkv' is of a kind that the closed form does not know: its attention maps are not softmax"),
+        ("pooled", "level 'qkv' is of a kind that the closed form does not know: its queries are pooled"),
     ],
 )
 def test_attentions_of_other_kinds_are_refused(kind, message):
