@@ -33,11 +33,11 @@ from breadth_timm import TIMM
 from machine import read, write
 from torch import Tensor, nn
 
-from retrofit_core.eligibility import with_streams
 from retrofit_core.fit import Ridge
 from retrofit_core.levels import is_branched, partition, single_level
 from retrofit_core.methods import METHODS
 from retrofit_core.registry import first_line
+from retrofit_core.streams import with_streams
 from retrofit_core.symmetry import neuron_groups, shuffled
 
 CLASSES, SAMPLES = 5, 6

@@ -206,9 +206,8 @@ class Retrofit(Algorithm):
             _carry(step, reports)
             fitting = self.fitting(plan, step, reports, clock)
             parts = fitting.parts if step.level.partwise else None
-            sums = step.moments(
-                inputs=self.fit.needs_inputs, dtype=products, parts=parts
-            )  # line 2: z of the parents, x of the fused
+            # line 2: z of the parents, x of the fused network
+            sums = step.moments(inputs=self.fit.needs_inputs, dtype=products, parts=parts)
             s = self._scores(step.level, [parent[step.index] for parent in scores], task)  # line 3
             zz = sums.zz[: len(s), : len(s)]  # a stream that the level adds to stands behind the parents' neurons
             monitor.emit("phase", name="grouping", level=step.name)
@@ -216,9 +215,8 @@ class Retrofit(Algorithm):
             if step.level.heads is not None and step.index not in heads:
                 heads |= self._heads(plan, step, reports, scores)
             with clock.phase("group"):
-                groups = heads.get(step.index) or self._group(
-                    plan, fitting, prepared.gram, zz, s, scores
-                )  # line 4: R_1 ... R_d
+                # line 4: R_1 ... R_d
+                groups = heads.get(step.index) or self._group(plan, fitting, prepared.gram, zz, s, scores)
                 if groups.weights is not None:
                     groups = replace(groups, reading=read_back(groups.weights, zz))
                 targets = groups.targets(s)  # lines 5-7: T = z A

@@ -52,6 +52,7 @@ LAYERS = {
     "checkpoints": 3,
     "results": 4,
     "training": 4,
+    "streams": 4,
     "eligibility": 5,
     "task": 6,
     "fusion": 7,

@@ -144,10 +144,10 @@ def levels_command(
     from ..checkpoints import load_model
     from ..composites import COMPOSITES
     from ..data import load
-    from ..eligibility import with_streams
     from ..levels import is_branched, partition, single_level
     from ..outputs import as_classifier
     from ..runs import read_boundaries
+    from ..streams import with_streams
 
     images = load(data, "train") if data else None
     network, metadata = load_model(model, with_logits(arch, logits), like=images)
