@@ -620,9 +620,11 @@ def test_a_class_of_which_nearly_all_is_right_does_not_read_as_all():
         ({"stream": "conv_1"}, r"begins at **conv\_1**, and shares its grouping."),
         ({"stream": "conv", "missing_error": 4.0, "approximation_error": 1.0, "energy": 8.0}, "50.0 % of the neurons'"),
         ({"grouping": {"heads": [0, 1, 1, 0]}}, "fused head 1 of 1 and 4; 2 of 2 and 3 of the parents' heads"),
+        ({"grouping": {"parts": 4}}, "in the 4 parts of a grouped convolution"),
+        ({"grouping": {"kinds": 2}}, "of 2 kinds that cannot change places"),
     ],
 )
-def test_a_level_of_a_residual_stream_says_what_it_repaired(facts, says):
+def test_a_level_says_what_its_grouping_is_tied_to_and_what_it_repaired(facts, says):
     report = replace(level(np.eye(4), [0, 1, 0, 1]), **facts)
-    words = figures.stream_words(report).replace("\N{NO-BREAK SPACE}", " ")
+    words = f"{figures.group_words(report)} {figures.stream_words(report)}".strip().replace("\N{NO-BREAK SPACE}", " ")
     assert (says in words and (", 12.5 % with them." in words) == ("energy" in facts)) if says else words == ""

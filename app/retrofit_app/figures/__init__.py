@@ -10,7 +10,7 @@ from .clusters import cluster_key, clusters
 from .counterparts import flow
 from .diagnosis import fitted, worst_level
 from .errors import errors_scatter
-from .fits import loss_curve, loss_plane, residual_bars, stream_words
+from .fits import group_words, loss_curve, loss_plane, residual_bars, stream_words
 from .landscape import headline, landscape_plane, loss_path
 from .markdown import escaped, shown
 from .marks import Marks, cluster_words, marks
@@ -57,6 +57,7 @@ __all__ = [
     "explained",
     "fit_scatter",
     "flow",
+    "group_words",
     "headline",
     "interval",
     "kept_histogram",

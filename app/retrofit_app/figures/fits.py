@@ -92,9 +92,8 @@ def _ticks(losses: Sequence[float]) -> dict[str, Any]:
     return {"tickvals": values, "ticktext": [f"{value:g}" for value in values]}
 
 
-def stream_words(level: Any) -> str:
-    """In Markdown: the residual stream that a level writes to, and what its layers repaired there, or the heads of an attention;
-    empty for other levels.
+def group_words(level: Any) -> str:
+    """In Markdown: why a level's neurons are not all grouped with each other; empty where they are.
 
     Args:
         level: a `LevelReport`.
@@ -111,19 +110,37 @@ def stream_words(level: Any) -> str:
             "for any basis gives the same attention: the fused head keeps the directions that matter most. A neuron is shown in "
             "the group in which it weighs most; the errors say what can be read back of it from its whole head."
         )
-    if not level.stream:
-        return ""
-    if level.stream == level.name:
+    if "parts" in level.grouping:
+        return (
+            f"Its neurons lie in the {level.grouping['parts']} parts of a grouped convolution. The parents' parts are matched as "
+            "wholes, by what their neurons span; then neurons are grouped within matched parts."
+        )
+    if "kinds" in level.grouping:
+        return (
+            f"Its neurons are of {level.grouping['kinds']} kinds that cannot change places with each other: each kind is grouped "
+            "by itself."
+        )
+    if level.stream and level.stream != level.name:
+        return f"It writes to the residual stream that begins at **{escaped(level.stream)}**, and shares its grouping."
+    return ""
+
+
+def stream_words(level: Any) -> str:
+    """In Markdown: that a residual stream begins at a level, or what its layers repaired there; empty for other levels.
+
+    Args:
+        level: a `LevelReport`.
+    """
+    if level.stream and level.stream == level.name:
         return "Here a residual stream begins: this grouping holds for all levels that write to it."
-    words = f"It writes to the residual stream that begins at **{escaped(level.stream)}**, and shares its grouping."
-    if np.isnan(level.missing_error):
-        return words
+    if not level.stream or np.isnan(level.missing_error):
+        return ""
     before, after = (
         percent(100 * error / (level.energy or 1.0)) for error in (level.missing_error, level.approximation_error)
     )
     return (
-        f"{words} Its layers were fitted to what the stream lacked of its target: {before} of the neurons' energy without "
-        f"them, {after} with them."
+        f"Its layers were fitted to what the stream lacked of its target: {before} of the neurons' energy without them, {after} "
+        "with them."
     )
 
 
@@ -161,7 +178,7 @@ def residual_bars(level: Any, palette: Palette) -> Picture:
     )
     top = max(value for _, value, *_ in parts)
     figure.update_layout(**layout(palette, height=60 + 52 * len(parts)), margin={"l": 4, "r": 4, "t": 8, "b": 44})
-    figure.update_xaxes(title=titled("% of the neurons' energy"), range=[0, max(top * 1.3, 1e-6)], **axis(palette))
+    figure.update_xaxes(title=titled("% of the neurons' energy"), range=[0, max(top * 1.45, 1e-6)], **axis(palette))
     figure.update_yaxes(
         autorange="reversed",
         automargin=True,

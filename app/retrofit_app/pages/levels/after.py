@@ -74,7 +74,7 @@ def fit(view: View) -> None:
         else "are solved for in closed form"
     )
     view.say(f"The weights of the fused level {how}; what is missing then is the approximation error.")
-    if words := figures.stream_words(report):
+    for words in filter(None, (figures.group_words(report), figures.stream_words(report))):
         st.markdown(words)
     left, right = st.columns(2, gap="large")
     with left:

@@ -34,6 +34,9 @@ def grouping(view: View) -> None:
         f"The {sum(report.widths)} neurons become {report.width} groups {alike}; what a group's members do not share is the "
         "grouping error."
     )
+    if (words := figures.group_words(report)) and not view.lecture:
+        tied = report.grouping.keys() & {"heads", "parts", "kinds"}  # of a stream each score has its own groups
+        st.markdown(f"{words} All scores are shown with these groups." if tied else words)
     if report.width == 1:
         widgets.why("This level has one cluster: every neuron is in it, and colours have nothing to tell apart.")
     if len(set(report.labels.tolist())) == len(report.labels):
