@@ -3,7 +3,9 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +125,21 @@ def end_workers(folder: Path) -> None:
 def worker(run: Path) -> int:
     """The process that writes a run."""
     return json.loads((run / "worker.json").read_text())["pid"]
+
+
+def stopped_within(run: Path, level: int) -> int:
+    """The process that writes a run, standing still from one of its levels (counted from 1) on, until it is sent SIGCONT.
+
+    A page that is slow because the machine is would otherwise find the run at its end.
+    """
+    while True:
+        with suppress(OSError, ValueError):
+            status = json.loads((run / "status.json").read_text())
+            assert status["state"] not in ("done", "failed"), (
+                f"the run was {status['state']} before its level {level} was seen"
+            )
+            if status.get("level", 0) + 1 >= level:
+                process = worker(run)
+                os.kill(process, signal.SIGSTOP)
+                return process
+        time.sleep(0.005)

@@ -21,6 +21,7 @@ from .browsing import (
     end_workers,
     settled,
     start,
+    stopped_within,
     words_of_figures,
     worker,
 )
@@ -220,9 +221,12 @@ def test_a_start_that_other_work_holds_up_leads_to_that_work(open_page, served_r
 def test_cancel_keeps_what_is_finished_and_the_run_goes_on_from_there(open_page, served_runs):
     page = open_page()
     run = start(page, 12)
+    process = stopped_within(served_runs / run, 2)
     page.get_by_text("Level 2 of 4").wait_for()
-    begun = time.time()
     page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Cancelling…").wait_for()
+    begun = time.time()
+    os.kill(process, signal.SIGCONT)
     page.get_by_text("levels were finished and are kept").wait_for()
     assert time.time() - begun < 15
     status = json.loads((served_runs / run / "status.json").read_text())
@@ -234,8 +238,9 @@ def test_cancel_keeps_what_is_finished_and_the_run_goes_on_from_there(open_page,
 def test_a_killed_worker_is_reported_and_its_run_can_be_deleted_and_brought_back(open_page, served_runs):
     page = open_page()
     run = start(page, 13)
+    process = stopped_within(served_runs / run, 2)
     page.get_by_text("Level 2 of 4").wait_for()
-    os.kill(worker(served_runs / run), signal.SIGKILL)
+    os.kill(process, signal.SIGKILL)
     page.get_by_text("The worker was killed by SIGKILL").wait_for()
     page.get_by_text("levels were finished and are kept").wait_for()
     settled(page)

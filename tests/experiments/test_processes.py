@@ -18,15 +18,14 @@ import pytest
 from retrofit_core.experiments import parallel
 from retrofit_core.experiments.parallel import _remote, run_in_parallel
 from retrofit_core.experiments.planning import plan
-from retrofit_core.experiments.results import DAMAGED, FOLDER, read_result
+from retrofit_core.experiments.results import DAMAGED, FOLDER
 from retrofit_core.experiments.units import Fusion, Parent
-from retrofit_core.experiments.work import LOCKS
+from tests.experiments import holding
 from tests.experiments.tiny import SOURCE, UNITS, all_numbers, carry_out, cell, fusion, read_log, started
 
 pytestmark = pytest.mark.slow
 KILLS = 100
-# A fusion takes milliseconds but for the last, which is long enough to be killed in its middle.
-MORE = (*UNITS, *(fusion(seed=seed) for seed in range(1, 6)), fusion("KF-Gradient", options={"epochs": 500}))
+MORE = (*UNITS, *(fusion(seed=seed) for seed in range(1, 6)))
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +199,7 @@ def cluster(tmp_path):
     pytest.importorskip("distributed", reason="dask[distributed] is not installed")
     file = tmp_path / "scheduler.json"
     worker = ("--nthreads", "1", "--memory-limit", "0", "--no-dashboard", "--no-nanny", "--local-directory", tmp_path)
+    worker += ("--preload", holding.__file__)
     with dask("scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)) as scheduler:
         # The file is there before its content is.
         wait_for(lambda: file.exists() and file.read_text().rstrip().endswith("}"), scheduler)
@@ -216,45 +216,28 @@ def wait_for(condition, process, seconds=120):
         time.sleep(0.002)
 
 
-def holder(lock):
-    """The process that holds a lock, as the lock's file says; empty where nobody does."""
-    try:
-        return lock.read_text()
-    except OSError:
-        return ""
-
-
 def test_a_cluster_loses_a_worker_and_no_result(cluster, straight, tmp_path):
     address, workers = cluster
-    root, killed = tmp_path / "runs", []
+    root, ended = tmp_path / "runs", threading.Event()
+    root.mkdir()
+    (root / holding.HOLD).touch()
 
-    def kill_one_at_work():
-        """The first worker that is stopped in the middle of a fusion: it holds the lock, and there is no result."""
-        pids = {str(worker.pid): worker for worker in workers}
-        fusions = {unit.key() for unit in MORE if isinstance(unit, Fusion)}
-        while not killed:
-            for lock in Path(root, LOCKS).glob("*.lock"):
-                worker = pids.get(holder(lock)) if lock.stem in fusions else None
-                if worker is None:
-                    continue
-                worker.send_signal(signal.SIGSTOP)
-                if holder(lock) == str(worker.pid) and read_result(root, lock.stem) is None:
-                    worker.kill()
-                    worker.wait()
-                    killed.append(lock.stem)
-                    return
-                worker.send_signal(signal.SIGCONT)  # it had just finished
-            time.sleep(0.001)
+    def kill_the_one_at_work():
+        while not (held := [*root.glob(f"{holding.HELD}*")]) and not ended.is_set():
+            time.sleep(0.01)
+        for worker in workers:
+            if f"{holding.HELD}{worker.pid}" in [path.name for path in held]:
+                worker.kill()
+                worker.wait()
 
-    thread = threading.Thread(target=kill_one_at_work)
+    thread = threading.Thread(target=kill_the_one_at_work)
     thread.start()
     try:
         units = plan([cell(unit) for unit in MORE], root)
         outcome = run_in_parallel(units, root, backend="dask", scheduler=address, device="cpu")
     finally:
-        killed.append("")
+        ended.set()
         thread.join()
     assert (outcome.done, outcome.failed, outcome.left) == (len(straight), [], 0)
     assert all_numbers(root) == straight
-    assert killed[0], "no worker was killed in the middle of a unit"
     assert sorted(worker.poll() is None for worker in workers) == [False, True]
