@@ -68,10 +68,15 @@ def settle(page: Page, name: str, figures: int | None = None) -> None:
     """
     words, usual = LAST[name]
     page.locator(f"[aria-label^='{words}']").last.wait_for()
+    drawn(page, usual if figures is None else figures)
+
+
+def drawn(page: Page, figures: int, part: str = ".main-svg") -> None:
+    """Wait until there are so many figures at least, and each holds an element that a selector finds."""
     page.wait_for_function(
-        "count => (found => found.length >= count && found.every(one => one.querySelector('.main-svg')))"
+        "([count, part]) => (found => found.length >= count && found.every(one => one.querySelector(part)))"
         "([...document.querySelectorAll('.js-plotly-plot')])",
-        arg=usual if figures is None else figures,
+        arg=[figures, part],
     )
     at_rest(page)
     page.wait_for_timeout(1000)  # figures that were resized are drawn once more
@@ -167,12 +172,7 @@ def main() -> None:
         shoot(page, "lecture-light")
         page = open_page("projector")
         page.goto(f"{address}/landscape?lecture=1&path=1")
-        page.wait_for_function(
-            "() => (found => found.length === 2 && found.every(one => one.querySelector('.contourlayer path')))"
-            "([...document.querySelectorAll('.js-plotly-plot')])"
-        )
-        at_rest(page)
-        page.wait_for_timeout(1000)  # figures that were resized are drawn once more
+        drawn(page, 2, ".contourlayer path")
         shoot(page, "landscape-lecture-light")
         work(open_page, address)
         measuring(open_page, address)

@@ -345,11 +345,11 @@ def _finished(also: Iterable[str | Path]) -> list[Path]:
 
 def _same_work(config: RunConfig, finished: Sequence[Path]) -> Path | None:
     """The first of some finished records with the network that a config would make of the files as they are now."""
-    for folder in finished:
-        stored = read_identity(folder)
-        if stored is None or stored.config.method != config.method:
-            continue
-        if not other_work(of_network(stored), of_network(identity(config))):
+    stored = [(folder, read_identity(folder)) for folder in finished]
+    alike = [(folder, other) for folder, other in stored if other and other.config.method == config.method]
+    wanted = identity(of_network(config)) if alike else None  # which reads the files
+    for folder, other in alike:
+        if wanted and not other_work(dataclasses.replace(other, config=of_network(other.config)), wanted):
             return folder
     return None
 

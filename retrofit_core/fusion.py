@@ -21,12 +21,9 @@ from .grouping import (
     SameIndex,
     alike,
     among,
-    check_grouping,
+    grouped,
     grouped_cost,
-    grouped_parts,
     grouped_within,
-    ordered,
-    ordered_like,
     part_gram,
 )
 from .importance import Importance, as_importance, check_covered, importance_name
@@ -326,12 +323,10 @@ class Retrofit(Algorithm):
             assigned = self._parts(plan, fitting, {k: grams[k] for k in in_parts}, scores) if begun else fitting.parts
             assert assigned is not None
             return grouped_within(self.grouping, gram, s, assigned, widths, level.parts.places, fitting.generator)
-        groups = self.grouping(gram, s, widths, level.width, generator=fitting.generator)
-        groups = check_grouping(groups, len(s), level.width)
-        if level.residual:  # the skip adds the neurons before the level, in their order
-            return ordered(groups, zz, s, *step.stream())
-        # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good.
-        return ordered_like(groups, zz, s, torch.arange(widths[0], device=zz.device))
+        # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good. A skip adds
+        # the neurons before the level, in their order.
+        order = step.stream() if level.residual else None
+        return grouped(self.grouping, gram, s, widths, level.width, fitting.generator, nearness=zz, stream=order)
 
     def _kinds(self, plan: FusionPlan, fitting: Fitting, gram: Tensor, zz: Tensor, s: Tensor) -> Grouping:
         """The groups of a level whose neurons are of several kinds: each that begins here is grouped by itself."""
@@ -346,9 +341,8 @@ class Retrofit(Algorithm):
             own = alike(raw.values()) if len(raw) > 1 else among(gram, places)
             widths = tuple(len(parent[index].kinds[kind.first[1]].places) for parent in levels.parents)
             scores = s[places[:, 0]]
-            groups = self.grouping(own, scores, widths, len(kind.places), generator=fitting.generator)
-            groups = check_grouping(groups, len(places), len(kind.places))
-            groups = ordered_like(groups, raw[index], scores, torch.arange(widths[0], device=s.device))
+            width = len(kind.places)
+            groups = grouped(self.grouping, own, scores, widths, width, fitting.generator, nearness=raw[index])
             labels[places] = kind.places.to(s.device)[groups.labels]
             cost, report = cost + groups.cost, groups.report
         return Grouping(labels, level.width, cost, {"algorithm": report.get("algorithm"), "kinds": len(level.kinds)})
@@ -372,7 +366,7 @@ class Retrofit(Algorithm):
             for k, parts in of_neurons.items()
         ]
         counts = [len(parts.places) for own in levels.networks if (parts := own[index].parts) is not None]
-        groups = grouped_parts(
+        groups = grouped(
             self.grouping,
             alike(part_gram(gram, of_neurons[k]) for k, gram in grams.items()),
             torch.stack(sums).mean(0),

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from retrofit_core.grouping import Grouping
 from retrofit_core.levels import Level, compose
+from retrofit_core.results import LevelReport
+from retrofit_core.symmetry import tensors
 
 
 def assert_close(actual: Tensor, expected: Tensor, tolerance: float = 1e-8) -> None:
@@ -24,6 +26,20 @@ def assert_same_function(left: nn.Module, right: nn.Module, x: Tensor, tolerance
     """Two networks give the same outputs on x."""
     with torch.no_grad():
         assert_close(left(x), right(x), tolerance)
+
+
+def assert_same_tensors(actual: nn.Module, expected: nn.Module, tolerance: float = 0.0) -> None:
+    """Two networks hold the same parameters and buffers: bit for bit, or up to `tolerance` as in `assert_close`."""
+    for name, tensor in tensors(expected).items():
+        assert tolerance or torch.equal(tensors(actual)[name], tensor), name
+        assert_close(tensors(actual)[name], tensor, tolerance)
+
+
+def order_of_second(level: LevelReport) -> Tensor:
+    """The neurons of parent 1 in the order of those of parent 0 with which they were paired."""
+    first, second = level.labels.split(level.width)
+    assert torch.equal(first, torch.arange(len(first)))  # groups are numbered like the neurons of parent 0
+    return second.argsort()
 
 
 def assert_reproduces(model: nn.Module, levels: Sequence[Level], x: Tensor, *, exact: bool = True) -> None:

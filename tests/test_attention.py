@@ -5,7 +5,6 @@ import copy
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import nn
 from torch.nn import functional as F
 
@@ -26,6 +25,7 @@ from retrofit_core.walk import Walk
 from tests.flat import Kept, fuse
 from tests.networks import VGG_SHAPE, initialised, labels, normal
 from tests.properties import assert_close, assert_same_function
+from tests.test_blocks import matched
 from tests.test_symmetry import NETWORKS, VIT
 
 NAMES = ["vit", "torchvision vit"]
@@ -192,12 +192,6 @@ def states(model, x):
 
 def flat(rows):
     return rows.flatten(0, -2)
-
-
-def matched(left, right):
-    """For each column of `left` its column of `right`."""
-    distances = ((left[:, :, None] - right[:, None]) ** 2).sum(0)
-    return torch.from_numpy(linear_sum_assignment(distances.numpy())[1])
 
 
 def solved(layer, x, targets):

@@ -20,7 +20,7 @@ from retrofit_core.symmetry import shuffled, tensors
 from retrofit_core.walk import Walk
 from tests.flat import Kept, fuse
 from tests.networks import CNN_SHAPE, VGG_SHAPE, initialised, labels, normal
-from tests.properties import assert_close, assert_same_function
+from tests.properties import assert_close, assert_same_function, assert_same_tensors
 from tests.test_symmetry import NETWORKS, of_spec
 
 DATA = normal(60, *CNN_SHAPE)
@@ -76,6 +76,17 @@ def least_squares(x, targets):
     return torch.linalg.lstsq(torch.cat([x, torch.ones(len(x), 1).double()], 1), targets, driver="gelsd").solution
 
 
+def projected(inputs, rows):
+    """What is nearest to rows among what a layer can make of its inputs."""
+    return torch.cat([inputs, torch.ones(len(inputs), 1).double()], 1) @ least_squares(inputs, rows)
+
+
+def matched(left, right):
+    """For each column of one matrix the column of the other with which it is paired at the least sum of distances."""
+    distances = ((left[:, :, None] - right[:, None]) ** 2).sum(0)
+    return torch.from_numpy(linear_sum_assignment(distances.numpy())[1])
+
+
 def put(layer, V):
     layer.weight.copy_(V[:-1].T.reshape(layer.weight.shape))
     layer.bias.copy_(V[-1])
@@ -88,13 +99,6 @@ def plainly(parents, x):
     fused = copy.deepcopy(parents[0])
     mine, theirs = (states(parent, x) for parent in parents)
     order = {}
-
-    def matched(left, right):
-        distances = ((left[:, :, None] - right[:, None]) ** 2).sum(0)
-        return torch.from_numpy(linear_sum_assignment(distances.numpy())[1])
-
-    def projected(inputs, rows):
-        return torch.cat([inputs, torch.ones(len(inputs), 1).double()], 1) @ least_squares(inputs, rows)
 
     def mean(name, group):
         return (mine[name] + theirs[name][:, order[group]]) / 2
@@ -136,8 +140,7 @@ def test_equals_plain_least_squares_node_by_node():
         first, second = level.labels.split(level.width)
         assert torch.equal(first.argsort(), second[order[group]].argsort())
     assert_same_function(result.model, fused, normal(9, *CNN_SHAPE, seed=5), 1e-8)
-    for name, tensor in tensors(fused).items():
-        assert_close(tensors(result.model)[name], tensor, 1e-7)
+    assert_same_tensors(result.model, fused, 1e-7)
 
 
 def test_errors_are_those_of_the_streams_after_the_sum():
@@ -239,8 +242,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(stop):
     x, journal = normal(30, *VGG_SHAPE), Kept()
     whole = fuse(parents, x, device="cpu", journal=journal)
     resumed = fuse(parents, x, device="cpu", journal=Kept(journal.finished[:stop]))
-    for name, tensor in tensors(whole.model).items():
-        assert torch.equal(tensors(resumed.model)[name], tensor), name
+    assert_same_tensors(resumed.model, whole.model)
 
 
 def test_other_fits_and_scores_say_what_they_do_not_cover():

@@ -13,10 +13,10 @@ from retrofit_core.eligibility import cut_into_levels
 from retrofit_core.levels import partition
 from retrofit_core.methods import METHODS
 from retrofit_core.moments import PartSums, approximation_error, cross_error, solve, unavoidable_error
-from retrofit_core.symmetry import shuffled, tensors
+from retrofit_core.symmetry import shuffled
 from retrofit_core.targets import Targets, weighted_means
 from tests.networks import CNN_SHAPE, initialised, labels, normal
-from tests.properties import assert_close, assert_same_function
+from tests.properties import assert_close, assert_same_function, assert_same_tensors, order_of_second
 from tests.test_blocks import flat, least_squares, patches, put
 
 DATA = normal(60, *CNN_SHAPE)
@@ -95,14 +95,9 @@ def test_equals_plain_least_squares_channel_by_channel():
     result = METHODS["HF-Linear"](parents, DATA, ridge=0.0, device="cpu")
     assert [level.name for level in result.levels] == ["stem", "expand", "middle", "shrink", "last", "fc"]
     assert [level.stream for level in result.levels] == ["stem", "expand", "expand", "stem", "stem", ""]
-    order = {}
-    for group, index in (("stream", 0), ("inner", 1)):
-        first, second = result.levels[index].labels.split(result.levels[index].width)
-        order[group] = second.argsort()
-        assert torch.equal(first, torch.arange(len(first)))
+    order = {"stream": order_of_second(result.levels[0]), "inner": order_of_second(result.levels[1])}
     fused = plainly(parents, DATA, order)
-    for name, tensor in tensors(fused).items():
-        assert_close(tensors(result.model)[name], tensor, 1e-7)
+    assert_same_tensors(result.model, fused, 1e-7)
 
 
 def test_errors_are_those_of_what_comes_out():

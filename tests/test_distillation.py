@@ -15,7 +15,7 @@ from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.symmetry import tensors
 from tests.flat import fuse
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, mlp, normal
-from tests.properties import assert_close, assert_same_function, untouched
+from tests.properties import assert_close, assert_same_function, assert_same_tensors, untouched
 from tests.test_symmetry import NETWORKS
 
 distillation, linear_probe = METHODS["KD"], METHODS["LP"]
@@ -72,8 +72,7 @@ def test_the_best_epoch_is_restored_and_a_seed_repeats_itself():
     state = torch.get_rng_state()
     first, again, other = (distillation(models, x, epochs=4, batch_size=10, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), state)
-    for name, tensor in tensors(first.model).items():
-        assert torch.equal(tensor, tensors(again.model)[name])
+    assert_same_tensors(again.model, first.model)
     assert any(not torch.equal(t, tensors(other.model)[name]) for name, t in tensors(first.model).items())
     wild = distillation(models, x, start="parent0", epochs=3, learning_rate=1e3)
     assert_same_function(wild.model, models[0], x, 1e-12)  # nothing beats the start, its statistics included
@@ -228,8 +227,7 @@ distilled = METHODS["KF-Linear-KD"]
 def test_without_epochs_it_is_kf_linear_and_its_reports_always_are():
     models, x = [cnn(), cnn(seed=2)], normal(40, *CNN_SHAPE)
     plain, still, trained = METHODS["KF-Linear"](models, x), distilled(models, x, distil_epochs=0), distilled(models, x)
-    for name, tensor in tensors(plain.model).items():
-        assert torch.equal(tensor, tensors(still.model)[name])
+    assert_same_tensors(still.model, plain.model)
     assert any(not torch.equal(t, tensors(plain.model)[name]) for name, t in tensors(trained.model).items())
     for one, other in zip(plain.levels, trained.levels, strict=True):
         assert torch.equal(one.labels, other.labels) and one.approximation_error == other.approximation_error
@@ -254,8 +252,7 @@ def test_its_loss_is_that_of_kd_from_the_fused_network():
     result = distilled(models, x, seed=0, **same)
     assert len(result.config["curve"]) == 5
     again = distilled(models, x, seed=0, **same)
-    for name, tensor in tensors(result.model).items():
-        assert torch.equal(tensor, tensors(again.model)[name])
+    assert_same_tensors(again.model, result.model)
     expected = distillation(models, x, start="target", target=start, **{**options, "seed": 0})
     assert result.config["curve"] == expected.config["curve"]
     assert_same_function(result.model, expected.model, x, 0)

@@ -15,12 +15,12 @@ from retrofit_core.grouping import alike
 from retrofit_core.levels import partition
 from retrofit_core.methods import METHODS
 from retrofit_core.moments import PartSums, approximation_error, solve, unavoidable_error
-from retrofit_core.symmetry import shuffled, tensors
+from retrofit_core.symmetry import shuffled
 from retrofit_core.targets import weighted_means
 from tests.flat import Kept, fuse
 from tests.networks import CNN_SHAPE, initialised, labels, normal
-from tests.properties import assert_close, assert_same_function
-from tests.test_blocks import flat, least_squares, patches, put
+from tests.properties import assert_close, assert_same_function, assert_same_tensors, order_of_second
+from tests.test_blocks import flat, least_squares, matched, patches, projected, put
 
 DATA = normal(60, *CNN_SHAPE)
 PARTS, READ, MADE = 3, 2, 3
@@ -155,14 +155,12 @@ def test_parts_and_the_neurons_within_are_matched_as_by_hand():
     assert not torch.equal(partner, torch.arange(PARTS))
     mine, theirs = (states(parent, DATA) for parent in parents)
     h = flat(result.model.stem(DATA).relu())
-    inputs = torch.cat([h, torch.ones(len(h), 1).double()], 1)
-    left, right = (inputs @ least_squares(h, s["expand"]) for s in (mine, theirs))
+    left, right = (projected(h, s["expand"]) for s in (mine, theirs))
     first, second = result.levels[1].labels.split(PARTS * READ)
     assert torch.equal(first, torch.arange(PARTS * READ))
     for part in range(PARTS):
         own, others = (READ * p + torch.arange(READ) for p in (part, int(partner[part])))
-        distances = ((left[:, own, None] - right[:, None, others]) ** 2).sum(0)
-        assert torch.equal(second[others].argsort(), torch.from_numpy(linear_sum_assignment(distances.numpy())[1]))
+        assert torch.equal(second[others].argsort(), matched(left[:, own], right[:, others]))
         assert set(second[others].tolist()) == set(own.tolist())
     made = result.levels[2].labels.split(PARTS * MADE)[1]
     assert torch.equal(made.view(PARTS, MADE)[partner] // MADE, torch.arange(PARTS)[:, None].expand(-1, MADE))
@@ -180,14 +178,10 @@ def test_equals_plain_least_squares_part_by_part():
     names = ["stem", "expand", "middle", "squeeze", "gate", "shrink", "fc"]
     assert [level.name for level in result.levels] == names
     assert [level.stream for level in result.levels] == ["stem", "", "middle", "", "middle", "stem", ""]
-    order = {}
-    for group, index in (("stream", 0), ("expand", 1), ("middle", 2), ("squeeze", 3)):
-        first, second = result.levels[index].labels.split(result.levels[index].width)
-        assert torch.equal(first, torch.arange(len(first)))
-        order[group] = second.argsort()
+    groups = ("stream", "expand", "middle", "squeeze")
+    order = {group: order_of_second(level) for group, level in zip(groups, result.levels, strict=False)}
     fused = plainly(parents, DATA, order)
-    for name, tensor in tensors(fused).items():
-        assert_close(tensors(result.model)[name], tensor, 1e-7)
+    assert_same_tensors(result.model, fused, 1e-7)
 
 
 @pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
@@ -306,8 +300,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(stop):
     parents, journal = [aggregated(1), aggregated(2)], Kept()
     whole = fuse(parents, DATA, device="cpu", journal=journal)
     resumed = fuse(parents, DATA, device="cpu", journal=Kept(journal.finished[:stop]))
-    for name, tensor in tensors(whole.model).items():
-        assert torch.equal(tensors(resumed.model)[name], tensor), name
+    assert_same_tensors(resumed.model, whole.model)
 
 
 def test_a_small_budget_changes_nothing():

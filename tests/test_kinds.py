@@ -5,17 +5,16 @@ import copy
 import pytest
 import torch
 import torchvision
-from scipy.optimize import linear_sum_assignment
 from torch import nn
 from torchvision.models.shufflenetv2 import ShuffleNetV2
 
 from retrofit_core.analysis import analyse
 from retrofit_core.methods import METHODS
-from retrofit_core.symmetry import shuffled, tensors
+from retrofit_core.symmetry import shuffled
 from tests.flat import Kept, fuse
 from tests.networks import CNN_SHAPE, initialised, labels, normal
-from tests.properties import assert_close, assert_same_function
-from tests.test_blocks import flat, least_squares, patches, put
+from tests.properties import assert_same_function, assert_same_tensors
+from tests.test_blocks import flat, least_squares, matched, patches, projected, put
 
 DATA = normal(60, *CNN_SHAPE)
 SKIPPED = 3
@@ -62,13 +61,6 @@ def plainly(parents, x):
     mine, theirs = (states(parent, x) for parent in parents)
     order = {}
 
-    def matched(left, right):
-        distances = ((left[:, :, None] - right[:, None]) ** 2).sum(0)
-        return torch.from_numpy(linear_sum_assignment(distances.numpy())[1])
-
-    def projected(inputs, rows):
-        return torch.cat([inputs, torch.ones(len(inputs), 1).double()], 1) @ least_squares(inputs, rows)
-
     def mean(name, order):
         return (mine[name] + theirs[name][:, order]) / 2
 
@@ -107,8 +99,7 @@ def test_equals_plain_least_squares_kind_by_kind():
     for level in result.levels[:-1]:
         first, second = level.labels.split(level.width)
         assert torch.equal(first.argsort(), second[order[level.name]].argsort())
-    for name, tensor in tensors(fused).items():
-        assert_close(tensors(result.model)[name], tensor, 1e-7)
+    assert_same_tensors(result.model, fused, 1e-7)
 
 
 @pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
@@ -140,8 +131,7 @@ def test_widths_may_differ_and_a_stopped_run_goes_on():
     journal = Kept()
     whole = fuse(parents[:1] * 2, DATA, device="cpu", journal=journal)
     resumed = fuse(parents[:1] * 2, DATA, device="cpu", journal=Kept(journal.finished[:2]))
-    for name, tensor in tensors(whole.model).items():
-        assert torch.equal(tensors(resumed.model)[name], tensor), name
+    assert_same_tensors(resumed.model, whole.model)
 
 
 def test_the_analysis_knows_them():

@@ -13,7 +13,7 @@ from retrofit_core.levels import compose, partition
 from retrofit_core.methods import METHODS
 from retrofit_core.symmetry import shuffled, tensors
 from tests.networks import CNN_SHAPE, initialised, normal
-from tests.properties import assert_close, assert_same_function
+from tests.properties import assert_close, assert_same_function, assert_same_tensors, order_of_second
 from tests.test_blocks import flat, least_squares, patches, put
 
 DATA = normal(60, *CNN_SHAPE)
@@ -87,14 +87,9 @@ def test_equals_plain_least_squares_layer_by_layer():
     assert [level.name for level in result.levels] == ["stem", "wide", "narrow", "conv", "last"]
     assert [level.stream for level in result.levels] == ["stem", "", "stem", "stem", ""]
     assert all(level.missing_error > level.approximation_error for level in result.levels[2:4])
-    order = {}
-    for group, index in (("stream", 0), ("wide", 1)):
-        first, second = result.levels[index].labels.split(result.levels[index].width)
-        assert torch.equal(first, torch.arange(len(first)))
-        order[group] = second.argsort()
+    order = {"stream": order_of_second(result.levels[0]), "wide": order_of_second(result.levels[1])}
     fused = plainly(parents, DATA, order)
-    for name, tensor in tensors(fused).items():
-        assert_close(tensors(result.model)[name], tensor, 1e-7)
+    assert_same_tensors(result.model, fused, 1e-7)
 
 
 @pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])

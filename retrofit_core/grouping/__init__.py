@@ -11,8 +11,8 @@ from .compare import adjusted_rand, adjusted_rand_matrix
 from .hungarian import Hungarian
 from .kmeans import KMeans
 from .local_search import LocalSearch
-from .order import ordered, ordered_like
-from .parts import alike, among, grouped_parts, grouped_within, part_gram
+from .order import grouped, ordered, ordered_like
+from .parts import alike, among, grouped_within, part_gram
 from .random import Random
 from .same_index import SameIndex
 
@@ -39,8 +39,8 @@ __all__ = [
     "among",
     "assigned",
     "check_grouping",
+    "grouped",
     "grouped_cost",
-    "grouped_parts",
     "grouped_within",
     "ordered",
     "ordered_like",

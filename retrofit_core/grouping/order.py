@@ -1,10 +1,40 @@
-"""Renumber groups: their order is free, but may have to match parent 0's weights or a residual stream."""
+"""Number groups: their order is free, but may have to match parent 0's weights or a residual stream."""
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from .assignment import assigned
-from .base import Grouping
+from .base import Grouping, check_grouping
+
+
+def grouped(
+    grouping: Callable[..., Grouping],
+    gram: Tensor,
+    scores: Tensor,
+    widths: tuple[int, ...],
+    width: int,
+    generator: torch.Generator,
+    *,
+    nearness: Tensor | None = None,
+    stream: tuple[Tensor, Tensor] | None = None,
+) -> Grouping:
+    """What a grouping makes of the parents' neurons, checked, and its groups numbered.
+
+    Args:
+        widths: neurons of each parent.
+        width: number of groups.
+        nearness: (m, m) inner products by which groups are numbered; default: `gram`.
+        stream: products and energies of the neurons like which groups are numbered, see `ordered`; default: parent 0's.
+    Raises:
+        ValueError: see `check_grouping`.
+    """
+    groups = check_grouping(grouping(gram, scores, widths, width, generator=generator), len(scores), width)
+    nearness = gram if nearness is None else nearness
+    if stream is not None:
+        return ordered(groups, nearness, scores, *stream)
+    return ordered_like(groups, nearness, scores, torch.arange(widths[0], device=gram.device))
 
 
 def ordered_like(grouping: Grouping, gram: Tensor, scores: Tensor, reference: Tensor) -> Grouping:

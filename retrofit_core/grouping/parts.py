@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from .base import Grouping, check_grouping
-from .order import ordered_like
+from .base import Grouping
+from .order import grouped
 
 Group = Callable[..., Grouping]
 
@@ -44,21 +44,6 @@ def part_gram(zz: Tensor, parts: Tensor) -> Tensor:
     return members.T @ zz.square() @ members
 
 
-def grouped_parts(
-    grouping: Group, gram: Tensor, scores: Tensor, widths: tuple[int, ...], width: int, generator: torch.Generator
-) -> Grouping:
-    """The parents' parts, each assigned to one of the fused network's, by a grouping of neurons.
-
-    Args:
-        gram: (G, G), see `part_gram`.
-        scores: (G,).
-        widths: parts of each parent.
-        width: parts of the fused network.
-    """
-    groups = check_grouping(grouping(gram, scores, widths, width, generator=generator), len(scores), width)
-    return ordered_like(groups, gram, scores, torch.arange(widths[0], device=gram.device))
-
-
 def grouped_within(
     grouping: Group,
     gram: Tensor,
@@ -80,10 +65,7 @@ def grouped_within(
     for part, slots in enumerate(places.to(gram.device)):
         inside = (assigned == part).nonzero()[:, 0]
         counts = tuple(count for count in parents[inside].bincount().tolist() if count)
-        own, s = gram[inside][:, inside], scores[inside]
-        groups = grouping(own, s, counts, len(slots), generator=generator)
-        groups = check_grouping(groups, len(inside), len(slots))
-        groups = ordered_like(groups, own, s, torch.arange(counts[0], device=gram.device))
+        groups = grouped(grouping, gram[inside][:, inside], scores[inside], counts, len(slots), generator)
         labels[inside] = slots[groups.labels]
         cost, report = cost + groups.cost, groups.report
     kept = {name: value for name, value in report.items() if name == "algorithm"}

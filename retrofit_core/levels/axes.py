@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from .. import batchnorm
+from .kinds import operation
 
 CHANNELS_FIRST = (nn.modules.conv._ConvNd, nn.GroupNorm)
 CHANNELS_LAST = (nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.Embedding)
@@ -92,14 +93,14 @@ class NeuronAxes:
         if self.found.get(node) is not None:  # where a level ends: the way back is short
             return self.found[node]
         target = self.modules.get(node.target) if node.op == "call_module" else None
-        operation = "" if node.op == "call_method" else getattr(node.target, "__name__", "")
-        if isinstance(target, CHANNELS_FIRST) or operation in {"conv1d", "conv2d", "conv3d", "group_norm"}:
+        name = operation(node)
+        if isinstance(target, CHANNELS_FIRST) or name in {"conv1d", "conv2d", "conv3d", "group_norm"}:
             return 1
-        if isinstance(target, CHANNELS_LAST) or operation in {"linear", "layer_norm", "rms_norm"}:
+        if isinstance(target, CHANNELS_LAST) or name in {"linear", "layer_norm", "rms_norm"}:
             return len(node.meta["value"]) - 1
         if self._is_attention(node):
             return len(node.meta["value"]) - 1
-        return 1 if norms and (isinstance(target, batchnorm.BATCHNORMS) or operation == "batch_norm") else None
+        return 1 if norms and (isinstance(target, batchnorm.BATCHNORMS) or name == "batch_norm") else None
 
     def _is_attention(self, node: fx.Node) -> bool:
         """Whether the node is the first of the two values that nn.MultiheadAttention returns."""

@@ -9,7 +9,16 @@ from typing import Any
 
 from torch import fx, nn
 
-from .kinds import LAYERS, TRANSPARENT, has_parameters, is_activation, is_preactivation, is_sum, parameter_count
+from .kinds import (
+    LAYERS,
+    TRANSPARENT,
+    has_parameters,
+    is_activation,
+    is_preactivation,
+    is_sum,
+    operation,
+    parameter_count,
+)
 
 BOUNDARIES = ("preactivations", "activations", "blocks", "layers")
 
@@ -106,8 +115,8 @@ def sum_behind(node: fx.Node, modules: dict[Any, Any], *, functions: bool = Fals
 def reordered_axes(node: fx.Node) -> list[int]:
     """For each axis of what an operation gives the axis of its input that it is, where it does nothing but reorder axes; else
     nothing."""
-    name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
-    if node.op not in ("call_method", "call_function") or name not in ("permute", "transpose"):
+    name = operation(node)
+    if name not in ("permute", "transpose"):
         return []
     dims, given = len(node.meta["value"]), list(node.args[1:]) or list(node.kwargs.values())
     given = list(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else given
@@ -139,10 +148,9 @@ def stays_as_it_is(node: fx.Node, modules: dict[Any, Any]) -> bool:
     """Whether an operation changes nothing in evaluation mode."""
     if node.op == "call_module":
         return isinstance(modules[node.target], TRANSPARENT)
-    name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
-    if node.op == "call_function" and name == "stochastic_depth":
+    if operation(node) == "stochastic_depth":
         return node.args[3:] == (False,) or node.kwargs.get("training") is False
-    return node.op == "call_method" and name == "contiguous"
+    return operation(node) == "contiguous"
 
 
 def _single_tensor_nodes(graph: fx.Graph) -> list[fx.Node]:

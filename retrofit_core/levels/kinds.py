@@ -64,8 +64,14 @@ def is_sum(node: fx.Node) -> bool:
 def is_activation(node: fx.Node, modules: dict[Any, Any]) -> bool:
     if node.op == "call_module":
         return isinstance(modules[node.target], ACTIVATIONS)
-    name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
-    return node.op in ("call_function", "call_method") and name in ACTIVATION_FUNCTIONS
+    return operation(node) in ACTIVATION_FUNCTIONS
+
+
+def operation(node: fx.Node) -> str:
+    """The name of the function or method that a node calls; empty where it calls none."""
+    if node.op == "call_method":
+        return str(node.target)
+    return getattr(node.target, "__name__", "") if node.op == "call_function" else ""
 
 
 def has_parameters(nodes: Iterable[fx.Node], modules: dict[Any, Any]) -> bool:

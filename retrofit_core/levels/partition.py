@@ -14,7 +14,7 @@ from ..outputs import as_classifier
 from ..registry import first_line
 from .axes import NeuronAxes
 from .cuts import ancestors, choose_cuts, function_sum, is_layer, sum_behind
-from .kinds import LAYERS, TRANSPARENT, is_sum, parameter_count
+from .kinds import LAYERS, TRANSPARENT, is_sum, operation, parameter_count
 from .level import Alive, Boundary, Level, compose
 from .tracing import trace
 from .weights import batch_statistics, computed_weights, refuse_batch_statistics
@@ -191,10 +191,12 @@ def _build_level(
     summed, stream = _summed(segment, owners, modules) if adding else ([], None)
     function = _function(segment, summed, modules)
     layers = summed or owners
-    why, made = _why_not_affine(segment, owners, summed, modules), segment.after
-    follows = _follows(segment, owners, modules)
-    if why and why == follows and adding and head and _makes_classes(owners[0], segment.after, modules):
-        why, made = "", owners[0]
+    why, made = _why_not_affine(owners, summed, modules), segment.after
+    follows = "" if why or summed else _follows(segment, owners, modules)
+    if follows and adding and head and _makes_classes(owners[0], segment.after, modules):
+        made = owners[0]
+    else:
+        why = why or follows
     tables = [modules[node.target] for node in layers if node.op == "call_module" and not why]
     tables = tables if tables and isinstance(tables[0], nn.Embedding) else []
     prefix = None
@@ -316,8 +318,8 @@ def _is_residual(segment: _Segment, modules: dict[Any, Any]) -> bool:
     return before.meta["value"] == after.meta["value"] and any(other in free for other in skips)
 
 
-def _why_not_affine(segment: _Segment, owners: list[fx.Node], summed: list[fx.Node], modules: dict[Any, Any]) -> str:
-    """The reason, empty for an affine level.
+def _why_not_affine(owners: list[fx.Node], summed: list[fx.Node], modules: dict[Any, Any]) -> str:
+    """The reason why a level's layers are not affine ones that can be fitted together, empty where they are.
 
     Args:
         owners: all nodes with parameters.
@@ -344,7 +346,7 @@ def _why_not_affine(segment: _Segment, owners: list[fx.Node], summed: list[fx.No
         groups = getattr(target, "groups", 1)
         if any(getattr(modules[other.target], "groups", 1) != groups for other in owners):
             return f"its outputs, in {groups} groups, are added to those of a layer with other groups"
-    return "" if summed else _follows(segment, owners, modules)
+    return ""
 
 
 def _follows(segment: _Segment, layers: list[fx.Node], modules: dict[Any, Any]) -> str:
@@ -461,7 +463,7 @@ def _refuse_batch_statistics(graph: fx.Graph, modules: dict[Any, Any]) -> None:
     layers = [node.target for node in graph.nodes if node.op == "call_module"]
     refuse_batch_statistics((str(name), modules[name]) for name in dict.fromkeys(layers))
     for node in graph.nodes:
-        if node.op == "call_function" and getattr(node.target, "__name__", "") == "batch_norm":
+        if operation(node) == "batch_norm":
             names = ("input", "running_mean", "running_var", "weight", "bias", "training")
             arguments = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
             if arguments.get("running_mean") is None or arguments.get("training") is True:

@@ -9,7 +9,7 @@ from torch import fx, nn
 
 from .. import batchnorm
 from .cuts import reordered_axes, stays_as_it_is
-from .kinds import AFFINE
+from .kinds import AFFINE, operation
 from .weights import computed_weights, repeated
 
 MULTIPLICATIONS = {operator.mul, torch.mul, torch.multiply}
@@ -41,7 +41,7 @@ def fold_scales(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
         node.replace_all_uses_with(before)
         graph.erase_node(node)
     for node in reversed(list(graph.nodes)):
-        if not node.users and (node.op == "get_attr" or getattr(node.target, "__name__", node.target) in RESHAPING):
+        if not node.users and (node.op == "get_attr" or operation(node) in RESHAPING):
             graph.erase_node(node)
     used = {node.target for node in graph.nodes}
     for target in [target for target in modules if target not in used]:
@@ -72,8 +72,7 @@ def _scaled(node: fx.Node, modules: dict[Any, Any]) -> tuple[fx.Node, fx.Node, f
 def _parameter(node: fx.Node, modules: dict[Any, Any]) -> fx.Node | None:
     """The parameter that a node is, reshaped or not."""
     while node.op != "get_attr":
-        name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
-        if name not in RESHAPING or len(node.users) != 1:
+        if operation(node) not in RESHAPING or len(node.users) != 1:
             return None
         node = node.all_input_nodes[0]
     return node if len(node.users) == 1 and isinstance(modules[node.target], nn.Parameter) else None

@@ -12,7 +12,7 @@ from torch import Tensor, fx, nn
 
 from .. import batchnorm
 from ..registry import first_line
-from .kinds import AFFINE
+from .kinds import AFFINE, operation
 from .opening import open_attention
 from .plain import call_layers
 from .scales import fold_scales
@@ -113,9 +113,8 @@ def _name_no_tensors(graph: fx.Graph, modules: dict[Any, Any]) -> None:
         names: Iterable[str] = ()
         if node.op == "call_module":
             names = inspect.signature(modules[node.target].forward).parameters
-        elif node.op in ("call_function", "call_method"):
-            name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
-            names = LEADING.get(str(name), ())
+        else:
+            names = LEADING.get(operation(node), ())
         for name in list(names)[len(node.args) :]:
             if not isinstance(node.kwargs.get(name), (fx.Node, list, tuple)):
                 break  # what comes after it cannot be positional either

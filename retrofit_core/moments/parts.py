@@ -121,8 +121,7 @@ def solve_parts(sums: PartMoments, ridge: float | str, *, toward: Tensor | None 
     where = "zero" if toward is None else "parents"
     lam = energy.new_tensor([ridge_strength(ridge, each, where) for each in energy.tolist()])
     values, vectors = torch.linalg.eigh(sums.xx + lam[:, None, None] * torch.diag(pull))
-    kept = values > values.shape[1] * torch.finfo(values.dtype).eps * values[:, -1:].clamp_min(0)
-    inverse = torch.where(kept, 1 / values.clamp_min(1e-300), 0.0)
+    inverse = _inverse(values, values.shape[1] * torch.finfo(values.dtype).eps)
     right = sums.xz if toward is None else sums.xz + lam[sums.parts] * pull[:, None] * toward
 
     def fitted(A: Tensor) -> Tensor:
@@ -140,6 +139,12 @@ def solve_parts(sums: PartMoments, ridge: float | str, *, toward: Tensor | None 
     return Solution(gram[:-1, :-1], lam.mean().item(), fitted, missed)
 
 
+def _inverse(values: Tensor, least: float) -> Tensor:
+    """(G, p) 1 / eigenvalue, 0 for those that are no more than `least` of their part's largest."""
+    kept = values > least * values[:, -1:].clamp_min(0)
+    return torch.where(kept, 1 / values.clamp_min(1e-300), 0.0)
+
+
 def _projected(right: Tensor, vectors: Tensor, inverse: Tensor, columns: Tensor) -> Tensor:
     """(G, p, most) phi: the right-hand side of each part's columns along its own directions."""
     along = vectors.transpose(1, 2) @ _apart(right, columns).movedim(0, 1)
@@ -150,8 +155,7 @@ def unavoidable_by_part(sums: PartMoments, scores: Tensor, vanishing: float) -> 
     """sum_j s_j (|z_j|^2 - |projection of z_j onto the inputs of its own part|^2)."""
     assert sums.xx is not None and sums.xz is not None
     values, vectors = torch.linalg.eigh(sums.xx)
-    kept = values > vanishing * values[:, -1:].clamp_min(0)
-    inverse = torch.where(kept, 1 / values.clamp_min(1e-300), 0.0)
+    inverse = _inverse(values, vanishing)
     columns = columns_of(sums.parts, len(vectors))
     phi = _projected(sums.xz, vectors, inverse, columns)
     along = _side_by_side(phi, columns, len(sums.parts))

@@ -74,9 +74,9 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
     return Identity(config, inputs, method_version(config.method))
 
 
-def of_network(work: Identity) -> Identity:
+def of_network(config: RunConfig) -> RunConfig:
     """What decides the fused network alone: runs that measured or analysed it or not share this."""
-    return replace(work, config=replace(work.config, evaluate=False, analyse=False))
+    return replace(config, evaluate=False, analyse=False)
 
 
 def _of_words(arch: str, base: Path) -> str:

@@ -132,7 +132,8 @@ def stopped_within(run: Path, level: int) -> int:
 
     A page that is slow because the machine is would otherwise find the run at its end.
     """
-    while True:
+    deadline = time.monotonic() + PATIENCE / 1000
+    while time.monotonic() < deadline:
         with suppress(OSError, ValueError):
             status = json.loads((run / "status.json").read_text())
             assert status["state"] not in ("done", "failed"), (
@@ -143,3 +144,4 @@ def stopped_within(run: Path, level: int) -> int:
                 os.kill(process, signal.SIGSTOP)
                 return process
         time.sleep(0.005)
+    raise AssertionError(f"level {level} was not reached within {PATIENCE // 1000} s")

@@ -74,7 +74,7 @@ def same_network(config: Any, entries: list[Entry], base: Path | None = None) ->
 
 
 def _first(config: Any, entries: list[Entry], base: Path | None, part: Callable[[Any], Any]) -> Entry | None:
-    """The first run whose `Identity` agrees with a config's in a part of it."""
+    """The first run whose config agrees with a config in a part of it, and whose files are the same."""
     from retrofit_core.runs import Identity, RunConfig, difference, identity
     from retrofit_core.runs.identities import other_settings
 
@@ -83,14 +83,14 @@ def _first(config: Any, entries: list[Entry], base: Path | None, part: Callable[
         if entry.inputs is None or entry.state not in ("done", *ACTIVE):
             continue
         try:
-            recorded = part(Identity(RunConfig.from_json(entry.config), entry.inputs, entry.method_version))
+            recorded = part(RunConfig.from_json(entry.config))
         except ValueError:  # of another version
             continue
-        if other_settings(recorded.config, part(Identity(config, {}, 0)).config):
+        if other_settings(recorded, part(config)):
             continue
         # Only now, because it reads the files.
-        wanted = wanted or part(identity(config, base or home(config.to_json())))
-        if not difference(recorded, wanted):
+        wanted = wanted or identity(part(config), base or home(config.to_json()))
+        if not difference(Identity(recorded, entry.inputs, entry.method_version), wanted):
             return entry
     return None
 
