@@ -646,8 +646,8 @@ MUTATIONS = [
     Mutation(
         "fusion: groups of a residual level keep any order",
         "retrofit_core/fusion.py",
-        "if level.residual:  #",
-        "if False:  #",
+        "step.stream() if level.residual else None",
+        "None",
         "tests/test_depths.py::test_fused_blocks_take_the_order_of_the_stream",
     ),
     Mutation(
