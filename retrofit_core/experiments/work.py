@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import platform
+import shutil
 import subprocess
 import time
 from contextlib import suppress
@@ -28,8 +29,8 @@ from ..landscape import networks_of
 from ..methods import METHODS
 from ..monitor import Monitor
 from ..results import FusionResult
-from ..training.files import facts_of, settings_of, trained
-from ..training.parents import train_parents
+from ..training.files import facts_of, settings_of, state_of, trained
+from ..training.parents import NOTE, read_training, train_parents
 from ..training.state import digest as digest_of_tensors
 from .clustering import clustering
 from .results import Result, packed, read_result, write_result
@@ -75,7 +76,7 @@ def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: s
                 if not _is_refusal(error, unit, root):
                     raise
                 facts = {"refusal": str(error)}
-        metrics = facts.pop("metrics", {}) | times | {"all_seconds": time.perf_counter() - start}
+        metrics = facts.pop("metrics", {}) | {"all_seconds": time.perf_counter() - start} | times
         result = Result(
             unit.key(),
             unit.to_json(),
@@ -187,11 +188,36 @@ def _network(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[nn.
 
 
 def _parent(unit: Parent, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
-    file, start = unit.source.files(root)[unit.index], time.perf_counter()
+    file, start, times = Path(unit.source.files(root)[unit.index]), time.perf_counter(), dict[str, float]()
     if (training := unit.source.training) is not None and not _is_there(unit, root):
+        if (other := _trained_beside_others(unit, root)) is not None:
+            checkpoint, result = other
+            file.parent.mkdir(exist_ok=True)
+            with files.replacing(file) as copy:
+                shutil.copyfile(checkpoint, copy)
+            times = {name: result.metrics[name] for name in ("seconds", "all_seconds")}  # what it took to train it
         config = dataclasses.replace(training, device=device)
+        # Takes over what is trained already, if it is what this training would give.
         train_parents(config, root / training.folder, only=unit.index, resume=True, test=False, monitor=monitor)
-    return load_model(file)[0], {"seconds": time.perf_counter() - start}
+    return load_model(file)[0], {"seconds": time.perf_counter() - start, **times}
+
+
+def _trained_beside_others(unit: Parent, root: Path) -> tuple[Path, Result] | None:
+    """Checkpoint and result of the same parent in another training: where data, split and seed are the same, a parent does
+    not depend on the networks of the others, as in pairs of one width and several others."""
+    training = unit.source.training
+    if training is None or state_of(Path(unit.source.files(root)[unit.index])).exists():  # begun already
+        return None
+    for note in sorted(root.glob(f"parents-*/{NOTE}")):
+        with suppress(ValueError):  # a folder that cannot be read has nothing to give
+            other = read_training(note.parent)
+            if other is None or other.of_parent(unit.index) != training.of_parent(unit.index):
+                continue
+            parent = dataclasses.replace(unit, source=Source(dataclasses.replace(other, device="auto")))
+            checkpoint, result = Path(parent.source.files(root)[parent.index]), finished(parent, root)
+            if result is not None and checkpoint.exists():
+                return checkpoint, result
+    return None
 
 
 def _provide_parents(unit: Unit, root: Path, monitor: Monitor, device: str) -> None:

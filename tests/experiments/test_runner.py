@@ -19,11 +19,11 @@ from retrofit_core.experiments import work as working
 from retrofit_core.experiments.planning import plan
 from retrofit_core.experiments.results import all_results, path_of, read_result
 from retrofit_core.experiments.runner import run
-from retrofit_core.experiments.units import FineTuning, Fusion, Parent
+from retrofit_core.experiments.units import FineTuning, Fusion, Parent, Source
 from retrofit_core.experiments.work import NETWORKS, finished, work
 from retrofit_core.methods import METHODS
 from retrofit_core.monitor import Cancelled, Monitor
-from tests.experiments.tiny import SOURCE, UNITS, all_numbers, carry_out, cell, fusion, logged, numbers, read_log
+from tests.experiments.tiny import MLP, SOURCE, UNITS, all_numbers, carry_out, cell, fusion, logged, numbers, read_log
 
 pytestmark = pytest.mark.slow
 
@@ -340,6 +340,38 @@ def test_a_training_goes_on_after_its_finished_epochs(measured, tmp_path, clock)
     assert (outcome.done, outcome.left, epochs) == (1, 0, [1, 2])
     key = PARENTS[0].key()
     assert all_numbers(tmp_path)[key] == all_numbers(measured)[key]
+
+
+def test_a_parent_that_stands_beside_other_networks_is_trained_once(root, tmp_path):
+    """The first parent of a pair of one width and another is that of the pair of one width."""
+    other_width = MLP.replace("[64, 8,", "[64, 7,")
+    pair = Source(dataclasses.replace(TRAINING, arch=(MLP, other_width)))
+    alone, epochs = tmp_path / "alone", []
+    carry_out(alone, [Parent(pair, 0, 100)])
+    outcome = carry_out(root, [Parent(pair, index, 100) for index in range(2)], monitor=Monitor(epochs.append))
+    assert outcome.done == 2 and not outcome.failed
+    assert [event["epoch"] for event in epochs if event["kind"] == "epoch"] == [1, 2]  # of the second
+    taken, trained = (read_result(folder, Parent(pair, 0, 100).key()) for folder in (root, alone))
+    assert taken.metrics["accuracy"] == trained.metrics["accuracy"]
+    # Else it would be known as quick work.
+    assert taken.metrics["all_seconds"] == read_result(root, PARENTS[0].key()).metrics["all_seconds"]
+    assert files.digest(pair.files(root)[0]) == files.digest(pair.files(alone)[0])
+    other_seed = Source(dataclasses.replace(TRAINING, arch=(MLP, other_width), seed=1))
+    carry_out(root, [Parent(other_seed, 0, 100)])
+    assert files.digest(other_seed.files(root)[0]) != files.digest(pair.files(root)[0])
+
+
+@pytest.mark.parametrize("change", ["checkpoint", "notes"])
+def test_what_cannot_be_trusted_is_not_taken_for_a_parent(root, change):
+    pair = Source(dataclasses.replace(TRAINING, arch=(MLP, MLP.replace("[64, 8,", "[64, 7,"))))
+    file = Path(SOURCE.files(root)[0])
+    if change == "checkpoint":
+        other_weights(file)
+    else:
+        (file.parent / "training.json").write_text("{}")
+    epochs = []
+    carry_out(root, [Parent(pair, 0, 100)], monitor=Monitor(epochs.append))
+    assert [event["epoch"] for event in epochs if event["kind"] == "epoch"] == [1, 2]
 
 
 def test_a_fusion_that_would_take_too_long_is_left_and_a_shorter_one_done(root, clock):
