@@ -540,7 +540,7 @@ MUTATIONS = [
     ),
     Mutation(
         "levels: a skip is not known as one",
-        "retrofit_core/levels/partition.py",
+        "retrofit_core/levels/building.py",
         'residual=[node.op for node in segment.before] != ["placeholder"] and',
         "residual=False and",
         "tests/test_depths.py::test_blocks_on_a_residual_stream_are_known",

@@ -1,0 +1,208 @@
+"""A level made of a part of the traced graph: what it computes, whether it is affine and if not why, what is alive behind it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import fx, nn
+
+from .cuts import function_sum, is_layer, sum_behind
+from .graphs import graph_module
+from .kinds import LAYERS, TRANSPARENT, is_sum, parameter_count
+from .level import Alive, Level
+from .segments import Segment
+from .weights import computed_weights
+
+#: A subclass that computes something else from its weights is not affine in them.
+AFFINE_FORWARDS = tuple(kind.forward for kind in LAYERS)
+
+
+def build_level(
+    name: str,
+    segment: Segment,
+    modules: dict[Any, Any],
+    folds: dict[str, tuple[tuple, ...]],
+    parts: dict[fx.Node, int],
+    *,
+    head: bool,
+    axes: Callable[[fx.Node, str], int],
+    adding: bool,
+) -> Level:
+    """One level of a traced model.
+
+    Args:
+        folds: layer -> what was folded into it.
+        parts: entries of the first axis per sample at each boundary; 0 where it counts samples.
+        axes: gives the neuron axis of a node's output in a level of this name.
+        adding: whether a level may be layers and the sum behind them, and vectors before them.
+    """
+    holders = [node for node in segment.nodes if parameter_count(node, modules)]
+    owners = [node for node in holders if not (adding and _is_vector(node, modules))]
+    summed, stream = _summed(segment, owners, modules) if adding else ([], None)
+    function = _function(segment, summed, modules)
+    layers = summed or owners
+    why, made = _why_not_affine(owners, summed, modules), segment.after
+    follows = "" if why or summed else _follows(segment, owners, modules)
+    if follows and adding and head and _makes_classes(owners[0], segment.after, modules):
+        made = owners[0]
+    else:
+        why = why or follows
+    tables = [modules[node.target] for node in layers if node.op == "call_module" and not why]
+    tables = tables if tables and isinstance(tables[0], nn.Embedding) else []
+    prefix = None
+    if not why:
+        reads = [layer.args[0] for layer in layers] + ([stream] if stream else [])
+        apart = {**parts, stream: parts[segment.after]} if stream else parts
+        prefix = graph_module(segment.nodes, segment.before, reads, modules, parts, apart)
+    alive = tuple(
+        _alive(node, name, axes, parts, maker) for node, maker in zip(segment.alive, segment.makers, strict=True)
+    )
+    at = segment.alive.index(segment.after)
+    end = alive[at] if made is segment.after else _alive(made, name, axes, {made: 0}, segment.makers[at])
+    return Level(
+        name=name,
+        module=graph_module(segment.nodes, segment.before, segment.alive, modules, parts, parts),
+        width=end.width,
+        axis=end.axis,
+        positions=end.positions,
+        head=head,
+        tail=made is not segment.after,
+        layers=() if why or tables else tuple(modules[node.target] for node in layers),
+        tables=tuple(tables),
+        prefix=prefix,
+        why_not_affine=why,
+        folds=tuple(fold for node in owners for fold in folds.get(str(node.target), ())),
+        residual=[node.op for node in segment.before] != ["placeholder"] and _is_residual(segment, modules),
+        adds=stream is not None and not why,
+        function=graph_module(function, [summed[0]], [function[-1]], modules, {}, {}) if function and not why else None,
+        paths=() if why else tuple(str(node.target) for node in layers),
+        vectors=()
+        if why
+        else tuple(name for node in holders if node not in owners for name in _vectors(node, modules)),
+        alive=alive,
+        at=at if len(alive) > 1 else None,
+    )
+
+
+def _is_vector(node: fx.Node, modules: dict[Any, Any]) -> bool:
+    """Whether a node's parameters may be numbers for each neuron: those of a norm, or a parameter of the model's own."""
+    return node.op == "get_attr" or isinstance(modules[node.target], (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm))
+
+
+def _vectors(node: fx.Node, modules: dict[Any, Any]) -> list[str]:
+    if node.op == "get_attr":
+        return [str(node.target)]
+    return [f"{node.target}.{name}" for name, _ in modules[node.target].named_parameters()]
+
+
+def _summed(segment: Segment, owners: list[fx.Node], modules: dict[Any, Any]) -> tuple[list[fx.Node], fx.Node | None]:
+    """The layers whose outputs go into the sum at which a level ends, one or two, none where it ends otherwise; and what is
+    there already, to which those of one layer are added."""
+    layers = [node for node in owners if is_layer(node, modules) and sum_behind(node, modules) is segment.after]
+    layers = layers or [
+        node for node in owners if is_layer(node, modules) and function_sum(node, modules) is segment.after
+    ]
+    sides = [side for side in segment.after.all_input_nodes if not any(_leads(layer, side) for layer in layers)]
+    return layers, sides[0] if layers and sides else None
+
+
+def _function(segment: Segment, summed: list[fx.Node], modules: dict[Any, Any]) -> list[fx.Node]:
+    """The nodes between a layer and the sum to which its outputs go, where they change them."""
+    if len(summed) != 1 or function_sum(summed[0], modules) is not segment.after:
+        return []
+    nodes, node = [], next(iter(summed[0].users))
+    while node is not segment.after:
+        nodes.append(node)
+        node = next(iter(node.users))
+    return nodes
+
+
+def _leads(layer: fx.Node, side: fx.Node) -> bool:
+    """Whether a side of a sum is a layer's output, which goes nowhere else."""
+    while layer is not side and len(layer.users) == 1:
+        layer = next(iter(layer.users))
+        if is_sum(layer):
+            return False
+    return layer is side
+
+
+def _alive(
+    node: fx.Node, name: str, axes: Callable[[fx.Node, str], int], parts: dict[fx.Node, int], maker: int
+) -> Alive:
+    if not node.meta["is_tensor"]:
+        raise ValueError(
+            f"after level {name!r} {node.name!r} is alive, which is several tensors in one. Let levels end elsewhere "
+            "(boundaries=[module names])."
+        )
+    shape = node.meta["value"]
+    axis = axes(node, name)
+    width = shape[axis]
+    samples = shape[0]
+    if parts[node]:  # the boundary gets an axis for the parts; where neurons were last they still are
+        samples //= parts[node]
+        axis = -1 if axis in (-1, len(shape) - 1) else axis + 1
+    return Alive(axis, width, shape.numel() // (samples * width), maker)
+
+
+def _is_residual(segment: Segment, modules: dict[Any, Any]) -> bool:
+    """Whether a sum adds the input, the only tensor there, through no parameters and at an unchanged shape."""
+    if len(segment.before) > 1:
+        return False
+    before, after = segment.before[0], segment.after
+    free = {before}
+    for node in segment.nodes:
+        tensors = [other for other in node.all_input_nodes if other.meta.get("is_tensor")]
+        if tensors and all(other in free for other in tensors) and not parameter_count(node, modules):
+            free.add(node)
+    skips = [other for node in segment.nodes if is_sum(node) and node not in free for other in node.all_input_nodes]
+    return before.meta["value"] == after.meta["value"] and any(other in free for other in skips)
+
+
+def _why_not_affine(owners: list[fx.Node], summed: list[fx.Node], modules: dict[Any, Any]) -> str:
+    """The reason why a level's layers are not affine ones that can be fitted together, empty where they are.
+
+    Args:
+        owners: all nodes with parameters.
+        summed: see `_summed`.
+    """
+    if not owners:
+        return "it holds no Linear or convolution"
+    if len(owners) != (len(summed) or 1) or len({node.target for node in owners}) != len(owners):
+        return f"it holds {len(owners)} layers with parameters ({', '.join(str(node.target) for node in owners[:4])})"
+    for node in owners:
+        target = modules[node.target]
+        if isinstance(target, nn.Embedding) and (len(owners) > 1 or target.max_norm is not None):
+            others = [modules[node.target] for node in owners]
+            if not all(isinstance(other, nn.Embedding) for other in others):
+                return "it adds embeddings to the outputs of a layer"
+            if any(other.max_norm is not None for other in others):
+                return f"the rows of its Embedding {node.target!r} are shortened as it runs (max_norm)"
+        if not isinstance(target, LAYERS):
+            return f"its parameters belong to a {type(target).__name__}, not to a Linear or a convolution"
+        if type(target).forward not in AFFINE_FORWARDS:
+            return f"its {type(target).__name__} has a forward of its own, which may use the weights otherwise"
+        for computed in computed_weights(target):
+            return f"the {computed.tensor} of {node.target!r} is computed from other tensors ({computed.by})"
+        groups = getattr(target, "groups", 1)
+        if any(getattr(modules[other.target], "groups", 1) != groups for other in owners):
+            return f"its outputs, in {groups} groups, are added to those of a layer with other groups"
+    return ""
+
+
+def _follows(segment: Segment, layers: list[fx.Node], modules: dict[Any, Any]) -> str:
+    """What comes between the layer and the end of its level, as a reason; empty if nothing that changes its outputs."""
+    if not layers or layers[0] not in segment.nodes or segment.after not in segment.nodes:
+        return ""
+    start, end = (segment.nodes.index(node) for node in (layers[0], segment.after))
+    others = [
+        node
+        for node in segment.nodes[start + 1 : end + 1]
+        if not (node.op == "call_module" and isinstance(modules[node.target], TRANSPARENT))
+    ]
+    return f"{others[0].name!r} comes after its affine layer" if others else ""
+
+
+def _makes_classes(layer: fx.Node, output: fx.Node, modules: dict[Any, Any]) -> bool:
+    """Whether the network's last layer makes one neuron for each class, sample by sample, whatever follows."""
+    made, classes = layer.meta["value"], output.meta["value"]
+    axis = -1 if isinstance(modules[layer.target], nn.Linear) else 1
+    return made[0] == classes[0] and made[axis] == classes[-1]
