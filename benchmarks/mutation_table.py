@@ -575,7 +575,7 @@ MUTATIONS = [
     ),
     Mutation(
         "blocks: the scores of a stream are those of one level",
-        "retrofit_core/eligibility.py",
+        "retrofit_core/network_levels.py",
         "joined[kind.places] = torch.stack(made).mean(0)[:, None]",
         "joined[kind.places] = joined[kind.places]",
         "tests/test_blocks.py::test_streams_get_one_grouping_and_the_mean_of_their_scores",
@@ -708,7 +708,7 @@ MUTATIONS = [
     ),
     Mutation(
         "channels: neurons side by side in the order of their levels",
-        "retrofit_core/eligibility.py",
+        "retrofit_core/network_levels.py",
         "known[self.places(index, kind.first)] = kind.places[of_neurons]",
         "known[self.places(index, kind.first)] = of_neurons[:, None]",
         "tests/test_channelwise.py::test_neurons_of_several_levels_side_by_side_keep_their_groups",

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from . import device as devices
 from .budget import check_memory
-from .eligibility import Levels, check_groupings, check_inputs, cut_into_levels
+from .eligibility import check_inputs
 from .fit import FITS, Fit, Fitting, Groups, Ridge
 from .fit.heads import head_groupings, read_back
 from .grouping import (
@@ -29,6 +29,7 @@ from .grouping import (
 from .importance import Importance, as_importance, check_covered, importance_name
 from .importance.parents import check_parents_data, parents_scores
 from .levels import Alive, Level
+from .network_levels import Levels, check_groupings, cut_into_levels
 from .norm_statistics import reset_statistics
 from .registry import made, name_of
 from .results import FusionResult, LevelReport, level_report

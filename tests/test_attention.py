@@ -14,10 +14,10 @@ from retrofit_core.architectures import build
 from retrofit_core.attention import attention_maps, of_heads
 from retrofit_core.data import Images
 from retrofit_core.data.images import held
-from retrofit_core.eligibility import cut_into_levels
 from retrofit_core.fit.heads import joint_basis, value_basis
 from retrofit_core.levels import compose, partition
 from retrofit_core.methods import METHODS
+from retrofit_core.network_levels import cut_into_levels
 from retrofit_core.results import load_levels, save_levels
 from retrofit_core.streams import with_streams
 from retrofit_core.symmetry import shuffled, tensors

@@ -13,9 +13,9 @@ from retrofit_core.analysis import analyse
 from retrofit_core.analysis.accuracy import stopped
 from retrofit_core.data import Images
 from retrofit_core.data.images import held
-from retrofit_core.eligibility import cut_into_levels
 from retrofit_core.levels import compose, partition
 from retrofit_core.methods import METHODS
+from retrofit_core.network_levels import cut_into_levels
 from retrofit_core.symmetry import shuffled, tensors
 from retrofit_core.walk import Walk
 from tests.flat import Kept, fuse

@@ -9,10 +9,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from retrofit_core.analysis import analyse
-from retrofit_core.eligibility import cut_into_levels
 from retrofit_core.levels import partition
 from retrofit_core.methods import METHODS
 from retrofit_core.moments import PartSums, approximation_error, cross_error, solve, unavoidable_error
+from retrofit_core.network_levels import cut_into_levels
 from retrofit_core.symmetry import shuffled
 from retrofit_core.targets import Targets, weighted_means
 from tests.networks import CNN_SHAPE, initialised, labels, normal

@@ -14,7 +14,7 @@ from rich.console import Console
 from retrofit_core import comparison, evaluation
 from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.cli import main
-from retrofit_core.cli.fusing import leaderboard_table
+from retrofit_core.cli.comparing import leaderboard_table
 from retrofit_core.comparison import Leaderboard, compare, configurations, difference, operations, quick_first, title
 from retrofit_core.data import load
 from retrofit_core.evaluation import ensemble, evaluate

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from retrofit_core.catalogue import CATALOGUE
-from retrofit_core.cli import fusing, main
+from retrofit_core.cli import comparing, fusing, main
 from retrofit_core.comparison import EMPTY, Leaderboard
 from retrofit_core.importance import IMPORTANCE, Uniform
 from retrofit_core.runs import RunConfig
@@ -52,7 +52,8 @@ def test_every_flag_reaches_the_config(command, monkeypatch, tmp_path):
 
     monkeypatch.setattr("retrofit_core.runs.execute", kept)
     monkeypatch.setattr("retrofit_core.comparison.compare", kept)
-    monkeypatch.setattr(fusing, "check_checkpoints", lambda _: None)
+    for commands in (fusing, comparing):
+        monkeypatch.setattr(commands, "check_checkpoints", lambda _: None)
     more = {"fuse": FUSE_ONLY, "compare": {"--importance": ("uniform,deeplift", {})}}[command]
     switches = {"fuse": ["--evaluate", "--analyse", "--out", str(tmp_path / "x.safetensors")]}.get(command, [])
     flags = [word for flag, (text, _) in {**SHARED, **more}.items() for word in (flag, text)]
@@ -100,7 +101,7 @@ def test_brackets_in_help_texts_are_printed(monkeypatch, capsys):
         power: float = setting(1.0, "in [dB], not [bold]", Range(0))
 
     monkeypatch.setitem(IMPORTANCE, "loud", Loud)
-    monkeypatch.setattr(fusing.out, "_width", 300)
+    monkeypatch.setattr(comparing.out, "_width", 300)
     assert main(["methods", "kf-linear"]) == 0
     assert "in [dB], not [bold] (of loud)" in capsys.readouterr().out
     described = dataclasses.replace(CATALOGUE["KD"], sentence="A [student].")
@@ -111,5 +112,5 @@ def test_brackets_in_help_texts_are_printed(monkeypatch, capsys):
 
 def test_brackets_in_a_reason_are_printed(capsys):
     row = {**EMPTY, "name": "KD", "method": "KD", "reason": "widths [a, b] differ"}
-    fusing._print_board(Leaderboard([row], ["0", "1"], "digits", 10), None)
+    comparing._print_board(Leaderboard([row], ["0", "1"], "digits", 10), None)
     assert "KD: widths [a, b] differ" in capsys.readouterr().out

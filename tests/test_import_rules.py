@@ -54,6 +54,7 @@ LAYERS = {
     "training": 4,
     "streams": 4,
     "eligibility": 5,
+    "network_levels": 5,
     "task": 6,
     "fusion": 7,
     "baselines": 7,

@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from ..composites import mean_of_softmax
 from ..data import Images
 from ..device import rows_per_batch
-from ..eligibility import Levels
 from ..evaluation import ensemble, evaluate
 from ..fit.heads import read_back
 from ..levels import Boundary, Level, compose
 from ..monitor import Monitor
+from ..network_levels import Levels
 from ..results import LevelReport
 
 #: Images per batch: large enough for full-speed convolutions.

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from .. import device as devices
 from ..data import Images
 from ..data.sampling import balanced
-from ..eligibility import Levels
 from ..fit import Fitting, missing_targets
 from ..fusion import Retrofit
 from ..grouping import SameIndex, alike
 from ..importance import IMPORTANCE, as_importance
 from ..importance.parents import parents_scores
 from ..monitor import Event, Monitor
+from ..network_levels import Levels
 from ..registry import find, made
 from ..results import FusionResult, LevelReport
 from ..runtime import Runtime

@@ -1,6 +1,6 @@
 """The command line.
 
-Its commands: data | train | finetune | methods | fuse | compare | analyse | landscape | reproduce | report | evaluate | levels |
+Its commands: data | train | finetune | methods | fuse | analyse | compare | landscape | reproduce | report | evaluate | levels |
 app | docs.
 """
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 # Importing a file registers its commands; help lists them in this order.
 from . import training  # noqa: F401  # isort: skip
 from . import fusing  # noqa: F401  # isort: skip
+from . import comparing  # noqa: F401  # isort: skip
 from . import landscape  # noqa: F401  # isort: skip
 from . import experiments  # noqa: F401  # isort: skip
 from . import commands  # noqa: F401  # isort: skip

@@ -1,19 +1,32 @@
-"""retrofit methods | fuse | compare | analyse"""
+"""retrofit methods | fuse | analyse"""
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.measure import Measurement
 from rich.table import Table
 
 from ..catalogue import CATALOGUE
 from ..registry import known_name
+from .run_options import (
+    Base,
+    FusionFrom,
+    ImportanceData,
+    ImportanceSamples,
+    Memory,
+    Parents,
+    Preset,
+    Ridge,
+    Samples,
+    Splits,
+    Target,
+    Toward,
+    config_of,
+)
 from .terminal import (
     CUTS,
     Arch,
@@ -28,94 +41,22 @@ from .terminal import (
     advised,
     arch_words,
     check_checkpoints,
-    check_folder,
     check_output,
     command,
-    floats,
     networks_table,
     new_table,
-    number,
     out,
     pixel_words,
     print_json,
     progress,
     shell,
-    size_in_bytes,
-    with_logits,
 )
 
 if TYPE_CHECKING:
     from ..analysis import Analysis
-    from ..comparison import Leaderboard
-    from ..runs import RunConfig
 
-
-def _strength(text: str) -> str | float:
-    return text if text == "auto" or text.endswith("x") else number(text, "--ridge")
-
-
-def _config(context: typer.Context, **chosen: Any) -> "RunConfig":
-    """The config that a command's parameters make: those named like its fields, read where they are texts.
-
-    Args:
-        chosen: fields that are not, or not simply, the parameter of their name.
-    """
-    from ..runs import RunConfig
-
-    fields = [field.name for field in dataclasses.fields(RunConfig)]
-    given = {name: value for name, value in context.params.items() if name in fields and value is not None}
-    read = {name: READ[name](value) if name in READ else value for name, value in given.items()}
-    if "arch" in context.params:
-        read["arch"] = with_logits(context.params["arch"], context.params.get("logits"))
-    return RunConfig(**{**read, **chosen})
-
-
-NOTHING_FUSED = 1  # exit code of a comparison in which no method gave a network
 #: Parameters that may be given with --resume: where the result goes, and in which form.
 BESIDE_RESUME = ("resume", "out_file", "as_json")
-#: How parameters become fields of a config, where they are not the same.
-READ: Mapping[str, Callable[[Any], Any]] = {
-    "models": lambda paths: tuple(map(str, paths)),
-    "splits": str,
-    "base": str,
-    "ridge": _strength,
-    "memory": size_in_bytes,
-    "mean": floats,
-    "std": floats,
-}
-WIDE = 10_000  # characters: more than any table
-Parents = Annotated[list[Path] | None, typer.Argument(help="Parents; the first one gives the architecture.")]
-ImportanceData = Annotated[
-    str | None,
-    typer.Option(
-        help="own: each parent's training rows (needs --splits); fusion: the fusion samples. Default: own where "
-        "there are splits."
-    ),
-]
-FusionFrom = Annotated[
-    str | None,
-    typer.Option(
-        help="parent0: parent 0's training rows (the paper; needs --splits); iid: all rows. Default: parent0, so without "
-        "--splits say iid."
-    ),
-]
-Splits = Annotated[Path | None, typer.Option(help="JSON file that tells which rows each parent was trained on.")]
-Samples = Annotated[int, typer.Option(min=1, help="Fusion samples, balanced over the classes.")]
-ImportanceSamples = Annotated[int, typer.Option(min=1, help="Samples per parent for the importance.")]
-Preset = Annotated[str, typer.Option(help="default, or paper: the paper's hyper-parameters.")]
-Ridge = Annotated[str, typer.Option(help="{ridge}")]
-Toward = Annotated[str, typer.Option(help="{toward}")]
-Memory = Annotated[
-    str | None,
-    typer.Option(help="Memory for sums and kept tensors, e.g. 2GB; what does not fit is computed again. Default: 8GB."),
-]
-Base = Annotated[
-    Path | None,
-    typer.Option(help="Checkpoint of the parents' common ancestor, for methods that add to it what they learned."),
-]
-Target = Annotated[
-    str | None, typer.Option(help="Fused architecture: a checkpoint, preset or JSON spec. Default: parent 0's.")
-]
 
 
 @command("methods")
@@ -261,7 +202,7 @@ def fuse_command(
     if resume is not None:
         config = read_config(resume)
     else:
-        config = _config(context, evaluate=evaluate_)
+        config = config_of(context, evaluate=evaluate_)
         config = dataclasses.replace(config, options=config_options(config, read_options(option or [])))
     with advised(_going_on(folder, out_file)), progress(as_json) as monitor:
         result, metrics = execute(config, folder, monitor)
@@ -324,173 +265,6 @@ def _going_on(folder: Path | None, out_file: Path | None) -> str:
     if folder is None:
         return "With --record FOLDER a run can go on after its last finished level."
     return f"Go on with: {shell('retrofit', 'fuse', '--resume', folder, *(['--out', out_file] if out_file else []))}"
-
-
-@command("compare")
-def compare_command(
-    context: typer.Context,
-    models: Parents = None,
-    data: Data = "digits",
-    methods: Annotated[
-        str,
-        typer.Option(
-            help="all, or names separated by commas, each with options behind plus signs: all,zipit+repair=true. Another "
-            "grouping and options of a score stand there too: kf-linear+grouping=local_search+max_swaps=50+steps=20."
-        ),
-    ] = "all",
-    importance: Annotated[str, typer.Option(help="Names separated by commas: {scores}.")] = "uniform",
-    importance_data: ImportanceData = None,
-    fusion_from: FusionFrom = None,
-    splits: Splits = None,
-    samples: Samples = 400,
-    importance_samples: ImportanceSamples = 400,
-    seed: Seed = 0,
-    preset: Preset = "default",
-    ridge: Ridge = "auto",
-    toward: Toward = "zero",
-    memory: Memory = None,
-    target: Target = None,
-    base: Base = None,
-    arch: Arch = None,
-    logits: Logits = None,
-    mean: Mean = None,
-    std: Std = None,
-    size: Size = None,
-    device: Device = "auto",
-    images: Annotated[
-        int | None, typer.Option(min=1, help="Test images, balanced over the classes. Default: all.")
-    ] = None,
-    records: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keep each run's record in this folder; a finished one is not run "
-            "again, so an interrupted comparison goes on."
-        ),
-    ] = None,
-    also: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="A finished record, of any name: it is taken in place of a new run of the same work. Repeat it."
-        ),
-    ] = None,
-    evaluate: Annotated[
-        bool, typer.Option(help="Measure each run's networks into its record, as `retrofit fuse --evaluate` does.")
-    ] = False,
-    analyse: Annotated[
-        bool, typer.Option(help="Analyse the levels into each record, as `retrofit fuse --analyse` does.")
-    ] = False,
-    out_folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            help="Write leaderboard.csv and leaderboard.json into this folder, again after each row; a file `cancel` there "
-            "stops the work.",
-        ),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Run many methods on the same parents and rank what comes out, with intervals and costs.
-
-    A method that does not apply is a row with its reason.
-
-    Example: `retrofit compare a.safetensors b.safetensors --data cifar10 --splits splits.json --methods all
-    --importance uniform,conductance --out leaderboard`
-    """
-    if not models:
-        raise ValueError("name at least one checkpoint.")
-    if analyse and records is None:
-        raise ValueError(
-            "an analysis is kept in a run's record: name their folder (--records), or leave --analyse away."
-        )
-    for folder, flag in ((out_folder, "--out"), (records, "--records")):
-        if folder is not None:
-            check_folder(folder, flag)
-    check_checkpoints([*models, *([base] if base else [])])
-    from ..comparison import compare, configurations
-    from ..runs import RunConfig
-    from ..runs.noting import noted
-
-    shared = _config(context, importance=RunConfig.importance)  # a list of names here
-    configs = configurations(shared, methods, importance)
-    again = "Run the same command again"
-    advice = (
-        f"{again}: finished runs in {records} are kept." if records else f"{again} with --records FOLDER to keep runs."
-    )
-    with (
-        advised(advice),
-        progress(as_json) as bar,
-        noted(out_folder, bar) if out_folder else nullcontext(bar) as monitor,
-    ):
-        board = compare(configs, images=images, records=records, also=also or (), out=out_folder, monitor=monitor)
-    if as_json:
-        print_json(board.to_json())
-    else:
-        _print_board(board, out_folder)
-    if not board.fused:
-        raise typer.Exit(NOTHING_FUSED)
-
-
-def _print_board(board: "Leaderboard", out_folder: Path | None) -> None:
-    """The tables, and why a method has no network."""
-    out.print(leaderboard_table(board))
-    classes = _classes_table(board)
-    if Measurement.get(out, out.options.update(width=WIDE), classes).maximum <= out.width:
-        out.print(classes)
-    else:
-        out.print("Accuracies class by class need a wider terminal, or --out.")
-    for row in board.rows:
-        if row["reason"] is not None:
-            out.print(f"{row['name']}: {row['reason']}", soft_wrap=True, markup=False)
-    if out_folder is not None:
-        out.print(f"Every class and cost: {out_folder / 'leaderboard.csv'}", soft_wrap=True)
-
-
-def leaderboard_table(board: "Leaderboard") -> Table:
-    """Accuracy and cost of all networks, best first."""
-    table = new_table(
-        "network",
-        "acc. %",
-        "to best",
-        "loss",
-        "ECE",
-        "sec.",
-        "M ops",
-        title=f"{board.samples} test images of {board.data}",
-        figures=True,
-    )
-    table.caption = (
-        "to best: points of accuracy to the first row, 95 % interval (paired bootstrap over images); ECE: expected "
-        "calibration error; sec.: of the fusion; M ops: million multiply-adds for an image"
-    )
-    for row in board.rows:
-        if row["reason"] is not None:
-            table.add_row(row["name"], *["-"] * 6)
-            continue
-        table.add_row(
-            row["name"],
-            f"{row['accuracy']:.2f}",
-            _interval(row["interval"]),
-            f"{row['loss']:.2f}",
-            f"{row['calibration_error']:.2f}",
-            "" if row["seconds"] is None else f"{row['seconds']:.1f}",
-            f"{row['operations'] / 1e6:.3g}",
-        )
-    return table
-
-
-def _interval(interval: tuple[float, float] | None) -> str:
-    if interval is None:
-        return "-"
-    digits = 1 if abs(interval[0]) < 10 else 0
-    return ",".join(f"{end:.{digits}f}" for end in interval)
-
-
-def _classes_table(board: "Leaderboard") -> Table:
-    table = new_table("network", *board.classes, title="accuracy % class by class", figures=True)
-    for row in board.rows:
-        if row["reason"] is None:
-            table.add_row(row["name"], *("-" if value is None else f"{value:.0f}" for value in row["per_class"]))
-    return table
 
 
 @command("analyse")

@@ -10,11 +10,11 @@ from .. import device as devices
 from ..analysis import ROWS, SEEDS
 from ..budget import boundary_bytes, columns, working_bytes
 from ..data import Images
-from ..eligibility import Levels
 from ..fit import Fit
 from ..fusion import FusionPlan
 from ..importance import IMPORTANCE
 from ..levels import Level
+from ..network_levels import Levels
 from .planning import MethodPlan
 
 #: Bytes that Python and the libraries take.

@@ -12,12 +12,12 @@ from .. import lags
 from ..analysis import SEEDS, TEST_IMAGES
 from ..budget import columns
 from ..data.augment import augmented
-from ..eligibility import Levels
 from ..fit import Fit, Ridge
 from ..fusion import FusionPlan
 from ..grouping import Grouper
 from ..importance import IMPORTANCE, Importance
 from ..moments import dual_is_cheaper
+from ..network_levels import Levels
 from ..task import Cost
 from ..training.batches import steps_in
 from ..training.parents import Planned

@@ -97,7 +97,7 @@ def _levels(folder: str, updated: float, *, _entry: runs.Entry, _example: Any) -
 
     from retrofit_core.analysis.analyse import retrofit_of
     from retrofit_core.checkpoints import load_model
-    from retrofit_core.eligibility import cut_into_levels
+    from retrofit_core.network_levels import cut_into_levels
 
     retrofit = retrofit_of({**methods.decided(_entry), "importance": "uniform"})
     automatic = retrofit.boundaries == "auto"
