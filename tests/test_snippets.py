@@ -132,13 +132,14 @@ PAIR = dataclasses.replace(CONFIG, ridge="auto")
 
 def made_by(line: str) -> set[str]:
     """Keys of the runs that a line of `retrofit compare` or `retrofit fuse` makes."""
-    from retrofit_core.cli import fusing, main
+    from retrofit_core.cli import comparing, fusing, main
 
     found: list[RunConfig] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("retrofit_core.comparison.compare", lambda configs, **_: found.extend(configs))
         patch.setattr("retrofit_core.runs.execute", lambda config, *_: found.append(config))
-        patch.setattr(fusing, "check_checkpoints", lambda _: None)
+        for commands in (fusing, comparing):
+            patch.setattr(commands, "check_checkpoints", lambda _: None)
         with contextlib.suppress(Exception):  # there is nothing to print
             main(shlex.split(line)[1:])
     return {config.key() for config in found}
