@@ -43,7 +43,7 @@ print(resnet)
 # ## Two teachers
 #
 # **How to read it.** Parent 0 is the teacher. Hollow diamonds are the paper's numbers, dots ours, with the 95 % interval over
-# test images. A column that is not measured yet has no picture.
+# test images. CIFAR-10 serves in place of CIFAR-100, which is not on disk. A column that is not measured yet has no picture.
 
 # %%
 for column in resnet.columns:
@@ -67,7 +67,19 @@ resnet.show()
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **Not measured yet** at a scale that says something of accuracy.
+# **Agrees** (scale `small`, CIFAR-10 in place of CIFAR-100, one seed, ResNet-34 to ResNet-18): KF-Gradient keeps 77.2 of the
+# teacher's 80.0, where distillation into a fresh student reaches 37.4 with the same 1,000 samples. Scores change nothing: with
+# one parent whose levels are as wide as the fused network's, each neuron is a group of its own, and the two networks
+# are the same.
+#
+# **Does not:** the loss is a quarter of the paper's (2.8 points; 11.8 there). Ten classes in place of a hundred ask less of
+# it.
+#
+# **Not measured yet:** the ResNet-50.
 
 # %%
-print("\n".join(resnet.report.commands))
+if SCALE is None:  # what is said above is said of the records that come with the project
+    shallow = resnet.column("ResNet-34 to ResNet-18")
+    assert shallow.claim("KF-Gradient", "best parent").verdict == "agreed"
+    assert shallow.claim("KF-Gradient", "KD").verdict == "agreed"
+    assert shallow.number("KF-Gradient, uniform") == shallow.number("KF-Gradient, conductance")
