@@ -54,28 +54,14 @@ def with_streams(
         if index in heads:
             kinds.append(())
             continue
-        followed = sum(places.numel() for places in own.values()) == level.width
-        if level.channelwise and not (followed and all(number in firsts for number in own)):
+        if level.channelwise and not (_followed(level, own) and all(number in firsts for number in own)):
             why = (
                 "it works channel by channel, on channels that no level before it makes, so their groups are not known"
             )
             return [*levels[:index], _not_affine(level, why), *levels[index + 1 :]]
-        if not followed:
-            raise ValueError(
-                f"{network}: the neurons of level {level.name!r} cannot change places (it mixes positions, or makes one number "
-                "for each), so those of several networks cannot be grouped. Use KF-Gradient."
-            )
-        unread = [number for number in own if _multiplied(groups[number], made[groups[number]]) and index not in parts]
-        if unread:
-            raise ValueError(
-                f"{network}: the neurons of level {level.name!r} are multiplied with others and read by no layer (an attention "
-                "of another kind, say), so their sizes would not be kept. Use KF-Gradient."
-            )
-        if index in parts and len(own) > 1:
-            raise ValueError(
-                f"{network}: the neurons of level {level.name!r} lie in parts of a grouped convolution and belong to {len(own)} "
-                "kinds that cannot be exchanged. Use KF-Gradient."
-            )
+        unread = any(_multiplied(groups[number], made[groups[number]]) for number in own)
+        if why := _why_not_grouped(level, own, unread=unread, in_parts=index in parts):
+            raise ValueError(f"{network}: the neurons of level {level.name!r} {why}. Use KF-Gradient.")
         for which, number in enumerate(own):
             firsts.setdefault(number, (index, which))
         kinds.append(tuple(Kind(firsts[number], places) for number, places in own.items()))
@@ -92,6 +78,34 @@ def with_streams(
         )
         for index, (level, first) in enumerate(zip(levels, streams, strict=True))
     ]
+
+
+def _followed(level: Level, own: Mapping[int, Tensor]) -> bool:
+    """Whether each of a level's neurons is known."""
+    return sum(places.numel() for places in own.values()) == level.width
+
+
+def _why_not_grouped(level: Level, own: Mapping[int, Tensor], *, unread: bool, in_parts: bool) -> str:
+    """Why a level's neurons cannot be grouped with those of other networks; empty where they can.
+
+    Args:
+        own: group -> places of its neurons.
+        unread: whether some of them are multiplied and read by no layer.
+        in_parts: whether they lie in the parts of a grouped convolution.
+    """
+    if not _followed(level, own):
+        return (
+            "cannot change places (it mixes positions, or makes one number for each), so those of several networks cannot "
+            "be grouped"
+        )
+    if unread and not in_parts:
+        return (
+            "are multiplied with others and read by no layer (an attention of another kind, say), so their sizes would not "
+            "be kept"
+        )
+    if in_parts and len(own) > 1:
+        return f"lie in parts of a grouped convolution and belong to {len(own)} kinds that cannot be exchanged"
+    return ""
 
 
 def _multiplied(group: Group, rows: Mapping[int, Tensor]) -> bool:
