@@ -1,0 +1,10 @@
+"""The paper's numbers beside ours: each with its interval, the order of the methods, differences with their signs.
+
+What is drawn are columns of `retrofit_core.experiments.table`.
+"""
+
+from .beside import beside_the_paper
+from .order import rank_against_rank
+from .signs import differences
+
+__all__ = ["beside_the_paper", "differences", "rank_against_rank"]
