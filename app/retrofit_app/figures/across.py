@@ -1,6 +1,6 @@
 """The same rows in several columns of a table of the paper: how they change from one to the next, in the paper and here."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from textwrap import wrap
 from typing import Any
@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from .palette import SHAPES, TEXT, Palette
 from .picture import Picture, layout, listing, rows
-from .quantities import quantity
+from .quantities import Quantity, quantity
 
 #: Height of the panels, of an entry of the legend, and of the panels' titles, in px.
 PANEL, ENTRY, TITLE = 280, 21, 30
@@ -33,44 +33,60 @@ def across(columns: Sequence[Any], names: Sequence[str], palette: Palette) -> Pi
         raise ValueError(f"nothing is measured of these rows of {table}, {listing(titles)}: there is nothing to draw.")
     kind = quantity(columns[0].block.metric)
     figure = go.Figure()
-    values, named = [], set()
+    values, drawn = [], 0
     for index, (name, of_row) in enumerate(lines.items()):
-        sides = (
-            ("x", [line.paper.mean if line and line.paper else None for line in of_row]),
-            ("x2", [line.mean if line else None for line in of_row]),
-        )
-        for side, numbers in sides:
-            values += [value for value in numbers if value is not None]
-            if all(value is None for value in numbers):
-                continue
-            figure.add_scatter(
-                name=escape(name),
-                x=titles,
-                y=numbers,
-                xaxis=side,
-                mode="lines+markers",
-                connectgaps=False,
-                legendgroup=name,
-                showlegend=name not in named,
-                line={"color": palette.parent(index), "width": 2, "dash": "solid" if "F-" in name else "dot"},
-                marker={"symbol": SHAPES[index % len(SHAPES)], "size": 9, "color": palette.parent(index)},
-                customdata=["" if value is None else kind.words(value) for value in numbers],
-                hovertemplate=f"{escape(name)}, %{{x}}: %{{customdata}}<extra></extra>",
-            )
-            named.add(name)
-    bottom = 56 + ENTRY * len(named)
-    figure.update_layout(
-        **layout(palette, height=TITLE + PANEL + bottom),
-        margin={"l": 56, "r": 36, "t": TITLE, "b": bottom},
-        legend={
-            "y": 0,
-            "yref": "container",
-            "yanchor": "bottom",
-            "x": 0,
-            "bgcolor": "rgba(0,0,0,0)",
-            "tracegroupgap": 0,
-        },
+        papers = [line.paper.mean if line and line.paper else None for line in of_row]
+        ours = [line.mean if line else None for line in of_row]
+        _add_line(figure, name, titles, papers, ours, kind, (palette.parent(index), SHAPES[index % len(SHAPES)]))
+        values += [value for value in (*papers, *ours) if value is not None]
+        drawn += any(value is not None for value in (*papers, *ours))
+    badges = listing(list(dict.fromkeys(column.badge for column in columns if column.lines)))
+    _lay_out(figure, titles, values, drawn, kind, palette)
+    _head(figure, {0.0: "paper", 0.54: f"ours ({badges})"}, palette)
+    finding = _finding(lines, titles, kind)
+    return Picture(
+        figure, f"Lines of {kind.name} over {listing(titles)}, the paper's and ours ({badges}). {finding}", finding
     )
+
+
+def _add_line(
+    figure: go.Figure,
+    name: str,
+    titles: Sequence[str],
+    papers: Sequence[float | None],
+    ours: Sequence[float | None],
+    kind: Quantity,
+    look: tuple[str, str],
+) -> None:
+    """A row in both panels, with one entry of the legend.
+
+    Args:
+        look: colour and symbol.
+    """
+    colour, symbol = look
+    sides = [side for side in (("x", papers), ("x2", ours)) if any(value is not None for value in side[1])]
+    for index, (side, numbers) in enumerate(sides):
+        figure.add_scatter(
+            name=escape(name),
+            x=titles,
+            y=numbers,
+            xaxis=side,
+            mode="lines+markers",
+            connectgaps=False,
+            legendgroup=name,
+            showlegend=index == 0,
+            line={"color": colour, "width": 2, "dash": "solid" if "F-" in name else "dot"},
+            marker={"symbol": symbol, "size": 9, "color": colour},
+            customdata=["" if value is None else kind.words(value) for value in numbers],
+            hovertemplate=f"{escape(name)}, %{{x}}: %{{customdata}}<extra></extra>",
+        )
+
+
+def _lay_out(
+    figure: go.Figure, titles: Sequence[str], values: Sequence[float], entries: int, kind: Quantity, palette: Palette
+) -> None:
+    """Two panels over the columns, on one axis of the values; the legend's entries below."""
+    bottom = 56 + ENTRY * entries
     category = {
         **rows(palette),
         "autorange": True,
@@ -85,13 +101,20 @@ def across(columns: Sequence[Any], names: Sequence[str], palette: Palette) -> Pi
     if kind.whole is not None:  # lines are read against each other: the axis reaches as far as they do
         low, high = kind.whole
         axis |= {"range": [max(low, min(values) - ROOM), min(high, max(values) + ROOM)]}
+    below = {"y": 0, "yref": "container", "yanchor": "bottom", "x": 0}
     figure.update_layout(
+        **layout(palette, height=TITLE + PANEL + bottom),
+        margin={"l": 56, "r": 36, "t": TITLE, "b": bottom},
+        legend={**below, "bgcolor": "rgba(0,0,0,0)", "tracegroupgap": 0},
         xaxis={**category, "domain": [0, 0.46], "anchor": "y"},
         xaxis2={**category, "domain": [0.54, 1], "anchor": "y"},
         yaxis=axis,
     )
-    badges = listing(list(dict.fromkeys(column.badge for column in columns if column.lines)))
-    for place, text in ((0.0, "paper"), (0.54, f"ours ({badges})")):
+
+
+def _head(figure: go.Figure, words: Mapping[float, str], palette: Palette) -> None:
+    """What the panels are, above their left ends."""
+    for place, text in words.items():
         figure.add_annotation(
             x=place,
             xref="paper",
@@ -104,10 +127,6 @@ def across(columns: Sequence[Any], names: Sequence[str], palette: Palette) -> Pi
             showarrow=False,
             font={"size": TEXT, "color": palette.muted},
         )
-    finding = _finding(lines, titles, kind)
-    return Picture(
-        figure, f"Lines of {kind.name} over {listing(titles)}, the paper's and ours ({badges}). {finding}", finding
-    )
 
 
 def _in_lines(title: str) -> str:
