@@ -312,8 +312,8 @@ def said(error: BaseException) -> str:
     """An error as a reason; of one that is no refusal also its kind and place."""
     if isinstance(error, (ValueError, OutOfTime)):
         return first_line(error)[:240]
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} in {place.name}: {first_line(error)}"[:240]
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {frame.name}: {first_line(error)}"[:240]
 
 
 def summary(row: dict[str, Any]) -> str:

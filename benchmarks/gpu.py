@@ -140,8 +140,8 @@ def _earlier(record: Path, settings: Mapping[str, Any]) -> dict[str, dict[str, A
 
 def _hand_on(call: Call, tables: tuple[Table, ...], out: Path) -> None:
     """Pack the parents that are finished, those of the latest table first, for earlier ones are done with."""
-    there = [file for table in reversed(tables) for file in table.checkpoints(call) if file.exists()]
-    for file in pack(there, call.work, out) if there else []:
+    finished = [file for table in reversed(tables) for file in table.checkpoints(call) if file.exists()]
+    for file in pack(finished, call.work, out) if finished else []:
         print(f"too large to hand on beside the others: {file.relative_to(call.work)}", flush=True)
 
 
@@ -197,7 +197,7 @@ def cuda_tests(call: Call) -> dict[str, Any]:
         kind: [case for case in cases if case.find(kind) is not None] for kind in ("failure", "error", "skipped")
     }
     names = {
-        kind: [f"{case.get('classname')}::{case.get('name')}" for case in found] for kind, found in of_kind.items()
+        kind: [f"{case.get('classname')}::{case.get('name')}" for case in of_one] for kind, of_one in of_kind.items()
     }
     return {
         "passed": len(cases) - sum(map(len, names.values())),

@@ -84,7 +84,7 @@ def _checked(levels: Sequence[Level], heads: Heads, example: Tensor) -> Heads:
     name = levels[heads.query[0]].name
     boundary = compose(levels[: heads.reader], example)
     tensors = (boundary,) if isinstance(boundary, Tensor) else boundary
-    if any(tensors[_place(levels, heads, level)].ndim != 3 for level in heads.levels):
+    if any(tensors[_index_of(levels, heads, level)].ndim != 3 for level in heads.levels):
         raise _unknown(name, "its tokens do not lie along one axis")
     maps = attention_maps(levels, heads, boundary)
     tolerance = TOLERANCE.get(maps.dtype, 1e-2)
@@ -119,9 +119,9 @@ def _unknown(name: str, why: str) -> ValueError:
     )
 
 
-def _place(levels: Sequence[Level], heads: Heads, maker: int) -> int:
+def _index_of(levels: Sequence[Level], heads: Heads, maker: int) -> int:
     """Which tensor at the boundary before the reader is a level's output."""
-    return next(place for place, tensor in enumerate(levels[heads.reader - 1].alive) if tensor.maker == maker)
+    return next(index for index, tensor in enumerate(levels[heads.reader - 1].alive) if tensor.maker == maker)
 
 
 def of_heads(levels: Sequence[Level], heads: Heads, made: tuple[int, Tensor], boundary: Boundary) -> Tensor:
@@ -132,7 +132,7 @@ def of_heads(levels: Sequence[Level], heads: Heads, made: tuple[int, Tensor], bo
     """
     tensors = (boundary,) if isinstance(boundary, Tensor) else boundary
     level, positions = made
-    return tensors[_place(levels, heads, level)][:, :, positions.to(tensors[0].device)].transpose(1, 2)
+    return tensors[_index_of(levels, heads, level)][:, :, positions.to(tensors[0].device)].transpose(1, 2)
 
 
 def mixed_values(levels: Sequence[Level], heads: Heads, boundary: Boundary) -> Tensor:
@@ -149,15 +149,15 @@ def attention_maps(levels: Sequence[Level], heads: Heads, boundary: Boundary) ->
     """
     tensors = [boundary] if isinstance(boundary, Tensor) else list(boundary)
     level, positions = heads.value
-    place = _place(levels, heads, level)
-    plain, d = tensors[place], positions.shape[1]
+    index = _index_of(levels, heads, level)
+    plain, d = tensors[index], positions.shape[1]
     parts = []
     for tokens in torch.arange(plain.shape[1], device=plain.device).split(d):
         probe = plain.clone()
         probe[:, :, positions.flatten().to(plain.device)] = 0
         for dimension, token in enumerate(tokens.tolist()):
             probe[:, token, positions[:, dimension].to(plain.device)] = 1
-        probed = tuple(probe if number == place else tensor for number, tensor in enumerate(tensors))
+        probed = tuple(probe if number == index else tensor for number, tensor in enumerate(tensors))
         mixed = mixed_values(levels, heads, probed[0] if isinstance(boundary, Tensor) else probed)
         parts.append(mixed[..., : len(tokens)])
     return torch.cat(parts, -1)

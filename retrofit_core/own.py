@@ -207,9 +207,9 @@ def factory(name: str) -> Callable[..., Any]:
             f"(arch={written!r} in Python), in the folder in which that module lies, or --arch FILE.py:{function}; {WARNING}."
         )
     module = _imported(source, written)
-    found = getattr(module, function, None)
+    factory = getattr(module, function, None)
     # A file may name what the module defines, not what it happens to import.
-    if found is None or not callable(found) or (written not in _named and found.__module__ != module.__name__):
+    if factory is None or not callable(factory) or (written not in _named and factory.__module__ != module.__name__):
         names = [
             name
             for name, value in vars(module).items()
@@ -219,7 +219,7 @@ def factory(name: str) -> Callable[..., Any]:
             f"architecture {written!r}: {source.file or module_name} defines no function or class {function!r}. It has "
             f"{', '.join(names) or 'none'}."
         )
-    return found
+    return factory
 
 
 def _imported(source: Source, name: str) -> ModuleType:
@@ -271,10 +271,10 @@ def _of_file(module_name: str, file: Path) -> ModuleType:
 
 def _check_place(module: ModuleType, source: Source, name: str) -> None:
     """Refuse a module of the same name from elsewhere."""
-    found = getattr(module, "__file__", None)
-    if source.file is not None and (found is None or Path(found).resolve() != source.file):
+    file = getattr(module, "__file__", None)
+    if source.file is not None and (file is None or Path(file).resolve() != source.file):
         raise ValueError(
-            f"the architecture {name!r} is to come from {source.file}, but {source.module!r} is {found} in this process. "
+            f"the architecture {name!r} is to come from {source.file}, but {source.module!r} is {file} in this process. "
             "Rename the module."
         )
 

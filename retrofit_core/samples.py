@@ -75,9 +75,9 @@ def parents_data(
     if data is None or data == "fusion":
         return [fusion] * n
     if not isinstance(data, Iterable) or isinstance(data, (str, bytes)):
-        found = repr(data) if isinstance(data, (str, bytes)) else f"of type {type(data).__name__}"
+        given = repr(data) if isinstance(data, (str, bytes)) else f"of type {type(data).__name__}"
         raise ValueError(
-            f"importance data are {found}. Pass [(inputs, labels), ...], one pair per parent, or 'fusion' for the fusion data."
+            f"importance data are {given}. Pass [(inputs, labels), ...], one pair per parent, or 'fusion' for the fusion data."
         )
     pairs = [as_inputs(pair) for pair in data]
     if len(pairs) != n:

@@ -42,13 +42,13 @@ def with_streams(
             group: {index: own[number] for index, own in enumerate(rows) if number in own}
             for number, group in enumerate(groups)
         }
-        found = attentions(levels, made, example)
+        multiplied = attentions(levels, made, example)
     except ValueError as error:
         if not is_branched(levels) and not any(level.adds for level in levels):
             unknown = [level.partwise > 0 or bool(level.vectors) for level in levels]
             return [_not_affine(level, str(error)) if no else level for level, no in zip(levels, unknown, strict=True)]
         raise ValueError(f"{network}: {error}") from error
-    heads = {level: attention for attention in found for level in attention.levels}
+    heads = {level: attention for attention in multiplied for level in attention.levels}
     levels, firsts, kinds = list(levels), dict[int, tuple[int, int]](), list[tuple[Kind, ...]]()
     for index, (level, own) in enumerate(zip(levels, rows, strict=True)):
         if index in heads:
@@ -151,10 +151,10 @@ def _made_by(level: Level, groups: Sequence[Group], model: nn.Module) -> dict[in
     for number, group in enumerate(groups):
         for part in group.parts:
             if part.axis == axis and part.kind in ("out", "vector"):
-                for place in (part.index - start for name, start in rows if name == part.name):
-                    inside = (place >= 0) & (place < level.width)
+                for places in (part.index - start for name, start in rows if name == part.name):
+                    inside = (places >= 0) & (places < level.width)
                     if inside.any():
-                        made[number] = place[inside].view(len(place), -1)
+                        made[number] = places[inside].view(len(places), -1)
     return made
 
 

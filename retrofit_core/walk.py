@@ -136,8 +136,8 @@ class Walk:
         """The boundary of one network after its first `passed` levels, computed from the kept one."""
         before, h = batch[network]
         assert before <= passed, "the walk has gone on"
-        here = each(h, lambda tensor: _laid_out(tensor.to(self.device)))
-        return compose(self.networks[network][before:passed], here)
+        on_device = each(h, lambda tensor: _laid_out(tensor.to(self.device)))
+        return compose(self.networks[network][before:passed], on_device)
 
     @torch.no_grad()
     def _made(self, batch: list[tuple[int, Boundary]], k: int, index: int) -> Tensor:

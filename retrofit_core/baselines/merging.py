@@ -92,9 +92,9 @@ class TaskVectors(Algorithm):
         for name, tensor in task.parents[0].state_dict().items():
             of_base = task.base.state_dict().get(name)
             if of_base is None or of_base.shape != tensor.shape:
-                found = "is missing there" if of_base is None else f"has the shape {tuple(of_base.shape)} there"
+                words = "is missing there" if of_base is None else f"has the shape {tuple(of_base.shape)} there"
                 raise ValueError(
-                    f"the common ancestor (base) is none of these parents: {name!r} {found}, and {tuple(tensor.shape)} in "
+                    f"the common ancestor (base) is none of these parents: {name!r} {words}, and {tuple(tensor.shape)} in "
                     "them. Name the network from which they were trained on."
                 )
         return CombiningPlan(task)

@@ -109,8 +109,8 @@ def _print(name: str, pages: dict[str, Path]) -> None:
 
 def _repository() -> Path | None:
     """The repository that this code runs from, or in which the command is given."""
-    here = Path.cwd()
-    for folder in (Path(__file__).parents[2], here, *here.parents):
+    current = Path.cwd()
+    for folder in (Path(__file__).parents[2], current, *current.parents):
         if (folder / "mkdocs.yml").is_file() and (folder / "retrofit_core").is_dir():
             return folder
     return None

@@ -173,13 +173,13 @@ def spanning(networks: "Mapping[str, nn.Module]", text: str | None) -> Sequence[
     """
     if text is not None:
         return [name.strip() for name in text.split(",")]
-    there = [name for name in FIRST if name in networks][:3]
-    if len(there) < 3:
+    chosen = [name for name in FIRST if name in networks][:3]
+    if len(chosen) < 3:
         raise ValueError(
-            f"a plane needs three networks that do not lie on one line; there are {' and '.join(there) or 'none'}. Name the "
+            f"a plane needs three networks that do not lie on one line; there are {' and '.join(chosen) or 'none'}. Name the "
             "fused one with --fused or --record, or give --align git-re-basin for the aligned parent."
         )
-    return there
+    return chosen
 
 
 def _config(names: Sequence[str], align: str | None, landscape: "Landscape", tuned: Path | None) -> "LandscapeConfig":

@@ -57,11 +57,11 @@ def _words() -> dict[str, str]:
             return content["words"]
     from .words import words
 
-    found = dict(words())
+    made = dict(words())
     with suppress(OSError):  # a folder that cannot be written: found again the next time
         cache.mkdir(parents=True, exist_ok=True)
-        write(kept, json.dumps({"state": state, "words": found}))
-    return found
+        write(kept, json.dumps({"state": state, "words": made}))
+    return made
 
 
 class Explained(TyperCommand):

@@ -50,11 +50,11 @@ def update_folder(
         ValueError: a file of the folder is no bundle, or damaged.
     """
     folder = Path(folder)
-    there = bundles_in(folder) if folder.is_dir() else Bundle({})
+    present = bundles_in(folder) if folder.is_dir() else Bundle({})
     if not with_images:
         bare = {key: without_images(result) for key, result in bundle.results.items()}
         bundle = dataclasses.replace(bundle, results=bare)
-    known = merged([there, bundle])
+    known = merged([present, bundle])
     written = []
     for table in tables:
         chosen = used_by([table], known)

@@ -351,9 +351,9 @@ def table(
 
 def _best(table: Table, bundle: Bundle, seeds: int | None, columns: Collection[str] | None) -> list[Setting]:
     """Each column at the first of the scales at which it is measured; at the last where it is not."""
-    found = [settings(table, bundle, [SCALES[name]], seeds, columns) for name in BEST_FIRST]
+    by_scale = [settings(table, bundle, [SCALES[name]], seeds, columns) for name in BEST_FIRST]
     by_column: dict[str, list[Setting]] = {}
-    for setting in (each for of_scale in found for each in of_scale):
+    for setting in (each for of_scale in by_scale for each in of_scale):
         by_column.setdefault(setting.column.name, []).append(setting)
     return [next((each for each in same if each.is_measured), same[-1]) for same in by_column.values()]
 

@@ -94,7 +94,7 @@ def head_groupings(
     sizes = [parents[k].columns.shape[1] for k, _ in members]
     columns = torch.arange(sum(sizes), device=s.device).split(sizes)
     outgoing = _outgoing(walk.parents, parents, stream)
-    found: dict[int, tuple[Tensor, Tensor]] = {}
+    by_level: dict[int, tuple[Tensor, Tensor]] = {}
     for number in range(fused.count):
         inside = (groups.labels == number).nonzero().flatten().tolist()
         n = torch.cat([columns[j] for j in inside])
@@ -107,7 +107,7 @@ def head_groupings(
         A_v = value_basis(sums.mixed[n][:, n], outgoing[:, n], d, first)
         for A, role in ((A_q, "query"), (A_k, "key"), (A_v, "value")):
             level, places = getattr(fused, role)
-            weights, labels = found.setdefault(level, _empty(walk, level))
+            weights, labels = by_level.setdefault(level, _empty(walk, level))
             to = places[number].to(s.device)
             for j, part in zip(inside, A.split([sizes[j] for j in inside]), strict=True):
                 k, head = members[j]
@@ -116,7 +116,7 @@ def head_groupings(
                 labels[rows] = to[_labels(part)]
     report = {**groups.report, "heads": groups.labels.tolist(), "heads_cost": groups.cost}
     return {
-        level: Grouping(labels, weights.shape[1], 0.0, report, weights) for level, (weights, labels) in found.items()
+        level: Grouping(labels, weights.shape[1], 0.0, report, weights) for level, (weights, labels) in by_level.items()
     }
 
 

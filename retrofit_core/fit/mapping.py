@@ -91,8 +91,8 @@ def _mapped_part(layer: Affine, own: Affine, weights: Tensor, groups: Tensor, pa
     mapped = of_part.new_zeros(each, *of_part.shape[1:])
     first = own.weight.shape[1] * (neurons // (len(neurons) // own.groups))  # type: ignore[operator, union-attr]
     for channel, weight in enumerate(of_part):
-        place = groups[first + channel] - each * parts  # of the fused neuron, within its part
-        mapped[place, :, neurons] += weight.T
+        slots = groups[first + channel] - each * parts  # of the fused neuron, within its part
+        mapped[slots, :, neurons] += weight.T
     return mapped.flatten(0, 1)
 
 

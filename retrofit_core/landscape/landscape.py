@@ -248,8 +248,8 @@ def _check_same(plan: Plan, sheet: Sheet, known: Survey) -> None:
         {name: value for name, value in facts.items() if name not in FREE} for facts in (sheet.facts, known.facts)
     )
     places = {
-        name: (*place, distance)
-        for name, place, distance in zip(
+        name: (*coordinates, distance)
+        for name, coordinates, distance in zip(
             plan.mixtures.names, plan.plane.coordinates.tolist(), plan.plane.distances.tolist(), strict=True
         )
     }

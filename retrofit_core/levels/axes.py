@@ -34,7 +34,7 @@ class NeuronAxes:
     def __init__(self, graph: fx.Graph, modules: dict[Any, Any], example: Tensor) -> None:
         self.graph, self.modules, self.example = graph, modules, example
         self.order = {node: index for index, node in enumerate(graph.nodes)}
-        self.found: dict[fx.Node, int | None] = {}
+        self.known: dict[fx.Node, int | None] = {}
         self.values: dict[fx.Node, Any] = {}
         self.interpreter = fx.Interpreter(fx.GraphModule(modules, graph), garbage_collect_values=False)
         self.interpreter.graph = graph  # GraphModule copies the graph
@@ -51,9 +51,9 @@ class NeuronAxes:
         if by_user is not None:
             return by_user
         dims = len(node.meta["value"])
-        if node not in self.found:
-            self.found[node] = 1 if dims == 2 else self._axis(node)
-        axis = self.found[node]
+        if node not in self.known:
+            self.known[node] = 1 if dims == 2 else self._axis(node)
+        axis = self.known[node]
         if axis is None:
             raise ValueError(
                 f"level {name!r} ends with a tensor of shape {tuple(node.meta['value'])} whose neuron axis is ambiguous. "
@@ -90,8 +90,8 @@ class NeuronAxes:
         """The axis along which an operation makes neurons of its own, or that is known already."""
         if not node.meta.get("is_tensor"):
             return None
-        if self.found.get(node) is not None:  # where a level ends: the way back is short
-            return self.found[node]
+        if self.known.get(node) is not None:  # where a level ends: the way back is short
+            return self.known[node]
         target = self.modules.get(node.target) if node.op == "call_module" else None
         name = operation(node)
         if isinstance(target, CHANNELS_FIRST) or name in {"conv1d", "conv2d", "conv3d", "group_norm"}:

@@ -74,13 +74,13 @@ def _layer_ends(graph: fx.Graph, modules: dict[Any, Any], output: fx.Node) -> li
 
 def ancestors(node: fx.Node) -> set[fx.Node]:
     """A node and all nodes that it needs."""
-    found, todo = set(), [node]
+    needed, todo = set(), [node]
     while todo:
         other = todo.pop()
-        if other not in found:
-            found.add(other)
+        if other not in needed:
+            needed.add(other)
             todo.extend(other.all_input_nodes)
-    return found
+    return needed
 
 
 def is_layer(node: fx.Node, modules: dict[Any, Any]) -> bool:

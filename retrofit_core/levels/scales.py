@@ -26,10 +26,10 @@ def fold_scales(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
     tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module))
     folds: dict[str, tuple] = {}
     for node in list(graph.nodes):
-        found = _scaled(node, modules)
-        if found is None:
+        product = _scaled(node, modules)
+        if product is None:
             continue
-        layer, before, parameter = found
+        layer, before, parameter = product
         affine, factor = modules[layer.target], modules[parameter.target]
         tensors = (*affine.parameters(), factor)
         once = calls[layer.target] == calls[parameter.target] == 1 and not tied & set(map(id, tensors))
@@ -63,7 +63,7 @@ def _scaled(node: fx.Node, modules: dict[Any, Any]) -> tuple[fx.Node, fx.Node, f
             continue
         layer, axis = made
         shape = factor.meta["value"]
-        along = [place - len(shape) for place, size in enumerate(shape) if size > 1]
+        along = [dim - len(shape) for dim, size in enumerate(shape) if size > 1]
         if along == [axis - len(before.meta["value"])]:
             return layer, before, parameter
     return None

@@ -74,8 +74,12 @@ def trace(
     folds = [_fold_batchnorms(graph, modules)] if fold else []
     if layers:
         folds += [fold_scales(graph, modules), _norms_by_channel(graph, modules)]
-    names = dict.fromkeys(name for found in folds for name in found)
-    return graph, modules, {name: tuple(found[name] for found in reversed(folds) if name in found) for name in names}
+    names = dict.fromkeys(name for of_step in folds for name in of_step)
+    return (
+        graph,
+        modules,
+        {name: tuple(of_step[name] for of_step in reversed(folds) if name in of_step) for name in names},
+    )
 
 
 def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -> fx.Graph:

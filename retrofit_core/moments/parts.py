@@ -81,9 +81,9 @@ def columns_of(parts: Tensor, count: int) -> Tensor:
     counts = torch.bincount(parts, minlength=count)
     order = parts.argsort(stable=True)
     of_part = parts[order]
-    place = torch.arange(len(parts), device=parts.device) - (counts.cumsum(0) - counts)[of_part]
+    rank = torch.arange(len(parts), device=parts.device) - (counts.cumsum(0) - counts)[of_part]
     columns = torch.full((count, int(counts.max())), len(parts), device=parts.device)
-    columns[of_part, place] = order
+    columns[of_part, rank] = order
     return columns
 
 

@@ -26,15 +26,15 @@ def stored_constants(models: Sequence[str | Path]) -> Constants | None:
     Raises:
         ValueError: checkpoints with different ones.
     """
-    found: dict[Constants, str] = {}
+    constants: dict[Constants, str] = {}
     for model in models:
         if Path(model).is_file():
             facts = read_metadata(model)
             if isinstance(facts.get("mean"), list) and isinstance(facts.get("std"), list):
-                found.setdefault((tuple(facts["mean"]), tuple(facts["std"])), Path(model).name)
-    if len(found) > 1:
-        said = "; ".join(f"{name}: {list(mean)}, {list(std)}" for (mean, std), name in found.items())
+                constants.setdefault((tuple(facts["mean"]), tuple(facts["std"])), Path(model).name)
+    if len(constants) > 1:
+        said = "; ".join(f"{name}: {list(mean)}, {list(std)}" for (mean, std), name in constants.items())
         raise ValueError(
             f"the networks were trained on images of different normalisation ({said}). Choose one with --mean and --std."
         )
-    return next(iter(found), None)
+    return next(iter(constants), None)

@@ -474,8 +474,8 @@ class Rules:
         axis = axis_of(self.ids.of(ids))
         if axis is None:
             return False
-        place = axis % ids.ndim - ids.ndim  # counted from the right, as broadcasting does
-        return other.ndim < -place or other.shape[place] == 1
+        axis_from_right = axis % ids.ndim - ids.ndim  # counted from the right, as broadcasting does
+        return other.ndim < -axis_from_right or other.shape[axis_from_right] == 1
 
     def _positions(self, node: fx.Node) -> Tensor:
         return on_axis(self.ids.constant_along(self._first(node), 1), 1, node)
@@ -494,8 +494,8 @@ class Rules:
             shape: of the result; default: the node's.
         """
         x, size = self.ids.of(self._first(node)), torch.Size(node.meta["value"] if shape is None else shape)
-        place = 2 if "norm" in function_name(node) else 1
-        dims: Any = _argument(node, "dim", place, None)
+        argument = 2 if "norm" in function_name(node) else 1
+        dims: Any = _argument(node, "dim", argument, None)
         dims = tuple(range(x.ndim)) if dims is None else dims
         axes: list[int] = sorted(axis % x.ndim for axis in (dims if isinstance(dims, (tuple, list)) else (dims,)))
         least, most = x.amin(axes), x.amax(axes)

@@ -114,9 +114,9 @@ def _lay_out(
 
 def _head(figure: go.Figure, words: Mapping[float, str], palette: Palette) -> None:
     """What the panels are, above their left ends."""
-    for place, text in words.items():
+    for x, text in words.items():
         figure.add_annotation(
-            x=place,
+            x=x,
             xref="paper",
             xanchor="left",
             y=1,

@@ -161,10 +161,10 @@ class Table:
 
 def ranked(values: Sequence[float | None], smallest: bool = False) -> set[int]:
     """The places of the best of some values; of none where fewer than two are there, or all are the same."""
-    there = [value for value in values if value is not None]
-    if len(there) < 2 or len(set(there)) == 1:
+    known = [value for value in values if value is not None]
+    if len(known) < 2 or len(set(known)) == 1:
         return set()
-    best = min(there) if smallest else max(there)
+    best = min(known) if smallest else max(known)
     return {index for index, value in enumerate(values) if value == best}
 
 

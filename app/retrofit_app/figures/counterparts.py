@@ -26,17 +26,17 @@ def counterparts(reference: Neurons, grouped: Neurons) -> np.ndarray:
     """
     places = np.full(grouped.width, -1)
     alike = []
-    for place, cluster in enumerate(named(reference)):
+    for number, cluster in enumerate(named(reference)):
         members = reference.labels == cluster
         shared = np.bincount(grouped.labels[members], minlength=grouped.width)
         either = grouped.counts + int(members.sum()) - shared
         others = np.flatnonzero((shared > 0) & (grouped.counts > 1)).tolist()
-        alike += [(-shared[other] / either[other], place, other) for other in others]
+        alike += [(-shared[other] / either[other], number, other) for other in others]
     taken: set[int] = set()
-    for share, place, other in sorted(alike):
-        if -share >= ALIKE and place not in taken and places[other] < 0:
-            places[other] = place
-            taken.add(place)
+    for share, number, other in sorted(alike):
+        if -share >= ALIKE and number not in taken and places[other] < 0:
+            places[other] = number
+            taken.add(number)
     return places
 
 
@@ -44,11 +44,11 @@ def flow(reference: Neurons, grouped: Neurons) -> str:
     """Where the members of the densest cluster went: "63 → 81: 40 stayed, 23 left, 41 joined"."""
     if reference.densest is None:
         return "no cluster to follow"
-    there = np.flatnonzero(counterparts(reference, grouped) == 0)
+    first = np.flatnonzero(counterparts(reference, grouped) == 0)
     before = reference.labels == reference.densest
-    if not len(there):
+    if not len(first):
         return f"{before.sum()}, now spread over {len(np.unique(grouped.labels[before]))} clusters"
-    after = grouped.labels == there[0]
+    after = grouped.labels == first[0]
     stayed = int((before & after).sum())
     return (
         f"{before.sum()} → {after.sum()}: {stayed} stayed, {before.sum() - stayed} left, {after.sum() - stayed} joined"

@@ -25,7 +25,7 @@ def escaped(text: object) -> str:
 
 def shown(markdown: str) -> str:
     """What one sees of bold and `escaped` text."""
-    return re.sub(r"\\(.)|\*", lambda found: found.group(1) or "", markdown).replace(JOINER, "").strip()
+    return re.sub(r"\\(.)|\*", lambda match: match.group(1) or "", markdown).replace(JOINER, "").strip()
 
 
 def _harmless(beginning: re.Match[str]) -> str:

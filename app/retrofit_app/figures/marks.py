@@ -40,12 +40,12 @@ def marks(grouped: Neurons, reference: Neurons | None = None, whole: bool = Fals
         reference: the grouping whose clusters have the colours; by default this one.
         whole: whether the frame holds every neuron.
     """
-    place, several = counterparts(reference or grouped, grouped)[grouped.labels], grouped.counts[grouped.labels] > 1
-    kinds = np.where(place >= 0, place, np.where(several, OTHER, ALONE))
+    colours, several = counterparts(reference or grouped, grouped)[grouped.labels], grouped.counts[grouped.labels] > 1
+    kinds = np.where(colours >= 0, colours, np.where(several, OTHER, ALONE))
     centre, reach = frame(grouped.points, whole)
     inside: np.ndarray = np.abs(grouped.points - centre).max(axis=1) <= reach * (1 + 1e-9)
     few = len(grouped.labels) <= FEW
-    joined = np.flatnonzero(grouped.counts > 1) if few else np.unique(grouped.labels[place == 0])
+    joined = np.flatnonzero(grouped.counts > 1) if few else np.unique(grouped.labels[colours == 0])
     shown = np.clip(grouped.points, centre - reach, centre + reach)
     return Marks(kinds, centre, reach, shown, inside, joined.tolist())
 

@@ -109,9 +109,9 @@ def _bars(figure: go.Figure, strip: Strip, places: dict[str, int], palette: Pale
 
 def _missing(figure: go.Figure, strip: Strip, names: Sequence[str], palette: Palette, top: float, yaxis: str) -> None:
     """Empty places with a dashed frame, for levels that only the other run has."""
-    there = set(strip.table["level"])
+    own = set(strip.table["level"])
     for index, name in enumerate(names):
-        if name not in there:
+        if name not in own:
             figure.add_shape(
                 type="rect",
                 xref="x",

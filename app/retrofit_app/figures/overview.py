@@ -47,7 +47,7 @@ def overview(
     step = (bottom - TOP) / level.width
     places = [TOP + step * (index + 0.5) for index in range(level.width)]
     order = np.argsort([np.mean([rows[j] for j in np.flatnonzero(labels == k)]) for k in range(level.width)])
-    place = {int(k): places[index] for index, k in enumerate(order)}
+    heights = {int(k): places[index] for index, k in enumerate(order)}
     several = [int(k) for k in order if (labels == k).sum() > 1]
     hues = dict.fromkeys(range(level.width), palette.grey)
     hues |= {k: palette.clusters[index % len(palette.clusters)] for index, k in enumerate(several)}
@@ -59,13 +59,13 @@ def overview(
         mine = rows[starts[index] : starts[index + 1]]
         colours = [hues[int(k)] for k in labels[starts[index] : starts[index + 1]]]
         traces += _network(network, PARENTS, mine, colours, SHAPES[index], palette)
-    traces += _network(fused, FUSED, [place[k] for k in range(level.width)], list(hues.values()), SHAPES[2], palette)
+    traces += _network(fused, FUSED, [heights[k] for k in range(level.width)], list(hues.values()), SHAPES[2], palette)
     traces += _strips(PARENT_STRIPS, rows, z, limit, columns, palette)
-    traces += _strips(TARGETS, [place[k] for k in range(level.width)], targets, limit, columns, palette)
-    traces += _strips(FUSED_STRIPS, [place[k] for k in range(level.width)], of_fused, limit, columns, palette)
+    traces += _strips(TARGETS, [heights[k] for k in range(level.width)], targets, limit, columns, palette)
+    traces += _strips(FUSED_STRIPS, [heights[k] for k in range(level.width)], of_fused, limit, columns, palette)
     for j, k in enumerate(labels.tolist()):
         ends = (PARENT_STRIPS[1] + 4, TARGETS[0] - 4)
-        traces.append(_curve(ends, (rows[j], place[k]), hues[k], 1 + 5 * float(shares[j])))
+        traces.append(_curve(ends, (rows[j], heights[k]), hues[k], 1 + 5 * float(shares[j])))
     figure = unchecked(traces)
     figure.update_layout(**layout(palette, height=round(bottom + 44)), margin={"l": 4, "r": 4, "t": 4, "b": 4})
     bare = {"visible": False, "fixedrange": True}

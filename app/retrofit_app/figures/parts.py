@@ -69,7 +69,7 @@ def parts(
         _head(figure, panel, shown[0].whole if one_whole else None, palette)
         _numbers(figure, panel, scale)
     names = {places[change]: escape(change.words, quote=False) for change in shown}
-    heads = {place: f"<b>{escape(part)}</b>" for part, place in _heads(shown).items()}
+    heads = {line: f"<b>{escape(part)}</b>" for part, line in _heads(shown).items()}
     ticks = dict(sorted((names | heads).items()))
     height = TOP + AXIS + LEGEND + round(ROW * (lowest + 0.6))
     figure.update_layout(
@@ -213,8 +213,8 @@ def _places(changes: Sequence[Any]) -> dict[Any, float]:
 def _heads(changes: Sequence[Any]) -> dict[str, int]:
     """The line of each part's name; changes of one part follow each other."""
     order = list(dict.fromkeys(change.part for change in changes))
-    before = [sum(order.index(change.part) < place for change in changes) for place in range(len(order))]
-    return {part: place + count for place, (part, count) in enumerate(zip(order, before, strict=True))}
+    before = [sum(order.index(change.part) < rank for change in changes) for rank in range(len(order))]
+    return {part: rank + count for rank, (part, count) in enumerate(zip(order, before, strict=True))}
 
 
 def _range(gaps: Sequence[Any], farthest: tuple[float, float]) -> tuple[float, float]:

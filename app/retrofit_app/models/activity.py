@@ -66,10 +66,10 @@ def activity(entry: runs.Entry, level: int) -> Activity:
     return _activity(*entry.version, _source(entry), sources.changed(_source(entry)), level, _entry=entry)
 
 
-def strip(entry: runs.Entry, found: Activity, images: list[int]) -> str:
+def strip(entry: runs.Entry, seen: Activity, images: list[int]) -> str:
     """Some of the N images side by side, as a data address."""
-    rows = tuple(int(found.rows[image]) for image in images)
-    return _strip(_source(entry), sources.changed(_source(entry)), found.split, _options(entry), rows)
+    rows = tuple(int(seen.rows[image]) for image in images)
+    return _strip(_source(entry), sources.changed(_source(entry)), seen.split, _options(entry), rows)
 
 
 def _source(entry: runs.Entry) -> str:

@@ -42,14 +42,14 @@ class Kept:
         folders = [path.parent for path in (entry.folder / cls.FOLDER).glob(f"*/{SETTINGS}")]
         if entry.shipped:
             folders += [path.parent for path in cls._of_shipped(entry)]
-        found = []
+        kept = []
         for folder in sorted(folders, key=lambda path: -(path / SETTINGS).stat().st_mtime):
             try:
-                found.append(cls(folder, dict(json.loads((folder / SETTINGS).read_text()))))
+                kept.append(cls(folder, dict(json.loads((folder / SETTINGS).read_text()))))
             except (OSError, ValueError, TypeError):
                 continue  # half written by a foreign hand: nothing that could be shown
         # A shipped one may have been made again.
-        return list({one.name: one for one in reversed(found)}.values())[::-1]
+        return list({one.name: one for one in reversed(kept)}.values())[::-1]
 
     @classmethod
     def _of_shipped(cls, entry: Entry) -> list[Path]:

@@ -152,8 +152,8 @@ def start(board: Leaderboard) -> None:
         ValueError: the runs folder cannot be written to.
     """
     _, _, *words = shlex.split(board.base.command())
-    there = [word for run in board.runs if run.entry and run.done for word in ("--also", str(run.entry.folder))]
-    words += ["--methods", board.methods, "--importance", board.scores, "--records", str(runs_folder()), *there]
+    finished = [word for run in board.runs if run.entry and run.done for word in ("--also", str(run.entry.folder))]
+    words += ["--methods", board.methods, "--importance", board.scores, "--records", str(runs_folder()), *finished]
     workers.begin(jobs.comparison(words, board.home, board.folder, runs_folder()))
 
 

@@ -172,8 +172,8 @@ def _draw_targets(figure: go.Figure, survey: Any) -> None:
     texts = []
     for row, column in cells:
         loss, accuracy = float(survey.loss[row, column]), float(survey.accuracy[row, column])
-        place = place_words(survey, float(survey.xs[column]), float(survey.ys[row]))
-        texts.append(f"loss {loss_words(loss)}, accuracy {percent(accuracy)}<br>{place}")
+        where = place_words(survey, float(survey.xs[column]), float(survey.ys[row]))
+        texts.append(f"loss {loss_words(loss)}, accuracy {percent(accuracy)}<br>{where}")
     invisible = {"marker": {"opacity": 0}}
     figure.add_scatter(
         x=[float(survey.xs[column]) for _, column in cells],

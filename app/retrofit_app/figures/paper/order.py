@@ -92,4 +92,4 @@ def rank_against_rank(column: Any, palette: Palette) -> Picture:
 
 def _ranks(lines: Sequence[Any], value: Any) -> dict[str, int]:
     """Row -> its place, from 1."""
-    return {line.row: place for place, line in enumerate(sorted(lines, key=lambda line: -value(line)), 1)}
+    return {line.row: rank for rank, line in enumerate(sorted(lines, key=lambda line: -value(line)), 1)}

@@ -57,13 +57,13 @@ def rows(made: Leaderboard, entry: runs.Entry, refusals: dict[str, str]) -> list
     """The best first, then what is waited for, then what does not apply."""
     parents = [_parent(made, entry, index) for index in range(len(entry.config["models"]))]
     each = [*parents, *(_row(made, run, refusals) for run in made.runs)]
-    there = sorted((row for row in each if row.accuracy is not None), key=lambda row: -(row.accuracy or 0.0))
+    measured = sorted((row for row in each if row.accuracy is not None), key=lambda row: -(row.accuracy or 0.0))
     waiting = [row for row in each if row.accuracy is None and row.name not in refusals]
     refused = [row for row in each if row.accuracy is None and row.name in refusals]
-    best = there[0].accuracy if there else None
+    best = measured[0].accuracy if measured else None
     places = [
-        Row(**{**vars(row), "rank": place, "difference": (row.accuracy or 0.0) - (best or 0.0)})
-        for place, row in enumerate(there, start=1)
+        Row(**{**vars(row), "rank": rank, "difference": (row.accuracy or 0.0) - (best or 0.0)})
+        for rank, row in enumerate(measured, start=1)
     ]
     return [*places, *waiting, *refused]
 
@@ -113,18 +113,18 @@ def _pair(row: dict[str, Any]) -> tuple[float, float] | None:
 
 def table(made: Leaderboard, entry: runs.Entry, every: Sequence[Row]) -> Table:
     """All rows as the page and its files show them."""
-    there = [row for row in every if row.rank]
+    ranked_rows = [row for row in every if row.rank]
     best = {
-        1: ranked([row.accuracy for row in there]),
-        3: ranked([row.facts.get("loss") for row in there], smallest=True),
-        4: ranked([row.facts.get("calibration_error") for row in there], smallest=True),
+        1: ranked([row.accuracy for row in ranked_rows]),
+        3: ranked([row.facts.get("loss") for row in ranked_rows], smallest=True),
+        4: ranked([row.facts.get("calibration_error") for row in ranked_rows], smallest=True),
     }
     lines = [
         Line(_cells(made, row), frozenset(column for column, places in best.items() if index in places))
-        for index, row in enumerate(there)
+        for index, row in enumerate(ranked_rows)
     ]
     lines += [Line((made.short(row.name), *[""] * (len(COLUMNS) - 1)), note=row.note) for row in every if not row.rank]
-    samples = max((row.facts.get("samples") or made.samples for row in there), default=0)
+    samples = max((row.facts.get("samples") or made.samples for row in ranked_rows), default=0)
     images = f"{samples:,} test images. " if samples else ""
     weighed = f"{made.score} importance, " if made.score else ""
     note = f"{images}{runs.networks_words(entry)}; {weighed}{made.base.samples} samples, seed {made.base.seed}."
@@ -156,20 +156,20 @@ def _distance(row: Row) -> str:
 
 def finding(made: Leaderboard, every: Sequence[Row]) -> str:
     """Who is first, and who is not clearly behind."""
-    there = [row for row in every if row.rank]
-    if len(there) < 2:
+    ranked_rows = [row for row in every if row.rank]
+    if len(ranked_rows) < 2:
         return ""
-    first = there[0]
+    first = ranked_rows[0]
     words = f"{made.short(first.name)} is first with {percent(first.accuracy or 0.0)}"
     if keeps_parents(first):
-        single = next((row for row in there if row.method is not None and not keeps_parents(row)), None)
+        single = next((row for row in ranked_rows if row.method is not None and not keeps_parents(row)), None)
         words += ", with all networks side by side"
         if single is not None:
             words += (
                 f"; the best single network is that of {made.short(single.name)} with {percent(single.accuracy or 0.0)}"
             )
         return f"{words}."
-    close = [made.short(row.name) for row in there[1:] if row.interval is not None and row.interval[1] >= 0]
+    close = [made.short(row.name) for row in ranked_rows[1:] if row.interval is not None and row.interval[1] >= 0]
     if not close:
         return f"{words}."
     shown = close if len(close) <= MOST_NAMES else [*close[: MOST_NAMES - 1], f"{len(close) - MOST_NAMES + 1} more"]

@@ -66,13 +66,13 @@ def layout(groups: list[Group], chosen: Chosen) -> None:
 
 def results(groups: list[Group], chosen: Chosen, palette: Palette) -> None:
     """The finding and the table, which stand before anything is computed for them, and what makes the difference."""
-    finding, place = st.empty(), st.empty()
-    _show(finding, place, groups, chosen, palette)
+    finding, side = st.empty(), st.empty()
+    _show(finding, side, groups, chosen, palette)
     problems, seconds = paired.learn(groups)
     if seconds and _is_asked(seconds):
         problems, seconds = paired.ask(groups), 0.0
     if not seconds:
-        _show(finding, place, groups, chosen, palette)
+        _show(finding, side, groups, chosen, palette)
     made = table.side_by_side(groups, chosen.order)
     st.caption(escaped(" ".join([*made.notes, *(f"No interval for {problem}" for problem in problems)])))
     origin = taking.several(groups)
@@ -111,11 +111,9 @@ def settings(groups: list[Group], chosen: Chosen, palette: Palette) -> None:
         )
 
 
-def _show(
-    finding: DeltaGenerator, place: DeltaGenerator, groups: list[Group], chosen: Chosen, palette: Palette
-) -> None:
+def _show(finding: DeltaGenerator, side: DeltaGenerator, groups: list[Group], chosen: Chosen, palette: Palette) -> None:
     finding.markdown("  \n".join(f"**{escaped(sentence)}**" for sentence in table.findings(groups)))
-    place.html(table.side_by_side(groups, chosen.order).html(palette))
+    side.html(table.side_by_side(groups, chosen.order).html(palette))
 
 
 def _is_asked(seconds: float) -> bool:

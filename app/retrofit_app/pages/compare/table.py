@@ -56,8 +56,8 @@ def ordered(rows: Sequence[Row], order: str) -> list[Row]:
     }.get(order)
     if score is None:
         return list(rows)
-    there = [row for row in rows if score(row) is not None]
-    return sorted(there, key=score) + [row for row in rows if score(row) is None]
+    measured = [row for row in rows if score(row) is not None]
+    return sorted(measured, key=score) + [row for row in rows if score(row) is None]
 
 
 def heading(group: Group) -> str:

@@ -28,9 +28,9 @@ def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
         return
     st.header("What does fine-tuning add?", anchor=False)
     deleting.undo(WHAT, entry, WHAT)
-    there = finetunings.kept(entry)
-    key = tuning_asked.shown([kept.name for kept in there], lambda key: Kept.at(entry, key).going).tuned
-    chosen = next((kept for kept in there if kept.name == key), None)
+    every = finetunings.kept(entry)
+    key = tuning_asked.shown([kept.name for kept in every], lambda key: Kept.at(entry, key).going).tuned
+    chosen = next((kept for kept in every if kept.name == key), None)
     if chosen is None and key:  # its worker has not written down yet what it does
         chosen = Kept.at(entry, key)
     if chosen is None:
@@ -39,13 +39,13 @@ def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
             "better still: the paper fine-tunes for 200 epochs, and starts the learning rate afresh after 10, 30, 70 and 150."
         )
     else:
-        one(entry, palette, chosen, there)
+        one(entry, palette, chosen, every)
     tuning_form.form(entry, busy=chosen is not None and chosen.going)
 
 
-def one(entry: runs.Entry, palette: figures.Palette, chosen: Kept, there: Sequence[Kept]) -> None:
+def one(entry: runs.Entry, palette: figures.Palette, chosen: Kept, every: Sequence[Kept]) -> None:
     """A fine-tuning, finished, going on, or stopped."""
-    chooser(there)
+    chooser(every)
     if chosen.going:
         tuning_watch.watch(str(chosen.folder), palette is figures.DARK)
         return
@@ -75,16 +75,16 @@ def one(entry: runs.Entry, palette: figures.Palette, chosen: Kept, there: Sequen
                 help="The checkpoint with its configuration, classes and normalisation, as `retrofit evaluate` takes it.",
             )
         # The first is what is shown by default, so the address then names none: if it is the one that goes, the next is shown.
-        deleting.delete(WHAT, chosen, entry, WHAT, lambda: TUNING.change(tuned=there[0].name))
-    if len(there) > 1:
-        table(entry, there)
+        deleting.delete(WHAT, chosen, entry, WHAT, lambda: TUNING.change(tuned=every[0].name))
+    if len(every) > 1:
+        table(entry, every)
 
 
-def chooser(there: Sequence[Kept]) -> None:
+def chooser(every: Sequence[Kept]) -> None:
     """The list of the run's fine-tunings, where there are several."""
-    if len(there) < 2:
+    if len(every) < 2:
         return
-    by_key = {kept.name: kept for kept in there}
+    by_key = {kept.name: kept for kept in every}
     st.selectbox(
         "Fine-tuning",
         list(by_key),
@@ -183,9 +183,9 @@ def epochs_table(kept: Kept) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["epoch", "training loss", "held-out accuracy %"])
 
 
-def table(entry: runs.Entry, there: Sequence[Kept]) -> None:
+def table(entry: runs.Entry, every: Sequence[Kept]) -> None:
     """All fine-tunings of the run beside each other."""
-    rows = [row for row in map(_row, there) if row]
+    rows = [row for row in map(_row, every) if row]
     number = st.column_config.NumberColumn
     st.markdown("**All of this run**")
     st.dataframe(

@@ -100,15 +100,15 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
         st.warning(f"This network cannot be fine-tuned: {escaped(text)}", icon=":material/block:")
         return
     st.markdown(words)
-    there = Kept.at(entry, config.key(entry.folder), config.to_json())
+    kept = Kept.at(entry, config.key(entry.folder), config.to_json())
     with st.container(horizontal=True, vertical_alignment="center"):
-        if there.folder.exists() and there.state == "done":
+        if kept.folder.exists() and kept.state == "done":
             st.button(
                 "Show it",
                 key="show-tuning",
                 icon=":material/visibility:",
                 on_click=TUNING.change,
-                kwargs={"tuned": there.name},
+                kwargs={"tuned": kept.name},
                 help="It is done already.",
             )
         elif st.button(

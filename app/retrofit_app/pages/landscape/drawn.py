@@ -165,11 +165,11 @@ def relief(entry: runs.Entry, palette: Palette, survey: Any, kind: str, scale: S
 def clicked(survey: Any, point: tuple[int, int]) -> None:
     """The point that was clicked, in numbers."""
     row, column = point
-    place = place_words(survey, survey.xs[column].item(), survey.ys[row].item())
+    where = place_words(survey, survey.xs[column].item(), survey.ys[row].item())
     loss, accuracy = survey.loss[row, column].item(), survey.accuracy[row, column].item()
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(
-            f"The ringed point, {escaped(place)}: loss **{loss_words(loss)}**, accuracy **{percent(accuracy)}**.",
+            f"The ringed point, {escaped(where)}: loss **{loss_words(loss)}**, accuracy **{percent(accuracy)}**.",
             width="content",
         )
         st.button(

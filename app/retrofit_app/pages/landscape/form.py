@@ -134,15 +134,15 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
         f"**{estimate.total} evaluations** of {config.landscape.images} images each ({parts}): about "
         f"**{duration(estimate.seconds)}** on this machine as it is now{alignment}."
     )
-    there = landscapes.Kept.at(entry, config.key(entry.folder), config.to_json())
+    kept = landscapes.Kept.at(entry, config.key(entry.folder), config.to_json())
     with st.container(horizontal=True, vertical_alignment="center"):
-        if there.folder.exists() and there.state == "done":
+        if kept.folder.exists() and kept.state == "done":
             st.button(
                 "Show it",
                 key="show-landscape",
                 icon=":material/visibility:",
                 on_click=LANDSCAPE.change,
-                kwargs={"map": there.name, "point": ""},
+                kwargs={"map": kept.name, "point": ""},
                 help="It is measured already.",
             )
         elif st.button(

@@ -39,14 +39,14 @@ def page() -> None:
 def body(entry: runs.Entry, palette: Palette) -> None:
     """All but the sidebar: another line or scale runs and sends only this."""
     deleting.undo(WHAT, entry, WHAT)
-    there = landscapes.kept(entry)
+    every = landscapes.kept(entry)
     likes = scales.others(entry)
 
     def is_going(key: str) -> bool:
         return Kept.at(entry, key).going
 
-    shown = parameters.shown([kept.name for kept in there], is_going, list(likes))
-    chosen = next((kept for kept in there if kept.name == shown.map), None)
+    shown = parameters.shown([kept.name for kept in every], is_going, list(likes))
+    chosen = next((kept for kept in every if kept.name == shown.map), None)
     if chosen is None and shown.map:  # its worker has not written down yet what it does
         chosen = Kept.at(entry, shown.map)
     if shown.lecture and chosen is not None and chosen.is_drawn and not chosen.going:
@@ -62,7 +62,7 @@ def body(entry: runs.Entry, palette: Palette) -> None:
     elif chosen.going:
         watching.watch(str(chosen.folder), palette is DARK)
     else:
-        finished(entry, palette, chosen, there, shown, likes)
+        finished(entry, palette, chosen, every, shown, likes)
     st.divider()
     form.form(entry, is_open=chosen is None, busy=chosen is not None and chosen.going)
 
@@ -71,22 +71,22 @@ def finished(
     entry: runs.Entry,
     palette: Palette,
     chosen: Kept,
-    there: Sequence[Kept],
+    every: Sequence[Kept],
     shown: Shown,
     likes: dict[str, Kept],
 ) -> None:
     """A landscape at which nobody works: its pictures, or why there are none."""
-    ended(entry, chosen, there)
+    ended(entry, chosen, every)
     if not chosen.is_drawn:
-        chooser(there)
+        chooser(every)
         return
-    drawn.landscape(entry, palette, chosen, shown, likes, lambda: chooser(there))
+    drawn.landscape(entry, palette, chosen, shown, likes, lambda: chooser(every))
     taking.everything(entry, chosen)
     if chosen.state == "done":
-        delete(entry, chosen, there)
+        delete(entry, chosen, every)
 
 
-def ended(entry: runs.Entry, chosen: Kept, there: Sequence[Kept]) -> None:
+def ended(entry: runs.Entry, chosen: Kept, every: Sequence[Kept]) -> None:
     """Why a landscape is not whole, and the way to the rest of it."""
     if chosen.state == "done":
         return
@@ -104,20 +104,20 @@ def ended(entry: runs.Entry, chosen: Kept, there: Sequence[Kept]) -> None:
             help="Measures what is missing; no point that is there is measured again.",
         ):
             form.start(entry, chosen.settings)
-        delete(entry, chosen, there)
+        delete(entry, chosen, every)
 
 
-def delete(entry: runs.Entry, chosen: Kept, there: Sequence[Kept]) -> None:
+def delete(entry: runs.Entry, chosen: Kept, every: Sequence[Kept]) -> None:
     """The button that deletes a landscape."""
     # The first is what is shown by default, so the address then names none: if it is the one that goes, the next is shown.
-    deleting.delete(WHAT, chosen, entry, WHAT, lambda: LANDSCAPE.change(map=there[0].name, point=""))
+    deleting.delete(WHAT, chosen, entry, WHAT, lambda: LANDSCAPE.change(map=every[0].name, point=""))
 
 
-def chooser(there: Sequence[Kept]) -> None:
+def chooser(every: Sequence[Kept]) -> None:
     """The list of the run's landscapes, where there are several."""
-    if len(there) < 2:
+    if len(every) < 2:
         return
-    by_key = {kept.name: kept for kept in there}
+    by_key = {kept.name: kept for kept in every}
     st.selectbox(
         "Landscape",
         list(by_key),

@@ -63,9 +63,9 @@ def names(entry: runs.Entry, align: str | None, tuned: str | None) -> list[str]:
     Raises:
         ValueError: as `material`.
     """
-    there = list(material(entry, tuned).networks)
-    parents = [name for name in there if name.startswith("parent ")]
-    return there + ([f"aligned {name}" for name in parents[1:]] if align else [])
+    networks = list(material(entry, tuned).networks)
+    parents = [name for name in networks if name.startswith("parent ")]
+    return networks + ([f"aligned {name}" for name in parents[1:]] if align else [])
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,14 @@ def estimate(entry: runs.Entry, config: Any) -> Estimate:
     Raises:
         ValueError: three networks on a line, too few images, networks that do not take these images.
     """
-    there = list(material(entry, config.tuned).networks)
+    of_run = list(material(entry, config.tuned).networks)
     spanning = config.through
-    if not set(spanning) <= set(there):  # aligned ones take as long as others
-        spanning = tuple([*(name for name in ("parent 0", "parent 1", "fused") if name in there), *there][:3])
+    if not set(spanning) <= set(of_run):  # aligned ones take as long as others
+        spanning = tuple([*(name for name in ("parent 0", "parent 1", "fused") if name in of_run), *of_run][:3])
     landscape = config.landscape
     measured = spanning, landscape.images, landscape.norms, config.tuned
     once, on_grid = _seconds(*entry.version, *measured, _entry=entry)
-    networks = len(there) + (sum(name.startswith("parent ") for name in there) - 1 if config.align else 0)
+    networks = len(of_run) + (sum(name.startswith("parent ") for name in of_run) - 1 if config.align else 0)
     counts = {
         "networks": networks,
         "the grid": landscape.resolution**2,

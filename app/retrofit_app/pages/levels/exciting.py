@@ -38,16 +38,16 @@ def panel(view: View) -> None:
         )
         return
     try:
-        found = activity.activity(view.entry, view.index)
-        rows = drawn(view, run, group, found)
+        seen = activity.activity(view.entry, view.index)
+        rows = drawn(view, run, group, seen)
     except (OSError, ValueError, KeyError) as error:
         text = str(error).replace(sources.located(data), PurePath(data).name)
         widgets.why(f"The images are not shown: {text.replace(str(view.entry.base), '')}")
         return
     st.html(exciting(rows, view.palette))
-    part = f"{len(found.rows):,} of the {found.of:,}" if len(found.rows) < found.of else f"all {found.of:,}"
+    part = f"{len(seen.rows):,} of the {seen.of:,}" if len(seen.rows) < seen.of else f"all {seen.of:,}"
     st.caption(
-        f"Looked at: {part} {escaped(found.split)} images{', as many of each class' if len(found.rows) < found.of else ''}. The "
+        f"Looked at: {part} {escaped(seen.split)} images{', as many of each class' if len(seen.rows) < seen.of else ''}. The "
         "number is the neuron's output before the activation function, of a convolution the largest over all positions; the "
         "bar says how far up its own range that is, and the word below what the image shows."
     )
@@ -76,21 +76,21 @@ def controls(run: Neurons) -> None:
         )
 
 
-def drawn(view: View, run: Neurons, group: int, found: Activity) -> list[Excited]:
+def drawn(view: View, run: Neurons, group: int, seen: Activity) -> list[Excited]:
     """The fused neuron, then the members that were picked, then the most important ones."""
     members = np.flatnonzero(run.labels == group)
     picked = set(view.rows("pick"))
     ranked = sorted(members.tolist(), key=lambda row: (row not in picked, -run.weights[row]))
-    of_fused = found.strongest(len(run.widths), group, ACROSS)
+    of_fused = seen.strongest(len(run.widths), group, ACROSS)
 
     def row(network: int, neuron: int, name: str, note: str, images: list[int], strip: bool) -> Excited:
         return Excited(
             name,
             note,
-            tuple(found.on(network, neuron, images)),
-            *found.range(network, neuron),
-            classes=tuple(found.classes[image] for image in images),
-            image=activity.strip(view.entry, found, images) if strip else "",
+            tuple(seen.on(network, neuron, images)),
+            *seen.range(network, neuron),
+            classes=tuple(seen.classes[image] for image in images),
+            image=activity.strip(view.entry, seen, images) if strip else "",
         )
 
     rows = [
@@ -105,7 +105,7 @@ def drawn(view: View, run: Neurons, group: int, found: Activity) -> list[Excited
     ]
     for member in ranked[:MOST]:
         parent, number = int(run.parents[member]), int(run.numbers[member])
-        images = of_fused if view.look.same_images else found.strongest(parent, number, ACROSS)
+        images = of_fused if view.look.same_images else seen.strongest(parent, number, ACROSS)
         note = f"importance {run.weights[member]:.3g} × mean"
         rows.append(row(parent, number, run.names[member], note, images, strip=not view.look.same_images))
     return rows
