@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..extras import require
+from .progress import progress
 from .terminal import (
     CUTS,
     Arch,
@@ -32,7 +33,6 @@ from .terminal import (
     new_table,
     out,
     print_json,
-    progress,
     shell,
     with_logits,
 )

@@ -8,6 +8,7 @@ import typer
 from rich.measure import Measurement
 from rich.table import Table
 
+from .progress import progress
 from .run_options import (
     Base,
     FusionFrom,
@@ -40,7 +41,6 @@ from .terminal import (
     new_table,
     out,
     print_json,
-    progress,
 )
 
 if TYPE_CHECKING:

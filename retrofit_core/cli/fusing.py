@@ -12,6 +12,7 @@ from rich.table import Table
 
 from ..catalogue import CATALOGUE
 from ..registry import known_name
+from .progress import progress
 from .run_options import (
     Base,
     FusionFrom,
@@ -48,7 +49,6 @@ from .terminal import (
     out,
     pixel_words,
     print_json,
-    progress,
     shell,
 )
 

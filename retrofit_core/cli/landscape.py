@@ -9,6 +9,7 @@ import typer
 
 from .. import own
 from ..monitor import Monitor
+from .progress import progress
 from .terminal import (
     Arch,
     Data,
@@ -27,7 +28,6 @@ from .terminal import (
     new_table,
     out,
     print_json,
-    progress,
     with_logits,
 )
 

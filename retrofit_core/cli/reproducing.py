@@ -1,12 +1,10 @@
 """The work of `retrofit reproduce` and `retrofit report`."""
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..device import pick
 from ..experiments.bundles import Bundle, Given, merged, results_in, write_bundle
@@ -25,8 +23,8 @@ from ..experiments.tables import TABLES
 from ..experiments.units import Source, Unit
 from ..experiments.work import parents_title, short_title, title
 from ..files import write
-from ..monitor import Event, Monitor
 from ..registry import find, known_name
+from .progress import units_progress
 from .terminal import advised, err, new_table, out
 
 SOME_FAILED = 1
@@ -96,7 +94,11 @@ def reproduce(
         _print_plan(planned)
         return
     deadline = time.time() + time_budget if time_budget else None
-    with advised("What is measured is kept: the same command goes on."), _bars(len(missing)) as (monitor, on_result):
+    with (
+        advised("What is measured is kept: the same command goes on."),
+        units_progress(len(missing)) as (monitor, count),
+    ):
+        on_result = _printed(count)
         if backend == "loky" and jobs == 1 and scheduler is None:
             outcome = run(planned, folder, monitor=monitor, deadline=deadline, device=device, on_result=on_result)
         else:
@@ -220,32 +222,16 @@ def _say_substitutes(tables: Sequence[Table], scale: str) -> None:
                 out.print(f"{table.name}: {other} in place of {name}, which is not on disk or not of this scale.")
 
 
-@contextmanager
-def _bars(total: int) -> Iterator[tuple[Monitor, OnResult]]:
-    """One bar for all units, one for the unit under way; results are printed as they come."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
-        whole = progress.add_task("all units", total=total, detail=f"0 of {total}")
-        single = progress.add_task("starting", total=None, detail="")
-        count = 0
+def _printed(count: Callable[[], None]) -> OnResult:
+    """Counts the units that are done, and prints what came of each."""
 
-        def show(event: Event) -> None:
-            if event["kind"] == "phase":
-                name = " ".join(str(event[key]) for key in ("level", "network", "name") if key in event)
-                progress.update(single, description=name, detail="", completed=0, total=None)
-            elif "total" in event or "epochs" in event:
-                position = event.get("index", event.get("epoch", 0))
-                progress.update(single, completed=position, total=event.get("total", event.get("epochs")))
+    def on_result(unit: Unit, result: Result | str) -> None:
+        count()
+        words = result if isinstance(result, str) else result.refusal or _accuracy(result)
+        seconds = "" if isinstance(result, str) else f"  ({result.metrics['all_seconds']:.1f} s)"
+        out.print(f"{title(unit)}: {words}{seconds}", markup=False, highlight=False, soft_wrap=True)
 
-        def on_result(unit: Unit, result: Result | str) -> None:
-            nonlocal count
-            count += 1
-            progress.update(whole, completed=count, detail=f"{count} of {total}")
-            words = result if isinstance(result, str) else result.refusal or _accuracy(result)
-            seconds = "" if isinstance(result, str) else f"  ({result.metrics['all_seconds']:.1f} s)"
-            out.print(f"{title(unit)}: {words}{seconds}", markup=False, highlight=False, soft_wrap=True)
-
-        yield Monitor(show), on_result
+    return on_result
 
 
 def _accuracy(result: Result) -> str:

@@ -1,4 +1,4 @@
-"""Shared by all commands: the application, error handling, common options, progress bar, tables, numbers.
+"""Shared by all commands: the application, error handling, common options, tables, numbers.
 
 Nothing that is imported with the commands imports torch, which takes seconds: a command imports what it works with when it
 works, and `{names}` in a help text are filled in from `words` when the help is asked for.
@@ -18,13 +18,12 @@ from typing import Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from typer.core import TyperCommand
 
 from .. import own
 from ..files import write
-from ..monitor import Cancelled, Event, Monitor
+from ..monitor import Cancelled
 from ..settings import SEED
 
 CUTS = "{boundaries}, a number of levels, or module names separated by commas"
@@ -146,31 +145,6 @@ def _seed(value: int) -> int:
 
 
 Seed = Annotated[int, typer.Option(callback=_seed, help="Same seed, same numbers.")]
-
-
-@contextmanager
-def progress(quiet: bool) -> Iterator[Monitor]:
-    """A progress bar on standard error: level, step, and the phase in words."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
-        task = bar.add_task("starting", total=None, detail="")
-
-        def show(event: Event) -> None:
-            if event["kind"] == "phase":
-                name = " ".join(str(event[key]) for key in ("level", "network", "name") if key in event)
-                bar.update(task, description=name, detail="")
-            elif event["kind"] == "epoch":
-                bar.update(task, detail=f"loss {event['loss']:.4g}")
-            elif event["kind"] == "level":
-                bar.update(task, description=str(event["name"]))
-            if event["kind"] in ("level", "step", "evaluate", "epoch"):
-                bar.update(
-                    task,
-                    completed=event.get("index", event.get("epoch", 0)),
-                    total=event.get("total", event.get("epochs")),
-                )
-
-        yield Monitor(show)
 
 
 def networks_table(networks: dict[str, dict[str, Any]]) -> Table:

@@ -1,14 +1,14 @@
 """retrofit train | finetune"""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ..monitor import Cancelled, Event, Monitor
+from ..monitor import Cancelled
+from .progress import training_progress
 from .terminal import (
     INTERRUPTED,
     Arch,
@@ -138,7 +138,7 @@ def train_command(
         device=device,
     )
     check_folder(out_folder, "--out")
-    with _bar(as_json) as monitor, _interruption_explained():
+    with training_progress(as_json) as monitor, _interruption_explained():
         parents = train_parents(config, out_folder, only=only, resume=resume, monitor=monitor)
     splits = config.splits(out_folder)
     if as_json:
@@ -230,7 +230,7 @@ def finetune_command(
     origin = {"from": model.name, "from_weights": digest(network.state_dict())}
     rows = torch.arange(len(images))
     facts = facts_of(images, rows, {"name": "finetune", **settings, "seed": seed, **origin}, size)
-    with _bar(as_json) as monitor, _interruption_explained():
+    with training_progress(as_json) as monitor, _interruption_explained():
         networks = {"before": evaluate(network, test)}
         monitor.emit("phase", name=model.name)
         run = {**settings, "seed": seed, "device": device, "monitor": monitor}
@@ -257,7 +257,7 @@ def _finetune_record(
     check_folder(folder, "--out")
     config.check_same(folder, record)
     config.save(folder, record)  # before anything can fail: whoever looks on knows what was asked for
-    with _bar(as_json) as bar, _interruption_explained(), noted(folder, bar) as monitor:
+    with training_progress(as_json) as bar, _interruption_explained(), noted(folder, bar) as monitor:
         plan = plan_finetuning(config, *read_run_to_tune(record))
         after = finetune_run(plan, folder, resume=resume, device=device, monitor=monitor)
     best = load_model(folder / TUNED)[1].get("best_epoch")
@@ -295,39 +295,3 @@ def _interruption_explained() -> Iterator[None]:
 
         err.print("Interrupted;", *notes, AGAIN, highlight=False, soft_wrap=True)
         raise typer.Exit(INTERRUPTED) from None
-
-
-@contextmanager
-def _bar(quiet: bool) -> Iterator[Monitor]:
-    """A progress bar on standard error: network, epoch, loss, accuracy on held-out images, time left."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[detail]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
-        yield Monitor(_shower(bar))
-
-
-def _shower(bar: Progress) -> Callable[[Event], None]:
-    task = bar.add_task("starting", total=None, detail="")
-    measured = ""
-
-    def show(event: Event) -> None:
-        nonlocal task, measured
-        if event["kind"] == "phase":  # a task of its own, so that the time left starts afresh
-            bar.remove_task(task)
-            network_name = f"parent {event['parent']} of {event['parents']}" if "parent" in event else event["name"]
-            task, measured = bar.add_task(network_name, total=None, detail=""), ""
-        elif event["kind"] == "epoch":
-            accuracy = "" if event["accuracy"] is None else f", held out {event['accuracy']:.2f} %"
-            measured = f", loss {event['loss']:.4g}{accuracy}"
-        elif event["kind"] == "batch":
-            done = event["epoch"] - 1 + event["index"] / event["total"]
-            detail = f"epoch {event['epoch']}/{event['epochs']}{measured}"
-            bar.update(task, completed=done, total=event["epochs"], detail=detail)
-
-    return show

@@ -129,7 +129,7 @@ def attempt(
 
     if is_late() or _too_long(one, deadline):
         return Left.LATE
-    outer.emit("phase", name=title(one.unit))
+    outer.emit("phase", name=title(one.unit), unit=one.unit.key())
     try:
         return work(one.unit, root, Monitor(lambda event: outer.emit(**event), is_late), device)
     except files.Locked:
