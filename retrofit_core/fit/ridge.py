@@ -30,6 +30,8 @@ from .repair import repaired
 
 #: The ridge "auto" of networks with levels inside of blocks, and of those with attentions; measured, docs/defaults.md.
 IN_BLOCKS, WITH_ATTENTIONS = "0.03x", "0.003x"
+#: A target that varies by less, as a share of the largest deviation, is not made to vary more.
+DEAD = 1e-6
 
 
 def why_no_ridge(value: Any) -> str:
@@ -63,6 +65,9 @@ class Ridge(Fit):
         True, "neurons are grouped by what the fused inputs can tell of them; false: by raw outputs"
     )
     refit: bool = setting(True, "false: each group's mean of the parents' own weights, without any fit")
+    repair: bool = setting(
+        False, "targets vary as much as the neurons they stand for (REPAIR), for means vary less; not in blocks"
+    )
 
     @property
     def needs_parents_weights(self) -> bool:
@@ -108,12 +113,37 @@ class Ridge(Fit):
             if W0 is not None and not self.refit:
                 solution = _without_refit(sums, solution, W0)
         gram = solution.gram if self.project else sums.zz
+        if self.repair and not (level.head or level.adds or level.heads):
+            solution = _as_varied(sums, solution)
         return Prepared(gram[:m, :m], partial(_fit, fitting, sums, solution))
 
 
 def _without_refit(sums: Moments | Rows, solution: Solution, W0: Tensor) -> Solution:
     """The solution's groups, with the groups' means of the parents' weights W0 (p, m) in place of fitted weights."""
     return replace(solution, weights=lambda A: W0 @ A, missed=partial(squared_misses, sums))
+
+
+def _as_varied(sums: Moments | Rows, solution: Solution) -> Solution:
+    """The solution for targets that have the mean deviation of the neurons they stand for, about their own mean; without a bias
+    about zero.
+
+    A mean of neurons that agree only in part varies less than they do, and the activation function behind it passes less on
+    (Jordan et al. 2023). The fit is linear in its targets, so its columns are rescaled.
+    """
+    means = sums.sz / sums.rows if sums.bias else torch.zeros_like(sums.sz)
+    deviations = (sums.zz.diagonal() / sums.rows - means**2).clamp_min(0).sqrt()
+
+    def weights(A: Tensor) -> Tensor:
+        centre = means @ A
+        own = ((A * (sums.zz @ A)).sum(0) / sums.rows - centre**2).clamp_min(0).sqrt()
+        alive = own > DEAD * deviations.max()
+        factor = torch.where(alive, (deviations @ A) / own.clamp_min(1e-300), 1.0)
+        V = solution.weights(A) * factor
+        if sums.bias:
+            V[-1] += (1 - factor) * centre
+        return V
+
+    return replace(solution, weights=weights, missed=partial(squared_misses, sums))
 
 
 def _fit(
