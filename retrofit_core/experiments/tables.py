@@ -12,7 +12,14 @@ from .scales import Scale
 from .units import Clustering, FineTuning, Fusion, LossLandscape, Source
 
 #: Rows that the paper lacks: controls, stronger forms of the baselines, the paper's ridge, samples of all parents.
+AS_VARIED = (
+    "HF-Linear, uniform, REPAIR",
+    "HF-Linear, conductance, REPAIR",
+    "KF-Linear, uniform, REPAIR",
+    "KF-Linear, conductance, REPAIR",
+)
 CLOSED_FORM = (
+    *AS_VARIED,
     "KF-Linear, uniform, paper's settings",
     "KF-Linear, conductance, paper's settings",
     "KF-Linear, conductance, towards parents",
@@ -220,7 +227,7 @@ TABLES: dict[str, Table] = {
             "vgg11-full",
             "VGG11 on all of CIFAR-10, with fine-tuning",
             _full("cifar10", "vgg11", (2,)),
-            ("PLeaS", "PLeaS, REPAIR", "Random-Linear, uniform", "Same-Index-Linear, uniform"),
+            (*AS_VARIED, "PLeaS", "PLeaS, REPAIR", "Random-Linear, uniform", "Same-Index-Linear, uniform"),
         ),
         Table("widths", "VGG11s of different widths, non-IID CIFAR-10", _widths(), ("Random-Linear, uniform", "LP")),
         Table(
