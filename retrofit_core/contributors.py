@@ -94,6 +94,7 @@ class Parties:
 
     def add_up(self, tensor: Tensor) -> Tensor:
         raise ValueError(
-            "levels on a residual stream need the order of its neurons, which sums of other parties do not tell. "
-            "Cut the networks so that residual blocks are not levels, or bring the data together."
+            "levels on a residual stream need the order of its neurons, and active=True what neurons hand on, which sums of "
+            "other parties do not tell. Cut the networks so that residual blocks are not levels, leave active away, or bring "
+            "the data together."
         )

@@ -258,6 +258,22 @@ class Step:
         return {index: self.walk.contributors.add_up(collected.finish().zz) for index, collected in sums.items()}
 
     @torch.no_grad()
+    def activity(self) -> Tensor:
+        """(m, m) inner products of what the parents' neurons hand on to the next level of a chain, behind activation functions
+        and pooling, each about its mean over all rows."""
+        sums = MomentSums(sum(self.widths), device=self.walk.device)
+        readers = [levels[self.index + 1] for levels in self.walk.parents]
+        for _, outputs in self.walk.batches(self.index):
+            with self.walk.stopwatch.phase("moments"):
+                read = [
+                    reader.rows_read(z, width) for reader, z, width in zip(readers, outputs, self.widths, strict=True)
+                ]
+                sums.add(torch.cat(read, 1))
+        own, add_up = sums.finish(), self.walk.contributors.add_up
+        zz, sz, count = add_up(own.zz), add_up(own.sz), add_up(torch.tensor(float(own.rows), device=own.zz.device))
+        return zz - torch.outer(sz, sz) / count
+
+    @torch.no_grad()
     def branch(self, A: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Batch by batch the input rows x (n, p) of a level whose outputs are added to a stream, the fused network's stream
         h (n, d), and the targets z A (n, d)."""

@@ -18,6 +18,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "paper's settings": {"preset": "paper"},
     "towards parents": {"toward": "parents"},
     "REPAIR": {"options": {"repair": True}},
+    "by activity": {"options": {"active": True}},
     "random groups": {"grouping": "random"},
     "neuron i with neuron i": {"grouping": "same_index"},
     "local search": {"grouping": "local_search"},

@@ -11,15 +11,19 @@ from .rows import read_row
 from .scales import Scale
 from .units import Clustering, FineTuning, Fusion, LossLandscape, Source
 
-#: Rows that the paper lacks: controls, stronger forms of the baselines, the paper's ridge, samples of all parents.
-AS_VARIED = (
+#: Two ways in which silent neurons are kept from being averaged away (docs/findings.md).
+AGAINST_SILENCE = (
     "HF-Linear, uniform, REPAIR",
-    "HF-Linear, conductance, REPAIR",
+    "HF-Linear, uniform, by activity",
+    "HF-Linear, conductance, by activity",
     "KF-Linear, uniform, REPAIR",
-    "KF-Linear, conductance, REPAIR",
+    "KF-Linear, uniform, by activity",
+    "KF-Linear, uniform, by activity, REPAIR",
+    "KF-Linear, conductance, by activity",
 )
+#: Rows that the paper lacks: controls, stronger forms of the baselines, the paper's ridge, samples of all parents.
 CLOSED_FORM = (
-    *AS_VARIED,
+    *AGAINST_SILENCE,
     "KF-Linear, uniform, paper's settings",
     "KF-Linear, conductance, paper's settings",
     "KF-Linear, conductance, towards parents",
@@ -227,7 +231,7 @@ TABLES: dict[str, Table] = {
             "vgg11-full",
             "VGG11 on all of CIFAR-10, with fine-tuning",
             _full("cifar10", "vgg11", (2,)),
-            (*AS_VARIED, "PLeaS", "PLeaS, REPAIR", "Random-Linear, uniform", "Same-Index-Linear, uniform"),
+            (*AGAINST_SILENCE, "PLeaS", "PLeaS, REPAIR", "Random-Linear, uniform", "Same-Index-Linear, uniform"),
         ),
         Table("widths", "VGG11s of different widths, non-IID CIFAR-10", _widths(), ("Random-Linear, uniform", "LP")),
         Table(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..grouping import Grouping
-from ..levels import Level
+from ..levels import Level, is_branched
 from ..moments import (
     Moments,
     PartMoments,
@@ -65,6 +65,9 @@ class Ridge(Fit):
         True, "neurons are grouped by what the fused inputs can tell of them; false: by raw outputs"
     )
     refit: bool = setting(True, "false: each group's mean of the parents' own weights, without any fit")
+    active: bool = setting(
+        False, "neurons are grouped by what they hand on behind the activation function; of chains of layers only"
+    )
     repair: bool = setting(
         False, "targets vary as much as the neurons they stand for (REPAIR), for means vary less; not in blocks"
     )
@@ -76,11 +79,17 @@ class Ridge(Fit):
 
     def check(self, fused: Sequence[Level], parents: Sequence[Sequence[Level]]) -> None:
         """Refuse levels that are not affine; towards the parents, also theirs."""
-        for level, *others in zip(fused, *parents, strict=True):
+        for index, (level, *others) in enumerate(zip(fused, *parents, strict=True)):
             if level.affine is None and not level.tables:
                 raise ValueError(
                     f"level {level.name!r} is not affine in its weights: {level.why_not_affine}. Use fit='gradient' "
                     "(HF-Gradient, KF-Gradient); if you named boundaries, leave them out: then every layer ends a level."
+                )
+            chain = level.head or all(_reads_the_level(levels, index) for levels in (fused, *parents))
+            if self.active and not chain:
+                raise ValueError(
+                    f"level {level.name!r}: active=True compares neurons by what the next layer reads of them, which is known of "
+                    "chains of layers only. Leave it away."
                 )
             reasons = [other.why_not_affine for other in others if other.affine is None and not other.tables]
             if self.needs_parents_weights and reasons:
@@ -113,9 +122,16 @@ class Ridge(Fit):
             if W0 is not None and not self.refit:
                 solution = _without_refit(sums, solution, W0)
         gram = solution.gram if self.project else sums.zz
+        if self.active and not level.head:
+            gram = fitting.step.activity()
         if self.repair and not (level.head or level.adds or level.heads):
             solution = _as_varied(sums, solution)
         return Prepared(gram[:m, :m], partial(_fit, fitting, sums, solution))
+
+
+def _reads_the_level(levels: Sequence[Level], index: int) -> bool:
+    """Whether a network is a chain there: the next level reads the neurons of this one."""
+    return not is_branched(levels) and levels[index + 1].reads(levels[index].width)
 
 
 def _without_refit(sums: Moments | Rows, solution: Solution, W0: Tensor) -> Solution:
