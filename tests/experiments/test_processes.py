@@ -61,22 +61,24 @@ def test_a_runner_killed_at_any_moment_ends_with_the_same_results(straight, tmp_
     assert process.exitcode == 0 and all_numbers(tmp_path / "first" / "runs") == expected
     while kills < KILLS:
         root = tmp_path / str(folders) / "runs"
-        folders, lives = folders + 1, []
+        folders, lives, killed = folders + 1, [], 0
         while not lives or lives[-1].exitcode != 0:
             process, start = started(root)
             lives.append(process)
             start()
             # Shorter than a life, so that a folder sees several kills.
-            undisturbed = kills >= KILLS
+            # On a machine that has become slower since, one folder would see them all.
+            undisturbed = kills >= KILLS or killed == KILLS // 4
             process.join(300 if undisturbed else draw.uniform(0, whole / 3))
             process.kill()
             process.join()
             assert process.exitcode in ((0,) if undisturbed else (0, -signal.SIGKILL))
             kills += process.exitcode != 0
+            killed += process.exitcode != 0
             assert all_numbers(root).items() <= expected.items()
         assert all_numbers(root) == expected and not damaged(root)
         check_lives(root, [str(life.pid) for life in lives])
-    assert folders > 1
+    assert folders >= 4
 
 
 def check_lives(root, processes):
