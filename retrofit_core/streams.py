@@ -42,13 +42,12 @@ def with_streams(
             group: {index: own[number] for index, own in enumerate(rows) if number in own}
             for number, group in enumerate(groups)
         }
-        multiplied = attentions(levels, made, example)
+        heads = {level: attention for attention in attentions(levels, made, example) for level in attention.levels}
     except ValueError as error:
         if not is_branched(levels) and not any(level.adds for level in levels):
             unknown = [level.partwise > 0 or bool(level.vectors) for level in levels]
             return [_not_affine(level, str(error)) if no else level for level, no in zip(levels, unknown, strict=True)]
         raise ValueError(f"{network}: {error}") from error
-    heads = {level: attention for attention in multiplied for level in attention.levels}
     levels, firsts, kinds = list(levels), dict[int, tuple[int, int]](), list[tuple[Kind, ...]]()
     for index, (level, own) in enumerate(zip(levels, rows, strict=True)):
         if index in heads:

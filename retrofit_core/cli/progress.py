@@ -26,7 +26,7 @@ class Log:
         if kind == "phase" and "unit" in event:
             self.unit, self.level, self.phase, self.position = event["name"], "", "", ""
         elif kind == "phase":
-            self.phase, self.position = phase_words(event), ""
+            self.phase, self.position = parent_words(event) or phase_words(event), ""
             self.level = "" if "level" in event else self.level  # the phase names it
         elif kind == "level":
             self.level, self.phase, self.position = f"level {event['index'] + 1} of {event['total']}", "", ""
@@ -44,9 +44,12 @@ class Log:
 
 def phase_words(event: Event) -> str:
     """What is being done, and to what."""
-    if "parent" in event:
-        return f"parent {event['parent']} of {event['parents']}"
     return " ".join(str(event[key]) for key in ("level", "network", "name") if key in event)
+
+
+def parent_words(event: Event) -> str:
+    """The parent that is at work; empty where the event is of no single one."""
+    return f"parent {event['parent']} of {event['parents']}" if "parent" in event else ""
 
 
 @contextmanager
@@ -103,7 +106,7 @@ def _training(bars: Progress) -> Callable[[Event], None]:
         nonlocal task, measured
         if event["kind"] == "phase":  # a task of its own, so that the time left starts afresh
             bars.remove_task(task)
-            task, measured = bars.add_task(phase_words(event), total=None, detail=""), ""
+            task, measured = bars.add_task(parent_words(event) or event["name"], total=None, detail=""), ""
         elif event["kind"] == "epoch":
             accuracy = "" if event["accuracy"] is None else f", held out {event['accuracy']:.2f} %"
             measured = f", loss {event['loss']:.4g}{accuracy}"

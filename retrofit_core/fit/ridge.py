@@ -85,8 +85,7 @@ class Ridge(Fit):
                     f"level {level.name!r} is not affine in its weights: {level.why_not_affine}. Use fit='gradient' "
                     "(HF-Gradient, KF-Gradient); if you named boundaries, leave them out: then every layer ends a level."
                 )
-            chain = level.head or all(_reads_the_level(levels, index) for levels in (fused, *parents))
-            if self.active and not chain:
+            if self.active and not level.head and not all(_reads_the_level(net, index) for net in (fused, *parents)):
                 raise ValueError(
                     f"level {level.name!r}: active=True compares neurons by what the next layer reads of them, which is known of "
                     "chains of layers only. Leave it away."
