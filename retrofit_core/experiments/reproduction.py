@@ -41,8 +41,9 @@ from .runner import run
 from .scales import SCALES, scale_of
 from .tables import TABLES
 
-#: In which order scales are looked for, where none is named. `smoke` says nothing of accuracy, so it must be named.
-BEST_FIRST = ("paper", "evening", "small")
+#: In which order scales are looked for, where none is named. `smoke` says nothing of accuracy: it is shown for want of anything
+#: else, and what is measured at no scale stands there as `small`.
+BEST_FIRST, UNMEASURED = ("paper", "evening", "small", "smoke"), "small"
 
 
 @dataclass(frozen=True, repr=False)
@@ -332,7 +333,7 @@ def table(
 
     Args:
         name: of `retrofit reproduce --list`, as "vgg11-noniid".
-        scale: smoke, small, evening or paper; None shows each column at the best scale at which it was measured.
+        scale: smoke, small, evening or paper; None shows each column at the best scale at which it was measured, be it `smoke`.
         columns: only these, as ("2-way",).
         seeds: fusions of the same parents that are meant to be there (default: the scale's).
         runs: folder with results of this machine, where `measure` writes; need not exist.
@@ -350,12 +351,13 @@ def table(
 
 
 def _best(table: Table, bundle: Bundle, seeds: int | None, columns: Collection[str] | None) -> list[Setting]:
-    """Each column at the first of the scales at which it is measured; at the last where it is not."""
+    """Each column at the first of the scales at which it is measured; at `UNMEASURED` where it is not."""
     by_scale = [settings(table, bundle, [SCALES[name]], seeds, columns) for name in BEST_FIRST]
     by_column: dict[str, list[Setting]] = {}
     for setting in (each for of_scale in by_scale for each in of_scale):
         by_column.setdefault(setting.column.name, []).append(setting)
-    return [next((each for each in same if each.is_measured), same[-1]) for same in by_column.values()]
+    unmeasured = {each.column.name: each for each in by_scale[BEST_FIRST.index(UNMEASURED)]}
+    return [next((each for each in same if each.is_measured), unmeasured[name]) for name, same in by_column.items()]
 
 
 def _shown(block: Block, paper_alone: bool) -> list[Line]:

@@ -167,10 +167,13 @@ def test_the_frame_has_a_line_for_each_number(bundle, runs):
     assert frame["ours"].notna().sum() == 6
 
 
-def test_nothing_is_shown_at_the_scale_that_says_nothing_unless_it_is_named(tmp_path, runs):
+def test_smoke_is_shown_for_want_of_anything_else(bundle, tmp_path, runs):
     write_bundle(tmp_path / "smoke.json", two_way("smoke"))
-    assert not table("vgg11-noniid", runs=runs, results=tmp_path / "smoke.json").column("2-way").lines
-    assert table("vgg11-noniid", scale="smoke", runs=runs, results=tmp_path / "smoke.json").column("2-way").lines
+    alone = table("vgg11-noniid", runs=runs, results=tmp_path / "smoke.json")
+    assert [column.setting.scale.name for column in alone.columns] == ["smoke", "small", "small"]
+    assert alone.column("2-way").lines and "smoke" in alone.column("2-way").badge
+    beside = table("vgg11-noniid", runs=runs, results=[tmp_path / "smoke.json", bundle])
+    assert beside.column("2-way").setting.scale.name == "evening"
 
 
 def test_what_is_missing_is_measured_once(runs):

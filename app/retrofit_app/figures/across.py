@@ -11,10 +11,10 @@ from .palette import SHAPES, TEXT, Palette
 from .picture import Picture, layout, listing, rows
 from .quantities import Quantity, quantity
 
-#: Height of the panels, of an entry of the legend, and of the panels' titles, in px.
-PANEL, ENTRY, TITLE = 280, 21, 30
+#: Height of the panels, of an entry of the legend, of the panels' titles, and of a line of a column's name, in px.
+PANEL, ENTRY, TITLE, LINE = 280, 21, 30, 16
 ROOM = 4  # above and below the lines, in points of accuracy
-LETTERS = 12  # of a column's name in a line: two panels stand side by side
+LETTERS, IN_ALL = 12, 48  # of a column's name in a line, and of all names side by side in a panel
 
 
 def across(columns: Sequence[Any], names: Sequence[str], palette: Palette) -> Picture:
@@ -86,7 +86,8 @@ def _lay_out(
     figure: go.Figure, titles: Sequence[str], values: Sequence[float], entries: int, kind: Quantity, palette: Palette
 ) -> None:
     """Two panels over the columns, on one axis of the values; the legend's entries below."""
-    bottom = 56 + ENTRY * entries
+    names = [_in_lines(title, min(LETTERS, IN_ALL // len(titles))) for title in titles]
+    bottom = 24 + LINE * max(2, *(name.count("<br>") + 1 for name in names)) + ENTRY * entries
     category = {
         **rows(palette),
         "autorange": True,
@@ -94,7 +95,7 @@ def _lay_out(
         "categoryarray": titles,
         "categoryorder": "array",
         "tickvals": titles,
-        "ticktext": [_in_lines(title) for title in titles],
+        "ticktext": names,
         "tickangle": 0,
     }
     axis = kind.axis(values, palette)
@@ -129,10 +130,10 @@ def _head(figure: go.Figure, words: Mapping[float, str], palette: Palette) -> No
         )
 
 
-def _in_lines(title: str) -> str:
+def _in_lines(title: str, letters: int) -> str:
     """A column's name in short lines."""
     parts = title.replace(", ", ",\n").replace(" to ", "\nto ").split("\n")
-    return "<br>".join(escape(line) for part in parts for line in wrap(part, LETTERS, break_on_hyphens=False))
+    return "<br>".join(escape(line) for part in parts for line in wrap(part, letters, break_on_hyphens=False))
 
 
 def _lines(columns: Sequence[Any], name: str) -> list[Any]:
