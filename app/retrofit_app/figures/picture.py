@@ -198,7 +198,7 @@ def rows(palette: Palette) -> dict[str, Any]:
 
 def room(names: Sequence[str]) -> int:
     """Pixels for row names; Plotly's own estimate cuts the longest one off."""
-    return 14 + round(7.2 * max(len(name.replace("<b>", "").replace("</b>", "")) for name in names))
+    return 20 + round(7.2 * max(len(name.replace("<b>", "").replace("</b>", "")) for name in names))
 
 
 def axis(palette: Palette) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The differences that the paper's numbers claim, and ours: does the sign hold?"""
 
+from collections import Counter
 from html import escape
 from typing import Any
 
@@ -11,11 +12,12 @@ from .rows import ENTRY, NUMBERS, ROW, TITLE, legend, listed
 
 #: What a difference's verdict looks like, and whether it is filled: the paper's sign, the other sign, or none.
 VERDICTS = {"agreed": ("circle", True), "not agreed": ("x", True), "undecided": ("circle-open", False)}
+#: What is said of one difference with a verdict, and of several.
 COUNTED = {
-    "agreed": "have its sign",
-    "not agreed": "have the other one",
-    "undecided": "are undecided",
-    "no claim": "are 0 in the paper",
+    "agreed": ("has its sign", "have its sign"),
+    "not agreed": ("has the other one", "have the other one"),
+    "undecided": ("is undecided", "are undecided"),
+    "no claim": ("is 0 in the paper", "are 0 in the paper"),
 }
 
 
@@ -74,8 +76,8 @@ def differences(column: Any, palette: Palette) -> Picture:
     )
     figure.update_xaxes(title=titled("points of accuracy"), zeroline=False, **axis(palette))
     figure.update_yaxes(range=[len(claims) - 0.4, -0.6], **listed(names, palette))
-    verdicts = [claim.verdict for claim in claims]
-    counts = [f"{verdicts.count(verdict)} {word}" for verdict, word in COUNTED.items() if verdict in verdicts]
+    numbers = Counter(claim.verdict for claim in claims)
+    counts = [f"{n} {COUNTED[verdict][n > 1]}" for verdict in COUNTED if (n := numbers[verdict])]
     finding = f"Of {len(claims)} differences that the paper's numbers claim, {listing(counts)}."
     against = [f"{claim.left} against {claim.right}" for claim in claims if claim.verdict == "not agreed"]
     finding += f" The other sign: {listing(against)}." if against else ""
