@@ -26,7 +26,7 @@ PLOTLY, PNG = "application/vnd.plotly.v1+json", "image/png"
 PATIENCE, WIDTH = 600, 820
 COLOURS = 128  # of a static image
 LARGEST = 1_000_000  # bytes of an executed notebook
-PICTURES, SMALL, FEW = Path(__file__).parent / "images" / "notebooks", 560, 64  # width in px, and colours
+PICTURES, SMALL, FEW = Path(__file__).parent / "images" / "notebooks", 560, 255  # width in px, and colours
 RARE = Image.Quantize.MAXCOVERAGE  # keeps the colours of small marks
 
 

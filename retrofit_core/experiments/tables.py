@@ -233,7 +233,17 @@ TABLES: dict[str, Table] = {
             _full("cifar10", "vgg11", (2,)),
             (*AGAINST_SILENCE, "PLeaS", "PLeaS, REPAIR", "Random-Linear, uniform", "Same-Index-Linear, uniform"),
         ),
-        Table("widths", "VGG11s of different widths, non-IID CIFAR-10", _widths(), ("Random-Linear, uniform", "LP")),
+        Table(
+            "widths",
+            "VGG11s of different widths, non-IID CIFAR-10",
+            _widths(),
+            (
+                "KF-Linear, uniform, by activity",
+                "KF-Linear, conductance, by activity",
+                "Random-Linear, uniform",
+                "LP",
+            ),
+        ),
         Table(
             "fusion-set-size",
             "Number of fusion samples and augmentation, non-IID CIFAR-10",
