@@ -50,8 +50,8 @@ def test_a_line_says_unit_level_phase_and_position(capsys, monkeypatch):
         "KF-Linear, seed 0: level 3 of 9, fit",
         "KF-Linear, seed 0: level 3 of 9, fit, epoch 7 of 100",
         "[b]",
-        "[b]: parent 0 of 2",
-        "[b]: parent 0 of 2, epoch 3 of 30",
+        "[b]: training, parent 0 of 2",
+        "[b]: training, parent 0 of 2, epoch 3 of 30",
     ]
 
 
@@ -70,7 +70,7 @@ def test_every_event_of_a_fusion_and_of_a_training_can_be_said(capsys, monkeypat
     assert any("level 2 of 3" in line for line in lines(capsys))
     words = ["train", "--arch", "mlp", "--epochs", "2", "--out", str(tmp_path / "parents")]
     assert main(words) == 0
-    assert "parent 1 of 2, epoch 2 of 2" in lines(capsys)
+    assert "training, parent 1 of 2, epoch 2 of 2" in lines(capsys)
 
 
 def test_json_has_no_lines_beside_it(capsys, monkeypatch, tmp_path):

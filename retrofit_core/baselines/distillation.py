@@ -97,6 +97,7 @@ class Distillation(Descent, Algorithm):
         logits = logits_of(task.parents, inputs, device, monitor)  # (n, B, classes)
         goals = logits.mean(0) if self.loss == "mse" else self._probabilities(logits)
         distance = F.mse_loss if self.loss == "mse" else (lambda z, p: kl(z, p, self.temperature))
+        monitor.emit("phase", name="distillation")
         curve = fit_to_goals(
             student,
             inputs,

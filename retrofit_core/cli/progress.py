@@ -26,7 +26,7 @@ class Log:
         if kind == "phase" and "unit" in event:
             self.unit, self.level, self.phase, self.position = event["name"], "", "", ""
         elif kind == "phase":
-            self.phase, self.position = parent_words(event) or phase_words(event), ""
+            self.phase, self.position = ", ".join(filter(None, (phase_words(event), parent_words(event)))), ""
             self.level = "" if "level" in event else self.level  # the phase names it
         elif kind == "level":
             self.level, self.phase, self.position = f"level {event['index'] + 1} of {event['total']}", "", ""
