@@ -73,7 +73,12 @@ def reproduce_command(
 @command("report")
 def report_command(
     tables: Tables = None,
-    scale: Annotated[str, typer.Option(help="One or several, separated by commas. {scales}.")] = "small",
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            help="One or several, separated by commas. {scales}. Default: each at which a column is measured."
+        ),
+    ] = None,
     seeds: Seeds = None,
     columns: Columns = None,
     models: Models = None,
@@ -102,7 +107,7 @@ def report_command(
 
     Results of checkpoints that were given to `reproduce` need the same options here, or a bundle that was written with them.
 
-    Example: `retrofit report vgg11-noniid --scale small --format latex --out tables.tex`
+    Example: `retrofit report vgg11-noniid --format latex --out tables.tex`
 
     Keep results beside code: `retrofit report vgg11-noniid --bundle results --with-images`
     """

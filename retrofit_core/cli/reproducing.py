@@ -18,7 +18,7 @@ from ..experiments.report_latex import latex
 from ..experiments.report_markdown import markdown
 from ..experiments.results import Result, all_results
 from ..experiments.runner import OnResult, Outcome, run
-from ..experiments.scales import scale_of
+from ..experiments.scales import BEST_FIRST, UNMEASURED, scale_of
 from ..experiments.tables import TABLES
 from ..experiments.units import Source, Unit
 from ..experiments.work import parents_title, short_title, title
@@ -118,7 +118,7 @@ def reproduce(
 
 def print_report(
     tables: Sequence[str] | None,
-    scale: str,
+    scale: str | None,
     seeds: int | None,
     columns: str | None,
     given: Source | None,
@@ -135,7 +135,8 @@ def print_report(
     names = dict.fromkeys(all_tables())
     chosen = [name if name == "all" else known_name(names, name, "table") for name in tables or ["all"]]
     chosen = list(names) if "all" in chosen else list(dict.fromkeys(chosen))
-    scales = [scale_of(name.strip()) for name in scale.split(",")]
+    every = (UNMEASURED, *(name for name in BEST_FIRST if name != UNMEASURED))  # the first has what is measured at none
+    scales = [scale_of(name.strip()) for name in (scale.split(",") if scale else every)]
     wanted = _columns_of(chosen, columns)
     of_tables = _given_for(chosen if tables else [], wanted, given)
     known = merged([Bundle(all_results(folder), of_tables), *map(results_in, results)])

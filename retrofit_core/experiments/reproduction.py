@@ -38,12 +38,8 @@ from .report_html import block_html, table_html
 from .report_markdown import block_markdown, table_markdown
 from .results import Result, all_results
 from .runner import run
-from .scales import SCALES, scale_of
+from .scales import BEST_FIRST, SCALES, UNMEASURED, scale_of
 from .tables import TABLES
-
-#: In which order scales are looked for, where none is named. `smoke` says nothing of accuracy: it is shown for want of anything
-#: else, and what is measured at no scale stands there as `small`.
-BEST_FIRST, UNMEASURED = ("paper", "evening", "small", "smoke"), "small"
 
 
 @dataclass(frozen=True, repr=False)

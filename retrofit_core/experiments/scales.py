@@ -108,6 +108,9 @@ SCALES: dict[str, Scale] = {
     ),
     "paper": Scale("paper", "the paper's settings", nearest=False),
 }
+#: In which order scales are looked for, where none is named. `smoke` says nothing of accuracy: it is shown for want of anything
+#: else, and what is measured at no scale stands there as `small`.
+BEST_FIRST, UNMEASURED = ("paper", "evening", "small", "smoke"), "small"
 
 
 def scale_of(name: str) -> Scale:

@@ -435,6 +435,26 @@ def test_the_command_prints_writes_and_bundles(tmp_path, capsys, monkeypatch):
     assert len(lines_of_csv(capsys.readouterr().out)) > 17
 
 
+def test_without_a_scale_the_command_prints_whatever_is_measured(tmp_path, capsys, monkeypatch):
+    from retrofit_core.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: True)
+    chosen = [
+        *(cell for cell in cells_of("vgg11-noniid", "evening") if cell.column == "2-way"),
+        *(cell for cell in cells_of("vgg11-noniid", "smoke") if cell.column in ("2-way", "4-way")),
+    ]
+    for result in bundle_of(chosen, lambda cell: {"known": knowing(40)}).results.values():
+        write_result("runs", result)
+    assert main(["report", "vgg11-noniid"]) == 0
+    printed_text = capsys.readouterr().out
+    sections = [part for part in printed_text.split("\n### ") if part.startswith(("2-way", "4-way", "8-way"))]
+    scales = [(part[:5], name) for part in sections for name in ("small", "evening", "smoke") if f"| {name}" in part]
+    assert scales == [("2-way", "evening"), ("2-way", "smoke"), ("4-way", "smoke")]
+    assert sections[-1].startswith("8-way") and "not measured" in sections[-1]
+    assert "retrofit reproduce vgg11-noniid --scale small" in printed_text
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
