@@ -21,6 +21,8 @@ from .work import LOCKS
 
 #: So often all processes may be lost before a run gives up.
 LOSSES = 3
+#: Seconds that a cluster has for its first worker.
+PATIENCE = 60
 #: The order of the waves: what a unit needs is of an earlier kind.
 KINDS = (Parent, Fusion | Clustering, FineTuning | LossLandscape)
 
@@ -133,10 +135,24 @@ def _backend(name: str, scheduler: str | None) -> Iterator[None]:
         )
     require("distributed", "dask")
     from distributed import Client
+    from joblib._dask import DaskDistributedBackend
+
+    class Cluster(DaskDistributedBackend):
+        def effective_n_jobs(self, n_jobs: int) -> int:
+            # Told of one, joblib works in this process, and a worker that joins first, or alone, would have nothing to do.
+            return max(2, super().effective_n_jobs(n_jobs))
 
     try:
         client = Client(scheduler)
     except (OSError, ValueError) as error:
         raise ValueError(f"no Dask scheduler answers at {scheduler}: {error}") from error
-    with client, parallel_config("dask"):
-        yield
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError as error:
+            raise ValueError(
+                f"no worker joined the Dask scheduler at {scheduler} within {PATIENCE} s. On each machine, start one: "
+                f"dask worker {scheduler} --nthreads 1"
+            ) from error
+        with parallel_config(Cluster(client=client)):
+            yield

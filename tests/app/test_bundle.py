@@ -9,7 +9,6 @@ from retrofit_core import load_model
 from retrofit_core.runs import read_run
 from retrofit_core.runs.landscapes import FOLDER
 
-
 #: The run whose landscape is measured again: one is enough, and each takes seconds.
 FIRST = "kf-linear"
 

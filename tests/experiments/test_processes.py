@@ -196,18 +196,25 @@ def dask(*words):
 
 
 @pytest.fixture
-def cluster(tmp_path):
-    """The address of a scheduler with two workers, and the workers' processes."""
+def scheduler(tmp_path):
+    """The address of a scheduler that no worker has joined."""
     pytest.importorskip("distributed", reason="dask[distributed] is not installed")
     file = tmp_path / "scheduler.json"
-    worker = ("--nthreads", "1", "--memory-limit", "0", "--no-dashboard", "--no-nanny", "--local-directory", tmp_path)
-    worker += ("--preload", holding.__file__)
-    with dask("scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)) as scheduler:
+    with dask("scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)) as process:
         # The file is there before its content is.
-        wait_for(lambda: file.exists() and file.read_text().rstrip().endswith("}"), scheduler)
-        address = json.loads(file.read_text())["address"]
-        with dask("worker", address, *map(str, worker)) as first, dask("worker", address, *map(str, worker)) as second:
-            yield address, (first, second)
+        wait_for(lambda: file.exists() and file.read_text().rstrip().endswith("}"), process)
+        yield json.loads(file.read_text())["address"]
+
+
+def worker(address, folder):
+    quiet = ("--memory-limit", "0", "--no-dashboard", "--no-nanny", "--local-directory", str(folder))
+    return dask("worker", address, "--nthreads", "1", *quiet, "--preload", holding.__file__)
+
+
+@pytest.fixture
+def workers(scheduler, tmp_path):
+    with worker(scheduler, tmp_path) as first, worker(scheduler, tmp_path) as second:
+        yield first, second
 
 
 def wait_for(condition, process, seconds=120):
@@ -218,8 +225,7 @@ def wait_for(condition, process, seconds=120):
         time.sleep(0.002)
 
 
-def test_a_cluster_loses_a_worker_and_no_result(cluster, straight, tmp_path):
-    address, workers = cluster
+def test_a_cluster_loses_a_worker_and_no_result(scheduler, workers, straight, tmp_path):
     root, ended = tmp_path / "runs", threading.Event()
     root.mkdir()
     (root / holding.HOLD).touch()
@@ -236,10 +242,26 @@ def test_a_cluster_loses_a_worker_and_no_result(cluster, straight, tmp_path):
     thread.start()
     try:
         units = plan([cell(unit) for unit in MORE], root)
-        outcome = run_in_parallel(units, root, backend="dask", scheduler=address, device="cpu")
+        outcome = run_in_parallel(units, root, backend="dask", scheduler=scheduler, device="cpu")
     finally:
         ended.set()
         thread.join()
     assert (outcome.done, outcome.failed, outcome.left) == (len(straight), [], 0)
     assert all_numbers(root) == straight
     assert sorted(worker.poll() is None for worker in workers) == [False, True]
+
+
+def test_a_cluster_of_one_worker_is_worked_with(scheduler, straight, tmp_path, monkeypatch):
+    """Told of a single process, joblib works in the one that asks."""
+    monkeypatch.setattr(parallel, "attempt", None)  # of this process; the worker has its own
+    with worker(scheduler, tmp_path):
+        units = plan([cell(fusion())], tmp_path / "runs")
+        outcome = run_in_parallel(units, tmp_path / "runs", backend="dask", scheduler=scheduler, device="cpu")
+    assert (outcome.done, outcome.failed, outcome.left) == (3, [], 0)
+    assert all_numbers(tmp_path / "runs") == some(straight, [fusion()])
+
+
+def test_a_cluster_without_workers_is_said_so(scheduler, tmp_path, monkeypatch):
+    monkeypatch.setattr(parallel, "PATIENCE", 1)
+    with pytest.raises(ValueError, match="no worker joined the Dask scheduler at tcp.*within 1 s.*dask worker tcp"):
+        run_in_parallel(plan([cell(fusion())], tmp_path), tmp_path, backend="dask", scheduler=scheduler)
