@@ -110,7 +110,7 @@ measured[0].recipe(TRAINED)
 #
 # **Why, probably:** 400 photographs of which five classes are missing are too few to move nine million weights by; the closed
 # form moves each level on its own, in the directions that its inputs show, and leaves the others. On digits 400 images are
-# half of what there is. What was tried besides and is in no table stands in docs/findings.md.
+# half of what there is. What was tried besides and is in no table stands in docs/findings_beyond.md.
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project
