@@ -82,19 +82,21 @@ landscape.show()
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **Agrees** (scale `small`, a quarter of the width, one seed): the fused network has the lowest loss of the plane's networks
-# (1.40; parents 1.57 and 1.82), and no barrier to parent 0, at whose weights its fit starts. Between the parents lies one of
-# 0.56.
+# **Agrees** (scale `evening`, half of the width, 30 epochs, one seed): the fused network has the lowest loss of the plane's
+# networks (1.05; parents 1.23 and 1.55). Between the parents lies a barrier of 0.79; to parent 0, at whose weights the fit
+# starts, one of half the height (0.40).
 #
-# **Does not:** the basin around the fused network is not flatter. At a tenth of the parents' distance the loss rises by 0.31
-# around it, by 0.04 around either parent; its accuracy is parent 0's (49.6 and 50.0).
+# **Does not:** the basin around the fused network is not flatter. At a tenth of the parents' distance the loss rises by 0.16
+# around it, by 0.02 around either parent. To parent 1 the barrier is higher than between the parents (1.04).
 #
-# **Why is open.** These parents were trained for ten epochs and are weak, and a network with a high loss can be flat, too:
-# around the average, at chance, the loss even falls.
+# **Why is open.** It is no matter of weak parents alone: at a quarter of the width, with parents of 50 and 42 % and a fifth of
+# the samples, the rises were 0.31 and 0.04. A network with a high loss can be flat, too: around the average, near chance,
+# the loss even falls. And flatness depends on how weights are scaled.
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project
     loss, rise, barrier = (landscape.column(name) for name in ("loss", "rise", "barrier"))
     assert loss.number(FUSED) < min(loss.number("Parent 0"), loss.number("Parent 1"))
-    assert barrier.number(f"Parent 0 to {FUSED}") < 0.05 < barrier.number("Parent 0 to Parent 1")
-    assert rise.number(FUSED) > max(rise.number("Parent 0"), rise.number("Parent 1"))
+    assert barrier.number(f"Parent 0 to {FUSED}") < 0.6 * barrier.number("Parent 0 to Parent 1")
+    assert barrier.number(f"Parent 1 to {FUSED}") > barrier.number("Parent 0 to Parent 1")
+    assert rise.number(FUSED) > 0.1 > max(rise.number("Parent 0"), rise.number("Parent 1"))
