@@ -108,8 +108,8 @@ two_way.recipe("KF-Linear, conductance")
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **Agrees:** the order of the methods (rank correlation 0.91 over 19 rows with two networks), and all signs but one. KF-Linear
-# and KF-Gradient with conductance beat the best parent clearly (by 3.7 each) and stay a few points below the ensemble; the
+# **Agrees:** the order of the methods (rank correlation 0.92 over 19 rows with two networks), and all signs but one. KF-Linear
+# and KF-Gradient with conductance beat the best parent clearly (by 3.9 and 3.7) and stay a few points below the ensemble; the
 # closed form is level with the gradient fit. Conductance is worth most to Hungarian groups and to Git Re-Basin. With four
 # networks at half the width all 13 signs are the paper's that are measured (rank correlation 0.92 over 8 rows).
 #

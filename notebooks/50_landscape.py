@@ -19,7 +19,7 @@
 #
 # **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
 # `retrofit reproduce --list` tells what there is. The scale stands on every number. This figure is measured by `retrofit
-# reproduce landscape --scale small`; `docs/landscape.md` says what is measured and how, and the workbench has a page for any
+# reproduce landscape --scale evening`; `docs/landscape.md` says what is measured and how, and the workbench has a page for any
 # fusion.
 
 # %% tags=["parameters"]
@@ -90,7 +90,7 @@ landscape.show()
 # around it, by 0.02 around either parent. To parent 1 the barrier is higher than between the parents (1.04).
 #
 # **Why is open.** It is no matter of weak parents alone: at a quarter of the width, with parents of 50 and 42 % and a fifth of
-# the samples, the rises were 0.31 and 0.04. A network with a high loss can be flat, too: around the average, near chance,
+# the samples, the rises were 0.31 and 0.04. A network with a high loss can be flat, too: around the average, at 20 %,
 # the loss even falls. And flatness depends on how weights are scaled.
 
 # %%
