@@ -140,7 +140,7 @@ two_way.recipe("KF-Linear, conductance")
 # level with it, and KF-Gradient, 7 points below KF-Linear in the paper, is level with it as well. At a quarter of the
 # channels KF-Linear of two is no better than the best parent (its interval contains 0) and gradient fits are ten points and
 # more *below* it; of four they are 3 above it. LP, 7 points below KD in the paper with four networks, is 10 above it. Six
-# networks were measured at a quarter of the channels alone: KF-Linear 15.0, ensemble 16.1, best parent 18.1 (paper 40.3, 41.3
+# networks were measured at a quarter of the channels alone: KF-Linear 14.9, ensemble 16.1, best parent 18.1 (paper 40.3, 41.3
 # and 19.9). There is nothing to bring together.
 #
 # **Why, probably:** narrow and weak parents. What two networks know of different classes must fit into the neurons of one, and
