@@ -46,7 +46,8 @@ def run_in_parallel(
         scheduler: address of a Dask scheduler, whose workers see `root` and the current folder under the same paths.
         device, deadline, on_result: as `run`; "auto" gives each process a GPU of its own where there are any.
     Raises:
-        ValueError: an unknown backend, Dask without a scheduler, the package is missing, or processes died again and again.
+        ValueError: an unknown backend, Dask without a scheduler or without workers, the package is missing, or processes
+            died again and again.
     """
     from joblib import Parallel, delayed
 

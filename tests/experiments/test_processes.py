@@ -206,14 +206,14 @@ def scheduler(tmp_path):
         yield json.loads(file.read_text())["address"]
 
 
-def worker(address, folder):
-    quiet = ("--memory-limit", "0", "--no-dashboard", "--no-nanny", "--local-directory", str(folder))
-    return dask("worker", address, "--nthreads", "1", *quiet, "--preload", holding.__file__)
+def dask_worker(address, folder):
+    options = ("--nthreads", "1", "--memory-limit", "0", "--no-dashboard", "--no-nanny")
+    return dask("worker", address, *options, "--local-directory", str(folder), "--preload", holding.__file__)
 
 
 @pytest.fixture
 def workers(scheduler, tmp_path):
-    with worker(scheduler, tmp_path) as first, worker(scheduler, tmp_path) as second:
+    with dask_worker(scheduler, tmp_path) as first, dask_worker(scheduler, tmp_path) as second:
         yield first, second
 
 
@@ -254,7 +254,7 @@ def test_a_cluster_loses_a_worker_and_no_result(scheduler, workers, straight, tm
 def test_a_cluster_of_one_worker_is_worked_with(scheduler, straight, tmp_path, monkeypatch):
     """Told of a single process, joblib works in the one that asks."""
     monkeypatch.setattr(parallel, "attempt", None)  # of this process; the worker has its own
-    with worker(scheduler, tmp_path):
+    with dask_worker(scheduler, tmp_path):
         units = plan([cell(fusion())], tmp_path / "runs")
         outcome = run_in_parallel(units, tmp_path / "runs", backend="dask", scheduler=scheduler, device="cpu")
     assert (outcome.done, outcome.failed, outcome.left) == (3, [], 0)
