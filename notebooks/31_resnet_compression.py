@@ -77,13 +77,13 @@ resnet.show()
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **Agrees** (CIFAR-10 in place of CIFAR-100, one seed, ResNet-34 to ResNet-18): at scale `evening` KF-Gradient keeps 82.9 of the
-# teacher's 85.8, at `small` 77.2 of 80.0, where distillation into a fresh student reaches 37.4 with the same 1,000 samples. Scores
-# change nothing: with one parent whose levels are as wide as the fused network's, each neuron is a group of its own, and the two
-# networks are the same.
+# **Agrees** (CIFAR-10 in place of CIFAR-100, one seed, ResNet-34 to ResNet-18): at scale `evening` KF-Gradient keeps 82.9 of
+# the teacher's 85.8, at `small` 77.2 of 80.0, where distillation into a fresh student reaches 37.4 with the same 1,000 samples.
+# Scores change nothing: with one parent whose levels are as wide as the fused network's, each neuron is a group of its own, and
+# the two networks are the same.
 #
-# **Does not:** the loss is a quarter of the paper's (2.8 points at either scale; 11.8 there). Ten classes in place of a hundred ask
-# less of it.
+# **Does not:** the loss is a quarter of the paper's (2.8 points at either scale; 11.8 there). Ten classes in place of a hundred
+# ask less of it.
 #
 # **Not measured yet:** the ResNet-50; distillation and scores at `evening`.
 

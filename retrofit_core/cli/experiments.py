@@ -8,7 +8,6 @@ import typer
 from .terminal import Device, check_folder, command
 
 Tables = Annotated[list[str] | None, typer.Argument(help="{tables}, or all.")]
-Scale = Annotated[str, typer.Option(help="{scales}.")]
 Folder = Annotated[Path, typer.Option(help="Runs folder: parents, networks and results.")]
 Columns = Annotated[str | None, typer.Option(help='Columns separated by semicolons, as "2-way;4-way". Default: all.')]
 Methods = Annotated[
@@ -16,6 +15,10 @@ Methods = Annotated[
     typer.Option(help='Rows whose names begin so, separated by semicolons, as "KF-Linear;LP". Default: all.'),
 ]
 Seeds = Annotated[int | None, typer.Option(min=1, help="Fusions of the same parents. Default: the scale's.")]
+Results = Annotated[
+    list[Path] | None,
+    typer.Option(help="A bundle, a folder of bundles, or a runs folder, beside --folder; repeatable."),
+]
 Models = Annotated[
     list[Path] | None, typer.Option("--model", help="A checkpoint in place of trained parents; once for each parent.")
 ]
@@ -25,7 +28,7 @@ Splits = Annotated[Path | None, typer.Option(help="Splits file of these checkpoi
 @command("reproduce")
 def reproduce_command(
     tables: Tables = None,
-    scale: Scale = "small",
+    scale: Annotated[str | None, typer.Option(help="{scales}. Default: small; with --list every one.")] = None,
     seeds: Seeds = None,
     columns: Columns = None,
     methods: Methods = None,
@@ -37,11 +40,13 @@ def reproduce_command(
     backend: Annotated[str, typer.Option(help="loky: processes of this machine; dask: a cluster.")] = "loky",
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, as tcp://host:8786.")] = None,
     folder: Folder = Path("runs"),
+    results: Results = None,
     device: Device = "auto",
     plan_only: Annotated[bool, typer.Option("--plan", help="Say what would be done, and do nothing.")] = False,
     listing: Annotated[bool, typer.Option("--list", help="List the tables and what is measured of them.")] = False,
 ) -> None:
-    """Measure the paper's tables: train what is missing, fuse, measure; what is measured is not measured again.
+    """Measure the paper's tables: train what is missing, fuse, measure; what is measured, in --folder or --results, is not
+    measured again.
 
     Example: `retrofit reproduce vgg11-noniid --scale small --columns 2-way`
     """
@@ -49,13 +54,13 @@ def reproduce_command(
         if not tables:
             raise ValueError("name a table, or all. `retrofit reproduce --list` shows them.")
         check_folder(folder, "--folder")
-    from . import reproducing
+    from . import measured, reproducing
 
     if listing or not tables:
-        return reproducing.list_tables(folder, scale)
+        return measured.list_tables(folder, results or [], scale)
     return reproducing.reproduce(
         tables,
-        scale,
+        scale or "small",
         seeds,
         columns,
         methods,
@@ -67,6 +72,7 @@ def reproduce_command(
         folder,
         device,
         plan_only,
+        results or [],
     )
 
 
@@ -85,10 +91,7 @@ def report_command(
     splits: Splits = None,
     data: Annotated[str, typer.Option(help="Data set of checkpoints that are given.")] = "cifar10",
     folder: Folder = Path("runs"),
-    results: Annotated[
-        list[Path] | None,
-        typer.Option(help="A bundle, a folder of bundles, or a runs folder, beside --folder; repeatable."),
-    ] = None,
+    results: Results = None,
     layout: Annotated[str, typer.Option("--format", help="markdown, latex, csv.")] = "markdown",
     out_file: Annotated[Path | None, typer.Option("--out", help="Write the report into this file.")] = None,
     only_measured: Annotated[bool, typer.Option(help="Leave out what has no number.")] = False,
@@ -105,7 +108,8 @@ def report_command(
 ) -> None:
     """Print the paper's tables beside what was measured: differences, ranks, and which of its claims hold.
 
-    Results of checkpoints that were given to `reproduce` need the same options here, or a bundle that was written with them.
+    Where neither --folder nor --results hold any, they are those that come with the project (in its folder). Results of
+    checkpoints that were given to `reproduce` need the same options here, or a bundle that was written with them.
 
     Example: `retrofit report vgg11-noniid --format latex --out tables.tex`
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from ..device import pick
-from ..experiments.bundles import Bundle, Given, merged, results_in, write_bundle
+from ..experiments.bundles import Bundle, Given, merged, write_bundle
 from ..experiments.cells import Cell, Table, substitute
 from ..experiments.folders import Written, update_folder, used_by
 from ..experiments.parallel import run_in_parallel
@@ -18,12 +18,13 @@ from ..experiments.report_latex import latex
 from ..experiments.report_markdown import markdown
 from ..experiments.results import Result, all_results
 from ..experiments.runner import OnResult, Outcome, run
-from ..experiments.scales import BEST_FIRST, UNMEASURED, scale_of
+from ..experiments.scales import scale_of
 from ..experiments.tables import TABLES
 from ..experiments.units import Source, Unit
 from ..experiments.work import parents_title, short_title, title
 from ..files import write
 from ..registry import find, known_name
+from .measured import measured, results_of, scales_of
 from .progress import units_progress
 from .terminal import advised, err, new_table, out
 
@@ -74,12 +75,13 @@ def reproduce(
     folder: Path,
     device: str,
     plan_only: bool,
+    results: Sequence[Path],
 ) -> None:
     """Measure tables, and print what comes out as it comes."""
     if backend == "loky":
         pick(device)  # refused once, not by every unit
     chosen = chosen_tables(tables)
-    planned = plan(chosen_cells(chosen, scale, seeds, columns, methods, given), folder)
+    planned = plan(chosen_cells(chosen, scale, seeds, columns, methods, given), folder, results_of(results).results)
     _say_substitutes(chosen, scale)
     missing = [one for one in planned if one.result is None]
     known = sum(one.seconds or 0 for one in missing)
@@ -135,15 +137,15 @@ def print_report(
     names = dict.fromkeys(all_tables())
     chosen = [name if name == "all" else known_name(names, name, "table") for name in tables or ["all"]]
     chosen = list(names) if "all" in chosen else list(dict.fromkeys(chosen))
-    every = (UNMEASURED, *(name for name in BEST_FIRST if name != UNMEASURED))  # the first has what is measured at none
-    scales = [scale_of(name.strip()) for name in (scale.split(",") if scale else every)]
+    scales = scales_of(scale)
     wanted = _columns_of(chosen, columns)
     of_tables = _given_for(chosen if tables else [], wanted, given)
-    known = merged([Bundle(all_results(folder), of_tables), *map(results_in, results)])
     if bundle is not None:
+        known = merged([Bundle(all_results(folder), of_tables), results_of(results)])
         of_results = [TABLES[name] for name in chosen if name in TABLES]
         _write_bundles(bundle, known, of_results if tables else None, with_images)
         return
+    known = merged([Bundle({}, of_tables), measured(folder, results)])
     text = write_as(
         report(known, chosen, scales, seeds=seeds, columns=wanted, root=str(folder), only_measured=only_measured)
     )
@@ -261,17 +263,6 @@ def _print_plan(planned: Sequence[Planned]) -> None:
                 state = "to do" if one.result is None else "refused" if one.result.refusal else "done"
                 table.add_row(state, _duration(one.seconds) if one.seconds else "", short_title(one.unit))
         out.print(table)
-
-
-def list_tables(folder: Path, scale: str) -> None:
-    """Every table, and how much of it is measured."""
-    table = new_table("table", "what", "cells", "measured", title=f"Scale {scale}: {scale_of(scale).sentence}")
-    for entry in TABLES.values():
-        cells = entry.cells(scale_of(scale))
-        results = {one.unit.key(): one.result for one in plan(cells, folder)}
-        measured = sum(all(results[unit.key()] for unit in cell.units) for cell in cells)
-        table.add_row(entry.name, entry.title, str(len(cells)), str(measured))
-    out.print(table)
 
 
 def _duration(seconds: float) -> str:

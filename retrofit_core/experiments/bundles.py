@@ -188,7 +188,7 @@ def _given(entry: Mapping[str, Any]) -> Given:
 
 def _unpacked(entry: Mapping[str, Any], shared: list[Any]) -> Result:
     unit = _exchanged(entry["unit"], lambda number: shared[number])
-    inputs = {role: shared[number] for role, number in entry["inputs"].items()}
+    inputs = {role: shared[number] for role, number in entry.get("inputs", {}).items()}
     return Result(**{**entry, "unit": unit, "inputs": inputs, "machine": shared[entry["machine"]]})
 
 

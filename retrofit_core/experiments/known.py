@@ -39,6 +39,11 @@ class Known:
         total = sum(known[: len(self.cell.units)])
         return total / known[-1] if self.cell.relative_to is not None else total
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether it has a number or a refusal."""
+        return self.number is not None or self.refusal is not None
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -58,7 +63,17 @@ class Setting:
     @property
     def is_measured(self) -> bool:
         """Whether any of its cells has a number or a refusal."""
-        return any(known.number is not None or known.refusal for known in self.known)
+        return any(known.is_measured for known in self.known)
+
+    @property
+    def meant(self) -> list[Known]:
+        """The cells of the seeds that are meant to be there."""
+        return [known for known in self.known if known.cell.seed < self.seeds]
+
+    @property
+    def measured(self) -> int:
+        """How many of the cells meant have a number or a refusal."""
+        return sum(known.is_measured for known in self.meant)
 
     @property
     def work(self) -> frozenset[str]:

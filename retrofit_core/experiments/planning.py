@@ -1,7 +1,7 @@
 """Which units tables need, each once, what is measured of them, and how long the rest will take."""
 
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,20 @@ class Planned:
     """It will take about so long; None where nothing tells"""
 
 
-def plan(cells: Iterable[Cell], root: str | Path) -> list[Planned]:
-    """The units of cells, each once, in the order of their value: parents before fusions, first seeds first."""
+def plan(cells: Iterable[Cell], root: str | Path, known: Mapping[str, Result] | None = None) -> list[Planned]:
+    """The units of cells, each once, in the order of their value: parents before fusions, first seeds first.
+
+    Args:
+        known: results from elsewhere, by key, which count like those of the runs folder.
+    """
     units: dict[str, Unit] = {}
     for cell in cells:
         for unit in (*cell.units, *([cell.relative_to] if cell.relative_to else [])):
             for each in (*all_needs(unit), unit):
                 units.setdefault(each.key(), each)
-    past = all_results(root)
+    past = {**(known or {}), **all_results(root)}
     return [
-        Planned(unit, result := finished(unit, root), None if result else expected(unit, past.values()))
+        Planned(unit, result := finished(unit, root, known), None if result else expected(unit, past.values()))
         for unit in units.values()
     ]
 
@@ -45,7 +49,7 @@ def all_needs(unit: Unit) -> Iterator[Unit]:
 
 
 def expected(unit: Unit, past: Iterable[Result]) -> float | None:
-    """Seconds that units of the same kind took here: the same work with another seed, else the same method."""
+    """Seconds that units of the same kind took: the same work with another seed, else the same method."""
     ours = unit.to_json()
     # A fine-tuning alone: its whole work may hold the training of parents that were gone.
     seconds = "seconds" if "fine-tuning" in ours else "all_seconds"

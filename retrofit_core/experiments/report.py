@@ -3,7 +3,7 @@
 import math
 import shlex
 import statistics
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .bundles import Bundle
@@ -165,11 +165,10 @@ def report(
         for result in known.results
         if result
     }
-    machines = [machine_words(result) for result in used.values()]
     return Report(
         tuple(scales),
         tuple(table for table in written if table.blocks),
-        tuple((name, machines.count(name)) for name in dict.fromkeys(machines)),
+        _machines(used.values()),
         len(results) - len(used),
         len(bundle.results) - len(results),
     )
@@ -181,11 +180,31 @@ def all_tables() -> tuple[str, ...]:
 
 
 def machine_words(result: Result) -> str:
-    """Where a result was measured, and with which versions."""
+    """Where a result was measured, with which versions, and at which commit."""
+    commit = result.machine.get("commit")
+    return ", ".join([_machine(result), *([f"commit {commit}"] if commit else [])])
+
+
+def _machines(results: Iterable[Result]) -> tuple[tuple[str, int], ...]:
+    """Machines with their versions and all commits, most results first, and how many results each."""
+    by_machine: dict[str, list[Result]] = {}
+    for result in sorted(results, key=lambda result: result.finished):
+        by_machine.setdefault(_machine(result), []).append(result)
+    written = [(f"{name}{_commits(same)}", len(same)) for name, same in by_machine.items()]
+    return tuple(sorted(written, key=lambda one: -one[1]))
+
+
+def _commits(results: Sequence[Result]) -> str:
+    """The commits of results of one machine, in the order of their dates."""
+    commits = list(dict.fromkeys(commit for result in results if (commit := result.machine.get("commit"))))
+    return f", commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}" if commits else ""
+
+
+def _machine(result: Result) -> str:
     machine = result.machine
     numbers = [(machine[name], name) for name in ("cores", "threads") if machine.get(name)]
     counts = [f"{number} {name.removesuffix('s') if number == 1 else name}" for number, name in numbers]
-    versions = [f"{name} {machine[name]}" for name in ("python", "torch", "retrofit", "commit") if machine.get(name)]
+    versions = [f"{name} {machine[name]}" for name in ("python", "torch", "retrofit") if machine.get(name)]
     return ", ".join([str(machine.get("device", "unknown machine")), *counts, *versions])
 
 
@@ -243,7 +262,6 @@ def _command(setting: Setting, root: str, seeds: int | None) -> str:
 def _block(setting: Setting, columns: Sequence[Setting], root: str) -> Block:
     printed = _printed(setting)
     lines = _lines(setting, printed, root)
-    meant = [known for known in setting.known if known.cell.seed < setting.seeds]
     is_accuracy = setting.column.metric == ACCURACY
     return Block(
         setting.column.name,
@@ -253,8 +271,8 @@ def _block(setting: Setting, columns: Sequence[Setting], root: str) -> Block:
         setting.given.names if setting.given else (),
         _ranked(lines) if is_accuracy or setting.column.metric.startswith("part") else None,
         tuple(_claims(setting, columns)) if is_accuracy else (),
-        sum(known.number is not None or known.refusal is not None for known in meant),
-        len(meant),
+        setting.measured,
+        len(setting.meant),
     )
 
 

@@ -247,7 +247,9 @@ class ReproducedTable:
         device: str = "auto",
         monitor: Monitor | None = None,
     ) -> "ReproducedTable":
-        """Train and fuse what is missing, most valuable first, with a progress bar in a notebook; the table with what is new.
+        """Train and fuse what neither `runs` nor `results` hold, most valuable first, with a progress bar in a notebook.
+
+        Returns the table with what is new.
 
         Can be interrupted at any moment and called again: what is done is kept.
 
@@ -268,7 +270,7 @@ class ReproducedTable:
         names = [column.name for column in self.columns]
         beginnings = tuple(rows) if rows else ("",)
         wanted = [cell for cell in cells if cell.column in names and cell.row.startswith(beginnings)]
-        planned = plan(wanted, request.runs)
+        planned = plan(wanted, request.runs, request.known().results)
         missing = sum(one.result is None for one in planned)
         if not missing:
             return self
@@ -302,10 +304,14 @@ class Request:
     runs: Path
     results: tuple[Path, ...]
 
+    def known(self) -> Bundle:
+        """What is measured now, of the methods' present versions."""
+        known = merged([Bundle(all_results(self.runs)), *map(results_in, self.results)])
+        return Bundle(of_this_version(known.results), known.given)
+
     def read(self) -> ReproducedTable:
         """The table as it is measured now."""
-        known = merged([Bundle(all_results(self.runs)), *map(results_in, self.results)])
-        current = Bundle(of_this_version(known.results), known.given)
+        current = self.known()
         entry = TABLES[self.name]
         if self.scale:
             chosen = settings(entry, current, [scale_of(self.scale)], self.seeds, self.columns)

@@ -6,6 +6,7 @@ import platform
 import shutil
 import subprocess
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
@@ -108,15 +109,17 @@ def _facts(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[dict[
     return _measured(unit, network, root, monitor, device), times
 
 
-def finished(unit: Unit, root: str | Path) -> Result | None:
-    """The result that is there, unless parents, data or method have changed since."""
-    result = read_result(root, unit.key())
-    if result is None:
-        return None
-    now = inputs(unit, Path(root))
-    # What is not there now cannot contradict: results are kept without the networks.
-    changed = [role for role, value in now.items() if value and result.inputs.get(role, value) != value]
-    return None if changed else result
+def finished(unit: Unit, root: str | Path, known: Mapping[str, Result] | None = None) -> Result | None:
+    """The result that is there, in the runs folder or else among those known, unless parents, data or method have changed."""
+    key = unit.key()
+    candidates = [result for result in (read_result(root, key), (known or {}).get(key)) if result]
+    now = inputs(unit, Path(root)) if candidates else {}
+    return next((result for result in candidates if not _contradicts(now, result)), None)
+
+
+def _contradicts(now: Mapping[str, str | None], result: Result) -> bool:
+    """Whether something went into a result that is another one now; what is not there now cannot contradict."""
+    return any(value and result.inputs.get(role, value) != value for role, value in now.items())
 
 
 def inputs(unit: Unit, root: Path) -> dict[str, str | None]:

@@ -53,11 +53,36 @@ def test_the_plan_says_what_is_done_and_how_long_the_rest_takes(folder):
     assert first[0] == "done" and (second[:2], second[3]) == (["to", "do"], "s") and float(second[2]) >= 0
 
 
-def test_the_list_has_every_table(folder):
-    output = retrofit("reproduce", "--list", "--scale", "smoke", cwd=folder).stdout
-    rows = {line.split()[0]: line.split() for line in output.splitlines() if line.split()[:1]}
-    assert set(TABLES) <= set(rows)
-    assert int(rows["vgg11-noniid"][-1]) > 0 == int(rows["vit-full-cifar100"][-1])
+def listed(output):
+    """Table -> what the list says of its cells."""
+    words, name = {}, ""
+    for line in output.splitlines():
+        name = line.split()[0] if line[1:2].strip() and line.split()[0] in TABLES else name
+        words[name] = f"{words.get(name, '')} {line}"
+    return words
+
+
+def test_the_list_has_every_table_and_what_is_measured_of_it(folder):
+    words = listed(retrofit("reproduce", "--list", cwd=folder).stdout)
+    assert set(TABLES) <= set(words)
+    assert re.search(r" 8 of \d+ smoke", words["vgg11-noniid"]) and " none" in words["vit-full-cifar100"]
+    assert " none" in listed(retrofit("reproduce", "--list", "--scale", "paper", cwd=folder).stdout)["vgg11-noniid"]
+
+
+def test_where_nothing_is_measured_the_projects_own_results_are_listed_and_reported(folder, tmp_path):
+    shipped = tmp_path / "benchmarks" / "results"
+    shipped.mkdir(parents=True)
+    (shipped / "experiments").symlink_to(folder / "runs")
+    for words in (("reproduce", "--list"), ("report", "vgg11-noniid", "--scale", "smoke")):
+        done = retrofit(*words, cwd=tmp_path)
+        assert re.search("8 of [0-9]+ smoke|8 of [0-9]+ cells are measured", done.stdout)
+        assert "Nothing is measured in runs. Results that come with the project" in " ".join(done.stderr.split())
+    assert not retrofit("report", "vgg11-noniid", "--scale", "smoke", cwd=folder).stderr
+
+
+def test_results_from_elsewhere_are_not_measured_again(folder, tmp_path):
+    output = retrofit(*WORDS, "--results", folder / "runs", cwd=tmp_path).stdout
+    assert ", 0 to do" in output and "0 units done" in output
 
 
 @pytest.mark.parametrize(

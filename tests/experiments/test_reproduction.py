@@ -11,7 +11,7 @@ from retrofit_core.experiments import table
 from retrofit_core.experiments.bundles import Bundle, Given, merged, write_bundle
 from retrofit_core.experiments.results import all_results
 from retrofit_core.experiments.units import Source
-from tests.experiments.made_up import bundle_of, cells_of, knowing
+from tests.experiments.made_up import bundle_of, cells_of, knowing, renamed
 
 ROWS = {
     "Parent 0": 40,
@@ -186,6 +186,22 @@ def test_what_is_missing_is_measured_once(runs):
     assert len(written) == 1
     assert measured.measure(None, rows=["Parent 0"]) is measured
     assert all_results(runs) == written
+
+
+def test_what_the_records_hold_is_not_measured_again(tmp_path, runs):
+    """Made-up results count while nothing that is here contradicts them: these digits are not those of "none"."""
+    records = tmp_path / "records.json"
+
+    def smoke():
+        return table("vgg11-noniid", scale="smoke", columns=["2-way"], runs=runs, results=records)
+
+    write_bundle(records, renamed(two_way("smoke"), inputs={}))
+    assert (vgg := smoke()).measure(None, rows=["Parent", "Ensemble"]) is vgg
+    assert not runs.exists()
+    write_bundle(records, renamed(two_way("smoke"), inputs={"data test": "none"}))
+    measured = smoke().measure(None, rows=["Parent 0"])
+    assert len(all_results(runs)) == 1
+    assert measured.column().number("Ensemble") == 90
 
 
 def test_a_bar_is_drawn_in_a_notebook(runs, monkeypatch):

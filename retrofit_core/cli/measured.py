@@ -1,0 +1,59 @@
+"""What is measured: in a runs folder, in bundles, or in what comes with the project; and the list of it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..experiments.bundles import Bundle, merged, results_in
+from ..experiments.cells import Table
+from ..experiments.known import Setting, of_this_version, settings
+from ..experiments.results import all_results
+from ..experiments.scales import BEST_FIRST, SCALES, UNMEASURED, Scale, scale_of
+from ..experiments.tables import TABLES
+from .terminal import err, new_table, out
+
+#: Results that come with the project, where a command is given in its folder.
+SHIPPED = Path("benchmarks/results/experiments")
+#: The first one also has what is measured at none.
+EVERY_SCALE = (UNMEASURED, *(name for name in BEST_FIRST if name != UNMEASURED))
+
+
+def scales_of(words: str | None) -> list[Scale]:
+    """Scales separated by commas; None for all."""
+    return [scale_of(name.strip()) for name in (words.split(",") if words else EVERY_SCALE)]
+
+
+def results_of(paths: Sequence[Path]) -> Bundle:
+    """What bundles, folders of bundles and runs folders hold together."""
+    return merged(map(results_in, paths))
+
+
+def measured(folder: Path, results: Sequence[Path]) -> Bundle:
+    """The results of a runs folder and of what is named beside it; those of the project where neither holds any."""
+    own = Bundle(all_results(folder))
+    if own.results or results or not SHIPPED.is_dir():
+        return merged([own, results_of(results)])
+    err.print(f"Nothing is measured in {folder}. Results that come with the project: {SHIPPED}.", soft_wrap=True)
+    return results_of([SHIPPED])
+
+
+def list_tables(folder: Path, results: Sequence[Path], scale: str | None) -> None:
+    """Every table, and how many of its cells are measured at each scale, the best first."""
+    known = measured(folder, results)
+    current = Bundle(of_this_version(known.results), known.given)
+    listed = new_table("table", "what", "cells measured")
+    for entry in TABLES.values():
+        listed.add_row(entry.name, entry.title, "\n".join(_counted(entry, current, scales_of(scale))))
+    out.print(listed)
+
+
+def _counted(table: Table, known: Bundle, scales: Sequence[Scale]) -> list[str]:
+    """How much is measured of the columns that are measured, by scale and parents."""
+    by_badge: dict[str, list[Setting]] = {}
+    order = list(SCALES)
+    for each in sorted(settings(table, known, scales), key=lambda each: -order.index(each.scale.name)):
+        if each.is_measured:
+            by_badge.setdefault(each.badge, []).append(each)
+    return [
+        f"{sum(each.measured for each in same)} of {sum(len(each.meant) for each in same)} {badge}"
+        for badge, same in by_badge.items()
+    ] or ["none"]
