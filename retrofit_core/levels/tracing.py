@@ -66,7 +66,7 @@ def trace(
     if opened:
         open_attention(graph, modules)
     with torch.no_grad():
-        record_values(fx.GraphModule(modules, graph), graph, example, model)
+        record_values(graph, modules, example, model)
     for node in reversed(list(graph.nodes)):  # what the code asked for, and the graph does not need
         if not node.users and node.op not in ("placeholder", "output") and not node.meta["holds_tensors"]:
             graph.erase_node(node)
@@ -210,6 +210,13 @@ def _normalises_neurons(affine: nn.Module, norm: batchnorm.BatchNorm, node: fx.N
 
 
 class _Recorder(fx.Interpreter):
+    def __init__(self, graph: fx.Graph, modules: dict[Any, Any]) -> None:
+        super().__init__(nn.Module(), graph=graph)  # a GraphModule would compile code for this one run
+        self.modules = modules
+
+    def fetch_attr(self, target: str) -> Any:
+        return self.modules[target]
+
     def run_node(self, n: fx.Node) -> Any:
         result = super().run_node(n)
         n.meta["value"] = result.shape if isinstance(result, Tensor) else result
@@ -218,16 +225,14 @@ class _Recorder(fx.Interpreter):
         return result
 
 
-def record_values(root: fx.GraphModule, graph: fx.Graph, example: Tensor, model: nn.Module) -> None:
+def record_values(graph: fx.Graph, modules: dict[Any, Any], example: Tensor, model: nn.Module) -> None:
     """Run an example through a graph; each node's meta then holds "value" (a tensor's shape, or anything else as it is),
     "is_tensor" and "holds_tensors".
 
     Raises:
         ValueError: the model does not run on the example, or returns something else than one tensor.
     """
-    recorder = _Recorder(root)
-    recorder.graph = graph  # GraphModule copies the graph; the values must land on ours
-    check_output(type(model).__name__, _run(recorder.run, model, example))
+    check_output(type(model).__name__, _run(_Recorder(graph, modules).run, model, example))
 
 
 def _run(network: Callable[[Tensor], Any], model: nn.Module, example: Tensor) -> Any:
