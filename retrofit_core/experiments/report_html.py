@@ -13,6 +13,7 @@ from .report_words import (
     footnotes,
     known_claims,
     line_words,
+    many,
     table_title,
 )
 
@@ -43,7 +44,7 @@ def block_html(block: Block) -> str:
     parts += [_small(f"[{number}] {escape(note)}" for note, number in notes.items())]
     parts += [_small(map(escape, block_sentences(block)))]
     if claims := known_claims(block):
-        signs = f"<summary>{len(claims)} differences that the paper's numbers claim, and ours</summary>"
+        signs = f"<summary>{many(len(claims), 'difference')} that the paper's numbers claim, and ours</summary>"
         parts.append(f"<details>{signs}{_grid(CLAIM_HEADER, [claim_words(claim) for claim in claims])}</details>")
     return "\n".join(part for part in parts if part)
 

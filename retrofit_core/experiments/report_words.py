@@ -100,7 +100,7 @@ def block_sentences(block: Block) -> list[str]:
         sentences.append(f"Rank correlation of {block.ranked[0]} methods: {block.ranked[1]:.2f}.")
     missing = sum(claim.verdict == "not measured" for claim in block.claims)
     if missing:
-        sentences.append(f"{_many(missing, 'difference')} of the paper {_are(missing)} not measured here.")
+        sentences.append(f"{many(missing, 'difference')} of the paper {_are(missing)} not measured here.")
     return sentences
 
 
@@ -121,13 +121,13 @@ def summary(report: Report) -> list[str]:
         f"{badge}: {measured} of {cells} cells are measured." for badge, (measured, cells) in report.counts().items()
     ]
     verdicts = [f"{count} {verdict}" for verdict, count in report.verdicts().items()]
-    machines = [f"{_many(count, 'result')} from {name}." for name, count in report.machines]
+    machines = [f"{many(count, 'result')} from {name}." for name, count in report.machines]
     left_out = []
     if report.others:
-        left_out.append(f"{_many(report.others, 'result')} {_are(report.others)} of other tables or scales.")
+        left_out.append(f"{many(report.others, 'result')} {_are(report.others)} of other tables or scales.")
     if report.outdated:
         left_out.append(
-            f"{_many(report.outdated, 'result')} {_are(report.outdated)} of earlier versions of their methods, and left out."
+            f"{many(report.outdated, 'result')} {_are(report.outdated)} of earlier versions of their methods, and left out."
         )
     signs = [f"Signs of the paper's differences: {', '.join(verdicts)}."] if verdicts else []
     return [*counts, *signs, *machines, *left_out]
@@ -149,7 +149,8 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[int]:
     return [max(map(len, column)) for column in zip(*rows, strict=True)]
 
 
-def _many(count: int, noun: str) -> str:
+def many(count: int, noun: str) -> str:
+    """A number of things, in words: "1 difference", "2 differences"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 

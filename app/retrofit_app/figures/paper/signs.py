@@ -78,7 +78,8 @@ def differences(column: Any, palette: Palette) -> Picture:
     figure.update_yaxes(range=[len(claims) - 0.4, -0.6], **listed(names, palette))
     numbers = Counter(claim.verdict for claim in claims)
     counts = [f"{n} {COUNTED[verdict][n > 1]}" for verdict in COUNTED if (n := numbers[verdict])]
-    finding = f"Of {len(claims)} differences that the paper's numbers claim, {listing(counts)}."
+    differences = "1 difference" if len(claims) == 1 else f"{len(claims)} differences"
+    finding = f"Of {differences} that the paper's numbers claim, {listing(counts)}."
     against = [f"{claim.left} against {claim.right}" for claim in claims if claim.verdict == "not agreed"]
     finding += f" The other sign: {listing(against)}." if against else ""
     return Picture(
