@@ -99,8 +99,7 @@ two_way.show(ROWS)
 # one rate for all data sets; `retrofit reproduce` gives Tiny-ImageNet its own.
 #
 # **What the settings change:** on the given pair of non-IID VGG11s (scale `paper`) less than a point: KF-Linear with
-# conductance has 74.5 with our defaults (three seeds) and 74.8 with the paper's settings (one), with uniform scores 71.3 and
-# 72.1.
+# conductance has 74.5 with our defaults and 75.0 with the paper's settings, with uniform scores 71.3 and 71.8 (three seeds each).
 
 # %%
 assert list(settings.loc[~settings["same"], "setting"]) == ["learning_rate", "mlp_width", "mlp_width"]

@@ -128,16 +128,17 @@ two_way.recipe("KF-Linear, conductance")
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **Agrees:** the order of the methods (rank correlation 0.89 over 18 rows with the given pair, 0.87 over 23 with the trained
+# **Agrees:** the order of the methods (rank correlation 0.86 over 23 rows with the given pair, 0.87 over 23 with the trained
 # one). With the given pair KF-Linear and HF-Linear (means of three fusion seeds) are 9.4 and 9.7 points above the best parent,
-# KF-Gradient 9.9; the best LP can do is to stay at parent 0; OTFusion, Git Re-Basin and ZipIt stay below the best parent.
-# Conductance is worth 6.0 and 6.3 points to the two groupings. Four networks of two and three classes each: KF-Linear with
-# conductance is 14.5 points above the best of them, KF-Gradient 14.9, conductance is worth 11.4, OTFusion is at chance, and all
-# 13 signs that are measured are the paper's.
+# KF-Gradient and HF-Gradient 9.4 and 10.0; the best LP can do is to stay at parent 0; OTFusion, Git Re-Basin and ZipIt stay
+# below the best parent. Conductance is worth 6.0 and 6.3 points to the two groupings. Four networks of two and three classes
+# each: KF-Linear with conductance is 14.5 points above the best of them, KF-Gradient 14.9, conductance is worth 11.4, OTFusion
+# is at chance, and all 13 signs that are measured are the paper's.
 #
 # **Does not:** the ensemble stays ahead, by 4.5 points with the given pair, by 15 with the trained one and by 7.3 with four
 # networks, where the paper has KF-Linear level with it or 2 below. Uniform HF-Linear, far below KF-Linear in the paper, is
-# level with it, and KF-Gradient, 7 points below KF-Linear in the paper, is level with it as well. At a quarter of the
+# level with it, and KF-Gradient, 7 points below KF-Linear in the paper, is level with it as well. DeepLIFT
+# does not help Git Re-Basin and OTFusion, which it does in the paper. At a quarter of the
 # channels KF-Linear of two is no better than the best parent (its interval contains 0) and gradient fits are ten points and
 # more *below* it; of four they are 3 above it. LP, 7 points below KD in the paper with four networks, is 10 above it. With six
 # networks nothing is gained: KF-Linear 17.8 (uniform) and 14.3 (conductance), by activity (ours) 19.9, ensemble 19.8, best
@@ -157,7 +158,7 @@ if SCALE is None:  # what is said above is said of the records that come with th
     assert two_way.claim("HF-Linear", "best parent").verdict == "agreed"
     assert two_way.claim("KF-Linear", "Ensemble").verdict == "not agreed"
     assert (
-        9 < two_way.claim("KF-Linear", "best parent").ours < 10 < two_way.claim("KF-Gradient", "best parent").ours + 0.5
+        9 < two_way.claim("KF-Linear", "best parent").ours < 10 < two_way.claim("KF-Gradient", "best parent").ours + 1
     )
     assert abs(two_way.gap("KF-Gradient, conductance", "KF-Linear, conductance").points) < 1
     assert two_way.gap("KF-Linear, conductance, all data", "KF-Linear, conductance").interval[0] < 0.1

@@ -92,7 +92,7 @@ display(vit.show())
 display(whole.show())
 
 # %% [markdown]
-# On which machine? Times are of that machine while it did other things as well, one run each.
+# On which machine? Times are of that machine while it did other things as well, one run a seed.
 
 # %%
 seconds.recipe("KF-Linear, uniform")
@@ -100,14 +100,15 @@ seconds.recipe("KF-Linear, uniform")
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **Agrees** (the given pair at full width, the paper's settings, one processor core, one run each): Git Re-Basin and OTFusion
-# are fastest of the paper's rows, 5 and 6 seconds of the processor; closed forms take 21 and 22. Of ours LP takes 4, ZipIt 6,
-# PLeaS 19. At the scale `small` it is one to two seconds for averages, a few more for closed forms, and gradient fits longer.
+# **Agrees** (the given pair at full width, the paper's settings, one processor core, three seeds where the table says so): Git
+# Re-Basin and OTFusion are fastest of the paper's rows, 5 seconds of the processor each; closed forms take 18 and 19. Of ours
+# LP and ZipIt take 5, PLeaS 19, distillation (KD) 405. At the scale `small` it is one to two seconds for averages, a few more
+# for closed forms, and gradient fits longer.
 #
-# **Does not:** KF-Linear, five times as slow as HF-Linear in the paper, takes hardly longer here (22.0 against 20.6 seconds of
+# **Does not:** KF-Linear, five times as slow as HF-Linear in the paper, takes hardly longer here (19.3 against 18.0 seconds of
 # the processor), though its k-means starts eleven times. Distances between neurons are read off their Gram matrix, so that a
-# step of k-means does not depend on the number of samples. So the closed form is thirteen times as fast as the gradient fit (22
-# and 281 seconds of the processor; seven times at the scale `small`), where the paper has it five times as slow, on a GPU.
+# step of k-means does not depend on the number of samples. So the closed form is fourteen times as fast as the gradient fit (19
+# and 267 seconds of the processor; seven times at the scale `small`), where the paper has it five times as slow, on a GPU.
 #
 # **What the clock says** is of a machine that was crowded: up to four times the processor's seconds. The day before, on
 # another processor, the closed forms took 14 and 15 seconds on the clock, and 5.6 and 6.2 with two threads on an idle one

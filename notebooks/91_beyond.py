@@ -105,7 +105,7 @@ measured[0].recipe(TRAINED)
 # - **A training behind the fusion** helps where the fused network is well below the ensemble and the samples say enough: the
 #   ResNet-18 gains 6.4 points, and 7.8 with samples of both parents, which takes it to its ensemble (87.7 and 86.9).
 #
-# **Does not** help where one would want it most: on the VGG pairs it stays within the noise, although the ensemble is 3.6 and
+# **Does not** help where one would want it most: on the VGG pairs it stays within the noise, although the ensemble is 3.5 and
 # 4.5 points ahead, whoever's samples it gets. The ViT is level with its ensemble before any training.
 #
 # **Why, probably:** 400 photographs of which five classes are missing are too few to move nine million weights by; the closed

@@ -128,7 +128,7 @@ def row_unit(column: Column, row: Row, scale: Scale, source: Source, seed: int) 
     else:
         settings = run_settings(scale, column.settings)
         if column.target is not None:
-            settings["target"] = network(column.target, scale)
+            settings["target"] = network(column.target, scale, data_set(column.data, scale))
         config = row.config(settings, seed, scale.fit_epochs, column.transformer)
         order = (1, 0) if OTHER_PARENT_FIRST in row.changes else None
         unit = Fusion(source, config, scale.test_images, column.parts, order)

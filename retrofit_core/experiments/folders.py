@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .bundles import Bundle, bundles_in, merged, without_images, write_bundle
+from .bundles import Bundle, bundles_in, merged, read_bundle, without_images, write_bundle
 from .cells import Table
 from .known import every_setting
 from .scales import SCALES
@@ -51,15 +51,18 @@ def update_folder(
     """
     folder = Path(folder)
     present = bundles_in(folder) if folder.is_dir() else Bundle({})
+    paths = {table.name: folder / f"{table.name}.json" for table in tables}
+    own = {name: read_bundle(path) for name, path in paths.items() if path.is_file()}
     if not with_images:
         bare = {key: without_images(result) for key, result in bundle.results.items()}
         bundle = dataclasses.replace(bundle, results=bare)
     known = merged([present, bundle])
     written = []
     for table in tables:
-        chosen = used_by([table], known)
+        # What a file holds stays, also where a scale has changed so that no table shows it any more.
+        chosen = merged([used_by([table], known), own.get(table.name, Bundle({}))])
         if chosen.results:
-            path = folder / f"{table.name}.json"
+            path = paths[table.name]
             path.parent.mkdir(parents=True, exist_ok=True)
             written.append(Written(path, len(chosen.results), write_bundle(path, chosen, with_images=True)))
     return written

@@ -62,6 +62,21 @@ def test_all_scales_data_sets_and_earlier_methods_are_kept(tmp_path):
     assert used_by([TABLES["fusion-set-size"]], old).results.keys() == old.results.keys()
 
 
+def test_a_file_keeps_what_no_table_shows_any_more(bundle, tables, tmp_path):
+    stranger = made(dataclasses.replace(cells_of("widths")[0].units[0], test_images=7))
+    write_bundle(tmp_path / "runtime-vgg.json", Bundle({stranger.key: stranger}))
+    update_folder(tmp_path, bundle, tables)
+    assert keys(tmp_path / "runtime-vgg.json") == {stranger.key, *units("runtime-vgg")}
+
+
+def test_every_result_that_comes_with_the_project_is_shown_by_its_table():
+    """A change of a scale or a table must not take its records with it."""
+    folder = Path(__file__).parents[2] / "benchmarks" / "results" / "experiments"
+    for path in folder.glob("*.json"):
+        kept = read_bundle(path)
+        assert used_by([TABLES[path.stem]], kept).results.keys() == kept.results.keys(), path.name
+
+
 def test_a_file_keeps_what_it_holds_and_of_one_unit_the_later_result(bundle, tables, tmp_path):
     first, *others = sorted(units("runtime-vgg"))
     update_folder(tmp_path, Bundle({key: bundle.results[key] for key in others}), tables, with_images=True)

@@ -212,7 +212,7 @@ def test_a_unit_is_other_work_if_anything_of_it_is():
 )
 def test_the_networks_of_the_paper_have_their_size(name, shape, classes, parameters):
     with torch.device("meta"):
-        model = build(fitted(parse(network(name, PAPER)), shape, classes))
+        model = build(fitted(parse(network(name, PAPER, "cifar10")), shape, classes))
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
 
 
@@ -223,7 +223,7 @@ def test_smaller_scales_have_smaller_networks(scale):
         sizes = []
         for each in (scale_of(scale), PAPER):
             with torch.device("meta"):
-                model = build(fitted(parse(network(name, each)), (3, 32, 32), 100))
+                model = build(fitted(parse(network(name, each, "cifar10")), (3, 32, 32), 100))
             sizes.append(sum(parameter.numel() for parameter in model.parameters()))
         # Those of our own study are small at every scale.
         assert sizes[0] < sizes[1] / 2 or name in ("mlp", "vit-small"), name
