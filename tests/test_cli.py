@@ -219,12 +219,16 @@ def test_help_teaches(name, capsys):
         assert "Example:" in shown
 
 
+#: The command, which hears Ctrl-C also where whoever runs the tests ignores it, as shells do for jobs in the background.
+HEARING = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "import runpy; runpy.run_module('retrofit_core', run_name='__main__', alter_sys=True)"
+)
+
+
 def begun(*words, cwd):
-    """A command that hears Ctrl-C also where whoever runs the tests ignores it, as shells do for jobs in the background."""
-    hearing = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    program = f"{hearing}; import runpy; runpy.run_module('retrofit_core', run_name='__main__', alter_sys=True)"
     return subprocess.Popen(
-        [sys.executable, "-c", program, *map(str, words)], cwd=cwd, env=environment(), stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", HEARING, *map(str, words)], cwd=cwd, env=environment(), stderr=subprocess.PIPE, text=True
     )
 
 

@@ -21,6 +21,7 @@ from retrofit_core.cli import documentation, main
 from retrofit_core.cli.terminal import app
 from retrofit_core.methods import METHODS
 from retrofit_core.settings import settings_of
+from tests.test_cli import HEARING
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -183,10 +184,7 @@ def test_formulas_are_drawn_and_names_are_documented(site):
 
 @pytest.mark.slow
 def test_the_command_shows_a_built_site_until_it_is_interrupted(site):
-    # It hears Ctrl-C also where whoever runs the tests ignores it, as shells do for jobs in the background.
-    hearing = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    program = f"{hearing}; import runpy; runpy.run_module('retrofit_core', run_name='__main__', alter_sys=True)"
-    command = [sys.executable, "-u", "-c", program, "docs", "--no-browser", "--out", str(site)]
+    command = [sys.executable, "-u", "-c", HEARING, "docs", "--no-browser", "--out", str(site)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
