@@ -35,10 +35,17 @@ class Column:
     """In units of what parent 0 has"""
     shards: str | None = None
     """The classes of each part of a sharded split; None: dealt out by the seed"""
+    many_fits: bool = False
+    """Whether most of its rows are gradient fits of ViTs, which a scale may make smaller still"""
 
     def source(self, scale: Scale, train_seed: int = 0) -> Source:
         """Its parents at a scale."""
+        scale = self.scale(scale)
         return Source(training(scale, self.data, self.arch, self.split, self.parts, train_seed, self.shards))
+
+    def scale(self, scale: Scale) -> Scale:
+        """A scale as it is for this column."""
+        return scale.for_many_fits if self.many_fits else scale
 
     @property
     def transformer(self) -> bool:
@@ -100,7 +107,7 @@ class Table:
         make = self.make or usual_cell
         sources = {column.name: given or column.source(scale) for column in self.columns}
         cells = (
-            make(self, column, name, scale, sources[column.name], seed)
+            make(self, column, name, column.scale(scale), sources[column.name], seed)
             for seed in range(seeds or scale.seeds)
             for column in self.columns
             for name in self.rows

@@ -56,13 +56,15 @@ GRADIENT_ALL_DATA = (
 
 
 def _ways(data: str, arch: str, split: str, numbers: tuple[int, ...], **settings: Any) -> tuple[Column, ...]:
-    return tuple(Column(f"{parts}-way", data, (arch,), split, parts, settings) for parts in numbers)
+    vits = arch.startswith("vit")
+    return tuple(Column(f"{parts}-way", data, (arch,), split, parts, settings, many_fits=vits) for parts in numbers)
 
 
 def _full(data: str, arch: str, numbers: tuple[int, ...], learning_rate: float = 3e-4, **settings: Any) -> Any:
+    facts = {"learning_rate": learning_rate, "many_fits": arch.startswith("vit")}
     settings = {"fusion_from": "iid", **settings}
     return tuple(
-        Column(name, data, (arch,), "full", parts, settings, tuned=tuned, learning_rate=learning_rate)
+        Column(name, data, (arch,), "full", parts, settings, tuned=tuned, **facts)
         for parts in numbers
         for name, tuned in ((f"{parts}-way zero-shot", False), (f"{parts}-way fine-tuned", True))
     )
