@@ -4,7 +4,7 @@ Weights come from a generator of their own, so that no test depends on the order
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,13 @@ from retrofit_core.symmetry import neuron_groups, reordered
 AFFINE = (nn.Linear, nn.Conv2d)
 CNN_SHAPE = (2, 7, 7)
 VGG_SHAPE = (3, 8, 8)
+
+
+def seeded(seed: int, make: Callable[..., nn.Module], *args: Any, **options: Any) -> nn.Module:
+    """What `make` builds, whatever random numbers torch gave before: `initialised` leaves some parameters as they are made."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make(*args, **options)
 
 
 def initialised(model: nn.Module, seed: int) -> nn.Module:

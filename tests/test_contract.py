@@ -20,7 +20,7 @@ from retrofit_core.methods import BEYOND, CONTROLS, RETROFITTING
 from retrofit_core.monitor import Cancelled, Monitor
 from tests.flat import fuse
 from tests.marks import slow_but
-from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, initialised, labels, normal, residual
+from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, initialised, labels, normal, residual, seeded
 from tests.properties import assert_close, untouched
 from tests.test_levels import small_torchvision_vgg
 
@@ -107,7 +107,8 @@ def torchvision_resnet(seed, widths=(4, 6, 6, 8)):
 
 
 def torchvision_vit(seed, mlp_width=12):
-    return initialised(torchvision.models.VisionTransformer(8, 4, 2, 2, 8, mlp_width, num_classes=4), seed).float()
+    network = seeded(seed, torchvision.models.VisionTransformer, 8, 4, 2, 2, 8, mlp_width, num_classes=4)
+    return initialised(network, seed).float()
 
 
 MLP = {"architecture": "mlp", "sizes": [192, 9, 8, 4]}

@@ -10,7 +10,7 @@ from torch import nn
 from retrofit_core.architectures import build
 from retrofit_core.levels import partition
 from retrofit_core.symmetry import group_sums, mapped, matching, neuron_groups, permuted, shuffled, tensors
-from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual
+from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual, seeded
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_levels import small_torchvision_vgg
 
@@ -26,7 +26,7 @@ def vision(make, **keywords):
 
 
 def vision_transformer():
-    model = torchvision.models.VisionTransformer(16, 8, 2, 4, 24, 32, num_classes=5)
+    model = seeded(1, torchvision.models.VisionTransformer, 16, 8, 2, 4, 24, 32, num_classes=5)
     torch.nn.init.normal_(model.class_token, generator=torch.Generator().manual_seed(2))  # zeros tell no neuron apart
     return initialised(model, 1)
 
@@ -95,6 +95,13 @@ def assert_shuffles(model, x):
     new, old = tensors(twin), tensors(model)
     assert any(not torch.equal(new[name], tensor) for name, tensor in old.items())
     assert model(x).std() > 1e-3  # the outputs say something
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_networks_here_are_the_same_whenever_they_are_made(name):
+    make, _ = NETWORKS[name]
+    first, second = tensors(make()), tensors(make())
+    assert all(torch.equal(first[key], second[key]) for key in first)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
