@@ -1,10 +1,12 @@
 """Execute the notebooks again: `python docs/notebooks.py [NAME...]` (`make notebooks` for all; needs Chromium for static images).
 
 Each `notebooks/NAME.py` becomes an executed `NAME.ipynb`, with a static image beside each Plotly figure, for viewers that
-draw none. Its first picture, made small, is `images/notebooks/NAME.png`, which docs/notebooks.md shows.
+draw none, and the digest of the results that it was executed on. Its first picture, made small, is
+`images/notebooks/NAME.png`, which docs/notebooks.md shows.
 """
 
 import base64
+import hashlib
 import io
 import re
 import sys
@@ -21,6 +23,7 @@ from nbclient import NotebookClient
 from PIL import Image
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "experiments"
 PLOTLY, PNG = "application/vnd.plotly.v1+json", "image/png"
 #: Seconds for one cell, and the width in px of a static image, which JupyterLab shows until the mouse is over it.
 PATIENCE, WIDTH = 600, 820
@@ -93,6 +96,14 @@ def keep_picture(notebook: nbformat.NotebookNode, path: Path) -> None:
     image.resize((SMALL, height), Image.Resampling.LANCZOS).quantize(FEW, RARE).save(path, "PNG", optimize=True)
 
 
+def digest_of_results() -> str:
+    """Of all files of results that come with the project: which of them a notebook reads is not known before."""
+    digest = hashlib.sha256()
+    for path in sorted(RESULTS.glob("*.json")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 @contextmanager
 def browser() -> Iterator[None]:
     """One Chromium for all static images."""
@@ -109,6 +120,7 @@ def main(names: list[str]) -> None:
     with browser():
         for source in sources:
             notebook = with_images(execute(source))
+            notebook.metadata["results"] = digest_of_results()
             path = source.with_suffix(".ipynb")
             nbformat.write(notebook, path)
             keep_picture(notebook, PICTURES / f"{source.stem}.png")

@@ -70,8 +70,8 @@ def runs_from_top_to_bottom(source: Path, kernel: str, results: str, executing: 
     assert not [output for cell in notebook.cells for output in cell.get("outputs", ()) if _is_trouble(output)]
 
 
-def committed_is_the_executed_source(source: Path) -> None:
-    """Fails after an edit of the source until `make notebooks` was run."""
+def committed_is_the_executed_source(source: Path, executing: Any) -> None:
+    """Fails after an edit of the source or of results until `make notebooks` was run: then each asserts its claim anew."""
     import jupytext
     import nbformat
 
@@ -85,6 +85,9 @@ def committed_is_the_executed_source(source: Path) -> None:
     assert outputs
     assert not [output for output in outputs if _is_trouble(output)]
     assert committed.metadata.kernelspec.name == "python3"
+    assert committed.metadata.results == executing.digest_of_results(), (
+        f"run `make notebooks`: {path.name} has old results"
+    )
 
 
 def committed_is_small_and_shows_in_plain_jupyterlab(source: Path) -> None:

@@ -26,8 +26,8 @@ def test_runs_from_top_to_bottom(source: Path, kernel: str, results: str, execut
 
 
 @SOURCE
-def test_committed_notebook_is_the_executed_source(source: Path) -> None:
-    committed_is_the_executed_source(source)
+def test_committed_notebook_is_the_executed_source(source: Path, executing: Any) -> None:
+    committed_is_the_executed_source(source, executing)
 
 
 @SOURCE
