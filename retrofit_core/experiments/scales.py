@@ -107,7 +107,7 @@ SCALES: dict[str, Scale] = {
     "evening": Scale(
         "evening",
         "half of the channels (of a ResNet's a quarter, but on digits), 30 epochs with crop and flip, 10 epochs of fine-tuning; "
-        "in tables of ViTs 15 epochs, two fifths of the samples, 30 epochs a fit",
+        "in tables of ViTs 15 epochs, two fifths of the samples, 50 epochs a fit",
         width=0.5,
         resnet_width=0.25,  # training a ResNet-34 of half the channels takes two cores over two hours
         vit={"hidden": 192, "depth": 5, "heads": 6, "mlp_width": 192},
@@ -117,7 +117,7 @@ SCALES: dict[str, Scale] = {
         finetune_epochs=10,
         seeds=3,
         # with the paper's 5,000 samples and 100 epochs a fit takes a core over an hour, and a column has nine of them
-        many_fits={"epochs": 15, "share": 0.4, "fit_epochs": 30},
+        many_fits={"epochs": 15, "share": 0.4, "fit_epochs": 50},
     ),
     "paper": Scale("paper", "the paper's settings", nearest=False),
 }
