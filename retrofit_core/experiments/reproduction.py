@@ -124,7 +124,7 @@ class ReproducedColumn:
         Raises:
             ValueError: no row of that name.
         """
-        return gap(self.line(left).row, self.line(right).row, measured_rows(self.setting))
+        return gap(self._measured_as(left), self._measured_as(right), measured_rows(self.setting))
 
     def results(self, row: str) -> tuple[Result, ...]:
         """The results behind a row, one for each seed that is measured."""
@@ -189,10 +189,14 @@ class ReproducedColumn:
     def __repr__(self) -> str:
         return f"<{self.table}, {self.name}: {len(self.lines)} of {len(self.block.lines)} rows measured ({self.badge})>"
 
+    def _measured_as(self, row: str) -> str:
+        """The row whose results a row shows: of equal parents the better one stands first, whatever its number."""
+        line = self.line(row)
+        return line.stands_for or line.row
+
     def _known(self, row: str) -> list[Known]:
-        """The cells of a row, or of the one that stands in its place."""
-        stands_for = self.line(row).stands_for or row
-        return [known for known in self.setting.known if known.cell.row == stands_for]
+        measured_as = self._measured_as(row)
+        return [known for known in self.setting.known if known.cell.row == measured_as]
 
 
 @dataclass(frozen=True, repr=False)

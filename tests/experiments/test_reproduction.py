@@ -80,6 +80,8 @@ def test_parents_stand_in_the_order_of_their_accuracy_with_their_own_results(bun
     assert column.images("Parent 0") == 100
     assert column.per_class("Parent 0") == (60.0,) * 10
     assert column.classes[:2] == ("airplane", "automobile")
+    for row in ("Parent 0", "Parent 1"):
+        assert column.gap("Ensemble", row).points == column.number("Ensemble") - column.number(row)
 
 
 def test_claims_and_recipes_are_found_by_their_names(bundle, runs):
