@@ -92,7 +92,7 @@ two_way.show(ROWS)
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **Agrees:** 28 of the 31 numbers that the paper prints are used where it is reproduced.
+# **Agrees:** 28 of the 31 numbers that the paper prints are those of our presets and recipes.
 #
 # **Does not:** the width inside of the transformers' blocks is the other way round in the earlier code (384 for CIFAR-100, 1536
 # for Tiny-ImageNet), and we follow the code; `vit-mlp1536` and `vit-tiny-imagenet-mlp384` are the printed ones. Fine-tuning has

@@ -15,8 +15,8 @@
 #
 # **What the paper claims** (table `tab:vgg11-sharded-cifar10-acc`). Each network saw other classes: five each of two networks.
 # Fused from 400 images of the first one's classes, KF-Linear reaches the ensemble (80.9 against 80.2), 33 points above either
-# network; conductance is worth 27 points to Hungarian groups. Earlier methods reach 64 at most, with importance scores of the
-# paper, and 28 without. With four and six networks KF-Linear stays close to the ensemble.
+# network; conductance is worth 27 points to Hungarian groups. Earlier fusion methods reach 64 at most, with importance scores
+# of the paper, and 28 without. With four and six networks KF-Linear stays close to the ensemble.
 #
 # **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
 # `retrofit reproduce --list` tells what there is. The scale stands on every number.
@@ -47,8 +47,8 @@ trained = small.column("2-way")
 # ## Two networks, given: half of VGG11's channels
 #
 # **How to read it.** Hollow diamonds are the paper's numbers, dots ours, with the 95 % interval over test images. These
-# networks were given, and are measured with all of the paper's settings; they know their five classes less well than the
-# paper's, so all dots lie further left. What counts is how the rows lie to each other, above all to the two dotted lines.
+# networks were given, and are measured with our defaults at the scale `paper`; they know their five classes less well than the
+# paper's, so the dots lie further left. What counts is how the rows lie to each other, above all to the two dotted lines.
 
 # %%
 beside_the_paper(two_way, LIGHT)
@@ -82,7 +82,7 @@ class_grid(networks, two_way.classes, LIGHT)
 # %% [markdown]
 # ## Two networks, trained at the scale `small`: a quarter of the channels
 #
-# The same with parents half as wide again, with the gradient fits.
+# The same with parents of half that width.
 
 # %%
 display(beside_the_paper(trained, LIGHT))
@@ -130,24 +130,24 @@ two_way.recipe("KF-Linear, conductance")
 #
 # **Agrees:** the order of the methods (rank correlation 0.86 over 23 rows with the given pair, 0.87 over 23 with the trained
 # one). With the given pair KF-Linear and HF-Linear (means of three fusion seeds) are 9.4 and 9.7 points above the best parent,
-# KF-Gradient and HF-Gradient 9.4 and 10.0; the best LP can do is to stay at parent 0; OTFusion, Git Re-Basin and ZipIt stay
-# below the best parent. Conductance is worth 6.0 and 6.3 points to the two groupings. Four networks of two and three classes
+# KF-Gradient and HF-Gradient 9.4 and 10.0; LP does not get beyond parent 0; OTFusion and ZipIt stay below the best
+# parent. Conductance is worth 6.0 and 6.3 points to the two groupings. Four networks of two and three classes
 # each: KF-Linear with conductance is 14.5 points above the best of them, KF-Gradient 14.9, conductance is worth 11.4, OTFusion
 # is at chance, and all 13 signs that are measured are the paper's.
 #
 # **Does not:** the ensemble stays ahead, by 4.5 points with the given pair, by 15 with the trained one and by 7.3 with four
 # networks, where the paper has KF-Linear level with it or 2 below. Uniform HF-Linear, far below KF-Linear in the paper, is
-# level with it, and KF-Gradient, 7 points below KF-Linear in the paper, is level with it as well. DeepLIFT
-# does not help Git Re-Basin and OTFusion, which it does in the paper. At a quarter of the
-# channels KF-Linear of two is no better than the best parent (its interval contains 0) and gradient fits are ten points and
-# more *below* it; of four they are 3 above it. LP, 7 points below KD in the paper with four networks, is 10 above it. With six
-# networks nothing is gained: KF-Linear 17.8 (uniform) and 14.3 (conductance), by activity (ours) 19.9, ensemble 19.8, best
-# parent 18.9 (paper 35.8, 40.3, -, 41.3 and 19.9).
+# level with it, and KF-Gradient, 7 points below KF-Linear in the paper, is level with it as well. Git Re-Basin stays 18 below
+# the best parent (paper up to 16 above), and with DeepLIFT it and OTFusion are below conductance (paper above). At a quarter of
+# the channels KF-Linear of two is no better than the best parent (its interval contains 0) and gradient fits are ten points and
+# more *below* it; of four they are 3 above it. LP, 7 points below KD in the paper with four networks, is 10 above it with
+# half of them. With six networks nothing is gained: KF-Linear 17.8 (uniform) and 14.3 (conductance), by activity (ours) 19.9 and 14.1,
+# ensemble 19.8, best parent 18.9 (paper 35.8, 40.3, -, 41.3 and 19.9).
 #
-# **Why, probably:** narrow and weak parents. What two networks know of different classes must fit into the neurons of one, and
+# **Why, probably:** narrow parents. What two networks know of different classes must fit into the neurons of one, and
 # the given pair has half of the paper's channels, the trained one a quarter. Where samples come from both parents' classes
 # (rows "all data"), the trained pair's KF-Linear gains 6.7 points and its gradient fit 12.3, while they bring the given pair's
-# KF-Linear hardly anything (0.7, interval 0.0 to 1.5, three seeds): the weaker the networks, the less do images of five
+# KF-Linear hardly anything (0.7, interval 0.0 to 1.5, three seeds): the narrower the networks, the less do images of five
 # classes say about the other five. Of the six, none knows what it does not know: they are almost as sure of their answer on
 # images of other classes as on their own (0.72 to 0.91 against 0.74 to 0.91), so that their ensemble cannot tell whom to ask,
 # and with conductance the fused network gives nearly all its answers to two classes.

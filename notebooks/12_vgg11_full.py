@@ -15,11 +15,11 @@
 #
 # **What the paper claims** (table `tab:vgg-iid-full-table`). Both networks saw all data (93.2 and 93.0). Without fine-tuning
 # HF-Gradient keeps 88.1, KF-Gradient 86.2, Git Re-Basin 77.1, OTFusion 72.6. After 200 epochs of fine-tuning all are alike:
-# 93.0 to 93.6, at or slightly above the parents.
+# 93.0 to 93.6, within 0.4 of the parents.
 #
 # **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
 # `retrofit reproduce --list` tells what there is. The scale stands on every number. This table is measured by `retrofit
-# reproduce vgg11-full --scale small`.
+# reproduce vgg11-full --scale evening`.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each column at the best scale that is measured; smoke, small, evening, paper
@@ -92,8 +92,9 @@ vgg.show()
 # **Agrees** (scale `evening`, one seed): where both parents saw all data, every fused network stays below both (82.2 and 82.0),
 # and the ensemble gains little (84.3). Fine-tuning brings back most: KF-Linear goes from 43.6 to 77.3 in ten epochs.
 #
-# **Does not:** the closed form, close to the parents in the paper (87.0 of 93.2 for HF-Linear with uniform scores), loses far
-# more here: 30.5 to 65.3 with Hungarian groups, 43.6 to 69.9 with k-means, below PLeaS (73.3, with REPAIR 75.9). The fine-tuned
+# **Does not:** HF-Linear with uniform scores, 87.0 of 93.2 in the paper, has 30.5 here; with scores, which cost it 13 there, up
+# to 65.3. KF-Linear has 43.6 to 69.9 (paper 74.2 to 75.3), and is above Git Re-Basin, not below. All are below PLeaS (73.3, with
+# REPAIR 75.9). The order is hardly the paper's (rank correlation 0.45). The fine-tuned
 # network stays 5.5 below the fine-tuned parent (82.8), where the paper has all of them level after 200 epochs.
 #
 # **Why:** these networks are silent. A neuron of the late layers is active 3 to 9 % of the time, so its pre-activation says

@@ -96,14 +96,14 @@ column.recipe("KF-Linear, conductance")
 #
 # **Agrees** (scale `small`, one seed, 2,000 test images): all 14 differences that the paper claims have its sign, and the order
 # of its 8 methods is nearly the same (rank correlation 0.90). KF-Linear is 7.2 points above the ensemble (paper 2.6), HF-Linear
-# 8.0 (paper 0.3): the ensemble knows parent 1's two classes and loses parent 0's, the fused networks give up less of each.
+# 8.0 (paper 0.3): the ensemble knows parent 1's two classes and loses parent 0's, the fused networks lose less of parent 0's.
 #
-# **Does not:** Git Re-Basin is at 28 here and at 58 in the paper, whose deviation over seeds is 23. All accuracies are lower,
-# for the networks have a quarter of the channels. Our images are of the same source as the published set, drawn and compressed
-# otherwise, so nothing compares digit by digit.
+# **Does not:** Git Re-Basin is at 28 here and at 58 in the paper, whose deviation over seeds is 23. Best parent, ensemble, HF
+# and KF are lower, for the networks have a quarter of the channels. Our images are of the same source as the published set,
+# drawn and compressed otherwise, so nothing compares digit by digit.
 #
 # **Not in the paper:** random groups, fitted in the same way, reach 75.0 with conductance, and neuron *i* with neuron *i* 76.2.
-# So here the fit and the scores do most, and the grouping two to three points.
+# So here the fit and the scores do most, and the grouping two to three points (six with uniform scores).
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project

@@ -67,11 +67,11 @@ vit.show()
 #
 # **Cannot be told:** whether they beat the best parent (7.7; +0.5 for HF-Gradient, interval -0.7 to 1.7) and LP (7.7).
 #
-# **Does not:** KD, 21 points behind both in the paper, is level with them here (8.7, KF-Gradient 1.1 below it).
+# **Does not:** KD, 21 points behind both in the paper, is level with HF-Gradient here and 1.1 above KF-Gradient (8.7).
 #
 # **Why:** the parents have learned little: 80 images of each class in place of 500, 10 epochs in place of 300. They recognise 15
 # and 14 of 100 images of their own classes, where the paper's recognise more than half. What is to be brought together is
-# one per cent of accuracy wide: a training from scratch on the parents' mean loses as little as a fusion.
+# less than two points of accuracy wide: a training from scratch on the parents' mean loses as little as a fusion.
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project

@@ -54,8 +54,8 @@ for column in resnet.columns:
         display(differences(column, LIGHT))
 
 # %% [markdown]
-# The same with a third of the teacher's epochs and a fifth of the samples (scale `small`), where distillation and scores are
-# measured as well.
+# The same with a third of the teacher's epochs, a fifth of the samples and of the epochs a fit (scale `small`), where
+# distillation and scores are measured as well.
 
 # %%
 display(beside_the_paper(small, LIGHT))

@@ -91,11 +91,11 @@ conductance.recipe(TO_UNIFORM)
 # what the seed does. Uniform and conductance agree by 0.18, uniform and DeepLIFT by 0.16, two seeds of uniform by 0.39.
 # Conductance and DeepLIFT change them in much the same way: they agree with each other (0.50) as two seeds of DeepLIFT do
 # (0.50). At a quarter of the channels it is the same: 0.27 and 0.29, two seeds 0.51. And the largest group, concentrated with
-# uniform scores (18 neurons), becomes broad with conductance (70) and DeepLIFT (72), as the paper's figure shows it.
+# uniform scores (18 neurons), becomes broad with conductance (70) and DeepLIFT (72), as the densest one in the paper's figure.
 #
 # **Does not:** the paper's indices are 0.74 and 0.73, higher than ours between two seeds of *one* score. The paper does not say
 # how k-means was seeded; with one start for all scores, or starts from neurons, groups agree more. It clusters behind two fused
-# layers, so perhaps what these can tell of the neurons; ours are the raw outputs. With the given pair two thirds of the groups
+# layers, so perhaps what these can tell of the neurons; ours are the raw outputs. With the given pair seven in ten groups
 # hold one neuron, so that the index hangs on the few that share. The direction agrees, and the size cannot be compared.
 
 # %%

@@ -65,7 +65,7 @@ conductance.recipe(ROW)
 #
 # **Agrees** (the given pair: full width, 512 neurons, CIFAR-10 in place of CIFAR-100): scores pile up near zero. By
 # conductance and by DeepLIFT 12 % of the neurons have less than a tenth of the uniform score, which is the lowest of 40 bins
-# and the fullest one, while a few have four times as much. Networks of a quarter of the width and ten epochs (scale `small`,
+# and the fullest one, while one or two have four times as much. Networks of a quarter of the width and ten epochs (scale `small`,
 # 128 neurons) have more of them: 20 and 32 %.
 #
 # **Cannot be compared:** the paper prints no counts, and its network has other data. Within a bin neurons are taken to lie

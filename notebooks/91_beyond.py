@@ -15,7 +15,7 @@
 #
 # **What the paper claims.** Its closed form fuses networks of linear and convolutional layers; residual networks and transformers
 # it fuses by gradient descent, block by block. Its fused networks come close to the parents' ensemble, and how to come closer
-# is left to future work. So both halves of this notebook are ours: no table of the paper stands beside them.
+# it does not ask. So both halves of this notebook are ours: no table of the paper stands beside them.
 #
 # 1. The closed form *inside* of blocks: each layer of a branch is a level, and the last one of a branch is fitted to what is
 #    still missing in the residual stream (docs/method.md).
@@ -105,12 +105,13 @@ measured[0].recipe(TRAINED)
 # - **A training behind the fusion** helps where the fused network is well below the ensemble and the samples say enough: the
 #   ResNet-18 gains 6.4 points, and 7.8 with samples of both parents, which takes it to its ensemble (87.7 and 86.9).
 #
-# **Does not** help where one would want it most: on the VGG pairs it stays within the noise, although the ensemble is 3.5 and
-# 4.5 points ahead, whoever's samples it gets. The ViT is level with its ensemble before any training.
+# **Does not** help where one would want it most: it brings nothing on the non-IID VGGs and at most 0.8 on the sharded ones,
+# whoever's samples it gets, although the ensemble is 3.4 and 4.5 points ahead. The ViT is level with its ensemble before any
+# training.
 #
-# **Why, probably:** 400 photographs of which five classes are missing are too few to move nine million weights by; the closed
-# form moves each level on its own, in the directions that its inputs show, and leaves the others. On digits 400 images are
-# half of what there is. What was tried besides and is in no table stands in docs/findings_beyond.md.
+# **Why, probably:** 400 photographs are too few to move millions of weights by, the more so where five classes are missing; the
+# closed form moves each level on its own, in the directions that its inputs show, and leaves the others. On digits 400 images are
+# half of what parent 0 saw. What was tried besides and is in no table stands in docs/findings_beyond.md.
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project
