@@ -109,7 +109,7 @@ two_way.recipe("KF-Linear, conductance")
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **Agrees** (two networks, means of three fusion seeds): the order of the methods (rank correlation 0.86 over 22 rows), and all
+# **Agrees** (two networks, means of three fusion seeds): the order of the methods (rank correlation 0.85 over 22 rows), and all
 # of 40 signs but two that are wrong and six that are undecided. KF-Linear and KF-Gradient with conductance beat the best parent
 # clearly (by 3.9 and 4.0) and stay a few points below the ensemble. Conductance is worth most to Hungarian groups and to Git
 # Re-Basin; for KF and HF DeepLIFT is level with it. With four networks at half the width all 13 signs are the paper's that are
