@@ -114,10 +114,13 @@ seconds.recipe("KF-Linear, uniform")
 # another processor, the closed forms took 14 and 15 seconds on the clock, and 5.6 and 6.2 with two threads on an idle one
 # (README).
 #
-# **Not measured yet:** both tables of transformers, and everything on a GPU.
+# **Transformers:** at the scale `evening` (half of the width, 50 epochs a fit) two ViTs are fused from 400 samples in 137 seconds
+# on a crowded core, in the paper in 38 on a GPU. **Not measured yet:** 6,000 samples, the way to a fine-tuned ViT (at `smoke`
+# it only shows that it runs), and everything on a GPU.
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project
+    assert vit.column("400 samples").number("KF-Gradient, uniform") < 200
     for column in (processor, small):
         assert max(column.number(row) for row in ("OTFusion", "Git-Re-Basin")) < column.number("HF-Linear, uniform") / 2
         assert column.number("KF-Linear, uniform") < 1.3 * column.number("HF-Linear, uniform")
