@@ -102,7 +102,7 @@ seconds.recipe("KF-Linear, uniform")
 #
 # **Agrees** (the given pair at full width, our defaults, one processor core, three seeds where the table says so): Git
 # Re-Basin and OTFusion are fastest of the paper's rows, 5 seconds of the processor each; closed forms take 18 and 19. Of ours
-# LP and ZipIt take 5, PLeaS 19, distillation (KD) 405. At the scale `small` it is one to two seconds for averages, a few more
+# LP and ZipIt take 5, PLeaS 17, distillation (KD) 400. At the scale `small` it is one to two seconds for averages, a few more
 # for closed forms, and gradient fits longer.
 #
 # **Does not:** KF-Linear, five times as slow as HF-Linear in the paper, takes hardly longer here (19.3 against 18.0 seconds of

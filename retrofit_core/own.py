@@ -252,16 +252,18 @@ def _of_file(module_name: str, file: Path) -> ModuleType:
     known = sys.modules.get(module_name)
     if known is not None and getattr(known, "__file__", None) and Path(str(known.__file__)).resolve() == file:
         return known
-    key = (str(file), hashlib.sha256(file.read_bytes()).hexdigest())
+    content = file.read_bytes()
+    key = (str(file), hashlib.sha256(content).hexdigest())
     if key not in _loaded:
         # A name of its own: two folders may each have a mynet.py.
         name = f"{module_name}_{hashlib.sha256(key[0].encode()).hexdigest()[:8]}"
         spec = importlib.util.spec_from_file_location(name, file)
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module  # as an import does; dataclasses and pickles look there
         try:
-            spec.loader.exec_module(module)
+            # Not by the loader: its bytecode is old where a file was changed within a second and has the same length.
+            exec(compile(content, file, "exec"), module.__dict__)
         except BaseException:
             del sys.modules[name]
             raise
