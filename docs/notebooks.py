@@ -117,10 +117,11 @@ def browser() -> Iterator[None]:
 def main(names: list[str]) -> None:
     """Execute some notebooks, or all."""
     sources = [FOLDER / f"{name}.py" for name in names] or sorted(FOLDER.glob("*.py"))
+    results = digest_of_results()
     with browser():
         for source in sources:
             notebook = with_images(execute(source))
-            notebook.metadata["results"] = digest_of_results()
+            notebook.metadata["results"] = results
             path = source.with_suffix(".ipynb")
             nbformat.write(notebook, path)
             keep_picture(notebook, PICTURES / f"{source.stem}.png")

@@ -81,14 +81,7 @@ XFAIL = pytest.mark.xfail(strict=True, reason="order of residual levels, see LOS
 #: Architectures of `make quick`.
 FEW = ("vgg with BatchNorm",)
 CASES = [
-    pytest.param(
-        name,
-        method,
-        marks=[
-            *[XFAIL] * ((name, method) in LOST),
-            *[pytest.mark.slow] * (name not in FEW),
-        ],
-    )
+    pytest.param(name, method, marks=[*[XFAIL] * ((name, method) in LOST), *[pytest.mark.slow] * (name not in FEW)])
     for name in ARCHITECTURES
     for method in EVERY
 ]

@@ -61,12 +61,11 @@ def _ways(data: str, arch: str, split: str, numbers: tuple[int, ...], **settings
 
 
 def _full(data: str, arch: str, numbers: tuple[int, ...], learning_rate: float = 3e-4, **settings: Any) -> Any:
-    facts = {"learning_rate": learning_rate, "many_fits": arch.startswith("vit")}
     settings = {"fusion_from": "iid", **settings}
     return tuple(
-        Column(name, data, (arch,), "full", parts, settings, tuned=tuned, **facts)
-        for parts in numbers
-        for name, tuned in ((f"{parts}-way zero-shot", False), (f"{parts}-way fine-tuned", True))
+        dataclasses.replace(ways, name=f"{ways.name} {words}", tuned=tuned, learning_rate=learning_rate)
+        for ways in _ways(data, arch, "full", numbers, **settings)
+        for words, tuned in (("zero-shot", False), ("fine-tuned", True))
     )
 
 
