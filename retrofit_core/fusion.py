@@ -206,7 +206,7 @@ class Retrofit(Algorithm):
             parts = fitting.parts if step.level.partwise else None
             # line 2: z of the parents, x of the fused network
             sums = step.moments(inputs=self.fit.needs_inputs, dtype=products, parts=parts)
-            s = self._scores(step.level, [parent[step.index] for parent in scores], task)  # line 3
+            s = self._scores(step, [parent[step.index] for parent in scores], task)  # line 3
             zz = sums.zz[: len(s), : len(s)]  # a stream that the level adds to stands behind the parents' neurons
             monitor.emit("phase", name="grouping", level=step.name)
             prepared = self.fit.prepare(fitting, sums)
@@ -287,16 +287,19 @@ class Retrofit(Algorithm):
             "memory": task.runtime.memory,
         }
 
-    def _scores(self, level: Level, parents: Sequence[Tensor], task: Task) -> Tensor:
-        """(m,) the weights of a level's neurons, from each parent's scores there."""
-        if not level.head and self.scored == "head":
-            parents = [s.mean().expand_as(s) for s in parents]
-        s = torch.cat(list(parents))
-        if not level.head or self.head == "scores":
-            return s
-        if task.class_shares is not None:
-            return task.class_shares.to(s).flatten()
-        return torch.full_like(s, s.mean().item())
+    def _scores(self, step: Step, parents: Sequence[Tensor], task: Task) -> Tensor:
+        """(m,) the weights of a level's neurons, from each parent's scores there; of classes those of the head."""
+        weights = [s.mean().expand_as(s).clone() if self.scored == "head" else s.clone() for s in parents]
+        mean = torch.cat(list(parents)).mean().item()
+        for k, (own, s, level) in enumerate(zip(weights, parents, step.parents, strict=True)):
+            for places in (classes.to(s.device) for classes in level.classes):
+                if self.head == "scores":
+                    own[places] = s[places]
+                elif task.class_shares is not None and len(places) == task.class_shares.shape[1]:
+                    own[places] = task.class_shares[k].to(s)[:, None].expand(places.shape)
+                else:
+                    own[places] = mean
+        return torch.cat(weights)
 
     def _group(
         self,
@@ -308,7 +311,7 @@ class Retrofit(Algorithm):
         scores: Sequence[Sequence[Tensor]],
     ) -> Grouping:
         step, level, widths = fitting.step, fitting.step.level, fitting.step.widths
-        if level.head:  # class k stays class k
+        if level.fixed:  # class k stays class k
             return SameIndex()(gram, s, widths, level.width)
         if fitting.stream is not None:  # grouped where the stream begins
             labels = fitting.stream
@@ -343,7 +346,11 @@ class Retrofit(Algorithm):
             widths = tuple(len(parent[index].kinds[kind.first[1]].places) for parent in levels.parents)
             scores = s[places[:, 0]]
             width = len(kind.places)
-            groups = grouped(self.grouping, own, scores, widths, width, fitting.generator, nearness=raw[index])
+            groups = (
+                SameIndex()(own, scores, widths, width)
+                if kind.fixed
+                else grouped(self.grouping, own, scores, widths, width, fitting.generator, nearness=raw[index])
+            )
             labels[places] = kind.places.to(s.device)[groups.labels]
             cost, report = cost + groups.cost, groups.report
         return Grouping(labels, level.width, cost, {"algorithm": report.get("algorithm"), "kinds": len(level.kinds)})

@@ -196,9 +196,9 @@ def check_groupings(levels: Levels, grouping: Any) -> None:
                 for which, kind in enumerate(level.kinds):
                     if kind.first == (index, which):
                         own = tuple(len(parent[index].kinds[which].places) for parent in levels.parents)
-                        grouping.check(own, len(kind.places))
+                        (SameIndex() if kind.fixed else grouping).check(own, len(kind.places))
             elif level.parts is None:
-                (SameIndex() if level.head else grouping).check(levels.widths(index), level.width)
+                (SameIndex() if level.fixed else grouping).check(levels.widths(index), level.width)
             else:
                 shapes = [
                     tuple(parts.places.shape) for own in levels.networks if (parts := own[index].parts) is not None
@@ -273,11 +273,13 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
                 f"{level.tables[0].num_embeddings}; row t is fused with row t. Give all of them the same tokens."
             )
         widths = [other.width for other in alike]
-        if level.head and set(widths) != {level.width}:
-            raise ValueError(
-                f"level {level.name!r}: the parents have {widths} classes and the fused network {level.width}; class c "
-                "is fused with class c. Give all of them the same classes."
-            )
+        for number, own in enumerate(level.classes):
+            counts = [len(other.classes[number]) for other in alike]
+            if set(counts) != {len(own)}:
+                raise ValueError(
+                    f"level {level.name!r}: the parents have {counts} classes and the fused network {len(own)}; class c "
+                    "is fused with class c. Give all of them the same classes."
+                )
         if level.parts is not None:
             _check_parts(level, alike)
         if level.width > sum(widths):

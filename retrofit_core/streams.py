@@ -33,7 +33,8 @@ def with_streams(
         groups = neuron_groups(model, example, leaves=leaves)
         parts: dict[int, Parts] = {}
         if any(level.partwise and not level.channelwise for level in levels):
-            levels, parts = _with_parts(levels, [_made_by(level, groups, model) for level in levels])
+            classes = {number for number, group in enumerate(groups) if group.fixed}
+            levels, parts = _with_parts(levels, [_made_by(level, groups, model) for level in levels], classes)
             if any(level.why_not_affine for level in levels):
                 return levels
             groups = neuron_groups(model, example, leaves=leaves, within=True)
@@ -63,7 +64,7 @@ def with_streams(
             raise ValueError(f"{network}: the neurons of level {level.name!r} {why}. Use KF-Gradient.")
         for which, number in enumerate(own):
             firsts.setdefault(number, (index, which))
-        kinds.append(tuple(Kind(firsts[number], places) for number, places in own.items()))
+        kinds.append(tuple(Kind(firsts[number], places, groups[number].fixed) for number, places in own.items()))
     levels = [replace(level, kinds=own) for level, own in zip(levels, kinds, strict=True)]
     streams = [level.kinds[0].first if level.kinds and level.plain else None for level in levels]
     shared = Counter(streams)
@@ -113,18 +114,21 @@ def _multiplied(group: Group, rows: Mapping[int, Tensor]) -> bool:
     return not read and sum(places.shape[1] for places in rows.values()) > 1
 
 
-def _with_parts(levels: Sequence[Level], rows: Sequence[dict[int, Tensor]]) -> tuple[list[Level], dict[int, Parts]]:
+def _with_parts(
+    levels: Sequence[Level], rows: Sequence[dict[int, Tensor]], classes: set[int]
+) -> tuple[list[Level], dict[int, Parts]]:
     """The levels, those not affine whose grouped convolutions cannot be fitted; and the parts in which a level's neurons lie.
 
     Args:
         rows: of each level, see `_made_by`, from groups of neurons that are the parts of grouped convolutions as a whole.
+        classes: the groups that hold them.
     """
     levels, numbers = list(levels), set[int]()
     for index, (level, own) in enumerate(zip(levels, rows, strict=True)):
         if not level.partwise or level.channelwise:
             continue
         why = ""
-        if level.head:
+        if level.head or classes & set(own):
             why = "its grouped convolution makes the classes"
         elif not any(set(own) & set(earlier) for earlier in rows[:index]):
             why = "it is a grouped convolution of channels that no level before it makes, so their groups are not known"

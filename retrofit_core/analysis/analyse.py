@@ -191,7 +191,8 @@ def _all_scores(
             continue
         scores[name] = [torch.cat(level) for level in zip(*parents, strict=True)]
         if config["head"] != "scores":  # its targets do not go by importance
-            scores[name][-1] = reports[-1].scores
+            for index, level in enumerate(levels.fused):
+                scores[name][index] = reports[index].scores if level.fixed else scores[name][index]
     return scores, missing
 
 
@@ -229,7 +230,7 @@ def _level(
             groups = dict.fromkeys(scores, report.labels[None])
             agreements = agreement(groups)
         else:
-            groups = _groups(retrofit.grouping, step.index, level.head, report, gram, scores, config)
+            groups = _groups(retrofit.grouping, step.index, level.fixed, report, gram, scores, config)
             agreements = agreement(groups)
     with clock.phase("plane"):
         plane = {"why": why}
@@ -272,14 +273,14 @@ def _mapped(fitting: Fitting) -> tuple[Tensor | None, str]:
 def _groups(
     grouping: Any,
     index: int,
-    head: bool,
+    fixed: bool,
     report: LevelReport,
     gram: Tensor,
     scores: dict[str, Tensor],
     config: dict[str, Any],
 ) -> dict[str, Tensor]:
     """Importance -> (seeds, m); the first row of the run's importance is the run's own grouping."""
-    grouping = SameIndex() if head else grouping
+    grouping = SameIndex() if fixed else grouping
     seeds = [config["seed"] + k for k in range(SEEDS if grouping.is_random else 1)]
     groups = {}
     for name, s in scores.items():

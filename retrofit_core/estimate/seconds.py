@@ -139,9 +139,9 @@ def importance_seconds(importance: Importance, samples: int, levels: int, parent
 
 
 def _grouping(levels: Levels, index: int, grouping: Grouper) -> float:
-    """Nothing at the head, where class k stays class k, nor where heads of attentions are grouped, which are few."""
+    """Nothing at heads, where class k stays class k, nor where heads of attentions are grouped, which are few."""
     level = levels.fused[index]
-    known = level.head or level.heads is not None or levels.stream(index)[0] < index
+    known = level.fixed or level.heads is not None or levels.stream(index)[0] < index
     return 0.0 if known else grouping.seconds(sum(levels.widths(index)), level.width)
 
 

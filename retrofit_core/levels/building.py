@@ -37,10 +37,11 @@ def build_level(
     """
     holders = [node for node in segment.nodes if parameter_count(node, modules)]
     owners = [node for node in holders if not (adding and _is_vector(node, modules))]
-    summed, stream = _summed(segment, owners, modules) if adding else ([], None)
-    function = _function(segment, summed, modules)
+    made = _last_sum(segment, owners, modules) if adding and head and len(owners) > 1 else segment.after
+    summed, stream = _summed(made, owners, modules) if adding else ([], None)
+    function = _function(made, summed, modules)
     layers = summed or owners
-    why, made = _why_not_affine(owners, summed, modules), segment.after
+    why = _why_not_affine(owners, summed, modules)
     follows = "" if why or summed else _follows(segment, owners, modules)
     if follows and adding and head and _makes_classes(owners[0], segment.after, modules):
         made = owners[0]
@@ -94,23 +95,29 @@ def _vectors(node: fx.Node, modules: dict[Any, Any]) -> list[str]:
     return [f"{node.target}.{name}" for name, _ in modules[node.target].named_parameters()]
 
 
-def _summed(segment: Segment, owners: list[fx.Node], modules: dict[Any, Any]) -> tuple[list[fx.Node], fx.Node | None]:
+def _last_sum(segment: Segment, owners: list[fx.Node], modules: dict[Any, Any]) -> fx.Node:
+    """The sum of classes that two layers of the last level make, whatever follows it (a mean of two heads); else its end."""
+    sums = {sum_behind(node, modules) if is_layer(node, modules) else None for node in owners}
+    end = sums.pop() if len(sums) == 1 else None
+    classes = end is not None and _makes_classes(owners[0], segment.after, modules)
+    return end if end is not None and classes else segment.after
+
+
+def _summed(end: fx.Node, owners: list[fx.Node], modules: dict[Any, Any]) -> tuple[list[fx.Node], fx.Node | None]:
     """The layers whose outputs go into the sum at which a level ends, one or two, none where it ends otherwise; and what is
     there already, to which those of one layer are added."""
-    layers = [node for node in owners if is_layer(node, modules) and sum_behind(node, modules) is segment.after]
-    layers = layers or [
-        node for node in owners if is_layer(node, modules) and function_sum(node, modules) is segment.after
-    ]
-    sides = [side for side in segment.after.all_input_nodes if not any(_leads(layer, side) for layer in layers)]
+    layers = [node for node in owners if is_layer(node, modules) and sum_behind(node, modules) is end]
+    layers = layers or [node for node in owners if is_layer(node, modules) and function_sum(node, modules) is end]
+    sides = [side for side in end.all_input_nodes if not any(_leads(layer, side) for layer in layers)]
     return layers, sides[0] if layers and sides else None
 
 
-def _function(segment: Segment, summed: list[fx.Node], modules: dict[Any, Any]) -> list[fx.Node]:
+def _function(end: fx.Node, summed: list[fx.Node], modules: dict[Any, Any]) -> list[fx.Node]:
     """The nodes between a layer and the sum to which its outputs go, where they change them."""
-    if len(summed) != 1 or function_sum(summed[0], modules) is not segment.after:
+    if len(summed) != 1 or function_sum(summed[0], modules) is not end:
         return []
     nodes, node = [], next(iter(summed[0].users))
-    while node is not segment.after:
+    while node is not end:
         nodes.append(node)
         node = next(iter(node.users))
     return nodes

@@ -68,6 +68,8 @@ class Kind:
     """Number of the first level that makes these neurons, and which of its kinds they are: there they are grouped"""
     places: Tensor
     """(neurons, copies) their positions in the level's output; several where each neuron is made more than once"""
+    fixed: bool = False
+    """Whether they are classes: class c stays class c, whichever level makes it"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +147,19 @@ class Level:
         return not places or (len(places) == 1 and torch.equal(places[0], torch.arange(self.width)[:, None]))
 
     @property
+    def classes(self) -> tuple[Tensor, ...]:
+        """(classes, copies) the positions of classes in its output: at the head all, of levels that make them too (early exits,
+        several heads) those; class c stays class c there."""
+        if self.head:
+            return (torch.arange(self.width)[:, None],)
+        return tuple(kind.places for kind in self.kinds if kind.fixed)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether all its neurons are classes, each made once, in their order."""
+        return self.head or (self.plain and bool(self.classes))
+
+    @property
     def partwise(self) -> int:
         """The number of parts of its layer, if that is a grouped convolution, each part of which reads its own inputs; else 0."""
         groups = self.layers[0].groups if self.layers and isinstance(self.layers[0], CONVOLUTIONS) else 1
@@ -217,8 +232,10 @@ class Level:
         return rows(x.reshape(len(x), width, -1), 1)
 
     def made(self, boundary: Boundary) -> Tensor:
-        """The layer's own outputs, where something follows before they are added, or before the network ends."""
-        return self.layers[0](self.read(boundary)[0][0])
+        """The layers' own outputs, where something follows before they are added, or before the network ends."""
+        inputs, _ = self.read(boundary)
+        outputs: list[Tensor] = [layer(x) for layer, x in zip(self.layers, inputs, strict=True)]
+        return sum(outputs[1:], outputs[0])
 
     def inputs(self, boundary: Boundary, dtype: torch.dtype | None = None, *, ones: bool = False) -> Tensor:
         """The level's input rows x of shape (N, p): one row per output position, convolution patches unfolded.

@@ -1,0 +1,136 @@
+"""Networks in which more than one level makes the classes: class c stays class c at each of them."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from retrofit_core import fuse
+from retrofit_core.analysis import analyse
+from retrofit_core.methods import METHODS
+from tests.networks import initialised, labels, normal, shuffled
+from tests.properties import assert_same_function, assert_same_tensors
+from tests.test_blocks import least_squares, matched, projected, put
+
+DATA = normal(90, 6)
+CLOSED = ("HF-Linear", "KF-Linear")
+
+
+class Early(nn.Module):
+    """An early exit, and a head behind one more layer; `joined` makes the logits of both."""
+
+    def __init__(self, joined, width: int = 8, classes: int = 4) -> None:
+        super().__init__()
+        self.joined = joined
+        self.first, self.exit = nn.Linear(6, width), nn.Linear(width, classes)
+        self.second, self.head = nn.Linear(width, width), nn.Linear(width, classes)
+
+    def forward(self, x):
+        h = self.first(x).relu()
+        early = self.exit(h)
+        return self.joined(early, self.head(self.second(h).relu()))
+
+
+class Corrected(nn.Module):
+    """Classes that a small block corrects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.exit = nn.Linear(6, 8), nn.Linear(8, 4)
+        self.inner, self.head = nn.Linear(4, 5), nn.Linear(5, 4)
+
+    def forward(self, x):
+        classes = self.exit(self.first(x).relu())
+        return classes + self.head(self.inner(classes).relu())
+
+
+JOINED = {
+    "mean": lambda early, late: (early + late) / 2,
+    "weighted": lambda early, late: 0.3 * early + 0.7 * late,
+    "gate": lambda early, late: late * torch.sigmoid(early),
+    "probabilities": lambda early, late: (early.softmax(1) + late.softmax(1)).log(),
+    "largest": torch.maximum,
+    "stacked": lambda early, late: torch.stack([early, late]).mean(0),
+}
+NETWORKS = {name: lambda joined=joined: Early(joined) for name, joined in JOINED.items()}
+NETWORKS |= {"corrected": Corrected}
+
+
+def network(name, seed=0):
+    return initialised(NETWORKS[name](), seed)
+
+
+@pytest.mark.parametrize("method", CLOSED)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_class_c_stays_class_c_wherever_classes_are_made(name, method):
+    result = METHODS[method]([network(name, 1), network(name, 2)], DATA, device="cpu")
+    made = {
+        level.name: level.labels.view(2, -1)[:, :4] for level in result.levels if level.name not in ("first", "second")
+    }
+    made.pop("inner", None)
+    for level, groups in made.items():
+        assert torch.equal(groups, torch.arange(4).expand(2, 4)), level
+
+
+@pytest.mark.parametrize("method", CLOSED)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_shuffled_copy_is_found_again(name, method):
+    model = network(name, 3)
+    twin = shuffled(model, DATA)
+    result = METHODS[method]([model, twin], DATA, ridge=0.0, device="cpu")
+    assert_same_function(result.model, model, DATA, 1e-9)
+
+
+@torch.no_grad()
+def plainly(parents, x):
+    """HF with uniform scores and no ridge, layer by layer, each head the mean of the parents' as they lie."""
+    mine, theirs = parents
+    fused = copy.deepcopy(mine)
+
+    def hidden(name, inputs, left, right):
+        order = matched(projected(inputs, left), projected(inputs, right))
+        put(getattr(fused, name), least_squares(inputs, (left + right[:, order]) / 2))
+
+    hidden("first", x, mine.first(x), theirs.first(x))
+    h, left, right = (network.first(x).relu() for network in (fused, mine, theirs))
+    put(fused.exit, least_squares(h, (mine.exit(left) + theirs.exit(right)) / 2))
+    hidden("second", h, mine.second(left), theirs.second(right))
+    h, left, right = (network.second(h).relu() for network, h in ((fused, h), (mine, left), (theirs, right)))
+    put(fused.head, least_squares(h, (mine.head(left) + theirs.head(right)) / 2))
+    return fused
+
+
+@pytest.mark.parametrize("name", ["weighted", "gate"])
+def test_equals_plain_least_squares_with_each_head_as_it_lies(name):
+    parents = [network(name, 1), network(name, 2)]
+    result = METHODS["HF-Linear"](parents, DATA, ridge=0.0, device="cpu")
+    assert_same_tensors(result.model, plainly(parents, DATA), 1e-7)
+
+
+def test_each_head_weighs_the_classes_as_the_last_one_does():
+    parents, shares = (
+        [network("weighted", 1), network("weighted", 2)],
+        torch.tensor([[0.9, 0.1, 0.4, 0.5], [0.1, 0.9, 0.6, 0.5]]),
+    )
+    result = fuse(parents, DATA, head="shares", class_shares=shares)
+    at = {level.name: level.scores.view(2, -1)[:, :4] for level in result.levels}
+    for level in ("exit", "head"):
+        assert torch.equal(at[level], shares.to(at[level]))
+
+
+def test_other_classes_at_an_early_exit_are_refused():
+    parents = [initialised(Early(lambda early, late: late * early.mean(1, keepdim=True)), seed) for seed in (1, 2)]
+    assert len(fuse(parents, DATA).levels) == 4  # what is no class is grouped
+    parents = [initialised(Early(JOINED["gate"], classes=classes), 1) for classes in (4, 3)]
+    with pytest.raises(ValueError, match=r"level 'exit': the parents have \[4, 3\] classes and the fused network 4"):
+        fuse(parents, DATA)
+
+
+def test_the_analysis_knows_them():
+    parents, data = [network("gate", 1), network("gate", 2)], (DATA, labels(90, 4))
+    result = METHODS["KF-Linear"](parents, data, device="cpu")
+    for level, report in zip(analyse(parents, result, data).levels, result.levels, strict=True):
+        assert torch.equal(level.labels["uniform"][0], report.labels)
+        if report.name in ("exit", "head"):
+            assert all(torch.equal(groups[0], report.labels) for groups in level.labels.values())
