@@ -20,7 +20,7 @@ from .budget import boundary_bytes, columns, dual_bytes, working_bytes
 from .contributors import Alone, Contributors
 from .device import MEMORY, Stopwatch, rows_per_batch, sum_dtype
 from .layersums import LayerRows, LayerSums, PartwiseSums
-from .levels import Boundary, Level, compose, each, rows
+from .levels import Boundary, Level, each, rows
 from .moments import Moments, MomentSums, Rows, dual_is_cheaper
 from .monitor import Monitor
 
@@ -112,7 +112,10 @@ class Walk:
             boundaries = [self._at(batch, k, index + 1) for k in range(len(self.parents))]
             for number in range(index + 1, max(later) + 1):
                 with self.stopwatch.phase("forward"), torch.no_grad():
-                    boundaries = [levels[number].module(z) for levels, z in zip(self.parents, boundaries, strict=True)]
+                    boundaries = [
+                        passed(levels[number : number + 1], z)
+                        for levels, z in zip(self.parents, boundaries, strict=True)
+                    ]
                 if number in later:
                     yield number, [levels[number].output(z) for levels, z in zip(self.parents, boundaries, strict=True)]
 
@@ -132,12 +135,11 @@ class Walk:
                 batch[-1] = (index + 1, self._at(batch, len(self.networks) - 1, index + 1))
 
     @torch.no_grad()
-    def _at(self, batch: list[tuple[int, Boundary]], network: int, passed: int) -> Any:
-        """The boundary of one network after its first `passed` levels, computed from the kept one."""
+    def _at(self, batch: list[tuple[int, Boundary]], network: int, end: int) -> Any:
+        """The boundary of one network after its first `end` levels, computed from the kept one."""
         before, h = batch[network]
-        assert before <= passed, "the walk has gone on"
-        on_device = each(h, lambda tensor: _laid_out(tensor.to(self.device)))
-        return compose(self.networks[network][before:passed], on_device)
+        assert before <= end, "the walk has gone on"
+        return passed(self.networks[network][before:end], each(h, lambda tensor: tensor.to(self.device)))
 
     @torch.no_grad()
     def _made(self, batch: list[tuple[int, Boundary]], k: int, index: int) -> Tensor:
@@ -149,16 +151,29 @@ class Walk:
         return sums + boundary_bytes(self.networks, index, self.samples) <= self.memory
 
 
+def passed(levels: Sequence[Level], boundary: Boundary) -> Any:
+    """The boundary behind some levels, every boundary on the way laid out in memory in the same way.
+
+    Kernels round otherwise in another layout: so a level's numbers do not depend on what was kept, recomputed or resumed.
+    """
+    boundary = each(boundary, _laid_out)
+    for level in levels:
+        boundary = each(level.module(boundary), _laid_out)
+    return boundary
+
+
 def _laid_out(h: Tensor) -> Tensor:
-    """On a CPU: large maps with the channels of a pixel side by side, small ones map by map.
+    """On a CPU: large maps with the channels of a pixel side by side, all else as its axes go.
 
     Pooling and the sums over rows read large maps faster so (the VGG pair's passes by a fifth, its sums by a tenth);
     convolutions of small maps with many channels would be slower.
     """
-    if h.ndim != 4 or h.device.type != "cpu":
+    if h.device.type != "cpu":
         return h
-    side_by_side = h[0, 0].numel() > SMALL_MAP
-    return h.contiguous(memory_format=torch.channels_last if side_by_side else torch.contiguous_format)
+    side_by_side = h.ndim == 4 and h[0, 0].numel() > SMALL_MAP
+    layout = torch.channels_last if side_by_side else torch.contiguous_format
+    strides = torch.empty(h.shape, device="meta", memory_format=layout).stride()
+    return h.contiguous(memory_format=layout).as_strided(h.shape, strides)  # an axis of length 1 may keep any stride
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,19 +2,22 @@
 
 import subprocess
 import sys
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from retrofit_core import layersums
 from retrofit_core import walk as walks
 from retrofit_core.contributors import Alone, Parties, Processes
-from retrofit_core.levels import compose, partition, rows
+from retrofit_core.levels import compose, each, partition, rows
 from retrofit_core.moments import Moments, Rows
 from retrofit_core.samples import as_tensors
 from retrofit_core.walk import Walk
-from tests.networks import CNN_SHAPE, cnn, labels, normal, residual
+from tests.networks import CNN_SHAPE, cnn, initialised, labels, normal, residual
 from tests.properties import assert_close
 
 SAMPLES = 23
@@ -85,6 +88,76 @@ def test_budgets_and_batches_change_nothing(change, device, monkeypatch):
         for name in ("zz", "sz", "xx", "xz"):
             assert_close(getattr(left, name), getattr(right, name), 1e-11)
         assert left.rows == right.rows
+
+
+class Watching(nn.Module):
+    """A level's module that notes how its inputs lie in memory, and rounds otherwise in every layout, as kernels do."""
+
+    def __init__(self, module: nn.Module, name: str, seen: dict[str, set[Any]]) -> None:
+        super().__init__()
+        self.module, self.name, self.seen = module, name, seen
+
+    def forward(self, boundary):
+        tensors = (boundary,) if isinstance(boundary, torch.Tensor) else boundary
+        layout = tuple(tensor.stride() for tensor in tensors)
+        self.seen.setdefault(self.name, set()).add(layout)
+        nudge = 1 + 1e-9 * (hash(layout) % 1000)
+        return each(self.module(boundary), lambda tensor: tensor * nudge)
+
+
+def thin(seed):
+    """Maps of one channel and of one pixel, whose strides may be anything, and tokens made of maps."""
+    parts = [
+        nn.Conv2d(2, 1, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(1, 6, 3, stride=2),
+        nn.ReLU(),
+        nn.Conv2d(6, 5, 3),
+        nn.ReLU(),
+        nn.Conv2d(5, 4, 1),
+        nn.Flatten(2),
+        nn.Linear(1, 3),
+    ]
+    return initialised(nn.Sequential(*parts), seed)
+
+
+@pytest.mark.parametrize("make", [cnn, residual, thin])
+@pytest.mark.parametrize("inputs", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("change", ["kept", "not kept", "some kept", "resumed", "looked ahead"])
+def test_a_level_meets_one_layout_whatever_is_kept_or_resumed(make, inputs, change, device, monkeypatch):
+    """On every processor: the same strides before each level, and so the same bits behind it."""
+    x = normal(SAMPLES, *CNN_SHAPE).contiguous(memory_format=inputs)
+    seen = {}
+
+    def bits(start=0, ahead=False, **options):
+        parents = [
+            [
+                replace(level, module=Watching(level.module, f"{k} {level.name}", seen))
+                for level in partition(make(seed=k).to(device), x[:2].to(device))
+            ]
+            for k in range(3)
+        ]
+        walk = Walk(parents[:2], parents[2], x, device=device, **options)
+        numbers = []
+        for step in walk:
+            later = [k for k in (step.index + 1,) if ahead and k < len(walk)]
+            step.grams(later)
+            if step.index < start:
+                continue
+            sums = step.moments(inputs=step.level.affine is not None)
+            sums = sums.moments() if isinstance(sums, Rows) else sums
+            numbers.append([sums.zz, *([sums.xz, sums.xx] if step.level.affine is not None else [])])
+        return numbers
+
+    expected = bits()
+    if change == "some kept":
+        monkeypatch.setattr(Walk, "_fits", lambda self, index: index % 2 == 1)
+    start = 2 if change == "resumed" else 0
+    numbers = bits(start, change == "looked ahead", **({"memory": 0} if change == "not kept" else {}))
+    for level, wanted in zip(numbers, expected[start:], strict=True):
+        for one, other in zip(level, wanted, strict=True):
+            assert torch.equal(one, other)
+    assert all(len(layouts) == 1 for layouts in seen.values()), seen
 
 
 def test_few_rows_are_kept_in_the_dual_form_if_they_fit(device):
