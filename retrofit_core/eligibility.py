@@ -48,7 +48,9 @@ def check_models(models: Any) -> None:
         ValueError: another type, an empty list, or an entry that is no torch.nn.Module.
     """
     if not isinstance(models, (list, tuple, nn.ModuleList)):
-        raise ValueError(f"the parents are {type(models).__name__}, not a list. Pass a list of torch.nn.Modules.")
+        raise ValueError(
+            f"the parents are {type(models).__name__}, not a list. Pass a list of networks, each a torch.nn.Module."
+        )
     if not len(models):
         raise ValueError("there is no parent to fuse. Pass a list of at least one model.")
     for index, model in enumerate(models):

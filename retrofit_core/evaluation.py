@@ -74,7 +74,8 @@ def rows_of(images: Images, rows: Any = None) -> Tensor:
     if not isinstance(images, Images):
         raise ValueError(
             f"the images are {type(images).__name__}, not retrofit_core.data.Images. Read them with "
-            "load(FOLDER, split), or make Images of tensors with retrofit_core.data.held."
+            "retrofit_core.data.load(FOLDER, split), or make them of a tensor of pixels: "
+            "retrofit_core.data.Images(pixels.__getitem__, labels, shape, classes, name, mean, std)."
         )
     rows = torch.arange(len(images)) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
     if not len(rows):

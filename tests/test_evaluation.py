@@ -105,6 +105,9 @@ def test_what_is_no_data_set_and_rows_that_it_lacks_are_refused(images):
     pair = (torch.zeros(4, 1, 1, 1), torch.zeros(4, dtype=torch.int64))
     with pytest.raises(ValueError, match="the images are tuple, not retrofit_core.data.Images"):
         evaluate(Constant(*FIRST), pair)
+    pixels, own_labels = torch.zeros(4, 1, 1, 1, dtype=torch.uint8), torch.arange(4) % 3  # as the message says
+    made = Images(pixels.__getitem__, own_labels, (1, 1, 1), ("a", "b", "c"), "own", (0.0,), (1.0,))
+    assert evaluate(Constant(*FIRST), made)["samples"] == 4
     for rows in ([-1, 0], [0, 2_000_000]):
         with pytest.raises(ValueError, match=r"asked of data set 'toy', whose train split has rows 0\.\."):
             evaluate(Constant(*FIRST), images, rows=rows)
