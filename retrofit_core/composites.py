@@ -67,7 +67,8 @@ class Ensemble(nn.Module):
         return {**spec, **classes} if name else None
 
     def forward(self, images: Tensor) -> Tensor:
-        logits = torch.stack([logits_in(model(images)) for model in self.models])  # (models, n, classes)
+        # copies, for a network may write into its input
+        logits = torch.stack([logits_in(model(images.clone())) for model in self.models])  # (models, n, classes)
         return self.combine(logits, self.get_buffer("shares") if self.has_shares else None)
 
 

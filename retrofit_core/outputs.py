@@ -24,13 +24,20 @@ def giving_logits(model: nn.Module, which: str | int) -> nn.Module:
     Returns:
         A network that shares everything with `model`; its class is made of that of `model`.
     """
+    return _of_class(model, _class_giving(type(model), which))
+
+
+def _of_class(model: nn.Module, cls: type[nn.Module]) -> nn.Module:
+    """A network that shares everything with `model`, but for its class."""
     same = copy.copy(model)
-    same.__class__ = _class_giving(type(model), which)
+    same.__class__ = cls
     return same
 
 
 def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = None, network: str = "") -> nn.Module:
     """The network itself where it returns one tensor, else the same network that gives the logits alone.
+
+    Of a network that writes into its input (`x -= mean`), the same network that writes into a copy: others read that input too.
 
     Args:
         example: (B, ...) input, of which one sample is run.
@@ -42,11 +49,13 @@ def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = N
     if getattr(type(model), "gives_logits", False):
         return model
     first = next(model.parameters(), None)
-    sample = example[:1] if first is None else example[:1].to(first.device)
-    if first is not None and sample.dtype.is_floating_point and first.dtype.is_floating_point:
-        sample = sample.to(first.dtype)
+    with torch.inference_mode(False):
+        sample = example[:1].clone() if first is None else example[:1].to(first.device, copy=True)
+        if first is not None and sample.dtype.is_floating_point and first.dtype.is_floating_point:
+            sample = sample.to(first.dtype)
+    before = sample._version
     try:
-        with torch.no_grad(), evaluating(model):
+        with torch.inference_mode(False), torch.no_grad(), evaluating(model):
             output = model(sample)
     except torch.OutOfMemoryError:
         raise
@@ -57,9 +66,10 @@ def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = N
             f"{type(model).__name__} does not run on an input of shape {tuple(sample.shape)}: {first_line(error)}. Pass data of "
             "the shape that it was trained on."
         ) from error
-    if isinstance(output, Tensor) and which is None:
-        return model
-    chosen = _found(output, which, network or type(model).__name__)
+    network = network or type(model).__name__
+    chosen = None if isinstance(output, Tensor) and which is None else _found(output, which, network)
+    if sample._version != before:
+        model = _of_class(model, _class_copying(type(model)))
     return model if chosen is None else giving_logits(model, chosen)
 
 
@@ -88,6 +98,17 @@ def _class_giving(cls: type[nn.Module], which: str | int) -> type[nn.Module]:
     GivingLogits.forward.__signature__ = inspect.signature(cls.forward)  # type: ignore[attr-defined]
     GivingLogits.__name__ = GivingLogits.__qualname__ = cls.__name__
     return GivingLogits
+
+
+@lru_cache(maxsize=64)
+def _class_copying(cls: type[nn.Module]) -> type[nn.Module]:
+    class CopyingInput(cls):
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return super().forward(*(arg.clone() for arg in args), **kwargs)
+
+    CopyingInput.forward.__signature__ = inspect.signature(cls.forward)  # type: ignore[attr-defined]
+    CopyingInput.__name__ = CopyingInput.__qualname__ = cls.__name__
+    return CopyingInput
 
 
 def _entry(output: Any, which: str | int) -> Any:

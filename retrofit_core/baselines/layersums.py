@@ -46,10 +46,13 @@ def refuse_shared_layers(model: nn.Module, where: str) -> None:
 
 @contextmanager
 def inputs_of(layers: Mapping[str, nn.Module], note: Callable[[str, Tensor, Tensor], Any]) -> Iterator[None]:
-    """Calls `note` with a layer's name, input and output whenever it runs."""
+    """Calls `note` with a layer's name and copies of its input and output whenever it runs.
+
+    Copies, for `note` may keep them while the network runs on, and operations in place write into the tensors themselves.
+    """
 
     def hook(name: str, _: nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, Tensor], output: Tensor) -> None:
-        note(name, args[0] if args else kwargs["input"], output)
+        note(name, (args[0] if args else kwargs["input"]).clone(), output.clone())
 
     hooks = [layer.register_forward_hook(partial(hook, name), with_kwargs=True) for name, layer in layers.items()]
     try:

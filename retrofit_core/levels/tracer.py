@@ -37,6 +37,11 @@ SHAPES = {
     "is_floating_point",
     "is_complex",
 }
+#: `x += y` and its like, and what they are where nothing is written into.
+INPLACE_OPERATORS = {
+    getattr(operator, f"i{name}"): getattr(operator, name)
+    for name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow")
+}
 FACTORIES = ("zeros", "ones", "full", "empty", "arange")
 CONTENTS = "its control flow depends on the contents of tensors"
 CONVOLUTIONS = (F.conv1d, F.conv2d, F.conv3d)
@@ -102,6 +107,15 @@ class _Known(fx.Proxy):
     def __len__(self) -> int:
         value = self.tracer.values[self.node]
         return self.size(0) if isinstance(value, Tensor) else len(value)
+
+
+def _in_place(operation: Any) -> Any:
+    """`x += y` and its like; torch.fx itself would note `x + y`, and forget that other names of x see the sum."""
+    return lambda self, other: self.tracer.create_proxy("call_function", operation, (self, other), {})
+
+
+for _operation in INPLACE_OPERATORS:
+    setattr(_Known, f"__{_operation.__name__}__", _in_place(_operation))
 
 
 class _Attribute(Attribute, _Known):  # type: ignore[misc]
@@ -186,7 +200,7 @@ class Tracer(fx.Tracer):
         if node.op == "call_method":
             return getattr(args[0], str(node.target))(*args[1:], **kwargs)
         if node.op == "call_function":
-            return node.target(*args, **kwargs)  # type: ignore[operator]
+            return INPLACE_OPERATORS.get(node.target, node.target)(*args, **kwargs)  # type: ignore[operator]
         value: Any = self.root
         for name in str(node.target).split("."):
             value = getattr(value, name)

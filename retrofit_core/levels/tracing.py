@@ -1,6 +1,5 @@
 """torch.fx traces of a model: without in-place operations and foldable BatchNorms, shapes recorded."""
 
-import copy
 import inspect
 import operator
 from collections import Counter
@@ -12,6 +11,7 @@ from torch import Tensor, fx, nn
 
 from .. import batchnorm
 from ..registry import first_line
+from .inplace import Versions, copy_before, remove_inplace
 from .kinds import AFFINE, operation
 from .opening import open_attention
 from .plain import call_layers
@@ -19,7 +19,6 @@ from .scales import fold_scales
 from .tracer import holds_tensors, inputs_of, traced
 from .weights import computed_weights, repeated
 
-INPLACE_OPERATORS = {operator.iadd: operator.add, operator.isub: operator.sub, operator.imul: operator.mul}
 #: Names and order of the leading tensor arguments of the torch functions whose arguments are inspected.
 LEADING = {
     "scaled_dot_product_attention": ("query", "key", "value"),
@@ -62,11 +61,16 @@ def trace(
     graph = _traced(model, list(leaves), example, whole)
     modules = _targets(model, graph)
     _name_no_tensors(graph, modules)
-    _remove_inplace(graph, modules)
+    in_place = remove_inplace(graph, modules)
     if opened:
         open_attention(graph, modules)
     with torch.no_grad():
-        record_values(graph, modules, example, model)
+        output, writing = record_values(graph, modules, example, model)
+        if writing:
+            copy_before(graph, writing)
+            output, _ = record_values(graph, modules, example, model)
+        if in_place or writing:
+            _check_views(model, example, output)
     for node in reversed(list(graph.nodes)):  # what the code asked for, and the graph does not need
         if not node.users and node.op not in ("placeholder", "output") and not node.meta["holds_tensors"]:
             graph.erase_node(node)
@@ -124,21 +128,6 @@ def _name_no_tensors(graph: fx.Graph, modules: dict[Any, Any]) -> None:
                 break  # what comes after it cannot be positional either
             node.args = (*node.args, node.kwargs[name])
             node.kwargs = {key: value for key, value in node.kwargs.items() if key != name}
-
-
-def _remove_inplace(graph: fx.Graph, modules: dict[Any, Any]) -> None:
-    """Make operations copy: boundary tensors are kept while the next level runs, so nothing may write into them."""
-    for node in graph.nodes:
-        if node.op == "call_module" and getattr(modules[node.target], "inplace", False):
-            plain = copy.copy(modules[node.target])
-            plain.inplace = False
-            modules[node.target] = plain
-        elif node.op == "call_function" and node.target in INPLACE_OPERATORS:
-            node.target = INPLACE_OPERATORS[node.target]
-        elif node.op == "call_function" and node.kwargs.get("inplace"):
-            node.kwargs = {**node.kwargs, "inplace": False}
-        elif node.op == "call_method" and node.target.endswith("_") and not node.target.endswith("__"):
-            node.target = node.target[:-1]
 
 
 def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
@@ -213,32 +202,55 @@ class _Recorder(fx.Interpreter):
     def __init__(self, graph: fx.Graph, modules: dict[Any, Any]) -> None:
         super().__init__(nn.Module(), graph=graph)  # a GraphModule would compile code for this one run
         self.modules = modules
+        self.writing: dict[fx.Node, list[fx.Node]] = {}
+        """Nodes that write into their inputs, and into which"""
 
     def fetch_attr(self, target: str) -> Any:
         return self.modules[target]
 
     def run_node(self, n: fx.Node) -> Any:
+        versions = Versions(n, self.env)
         result = super().run_node(n)
+        if written := versions.written():
+            self.writing[n] = written
         n.meta["value"] = result.shape if isinstance(result, Tensor) else result
         n.meta["is_tensor"] = isinstance(result, Tensor)
         n.meta["holds_tensors"] = holds_tensors(result)
         return result
 
 
-def record_values(graph: fx.Graph, modules: dict[Any, Any], example: Tensor, model: nn.Module) -> None:
+def record_values(
+    graph: fx.Graph, modules: dict[Any, Any], example: Tensor, model: nn.Module
+) -> tuple[Tensor, dict[fx.Node, list[fx.Node]]]:
     """Run an example through a graph; each node's meta then holds "value" (a tensor's shape, or anything else as it is),
     "is_tensor" and "holds_tensors".
 
+    Returns:
+        The output, and the nodes that write into their inputs, with these.
     Raises:
         ValueError: the model does not run on the example, or returns something else than one tensor.
     """
-    check_output(type(model).__name__, _run(_Recorder(graph, modules).run, model, example))
+    recorder = _Recorder(graph, modules)
+    output = _run(recorder.run, model, example)
+    check_output(type(model).__name__, output)
+    return output, recorder.writing
+
+
+def _check_views(model: nn.Module, example: Tensor, output: Tensor) -> None:
+    """Refuse a model whose trace without operations in place computes something else: one wrote into a view."""
+    expected = model(example.clone())
+    if not torch.allclose(output, expected, rtol=1e-4, atol=1e-4 * max(1.0, expected.abs().max().item()), equal_nan=True):
+        raise ValueError(
+            f"{type(model).__name__} writes into a part of a tensor that it reads again as a whole (an operation in place on a "
+            "view), or is random; its operations cannot be followed. Let it compute a new tensor instead, as x = x * 2 does "
+            "where x.mul_(2) writes."
+        )
 
 
 def _run(network: Callable[[Tensor], Any], model: nn.Module, example: Tensor) -> Any:
     """What a network, or a trace of it, makes of an example."""
     try:
-        return network(example)
+        return network(example.clone())  # it may write into it
     except Exception as error:
         raise ValueError(
             f"{type(model).__name__} does not run on an input of shape {tuple(example.shape)}: "

@@ -201,7 +201,7 @@ def _named_apart(groups: list[Group]) -> list[Group]:
 def _check(model: nn.Module, groups: list[Group], example: Tensor) -> None:
     generator = torch.Generator().manual_seed(0)
     orders = {group.name: torch.randperm(group.width, generator=generator) for group in groups if not group.fixed}
-    expected, outputs = model(example), reordered(model, groups, orders)(example)
+    expected, outputs = (network(example.clone()) for network in (model, reordered(model, groups, orders)))
     size = expected.abs().max().clamp_min(1e-6)
     gap = ((expected - outputs).abs().max() / size).item()
     if not gap <= TOLERANCE.get(expected.dtype, 1e-3) and torch.isfinite(expected).all():
