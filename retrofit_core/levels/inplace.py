@@ -2,7 +2,6 @@
 
 import copy
 import inspect
-import operator
 from typing import Any
 
 import torch

@@ -239,7 +239,9 @@ def record_values(
 def _check_views(model: nn.Module, example: Tensor, output: Tensor) -> None:
     """Refuse a model whose trace without operations in place computes something else: one wrote into a view."""
     expected = model(example.clone())
-    if not torch.allclose(output, expected, rtol=1e-4, atol=1e-4 * max(1.0, expected.abs().max().item()), equal_nan=True):
+    if not torch.allclose(
+        output, expected, rtol=1e-4, atol=1e-4 * max(1.0, expected.abs().max().item()), equal_nan=True
+    ):
         raise ValueError(
             f"{type(model).__name__} writes into a part of a tensor that it reads again as a whole (an operation in place on a "
             "view), or is random; its operations cannot be followed. Let it compute a new tensor instead, as x = x * 2 does "
