@@ -399,10 +399,12 @@ class Retrofit(Algorithm):
 
 @torch.no_grad()
 def _carry(step: Step, reports: Sequence[LevelReport]) -> None:
-    """Give the parameters before a level's layers that hold numbers for each neuron (scale and shift of a LayerNorm, class
-    token, positions) the means of the parents', weighted as the targets of these neurons."""
-    parameters = dict(step.level.module.named_parameters())
-    others = [dict(parent.module.named_parameters()) for parent in step.parents]
+    """Give the parameters and buffers before a level's layers that hold numbers for each neuron (scale and shift of a LayerNorm,
+    class token, positions, masks) the means of the parents', weighted as the targets of these neurons."""
+    parameters, *others = (
+        {**dict(level.module.named_parameters()), **dict(level.module.named_buffers())}
+        for level in (step.level, *step.parents)
+    )
     for name, axis, maker in step.level.carried:
         side_by_side = torch.cat([other[name].movedim(axis, -1).double() for other in others], -1)
         mean = side_by_side @ _target_weights(reports[maker]).to(side_by_side)

@@ -174,7 +174,7 @@ def cut_into_levels(
     networks["the target"] = model
     cut = [_levels(network, example, name, boundaries, leaves) for name, network in networks.items()]
     *parents, fused = [
-        with_streams(network, levels, example, name, leaves)
+        with_streams(network, levels, example, name, leaves, inside=boundaries == "layers")
         for (name, network), levels in zip(networks.items(), _aligned(cut), strict=True)
     ]
     _check_shapes(parents, fused)
@@ -260,6 +260,11 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
         alike = [levels[index] for levels in parents]
         if is_branched(fused) or level.vectors or any(other.partwise for other in (level, *alike)):
             _check_joints(level, alike)
+        if any(_kinds(other) != _kinds(level) for other in alike):
+            raise ValueError(
+                f"level {level.name!r}: its neurons are of other kinds in a parent than in the fused network (gated, in parts of "
+                "a norm, or one of them has constants), so they do not correspond. Give all of them one architecture."
+            )
         positions = [other.positions for other in alike]
         if set(positions) != {level.positions}:
             raise ValueError(
@@ -324,6 +329,11 @@ def _check_joints(level: Level, parents: Sequence[Level]) -> None:
             )
 
 
+def _kinds(level: Level) -> list[object]:
+    """The kinds of a level's neurons, but for their number."""
+    return [(kind.first, kind.places.shape[1], kind.fixed) for kind in level.kinds]
+
+
 def _joints(level: Level) -> tuple[object, ...]:
     """What joins a level to others, in networks that belong together."""
     heads = level.heads
@@ -341,7 +351,7 @@ def _joints(level: Level) -> tuple[object, ...]:
         level.stream,
         level.parts and level.parts.first,
         *facts,
-        [(kind.first, kind.places.shape[1]) for kind in level.kinds],
+        _kinds(level),
         level.carried,
         attention,
     )

@@ -11,33 +11,59 @@ import torch
 from torch import Tensor, nn
 
 from .attention import attentions
-from .levels import Kind, Level, Parts, is_branched
+from .levels import Kind, Level, Parts, compose, is_branched, rows
 from .levels.opening import rows_of
-from .symmetry import Group, neuron_groups
+from .symmetry import IN_PLACE, Group, neuron_groups, neuron_places
+
+#: The way out where neurons at a level's end cannot be grouped, in levels that are not cut there.
+ELSEWHERE = "Let no level end there: fit='gradient' (HF-Gradient, KF-Gradient) with boundaries=[module names]."
+UNREAD = "are multiplied with others and read by no layer (an attention of another kind, say), so their sizes would not be kept"
 
 
 def with_streams(
-    model: nn.Module, levels: list[Level], example: Tensor, network: str, leaves: Sequence[str] = ()
+    model: nn.Module,
+    levels: list[Level],
+    example: Tensor,
+    network: str,
+    leaves: Sequence[str] = (),
+    *,
+    inside: bool = True,
 ) -> list[Level]:
-    """The levels, each knowing the residual stream to which it writes, or whose channels it treats one by one; those of a plain
-    chain, and those that no closed form can fit, as they are.
+    """The levels, each knowing the kinds of its neurons and the residual stream to which it writes, or whose channels it treats
+    one by one; those inside of blocks that no closed form can fit as they are.
 
+    Args:
+        inside: whether levels end behind every layer (boundaries="layers").
     Raises:
         ValueError: the network's neurons cannot be followed, or a level makes neurons of several kinds.
     """
-    joined = is_branched(levels) or any(level.adds or level.partwise or level.vectors for level in levels)
-    if not joined or any(not (level.layers or level.tables) for level in levels):
+    bound = is_branched(levels) or any(level.adds for level in levels)
+    joined = bound or any(level.partwise or level.vectors for level in levels)
+    affine = all(level.layers or level.tables for level in levels)
+    if bound and not affine:
         return levels
+    example = example.to(next(model.parameters()).dtype)
+    if not bound and not (affine and (joined or inside)):
+        return _chained(model, levels, example, network, leaves)
+    parts: dict[int, Parts] = {}
     try:
-        example = example.to(next(model.parameters()).dtype)
-        groups = neuron_groups(model, example, leaves=leaves)
-        parts: dict[int, Parts] = {}
+        nodes = [] if bound else [_node(level) for level in levels]
+        groups, seen = neuron_places(model, example, nodes, leaves)
         if any(level.partwise and not level.channelwise for level in levels):
             classes = {number for number, group in enumerate(groups) if group.fixed}
             levels, parts = _with_parts(levels, [_made_by(level, groups, model) for level in levels], classes)
             if any(level.why_not_affine for level in levels):
                 return levels
             groups = neuron_groups(model, example, leaves=leaves, within=True)
+    except Exception as error:  # whatever a rule meets that is unknown to it
+        if bound and isinstance(error, ValueError):
+            raise ValueError(f"{network}: {error}") from error
+        if bound:
+            raise
+        unknown = [level.partwise > 0 or bool(level.vectors) for level in levels]
+        levels = [_not_affine(level, str(error)) if no else level for level, no in zip(levels, unknown, strict=True)]
+        return _not_followed(levels, example, network, error)
+    try:
         rows = [_made_by(level, groups, model) for level in levels]
         made = {
             group: {index: own[number] for index, own in enumerate(rows) if number in own}
@@ -45,9 +71,6 @@ def with_streams(
         }
         heads = {level: attention for attention in attentions(levels, made, example) for level in attention.levels}
     except ValueError as error:
-        if not is_branched(levels) and not any(level.adds for level in levels):
-            unknown = [level.partwise > 0 or bool(level.vectors) for level in levels]
-            return [_not_affine(level, str(error)) if no else level for level, no in zip(levels, unknown, strict=True)]
         raise ValueError(f"{network}: {error}") from error
     levels, firsts, kinds = list(levels), dict[int, tuple[int, int]](), list[tuple[Kind, ...]]()
     for index, (level, own) in enumerate(zip(levels, rows, strict=True)):
@@ -59,6 +82,9 @@ def with_streams(
                 "it works channel by channel, on channels that no level before it makes, so their groups are not known"
             )
             return [*levels[:index], _not_affine(level, why), *levels[index + 1 :]]
+        if not bound and not _followed(level, own):
+            kinds.append(_unfollowed(levels, index, seen[index], example, network))
+            continue
         unread = any(_multiplied(groups[number], made[groups[number]]) for number in own)
         if why := _why_not_grouped(level, own, unread=unread, in_parts=index in parts):
             raise ValueError(f"{network}: the neurons of level {level.name!r} {why}. Use KF-Gradient.")
@@ -72,12 +98,126 @@ def with_streams(
         replace(
             level,
             stream=streams.index(first) if first is not None and shared[first] > 1 else None,
-            carried=tuple(_carried(name, level, groups, rows[:index], network) for name in level.vectors),
+            kinds=level.kinds if joined else _telling(level, levels),
+            carried=(
+                *(_carried(name, level, groups, rows[:index], network) for name in level.vectors),
+                *_carried_buffers(level, groups, rows[:index], network),
+            ),
             heads=heads.get(index),
             parts=parts.get(index),
         )
         for index, (level, first) in enumerate(zip(levels, streams, strict=True))
     ]
+
+
+def _chained(
+    model: nn.Module, levels: list[Level], example: Tensor, network: str, leaves: Sequence[str]
+) -> list[Level]:
+    """The levels of a chain that need not be affine, with the kinds of their neurons where these are not all of one.
+
+    Raises:
+        ValueError: see `_unfollowed`, `_not_followed`.
+    """
+    try:
+        groups, seen = neuron_places(model, example, [_node(level) for level in levels], leaves)
+    except Exception as error:  # whatever a rule meets that is unknown to it
+        return _not_followed(levels, example, network, error)
+    firsts, found = dict[int, tuple[int, int]](), list[Level]()
+    made = {
+        group: {index: own[number] for index, own in enumerate(seen) if own and number in own}
+        for number, group in enumerate(groups)
+    }
+    for index, (level, own) in enumerate(zip(levels, seen, strict=True)):
+        if own is None or not _followed(level, own) or IN_PLACE in own:
+            kinds = _unfollowed(levels, index, own, example, network)
+        else:
+            if level.layers and any(_multiplied(groups[number], made[groups[number]]) for number in own):
+                level = _not_affine(level, f"its neurons {UNREAD}")
+            for which, number in enumerate(own):
+                firsts.setdefault(number, (index, which))
+            kinds = tuple(Kind(firsts[number], places, groups[number].fixed) for number, places in own.items())
+        found.append(replace(level, kinds=kinds))
+    return [
+        replace(
+            level,
+            kinds=_telling(level, found),
+            carried=_carried_buffers(level, groups, [own or {} for own in seen[:index]]),
+        )
+        for index, level in enumerate(found)
+    ]
+
+
+def _node(level: Level) -> tuple[str, int]:
+    """A level's output in the trace: the name, and the axis of its neurons."""
+    return level.node, min(level.axis, 1)  # channels of several frames, which the trace has in the first axis
+
+
+def _telling(level: Level, levels: Sequence[Level]) -> tuple[Kind, ...]:
+    """The kinds of a level of a chain, where they or those of another level with the same neurons are not simply all neurons."""
+    shared = {
+        kind.first for other in levels if not other.plain or (other.fixed and not other.head) for kind in other.kinds
+    }
+    return level.kinds if any(kind.first in shared for kind in level.kinds) else ()
+
+
+def _not_followed(levels: list[Level], example: Tensor, network: str, error: Exception) -> list[Level]:
+    """The levels of a chain whose neurons no rule can follow, if those of each are exchanged by what reads them.
+
+    Raises:
+        ValueError: those of a level are not.
+    """
+    for index, level in enumerate(levels[:-1]):
+        if not _exchanged(levels, index, example):
+            why = str(error).partition(", so ")[0]
+            raise ValueError(
+                f"{network}: the neurons of level {level.name!r} cannot change places, and how they belong together is not "
+                f"known: {why}. {ELSEWHERE}"
+            )
+    return levels
+
+
+def _unfollowed(
+    levels: Sequence[Level], index: int, own: Mapping[int, Tensor] | None, example: Tensor, network: str
+) -> tuple[Kind, ...]:
+    """The kinds of a chain's level whose neurons are not, or not all, in a group: none where what reads them exchanges them,
+    else one that stays as it is.
+
+    Args:
+        own: see `neuron_places`.
+    Raises:
+        ValueError: its rows are neurons of a level before.
+    """
+    level = levels[index]
+    if level.head:
+        return ()
+    if own is None:
+        raise ValueError(
+            f"{network}: the rows of level {level.name!r} are neurons of a level before it, whose order differs from network to "
+            f"network, so its outputs cannot be compared row by row. {ELSEWHERE}"
+        )
+    in_place = IN_PLACE in own and _followed(level, {IN_PLACE: own[IN_PLACE]})
+    if _exchanged(levels, index, example) and not (in_place and not levels[index + 1].layers):
+        return ()
+    return (Kind((index, 0), torch.arange(level.width)[:, None], fixed=True),)
+
+
+@torch.no_grad()
+def _exchanged(levels: Sequence[Level], index: int, example: Tensor) -> bool:
+    """Whether another order of a level's neurons is nothing but another order of what the next level's layers read, so that
+    their weights can follow; true where these layers are not known."""
+    level, reader = levels[index], levels[index + 1]
+    if not reader.layers:
+        return True
+    boundary = compose(levels[: index + 1], example)
+    order = torch.randperm(level.width, generator=torch.Generator().manual_seed(0)).to(boundary.device)
+    before, after = (reader.read(h)[0] for h in (boundary, boundary.index_select(level.axis, order)))
+    for layer, *read in zip(reader.layers, before, after, strict=True):
+        plain, turned = (rows(x, -1 if isinstance(layer, nn.Linear) else 1).double() for x in read)
+        mixed = torch.randn(len(plain), generator=torch.Generator().manual_seed(1), dtype=torch.float64).to(plain)
+        left, right = ((mixed @ x).sort().values for x in (plain, turned))
+        if not torch.allclose(left, right, rtol=0, atol=1e3 * torch.finfo(boundary.dtype).eps * plain.norm().item()):
+            return False
+    return True
 
 
 def _followed(level: Level, own: Mapping[int, Tensor]) -> bool:
@@ -99,10 +239,7 @@ def _why_not_grouped(level: Level, own: Mapping[int, Tensor], *, unread: bool, i
             "be grouped"
         )
     if unread and not in_parts:
-        return (
-            "are multiplied with others and read by no layer (an attention of another kind, say), so their sizes would not "
-            "be kept"
-        )
+        return UNREAD
     if in_parts and len(own) > 1:
         return f"lie in parts of a grouped convolution and belong to {len(own)} kinds that cannot be exchanged"
     return ""
@@ -188,6 +325,26 @@ def _carried(
             "not known what it is in the fused network. Use KF-Gradient."
         )
     return name, axes.pop(), makers[0]
+
+
+def _carried_buffers(
+    level: Level, groups: Sequence[Group], rows: Sequence[dict[int, Tensor]], network: str = ""
+) -> tuple[tuple[str, int, int], ...]:
+    """What `_carried` says of the level's buffers that hold numbers for neurons, classes apart, which keep their places.
+
+    Args:
+        network: for the message; empty: those that hold numbers for neurons of no level before are left as they are.
+    """
+    carried = []
+    for name in level.buffers:
+        owners = [group for group in groups if any(part.name == name for part in group.parts)]
+        if owners and not all(group.fixed for group in owners):
+            try:
+                carried.append(_carried(name, level, groups, rows, network))
+            except ValueError:
+                if network:
+                    raise
+    return tuple(carried)
 
 
 def _not_affine(level: Level, why: str) -> Level:

@@ -8,7 +8,7 @@ from torch import nn
 
 from retrofit_core import fuse
 from retrofit_core.analysis import analyse
-from retrofit_core.methods import METHODS
+from retrofit_core.methods import METHODS, RETROFITTING
 from tests.networks import initialised, labels, normal, shuffled
 from tests.properties import assert_same_function, assert_same_tensors
 from tests.test_blocks import least_squares, matched, projected, put
@@ -33,7 +33,7 @@ class Early(nn.Module):
 
 
 class Corrected(nn.Module):
-    """Classes that a small block corrects."""
+    """Classes that a small block corrects; in a gradient fit they are where a level of a chain ends."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,6 +45,18 @@ class Corrected(nn.Module):
         return classes + self.head(self.inner(classes).relu())
 
 
+class Both(nn.Module):
+    """One layer makes the classes of an early exit and hidden neurons, side by side."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.wide, self.head = nn.Linear(6, 8), nn.Linear(8, 9), nn.Linear(5, 4)
+
+    def forward(self, x):
+        classes, h = self.wide(self.first(x).relu()).split([4, 5], 1)
+        return classes * self.head(h.relu()).sigmoid()
+
+
 JOINED = {
     "mean": lambda early, late: (early + late) / 2,
     "weighted": lambda early, late: 0.3 * early + 0.7 * late,
@@ -54,17 +66,18 @@ JOINED = {
     "stacked": lambda early, late: torch.stack([early, late]).mean(0),
 }
 NETWORKS = {name: lambda joined=joined: Early(joined) for name, joined in JOINED.items()}
-NETWORKS |= {"corrected": Corrected}
+NETWORKS |= {"corrected": Corrected, "both": Both}
 
 
 def network(name, seed=0):
     return initialised(NETWORKS[name](), seed)
 
 
-@pytest.mark.parametrize("method", CLOSED)
+@pytest.mark.parametrize("method", RETROFITTING)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_class_c_stays_class_c_wherever_classes_are_made(name, method):
-    result = METHODS[method]([network(name, 1), network(name, 2)], DATA, device="cpu")
+    options = {"epochs": 1} if "Gradient" in method else {}
+    result = METHODS[method]([network(name, 1), network(name, 2)], DATA, device="cpu", **options)
     made = {
         level.name: level.labels.view(2, -1)[:, :4] for level in result.levels if level.name not in ("first", "second")
     }
@@ -108,14 +121,12 @@ def test_equals_plain_least_squares_with_each_head_as_it_lies(name):
     assert_same_tensors(result.model, plainly(parents, DATA), 1e-7)
 
 
-def test_each_head_weighs_the_classes_as_the_last_one_does():
-    parents, shares = (
-        [network("weighted", 1), network("weighted", 2)],
-        torch.tensor([[0.9, 0.1, 0.4, 0.5], [0.1, 0.9, 0.6, 0.5]]),
-    )
+@pytest.mark.parametrize("name", ["weighted", "both"])
+def test_each_head_weighs_the_classes_as_the_last_one_does(name):
+    parents, shares = [network(name, 1), network(name, 2)], torch.tensor([[0.9, 0.1, 0.4, 0.5], [0.1, 0.9, 0.6, 0.5]])
     result = fuse(parents, DATA, head="shares", class_shares=shares)
     at = {level.name: level.scores.view(2, -1)[:, :4] for level in result.levels}
-    for level in ("exit", "head"):
+    for level in ("exit" if name == "weighted" else "wide", "head"):
         assert torch.equal(at[level], shares.to(at[level]))
 
 

@@ -157,8 +157,9 @@ def levels_command(
         )
     example = torch.zeros(1, *(images.shape if images else input_shape(metadata["architecture"])))
     network = as_classifier(network, example)
-    levels = partition(network, example, read_boundaries(boundaries))
-    levels = with_streams(network, levels, example, str(model))
+    cut = read_boundaries(boundaries)
+    levels = partition(network, example, cut)
+    levels = with_streams(network, levels, example, str(model), inside=cut == "layers")
     if as_json:
         return print_json({"levels": [_describe(level, levels) for level in levels]})
     shown = {

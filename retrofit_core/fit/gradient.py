@@ -148,7 +148,9 @@ def _start_at_parents(fitting: Fitting, A: Tensor) -> None:
     In levels of several layers those start at parent 0's weights that it has too, of the same name and shape; the
     others keep the target's.
     """
-    level, tensors = fitting.step.level, fitting.step.level.state()
+    level = fitting.step.level
+    carried = {name for name, _, _ in level.carried}
+    tensors = {name: tensor for name, tensor in level.state().items() if name not in carried}
     first = fitting.first_parent_state
     shared = {name: first[name] for name in tensors if name in first and first[name].shape == tensors[name].shape}
     affine = level.affine is not None and all(parent.affine is not None for parent in fitting.step.parents)

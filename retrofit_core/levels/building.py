@@ -54,6 +54,8 @@ def build_level(
         reads = [layer.args[0] for layer in layers] + ([stream] if stream else [])
         apart = {**parts, stream: parts[segment.after]} if stream else parts
         prefix = graph_module(segment.nodes, segment.before, reads, modules, parts, apart)
+    module = graph_module(segment.nodes, segment.before, segment.alive, modules, parts, parts)
+    read = {str(node.target) for node in segment.nodes if node.op == "get_attr"}
     alive = tuple(
         _alive(node, name, axes, parts, maker) for node, maker in zip(segment.alive, segment.makers, strict=True)
     )
@@ -61,7 +63,7 @@ def build_level(
     end = alive[at] if made is segment.after else _alive(made, name, axes, {made: 0}, segment.makers[at])
     return Level(
         name=name,
-        module=graph_module(segment.nodes, segment.before, segment.alive, modules, parts, parts),
+        module=module,
         width=end.width,
         axis=end.axis,
         positions=end.positions,
@@ -79,8 +81,14 @@ def build_level(
         vectors=()
         if why
         else tuple(name for node in holders if node not in owners for name in _vectors(node, modules)),
+        buffers=tuple(
+            name
+            for name, tensor in (prefix or module).named_buffers()
+            if tensor.is_floating_point() and tensor.ndim and (prefix is not None or name in read)
+        ),
         alive=alive,
         at=at if len(alive) > 1 else None,
+        node=made.name,
     )
 
 

@@ -126,14 +126,18 @@ class Level:
     """The first of the levels that make the same neurons, those of one residual stream; None: no other level makes its."""
     vectors: tuple[str, ...] = ()
     """Parameters before the layers that hold numbers for each neuron: scale and shift of a LayerNorm, class token, positions"""
+    buffers: tuple[str, ...] = ()
+    """Buffers before the layers that may hold such numbers: masks, scales, positions; in a level that is not affine anywhere"""
     carried: tuple[tuple[str, int, int], ...] = ()
-    """For each of these (name, axis of the neurons, number of the first level that makes them)"""
+    """For those of these that do (name, axis of the neurons, number of the first level that makes them)"""
     heads: Heads | None = None
     """The attention whose queries, keys or values it makes"""
     parts: Parts | None = None
     """The parts of a grouped convolution in which its neurons lie; None: it has nothing to do with one"""
     kinds: tuple[Kind, ...] = ()
-    """The kinds of its neurons; none known in a plain chain, and of queries, keys and values"""
+    """The kinds of its neurons; none given where those of a chain's level are all of one, and of queries, keys and values"""
+    node: str = ""
+    """The name of its output in the trace"""
 
     @property
     def affine(self) -> batchnorm.Affine | None:

@@ -2,12 +2,13 @@
 
 from .apart import groups_apart
 from .group import Group, Junction, Point, TensorPart, tensors
-from .groups import neuron_groups
+from .groups import IN_PLACE, neuron_groups, neuron_places
 from .maps import Maps, mapped, matching, reordered
 from .orders import permuted, shuffled
 from .watch import Sums, Watched, group_sums
 
 __all__ = [
+    "IN_PLACE",
     "Group",
     "Junction",
     "Maps",
@@ -20,6 +21,7 @@ __all__ = [
     "mapped",
     "matching",
     "neuron_groups",
+    "neuron_places",
     "permuted",
     "reordered",
     "shuffled",

@@ -44,10 +44,76 @@ def neuron_groups(
             (it is named).
     """
     with evaluating(model):
-        groups = assembled(Rules(model, *recorded(model, example, leaves), within=within), model)
-        if not within:
+        if within:
+            return assembled(Rules(model, *recorded(model, example, leaves), within=True), model)
+        return _checked(model, example, leaves)[1]
+
+
+def _checked(model: nn.Module, example: Tensor, leaves: Sequence[str]) -> tuple[Rules, list[Group]]:
+    """Groups that keep the function. What is taken out of a tensor goes with its others where it can (a shuffle of channels), and
+    by itself where other functions follow."""
+    graph, modules = recorded(model, example, leaves)
+    for pieces in (False, True):
+        rules = Rules(model, graph, modules, pieces=pieces)
+        groups = assembled(rules, model)
+        try:
             _check(model, groups, example[:1])
-    return groups
+        except ValueError:
+            if pieces:
+                raise
+            continue
+        break
+    return rules, groups
+
+
+#: The number, among those of groups, of what stays in its place whatever a network's weights are.
+IN_PLACE = -1
+
+
+def neuron_places(
+    model: nn.Module, example: Tensor, nodes: Sequence[tuple[str, int]], leaves: Sequence[str] = ()
+) -> tuple[list[Group], list[dict[int, Tensor] | None]]:
+    """`neuron_groups`, and where each group's neurons lie in tensors of the trace.
+
+    Args:
+        nodes: (name, axis of the neurons) of these tensors.
+    Returns:
+        The groups; for each tensor, by number of a group or `IN_PLACE`, (neurons, copies) positions on the axis; nothing where
+        the trace has no such tensor, None where its neurons are not the same at all positions.
+    Raises:
+        ValueError: see `neuron_groups`.
+    """
+    with evaluating(model):
+        rules, groups = _checked(model, example, leaves)
+    tensors = {node.name: value for node, value in rules.values.items() if isinstance(value, Tensor)}
+    return groups, [_places(rules, groups, tensors.get(name), axis) for name, axis in nodes]
+
+
+def _places(rules: Rules, groups: Sequence[Group], ids: Tensor | None, axis: int) -> dict[int, Tensor] | None:
+    if ids is None:
+        return {}
+    lines = rules.ids.of(ids).movedim(axis, -1).flatten(0, -2)
+    line = lines[0]
+    if not torch.equal(lines, line.expand_as(lines)):
+        return None
+    numbers = {number: ids for number, group in enumerate(groups) if (ids := _numbers(rules, group)) is not None}
+    numbers[IN_PLACE] = torch.tensor([FIXED])
+    places = {}
+    for number, neurons in numbers.items():
+        at = [(line == neuron).nonzero()[:, 0] for neuron in neurons]
+        if len({len(own) for own in at}) == 1 and len(at[0]):
+            places[number] = torch.stack(at)
+    if IN_PLACE in places:
+        places[IN_PLACE] = places[IN_PLACE].T
+    return places
+
+
+def _numbers(rules: Rules, group: Group) -> Tensor | None:
+    """The numbers of a group's neurons, in their order."""
+    for part in group.parts:
+        if (part.name, part.axis) in rules.axes:
+            return rules.ids.of(rules.axes[part.name, part.axis][0])[part.index[:, 0]]
+    return None
 
 
 def recorded(model: nn.Module, example: Tensor, leaves: Sequence[str]) -> tuple[fx.Graph, dict[Any, Any]]:

@@ -29,8 +29,6 @@ ELEMENTWISE = (
     nn.CELU,
     nn.LogSigmoid,
     nn.Softsign,
-    nn.Softmax,
-    nn.LogSoftmax,
 )
 #: Modules that mix positions and treat every channel alike.
 POSITIONS = (
@@ -51,7 +49,7 @@ POSITIONS = (
     nn.ReflectionPad2d,
     nn.ReplicationPad2d,
 )
-RESHAPING = (nn.Flatten, nn.Unflatten)
+RESHAPING = (nn.Flatten, nn.Unflatten, nn.ChannelShuffle, nn.PixelShuffle, nn.PixelUnshuffle)
 #: Operations that only move entries, so they can be run on the numbers of neurons instead.
 MOVES = {
     "flatten",
@@ -92,15 +90,18 @@ MOVES = {
     "split_with_sizes",
     "tensor_split",
     "broadcast_to",
+    "channel_shuffle",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "getattr",
 }
+#: Those that take some of a tensor's entries out of it.
+TAKING = {"chunk", "split", "split_with_sizes", "tensor_split", "unbind", "getitem", "select", "narrow"}
 ENTRYWISE = ACTIVATION_FUNCTIONS | {
     "dropout",
     "dropout1d",
     "dropout2d",
     "stochastic_depth",
-    "softmax",
-    "log_softmax",
     "relu6",
     "hardtanh",
     "hardsigmoid",
@@ -164,10 +165,19 @@ class Rules:
 
     Args:
         within: grouped convolutions make neurons of their own, so that neurons within their parts are told apart.
+        pieces: neurons that are taken out of a tensor are told apart from its others, whatever becomes of both.
     """
 
-    def __init__(self, model: nn.Module, graph: fx.Graph, modules: dict[Any, Any], *, within: bool = False) -> None:
-        self.ids, self.modules, self.within = Ids(), modules, within
+    def __init__(
+        self,
+        model: nn.Module,
+        graph: fx.Graph,
+        modules: dict[Any, Any],
+        *,
+        within: bool = False,
+        pieces: bool = False,
+    ) -> None:
+        self.ids, self.modules, self.within, self.pieces = Ids(), modules, within, pieces
         self.names = {
             id(tensor): name for name, tensor in reversed([*model.named_parameters(), *model.named_buffers()])
         }
@@ -226,6 +236,8 @@ class Rules:
             ((nn.LayerNorm, nn.RMSNorm), self._layer_norm),
             (nn.PReLU, self._prelu),
             (nn.MultiheadAttention, self._attention),
+            (nn.GLU, self._gated),
+            ((nn.Softmax, nn.LogSoftmax), self._normalized),
             (ELEMENTWISE, self._same),
             (POSITIONS, self._positions),
             (RESHAPING, self._move),
@@ -249,8 +261,10 @@ class Rules:
             ({"einsum"}, self._einsum),
             ({"linear"}, self._linear),
             ({"layer_norm"}, self._layer_norm),
+            ({"group_norm"}, self._group_norm),
+            ({"glu"}, self._gated),
             ({"scaled_dot_product_attention"}, self._dot_product),
-            ({"normalize"}, self._normalized),
+            ({"normalize", "softmax", "log_softmax"}, self._normalized),
         ]
         return next((rule for names, rule in table if name in names), None)
 
@@ -283,7 +297,7 @@ class Rules:
         """Weight and bias of a module, or of a function to which they are passed."""
         if node.op == "call_module":
             return [getattr(self.modules[node.target], name, None) for name in names]
-        start = 2 if function_name(node) == "layer_norm" else 1
+        start = 2 if function_name(node) in ("layer_norm", "group_norm") else 1
         entries = dict(zip(names, node.args[start:], strict=False)) | {
             k: v for k, v in node.kwargs.items() if k in names
         }
@@ -354,6 +368,13 @@ class Rules:
         self._see(node, -1, ids)
         return ids.expand(node.meta["value"])
 
+    def _gated(self, node: fx.Node) -> Tensor:
+        """One half of the neurons, each multiplied by a function of its counterpart in the other half."""
+        axis = self.modules[node.target].dim if node.op == "call_module" else _argument(node, "dim", 1, -1)
+        left, right = self._first(node).chunk(2, axis)
+        self.ids.unify(left, right)
+        return left
+
     def _channel_norm(self, node: fx.Node) -> Tensor:
         layer, x = self.modules[node.target], self._first(node)
         if axis_of(self.ids.of(x)) not in (None, 1, 1 - x.ndim):
@@ -367,11 +388,12 @@ class Rules:
         return x
 
     def _group_norm(self, node: fx.Node) -> Tensor:
-        layer = self.modules[node.target]
+        weight, bias = self._tensors(node, "weight", "bias")
         ids = self.ids.constant_along(self._first(node), 1)
-        self._assign(layer.weight, 0, ids, "vector")
-        self._assign(layer.bias, 0, ids, "vector")
-        self._split(ids.view(layer.num_groups, -1))
+        self._assign(weight, 0, ids, "vector")
+        self._assign(bias, 0, ids, "vector")
+        module = self.modules[node.target] if node.op == "call_module" else None
+        self._split(ids.view(_argument(node, "num_groups", 1, 1) if module is None else module.num_groups, -1))
         return self._first(node)
 
     def _layer_norm(self, node: fx.Node) -> Tensor:
@@ -390,9 +412,13 @@ class Rules:
         return x
 
     def _normalized(self, node: fx.Node) -> Tensor:
-        """Divided by the length along an axis: neurons on one line of it stay on a line."""
+        """Divided by the length, or the sum of exponentials, along an axis: neurons on one line of it stay on a line."""
         x = self.ids.of(self._first(node))
-        lines = x.movedim(_argument(node, "dim", 2, 1), -1).flatten(0, -2)
+        if node.op == "call_module":
+            dim = self.modules[node.target].dim
+        else:
+            dim = _argument(node, "dim", 2 if function_name(node) == "normalize" else 1, 1)
+        lines = x.movedim(1 if dim is None else dim, -1).flatten(0, -2)
         if not torch.equal(lines, lines[:, :1].expand_as(lines)):
             self._split(lines.unique(dim=0))
         return x
@@ -432,7 +458,10 @@ class Rules:
         if node.op == "call_module":
             return self.modules[node.target](*args, **kwargs)
         function: Any = getattr(args[0], str(node.target)) if node.op == "call_method" else node.target
-        return function(*(args[1:] if node.op == "call_method" else args), **kwargs)
+        moved = function(*(args[1:] if node.op == "call_method" else args), **kwargs)
+        if self.pieces and isinstance(args[0], Tensor) and function_name(node) in TAKING:
+            self._split([part.flatten() for part in ([moved] if isinstance(moved, Tensor) else moved)])
+        return moved
 
     def _entries(self, node: fx.Node) -> Any:
         """What an operation that moves entries is given: their numbers, and indices and sizes as they are."""

@@ -1,0 +1,261 @@
+"""Structure among the neurons of a plain chain: gates, parts of a norm, attentions without a skip, constants, buffers."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from retrofit_core import fuse
+from retrofit_core.methods import METHODS, RETROFITTING
+from tests.networks import initialised, normal, shuffled
+from tests.properties import assert_same_function, assert_same_tensors
+from tests.test_blocks import least_squares, matched, projected, put
+
+CLOSED = ("HF-Linear", "KF-Linear")
+FLAT, TOKENS, MAPS = normal(90, 6), normal(40, 5, 6), normal(40, 2, 5, 5)
+OPTIONS = {
+    **dict.fromkeys(CLOSED, {"ridge": 0.0}),
+    **dict.fromkeys(("HF-Gradient", "KF-Gradient"), {"epochs": 1, "weight_decay": 0.0}),
+}
+
+
+class Chain(nn.Module):
+    """Layers, and a forward of one's own; tensors are buffers."""
+
+    def __init__(self, forward, **parts) -> None:
+        super().__init__()
+        self.run = forward
+        for name, part in parts.items():
+            if isinstance(part, torch.Tensor):
+                self.register_buffer(name, part.clone())
+            else:
+                setattr(self, name, copy.deepcopy(part))
+
+    def forward(self, x):
+        return self.run(self, x)
+
+
+def gate(net, x):
+    left, right = net.a(x).chunk(2, 1)
+    return net.c(left * right.sigmoid())
+
+
+def interleaved(net, x):
+    h = net.a(x)
+    return net.c(h[:, ::2] * h[:, 1::2].sigmoid())
+
+
+def sides(net, x):
+    left, right = net.a(x).split([5, 3], 1)
+    return net.c(torch.cat([right.relu(), left.tanh()], 1))
+
+
+def attention(net, x):
+    q, k, v = net.qkv(x).unflatten(2, (3, 2, 4)).permute(2, 0, 3, 1, 4)
+    mixed = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+    return net.c(net.o(mixed).relu().mean(1))
+
+
+def two(inner=8):
+    return {"a": nn.Linear(6, 8), "c": nn.Linear(inner, 3)}
+
+
+def numbers(*shape):
+    return normal(*shape, seed=5) + 1.5
+
+
+#: name -> forward, its layers, data, and for each of the first level's neurons the kind to which it belongs
+STRUCTURED = {
+    "gate": (gate, two(4), FLAT, [0] * 4 + [1] * 4),
+    "glu": (lambda net, x: net.c(F.glu(net.a(x), 1)), two(4), FLAT, [0] * 4 + [1] * 4),
+    "GLU": (lambda net, x: net.c(net.g(net.a(x))), two(4) | {"g": nn.GLU()}, FLAT, [0] * 4 + [1] * 4),
+    "interleaved": (interleaved, two(4), FLAT, [0, 1] * 4),
+    "sides": (sides, two(8), FLAT, [0] * 5 + [1] * 3),
+    "GroupNorm": (
+        lambda net, x: net.c(net.n(net.a(x)).relu()),
+        two() | {"n": nn.GroupNorm(2, 8)},
+        FLAT,
+        [0] * 4 + [1] * 4,
+    ),
+    "group_norm": (lambda net, x: net.c(F.group_norm(net.a(x), 2).relu()), two(), FLAT, [0] * 4 + [1] * 4),
+    "softmax of parts": (
+        lambda net, x: net.c(net.a(x).unflatten(1, (2, 4)).softmax(2).flatten(1)),
+        two(),
+        FLAT,
+        [0] * 4 + [1] * 4,
+    ),
+    "pairs": (lambda net, x: net.c(net.a(x).unflatten(1, (4, 2)).amax(2)), two(4), FLAT, [0, 0, 1, 1, 2, 2, 3, 3]),
+    "constant": (lambda net, x: net.c((net.a(x) + torch.arange(8) / 4).relu()), two(), FLAT, list(range(8))),
+}
+#: Networks whose first level's neurons are all of one kind.
+PLAIN = {
+    "reversed": (lambda net, x: net.c(net.a(x).flip(1).relu()), two()),
+    "both signs": (lambda net, x: net.c(torch.cat([(h := net.a(x)).relu(), (-h).relu()], 1)), two(16)),
+    "softmax": (lambda net, x: net.c(net.a(x).softmax(1)), two()),
+    "shuffled": (lambda net, x: net.c(F.channel_shuffle(net.a(x)[:, :, None, None], 2).flatten(1).relu()), two()),
+    "unknown": (lambda net, x: net.c(torch.special.erfcx(net.a(x))), two()),
+}
+BUFFERS = {
+    "added": (lambda net, x: net.c((net.a(x) + net.p).relu()), two() | {"p": numbers(8)}, FLAT),
+    "scale": (lambda net, x: net.c((net.a(x) * net.p).relu()), two() | {"p": numbers(1, 8)}, FLAT),
+    "mask": (lambda net, x: net.c(net.a(x).relu() * net.p), two() | {"p": (numbers(8) > 1.5).double()}, FLAT),
+    "two": (
+        lambda net, x: net.c(torch.addcmul(net.q, net.a(x), net.p)),
+        two() | {"p": numbers(8), "q": -numbers(8)},
+        FLAT,
+    ),
+    "positions": (
+        lambda net, x: net.c(net.b(net.a(x) + net.p).relu().mean(1)),
+        two() | {"b": nn.Linear(8, 8), "p": numbers(1, 5, 8)},
+        TOKENS,
+    ),
+    "positions, in a block": (
+        lambda net, x: net.c((h := net.a(x) + net.p).mean(1) + net.e(net.b(h).relu()).mean(1)),
+        two() | {"b": nn.Linear(8, 7), "e": nn.Linear(7, 8), "p": numbers(1, 5, 8)},
+        TOKENS,
+    ),
+    "maps": (
+        lambda net, x: net.c((net.a(x) * net.p).relu().mean((2, 3))),
+        {"a": nn.Conv2d(2, 8, 3), "c": nn.Linear(8, 3), "p": numbers(8, 1, 1)},
+        MAPS,
+    ),
+    "BatchNorm without weights": (
+        lambda net, x: net.c(net.n(net.a(x).relu())),
+        two() | {"n": nn.BatchNorm1d(8, affine=False)},
+        FLAT,
+    ),
+}
+
+
+def network(case, seed=0) -> Any:
+    forward, parts, *_ = case
+    return initialised(Chain(forward, **parts), seed)
+
+
+@pytest.mark.parametrize("method", RETROFITTING)
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_neurons_of_other_kinds_are_never_in_one_group(name, method):
+    case = STRUCTURED[name]
+    kinds = torch.tensor(case[3])
+    result = METHODS[method]([network(case, 1), network(case, 2)], case[2], device="cpu", **OPTIONS[method])
+    labels = result.levels[0].labels
+    assert torch.equal(kinds[labels], kinds.repeat(2))
+    if name in ("gate", "glu", "GLU"):  # both halves have the same groups
+        left, right = labels.view(2, 2, 4).unbind(1)
+        assert torch.equal(left + 4, right)
+    if name == "interleaved":
+        assert torch.equal(labels[::2] + 1, labels[1::2])
+
+
+@pytest.mark.parametrize("method", CLOSED)
+@pytest.mark.parametrize("name", [*STRUCTURED, *BUFFERS])
+def test_a_shuffled_copy_is_found_again(name, method):
+    case = (STRUCTURED | BUFFERS)[name]
+    model = network(case, 3)
+    result = METHODS[method]([model, shuffled(model, case[2])], case[2], ridge=0.0, device="cpu")
+    assert_same_function(result.model, model, case[2], 1e-9)
+
+
+@pytest.mark.parametrize("name", BUFFERS)
+def test_buffers_go_with_the_neurons_into_a_target(name):
+    """The target's own are numbers for neurons in another order."""
+    case = BUFFERS[name]
+    model = network(case, 3)
+    target = network(case, 4)
+    for buffer in target.buffers():
+        if buffer.is_floating_point():
+            buffer.copy_(buffer.flip(0 if buffer.ndim < 3 else -1) + 0.5)
+    for method in CLOSED:
+        parents = [model, shuffled(model, case[2])]
+        result = METHODS[method](parents, case[2], target=target, ridge=0.0, device="cpu")
+        assert_same_function(result.model, model, case[2], 1e-8)
+
+
+def test_buffers_are_means_as_the_targets_are():
+    case = BUFFERS["scale"]
+    parents = [network(case, 1), network(case, 2)]
+    parents[1].get_buffer("p").neg_()
+    for method in RETROFITTING:
+        result = METHODS[method](parents, case[2], device="cpu", **OPTIONS[method])
+        level = result.levels[0]
+        both = torch.cat([parent.p[0] for parent in parents])
+        means = torch.stack([both[level.labels == k].mean() for k in range(8)])
+        torch.testing.assert_close(result.model.get_buffer("p")[0], means)
+
+
+@torch.no_grad()
+def test_a_gate_equals_plain_least_squares_with_both_halves_in_one_order():
+    mine, theirs = (network(STRUCTURED["gate"], seed) for seed in (1, 2))
+    fused = copy.deepcopy(mine)
+    left, right = (projected(FLAT, net.a(FLAT)) for net in (mine, theirs))
+    order = matched(*(torch.cat([z[:, :4], z[:, 4:]]) for z in (left, right)))
+    order = torch.cat([order, order + 4])
+    put(fused.a, least_squares(FLAT, (mine.a(FLAT) + theirs.a(FLAT)[:, order]) / 2))
+    h = [left * right.sigmoid() for left, right in (net.a(FLAT).chunk(2, 1) for net in (fused, mine, theirs))]
+    put(fused.c, least_squares(h[0], (mine.c(h[1]) + theirs.c(h[2])) / 2))
+    result = METHODS["HF-Linear"]([mine, theirs], FLAT, ridge=0.0, device="cpu")
+    assert_same_tensors(result.model, fused, 1e-7)
+
+
+def rotated(model, heads=2, d=4):
+    """The same function: queries and keys of each head in another basis, values in another one."""
+    twin = copy.deepcopy(model)
+    generator = torch.Generator().manual_seed(6)
+    with torch.no_grad():
+        weight, bias = (t.unflatten(0, (3, heads, d)) for t in (twin.qkv.weight, twin.qkv.bias))
+        read = twin.o.weight.unflatten(1, (heads, d))
+        for head in range(heads):
+            B, C = (torch.randn(d, d, generator=generator).double() + 2 * torch.eye(d).double() for _ in range(2))
+            for part, basis in ((0, B), (1, B.inverse().T), (2, C)):
+                weight[part, head] = basis @ weight[part, head]
+                bias[part, head] = basis @ bias[part, head]
+            read[:, head] = read[:, head] @ C.inverse()
+    return twin
+
+
+@pytest.mark.parametrize("method", CLOSED)
+def test_rotated_heads_without_a_skip_are_found_again(method):
+    model = initialised(Chain(attention, qkv=nn.Linear(6, 24), o=nn.Linear(8, 7), c=nn.Linear(7, 3)), 2)
+    twin = rotated(model)
+    assert_same_function(model, twin, TOKENS, 1e-10)
+    result = METHODS[method]([model, twin], TOKENS, ridge=0.0, device="cpu")
+    assert_same_function(result.model, model, TOKENS, 1e-7)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_neurons_that_are_of_one_kind_are_grouped_as_in_any_chain(name):
+    """What comes behind a first layer does not matter to its groups."""
+    case, plain = PLAIN[name], PLAIN["reversed"]
+    level = fuse([network(case, 1), network(case, 2)], FLAT, seed=3).levels[0]
+    other = fuse([network(plain, 1), network(plain, 2)], FLAT, seed=3).levels[0]
+    assert torch.equal(level.labels, other.labels)
+
+
+def test_what_cannot_be_known_is_refused_and_the_way_out_works():
+    parts = {"a": nn.Linear(6, 8), "b": nn.Linear(8, 7), "c": nn.Linear(7, 3)}
+    case = (lambda net, x: net.c(net.b(net.a(x).cumsum(1)).relu()), parts)
+    parents = [network(case, 1), network(case, 2)]
+    for fit in ("ridge", "gradient"):
+        with pytest.raises(
+            ValueError, match=r"level 'a' cannot change places.*behind cumsum\(\)\. .*boundaries=\[module names"
+        ):
+            fuse(parents, FLAT, fit=fit)
+    result = fuse(parents, FLAT, fit="gradient", boundaries=["b"])
+    assert [level.name for level in result.levels] == ["b", "c"]
+
+
+def test_rows_that_are_neurons_are_refused():
+    """A layer that mixes tokens makes tokens, which lie in any order: behind it outputs cannot be compared token by token."""
+    parts = {"t": nn.Linear(5, 7), "a": nn.Linear(6, 8), "c": nn.Linear(8, 3)}
+    case = (lambda net, x: net.c(net.a(net.t(x.transpose(1, 2)).transpose(1, 2)).relu().mean(1)), parts)
+    with pytest.raises(ValueError, match="the rows of level 'a' are neurons of a level before it"):
+        fuse([network(case, 1), network(case, 2)], TOKENS)
+
+
+def test_other_kinds_in_another_parent_are_refused():
+    parents = [network(STRUCTURED["gate"], 1), network((lambda net, x: net.c(net.a(x)[:, :4]), two(4)), 2)]
+    with pytest.raises(ValueError, match="level 'a': its neurons are of other kinds in a parent"):
+        fuse(parents, FLAT)
