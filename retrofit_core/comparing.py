@@ -23,6 +23,7 @@ from .results import FusionResult
 from .runs.options import read_options
 from .samples import as_inputs
 from .training_flags import evaluating
+from .wrappers import unwrapped
 
 BATCH = 500  # samples at once when a network is measured
 Run = Callable[[Sequence[nn.Module], Any], nn.Module | FusionResult]
@@ -70,6 +71,7 @@ def compare(
     """
     monitor = monitor or Monitor()
     check_models(models)
+    models = [unwrapped(model) for model in models]
     batches, labels = as_inputs(data)
     packing = packing_for(models, batches)
     example = packed(batches, packing)

@@ -19,6 +19,7 @@ from .runtime import Runtime
 from .samples import as_inputs, parents_data
 from .settings import SAMPLES_SETTING, Value, check_seed, check_setting
 from .training_flags import evaluating
+from .wrappers import refuse_archived, unwrapped
 
 
 @dataclass(frozen=True)
@@ -112,11 +113,18 @@ class Task:
         Args:
             logits: which output of networks that return several things, see `outputs.as_classifier`.
         Raises:
-            ValueError: no list of networks, no data, a seed out of range, an unknown device, a network that does not take the
-                tensors of the data, or that returns several things of which nobody says which are the logits.
+            ValueError: no list of networks, one of TorchScript, no data, a seed out of range, an unknown device, a network that
+                does not take the tensors of the data, or returns several things of which nobody says which are the logits.
         """
         check_models(parents)
         check_setting(SAMPLES_SETTING, samples)
+        parents = [unwrapped(parent) for parent in parents]
+        for index, parent in enumerate(parents):
+            refuse_archived(parent, f"parent {index}")
+        for role in ("target", "base"):
+            if isinstance(facts.get(role), nn.Module):
+                facts[role] = unwrapped(facts[role])
+                refuse_archived(facts[role], f"the {role}")
         batches, labels = as_inputs(data, samples)
         packing = packing_for(parents, batches)
         inputs = packed(batches, packing)

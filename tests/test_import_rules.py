@@ -27,6 +27,7 @@ LAYERS = {
     "outputs": 0,
     "packing": 0,
     "own": 0,
+    "wrappers": 0,
     "levels": 1,
     "batchnorm": 1,
     "descent": 1,

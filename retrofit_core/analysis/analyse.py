@@ -26,6 +26,7 @@ from ..targets import Targets, weighted_means
 from ..task import Task
 from ..training_flags import keeps_training_flags
 from ..walk import Step, Walk
+from ..wrappers import unwrapped
 from .accuracy import accuracy_by_level
 from .groups import agreement, regrouped
 from .plane import loss_plane, parent_weights
@@ -65,7 +66,7 @@ def analyse(
             another run.
     """
     start = time.perf_counter()
-    runtime = runtime or Runtime()
+    runtime, models = runtime or Runtime(), [unwrapped(model) for model in models]
     monitor, config, reports = runtime.monitor, result.config, result.levels
     if "fit" not in config:
         raise ValueError("an analysis looks at the levels of HF and KF methods; this one did not go level by level.")

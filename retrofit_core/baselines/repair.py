@@ -29,6 +29,7 @@ from ..norm_statistics import (
 from ..samples import as_tensors
 from ..symmetry import Group, TensorPart, mapped, neuron_groups, tensors
 from ..training_flags import evaluating
+from ..wrappers import refuse_archived, unwrapped
 
 #: Layer -> (mean, deviation) of its outputs, (channels,) each, float64.
 Statistics = dict[str, tuple[Tensor, Tensor]]
@@ -61,6 +62,9 @@ def repair(
     Raises:
         ValueError: no parents, or shapes that differ.
     """
+    model, parents = unwrapped(model), [unwrapped(parent) for parent in parents]
+    for network in (model, *parents):
+        refuse_archived(network, type(network).__name__)
     inputs = as_tensors(data)[0].to(next(model.parameters()).dtype)
     if has_statistics(model):
         return reset_statistics(model, inputs, keep_function=False, monitor=monitor, leaves=leaves)

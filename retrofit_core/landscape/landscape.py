@@ -18,6 +18,7 @@ from ..monitor import Monitor
 from ..outputs import as_classifier
 from ..registry import known_name
 from ..settings import SEED, Range, Value, setting
+from ..wrappers import unwrapped
 from .mixtures import Mixtures, Norms
 from .plane import Plane, plane
 from .survey import Marker, Path, Rise, Sheet, Survey
@@ -123,7 +124,7 @@ class Landscape(Value):
         spanning = [known_name(networks, name, "network of the landscape") for name in through]
         if len(spanning) != 3 or len(set(spanning)) != 3:
             raise ValueError(f"a plane goes through three different networks. Found {', '.join(through) or 'none'}.")
-        ordered = {name: networks[name] for name in (*spanning, *networks)}
+        ordered = {name: unwrapped(networks[name]) for name in (*spanning, *networks)}
         check_alike(ordered)
         check_suits(ordered[spanning[0]], images)
         ordered = {name: as_classifier(network, images.inputs([0])) for name, network in ordered.items()}

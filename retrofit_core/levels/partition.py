@@ -9,6 +9,7 @@ from torch import Tensor, fx, nn
 
 from ..outputs import as_classifier
 from ..registry import first_line
+from ..wrappers import refuse_archived, unwrapped
 from .axes import NeuronAxes
 from .building import build_level
 from .cuts import choose_cuts
@@ -53,6 +54,8 @@ def partition(
             lie in two levels, a BatchNorm keeps no running statistics, or a level ends where the first axis counts
             neither samples nor samples and their tokens.
     """
+    model = unwrapped(model)
+    refuse_archived(model, type(model).__name__)
     model = as_classifier(model.eval(), example)
     inside = boundaries == "layers"
     graph, modules, folds = trace(model, leaves, example, whole=True, layers=inside, opened=inside)

@@ -1,0 +1,192 @@
+"""Networks in wrappers are fused as the networks inside of them."""
+
+import copy
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+from retrofit_core import compare, evaluate
+from retrofit_core.analysis import analyse
+from retrofit_core.baselines.repair import repair
+from retrofit_core.levels import partition
+from retrofit_core.methods import METHODS
+from retrofit_core.wrappers import unwrapped
+from tests.networks import initialised, labels, mlp, normal
+from tests.properties import assert_close, assert_reproduces, untouched
+from tests.test_contract import options_for
+from tests.test_landscape import images_of, survey_of
+
+
+def compiled(part):
+    return torch.compile(part, backend="eager")  # the compiler's front end alone
+
+
+class Decorated(nn.Sequential):
+    @torch.compile(backend="eager")
+    def forward(self, x):
+        return self[2](self[1](self[0](x)))
+
+
+def in_place(net):
+    net.compile(backend="eager")
+    return net
+
+
+def a_part(net):
+    net[0] = compiled(net[0])
+    return net
+
+
+def a_part_in_place(net):
+    net[0].compile(backend="eager")
+    return net
+
+
+def its_forward(net):
+    net.forward = compiled(net.forward)
+    return net
+
+
+WRAPPED = {
+    "compiled": compiled,
+    "compiled in place": in_place,
+    "a part": a_part,
+    "a part in place": a_part_in_place,
+    "its forward": its_forward,
+    "its class": lambda net: Decorated(*net),
+    "DataParallel": nn.DataParallel,
+    "compiled DataParallel": lambda net: compiled(nn.DataParallel(net)),
+    "DataParallel of compiled": lambda net: nn.DataParallel(compiled(net)),
+    "AveragedModel": torch.optim.swa_utils.AveragedModel,
+}
+
+
+def pair():
+    return [mlp((6, 8, 3), seed=seed) for seed in (1, 2)]
+
+
+def wrapped_pair(name, x):
+    made = [WRAPPED[name](net).eval() for net in pair()]
+    with torch.no_grad():
+        for net in made:  # as one does before; what is compiled then knows no later hooks
+            net(x[:1]), net(x)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _forgetting():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "KF-Linear-KD"])
+def test_every_method_gives_what_it_gives_of_the_networks_inside(method):
+    x, y = normal(60, 6), labels(60, 3)
+    options = options_for(method, pair(), 3) | {"device": "cpu"}
+    wrapped = wrapped_pair("compiled", x)
+    if "base" in options:
+        options["base"] = mlp((6, 8, 3), seed=3)
+    with untouched(*wrapped):
+        result = METHODS[method](wrapped, (x, y), **options)
+    expected = METHODS[method](pair(), (x, y), **options)
+    with torch.no_grad():
+        assert_close(result.model(x), expected.model(x), 1e-10)
+
+
+@pytest.mark.parametrize("method", ["RegMean", "KF-Linear"])
+@pytest.mark.parametrize("name", WRAPPED)
+def test_every_wrapper_is_taken_off(name, method):
+    x = normal(60, 6)
+    fused = METHODS[method](wrapped_pair(name, x), x, device="cpu").model
+    expected = METHODS[method](pair(), x, device="cpu").model
+    with torch.no_grad():
+        assert_close(fused(x), expected(x), 1e-10)
+    assert list(fused.state_dict()) == list(expected.state_dict())
+    assert unwrapped(fused) is fused
+    assert_reproduces(expected, partition(fused, x[:2]), x)
+
+
+def test_tensors_are_shared_and_plain_networks_are_themselves():
+    net = mlp()
+    assert unwrapped(net) is net and unwrapped(3) == 3
+    for name in WRAPPED:
+        wrapper = WRAPPED[name](copy.deepcopy(net))
+        own = (
+            {id(p) for p in wrapper.parameters()}
+            if name != "AveragedModel"
+            else {id(p) for p in wrapper.module.parameters()}
+        )
+        assert {id(p) for p in unwrapped(wrapper).parameters()} == own
+
+
+def test_target_and_ancestor_are_taken_off_too():
+    x, (first, second) = normal(60, 6), pair()
+    target, base = mlp((6, 10, 3), seed=3), mlp((6, 8, 3), seed=4)
+    wide = [
+        METHODS["KF-Linear"]([first, second], x, target=net, device="cpu").model for net in (target, compiled(target))
+    ]
+    tasks = [
+        METHODS["Task-Arithmetic"]([first, second], x, base=net, device="cpu").model for net in (base, compiled(base))
+    ]
+    with torch.no_grad():
+        for one, other in (wide, tasks):
+            assert_close(one(x), other(x), 1e-12)
+
+
+def test_repair_evaluation_comparison_landscape_and_analysis():
+    x, y, data = normal(60, 1, 2, 3), labels(60, 3), images_of((1, 2, 3))
+    flat = [initialised(nn.Sequential(nn.Flatten(), *mlp((6, 8, 3), seed=seed)), seed).float() for seed in (1, 2, 3)]
+    x = x.float()
+    made = [compiled(copy.deepcopy(net)) for net in flat]
+    with torch.no_grad():
+        for net in made:
+            net(x[:1]), net(x)
+    for net, other in zip(flat, made, strict=True):
+        assert evaluate(other, data)["loss"] == pytest.approx(evaluate(net, data)["loss"], rel=1e-6)
+    boards = [
+        compare(nets[:2], (x, y), (x, y), methods=["RegMean", "KF-Linear"], device="cpu") for nets in (flat, made)
+    ]
+    assert [row["accuracy"] for row in boards[0].rows] == [row["accuracy"] for row in boards[1].rows]
+    names = ("a", "b", "c")
+    maps = [survey_of(dict(zip(names, nets, strict=True)), names, data) for nets in (flat, made)]
+    assert torch.equal(torch.as_tensor(maps[0].loss), torch.as_tensor(maps[1].loss))
+    merged = [copy.deepcopy(flat[2]), compiled(copy.deepcopy(flat[2]))]
+    for net, parents in zip(merged, (flat[:2], made[:2]), strict=True):
+        assert repair(net, parents, x)["layers"] == 1
+    assert_close(merged[1](x), merged[0](x), 1e-6)
+    results = [METHODS["KF-Linear"](nets[:2], (x, y), device="cpu") for nets in (flat, made)]
+    looks = [analyse(nets[:2], result, (x, y), test=data) for nets, result in zip((flat, made), results, strict=True)]
+    assert looks[0].accuracy == looks[1].accuracy
+
+
+def scripted(net):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.jit.script(net)
+
+
+def traced(net):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.jit.trace(net, normal(2, 6))
+
+
+def a_scripted_part(net):
+    net[0] = scripted(net[0])
+    return net
+
+
+@pytest.mark.parametrize("make", [scripted, traced, a_scripted_part])
+def test_torchscript_is_refused_before_any_work_with_a_way_out_that_works(make):
+    x, made = normal(20, 6), [make(net) for net in pair()]
+    for method in METHODS:
+        with pytest.raises(ValueError, match=r"^parent 0.* was made by TorchScript .*load_state_dict"):
+            METHODS[method](made, (x, labels(20, 3)), **options_for(method, pair(), 3))
+    with pytest.raises(ValueError, match="was made by TorchScript"):
+        partition(made[0], x[:2])
+    network = mlp((6, 8, 3), seed=5)
+    network.load_state_dict(made[0].state_dict())
+    assert_close(network(x), made[0](x), 1e-12)
