@@ -5,73 +5,86 @@ A checkpoint's metadata may hold "architecture" (a spec, see `architectures` and
 """
 
 import json
-import struct
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from . import architectures, composites, files, own
+from . import architectures, classnames, composites, files, own, statedicts, weightfiles
 from .data import Images
-from .registry import first_line
+from .notices import Notice
+from .statedicts import AUTO, Found
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-PICKLED = (".pt", ".pth", ".bin", ".ckpt", ".tar")  # timm's training writes .pth.tar
-LARGEST_HEADER = 100_000_000  # bytes, the limit of the safetensors format
 NAMED = 3  # keys listed in an error
 OTHER_ARCH = "Name another one with --arch."
 INTEGERS = ("num_batches_tracked", "entry")  # BatchNorm's counter, and which neurons a tail reads (`composites`)
-WRAPPERS = ("state_dict", "model_state_dict", "model")  # where training scripts put the tensors
-PREFIXES = ("module.", "model.", "_orig_mod.")  # of DataParallel, of Lightning's usual attribute, of torch.compile
 Architecture = str | Mapping[str, Any] | Callable[[], nn.Module]
 
 
 def load_model(
-    path: str | Path, arch: Architecture | None = None, *, like: Images | None = None
+    path: str | Path,
+    arch: Architecture | None = None,
+    *,
+    like: Images | None = None,
+    weights: str = AUTO,
+    classes: Sequence[str] = (),
 ) -> tuple[nn.Module, dict[str, Any]]:
-    """The network in a checkpoint, float32 and in eval mode, and the file's metadata.
+    """The network in a checkpoint, float32 and in eval mode, and what the file says of it.
+
+    The content decides how a file is read, not its name. Wrappers' prefixes and keys are taken off where the network's own names
+    come out (`statedicts`).
 
     Args:
-        path: .safetensors, or .pt/.pth/.bin/.ckpt/.pth.tar with tensors only (pickled objects are refused, never run).
+        path: safetensors, or what torch.save wrote with tensors only (pickled objects are refused, never run); or a folder of
+            shards, or their index.
         arch: a spec, its JSON text, a name such as "vgg11-half", "timm:resnet18" or "mynet:make", or a function that builds
             the module. By default the metadata's spec, else what keys and shapes tell. A module of a user's own that only the
             metadata name is not imported: see `architectures.own`.
-        like: images that it takes, from which factories of others get channels, size and classes where nothing else tells.
+        like: images that it takes, from which factories of others get channels, size and classes where nothing else tells. Where
+            the file names its classes in another order, its outputs are brought into that of the images.
+        weights: which ones, where a training saved several: "auto" (averaged, EMA, ones where there are some, as timm does),
+            "ema", "model" (those that are not averaged), or the key under which they lie. A `Notice` says which were read.
+        classes: the order of classes, in place of that of `like`, see `classes_of`.
     Returns:
         (model, metadata); metadata["architecture"] is the spec that was used, but for a module built by
-        `arch`.
+        `arch`; metadata["weights"] the key of the weights that were read, where there were several.
     Raises:
         NotAllowed: its network is of somebody's own code, which `arch` does not name.
         ValueError: a file that is missing, damaged or no checkpoint, tensors that are no finite
-            floating-point numbers, or that do not fit the architecture.
+            floating-point numbers, or that do not fit the architecture; other classes than those of the images.
     """
     path = Path(path)
-    metadata, state = read_metadata(path), read_tensors(path)
-    if callable(arch):
-        # A foreign initialisation must not disturb the caller's seeds.
-        with torch.random.fork_rng(devices=[]):
-            model = arch()
-    else:
-        try:
-            spec = _spec(arch, metadata, state, like)
-            # Without memory: a hostile spec costs nothing, and every tensor comes from the file. Networks of others have it,
-            # and their first weights must not disturb the caller's seeds.
-            with torch.device("meta"), torch.random.fork_rng(devices=[]):
-                model = composites.build(spec)
-        except own.NotAllowed as error:
-            raise own.NotAllowed(f"{path}: {error}") from error
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
-        metadata["architecture"] = spec
-    state = _named_as(model, state)
-    expected = model.state_dict()
+    metadata, content = weightfiles.facts_of(path), weightfiles.content_of(path)
+    found = _found(path, content)
+    model, fits = _fitted(path, arch, metadata, found, like)
+    try:
+        read = statedicts.chosen(fits, weights)
+    except ValueError as error:
+        raise ValueError(f"{path} {error}") from error
+    if len(fits) > 1 and (words := statedicts.words(fits, read)):
+        metadata["weights"] = read.label
+        if weights == AUTO:
+            warnings.warn(Notice(f"{path}: {words}"), stacklevel=2)
+    elif weights == AUTO and not read.averaged and (left := statedicts.averaged_in(content)):
+        warnings.warn(
+            Notice(
+                f"{path}: the averaged (EMA) weights under {left} do not have the network's names and were not read."
+            ),
+            stacklevel=2,
+        )
+    expected, state = model.state_dict(), dict(read.tensors)
     _check_fit(expected, state, path)
     state = {name: _usable(name, tensor, expected[name].dtype, path) for name, tensor in state.items()}
+    for first, second in statedicts.untied(model, state):
+        raise ValueError(
+            f"{path}: {first!r} and {second!r} are one tensor in the network and differ in the file. {OTHER_ARCH}"
+        )
     # Into its own tensors where it has some: layers may share them.
     model.load_state_dict(state, assign=any(tensor.is_meta for tensor in expected.values()))
     try:
@@ -80,7 +93,93 @@ def load_model(
         raise ValueError(f"{path}: {error}") from error
     for parameter in model.parameters():
         parameter.requires_grad_(True)
-    return model.float().eval(), metadata
+    model = model.float().eval()
+    if like is not None:
+        _order_classes(model, metadata, classes or like.classes, like, path)
+    return model, metadata
+
+
+def _fitted(
+    path: Path, arch: Architecture | None, metadata: dict[str, Any], found: list[Found], like: Images | None
+) -> tuple[nn.Module, list[Found]]:
+    """The network without its weights, and all that fits it; into the metadata goes its spec."""
+    refusal: ValueError | None = None
+    built: dict[str, nn.Module] = {}
+    for each in found:
+        try:
+            if callable(arch):
+                spec = None
+                if not built:
+                    # A foreign initialisation must not disturb the caller's seeds.
+                    with torch.random.fork_rng(devices=[]):
+                        built[""] = arch()
+                model = built[""]
+            else:
+                spec = _spec(arch, metadata, each.tensors, like)
+                key = json.dumps(spec, sort_keys=True, default=str)
+                if key not in built:
+                    # Without memory: a hostile spec costs nothing, and every tensor comes from the file. Networks of others have
+                    # it, and their first weights must not disturb the caller's seeds.
+                    with torch.device("meta"), torch.random.fork_rng(devices=[]):
+                        built[key] = composites.build(spec)
+                model = built[key]
+            fits = statedicts.fitting(model, found)
+            if not fits:
+                largest = max(found, key=lambda one: len(one.tensors))
+                _check_fit(model.state_dict(), _nearest(model, largest.tensors), path)
+        except own.NotAllowed as error:
+            raise own.NotAllowed(f"{path}: {error}") from error
+        except ValueError as error:
+            refusal = refusal or error
+            continue
+        if fits:
+            if spec is not None:
+                metadata["architecture"] = spec
+            return model, fits
+    if sentence := next((words for each in found if (words := weightfiles.other_kind(path, each.tensors))), ""):
+        raise ValueError(sentence)
+    text = str(refusal)
+    raise ValueError(text if text.startswith(str(path)) else f"{path}: {text}") from refusal
+
+
+def _nearest(model: nn.Module, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Tensors that fit no network of this kind, under the names that are most like its own, for a refusal."""
+    expected = model.state_dict().keys()
+    nearest = max(statedicts.unwrapped(state), key=lambda level: len(level.keys() & expected), default={})
+    return {name: tensor for name, tensor in nearest.items() if name in expected or not name.endswith(statedicts.STEPS)}
+
+
+def _found(path: Path, content: Any) -> list[Found]:
+    """All named tensors in what a file holds."""
+    if found := statedicts.found_in(content):
+        return found
+    if weightfiles.kind_of(path) != "torch":
+        return [Found("", content)]
+    if not isinstance(content, Mapping) or not content:
+        raise ValueError(f"{path} holds a {type(content).__name__} instead of a state_dict of tensors.")
+    name, value = next(iter(content.items()))
+    raise ValueError(f"{path}: entry {name!r} is a {type(value).__name__}, only named tensors are read.")
+
+
+def classes_of(paths: Sequence[str | Path], images: Images) -> tuple[str, ...]:
+    """The order of classes into which the outputs of several checkpoints are brought: that of the images, or, where these have
+    numbers for names, of the first checkpoint that names its classes."""
+    if classnames.are_names(images.classes):
+        return images.classes
+    for path in paths:
+        with suppress(ValueError):  # whoever reads the network says what is wrong
+            stored = classnames.stored(read_metadata(path))
+            if classnames.are_names(stored) and len(stored) == len(images.classes):
+                return stored
+    return images.classes
+
+
+def _order_classes(model: nn.Module, metadata: dict[str, Any], wanted: Sequence[str], like: Images, path: Path) -> None:
+    """Bring the outputs of a network that names its classes into the order wanted."""
+    stored = classnames.stored(metadata)
+    example = torch.rand(2, *like.shape, generator=torch.Generator().manual_seed(0))
+    if classnames.bring_into_order(model, stored, wanted, example, f"{path}", f"data set {like.name!r}"):
+        metadata["classes"] = list(wanted)
 
 
 def save_model(model: nn.Module, path: str | Path, **metadata: Any) -> None:
@@ -134,121 +233,22 @@ def _in_order(content: bytes) -> bytes:
 
 
 def read_metadata(path: str | Path) -> dict[str, Any]:
-    """The metadata of a checkpoint, decoded; values that are no JSON stay text. Empty for .pt files.
+    """The metadata of a checkpoint, decoded; values that are no JSON stay text. Of .pt files the class names, if they have any.
 
     Raises:
         ValueError: the file is missing, damaged or no checkpoint.
     """
-    path = Path(path)
-    if path.is_dir():
-        inside = next((f", such as {file}" for file in sorted(path.glob("*.safetensors"))), "")
-        raise ValueError(f"{path} is a folder. Name the checkpoint in it{inside}.")
-    if not path.is_file():
-        raise ValueError(f"there is no checkpoint at {path}.")
-    if path.suffix in PICKLED:
-        return {}
-    if path.suffix != ".safetensors":
-        raise ValueError(
-            f"{path} is no checkpoint by its name: .safetensors, .pt, .pth, .pth.tar, .ckpt or .bin are read."
-        )
-    header = _header(path)
-    return {name: _decoded(text) for name, text in header.get("__metadata__", {}).items()}
-
-
-def _header(path: Path) -> dict[str, Any]:
-    """The header of a safetensors file: 8 bytes of length, JSON, then data that must end where it says."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        start = file.read(8)
-        length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
-        if length > LARGEST_HEADER or not length:
-            raise ValueError(f"{path} is not a safetensors file: it announces a header of {length} bytes.")
-        text = file.read(length)
-    if len(text) < length:
-        if text[:1] != b"{":
-            raise ValueError(f"{path} is not a safetensors file: no header follows its length.")
-        raise ValueError(f"{path} is truncated within its header ({size} of {8 + length} bytes): copy it again.")
-    try:
-        header = json.loads(text)
-        facts = header.get("__metadata__", {})
-        entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
-        end = max((int(entry["data_offsets"][1]) for entry in entries.values()), default=0)
-        if not all(isinstance(value, str) for value in facts.values()):
-            raise TypeError("metadata values must be text")
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{path} is not a safetensors file: its header is damaged ({error}).") from error
-    held = size - 8 - length
-    if held != end:
-        fault = "truncated" if held < end else "oversized"
-        raise ValueError(f"{path} is {fault}: its header announces {end} bytes of data, the file has {held}.")
-    return header
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    return weightfiles.facts_of(Path(path))
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a checkpoint by name, as they are.
+    """The tensors of a checkpoint by name, as they are; of several, the averaged ones or those under the most usual key.
 
     Raises:
         ValueError: the file is damaged or holds other things than tensors.
     """
-    if path.suffix in PICKLED:
-        return _read_pickled(path)
-    try:
-        return safetensors.torch.load_file(path)
-    # A KeyError is a dtype that safetensors knows and torch does not.
-    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{path} is not a readable safetensors file: {first_line(error)}.") from error
-
-
-def _read_pickled(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file that torch.save wrote."""
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    # Unpickling damaged bytes raises almost anything; nothing in the file is run in any case.
-    except Exception as error:
-        raise ValueError(
-            f"{path} is damaged, or holds other Python objects than tensors, which are never loaded: save "
-            "the model's state_dict() alone, best as safetensors. For a file that you trust: "
-            'torch.save(torch.load(FILE, weights_only=False)["state_dict"], "tensors.pt").'
-        ) from error
-    if isinstance(content, Mapping):
-        content = next((content[key] for key in WRAPPERS if isinstance(content.get(key), Mapping)), content)
-    if not isinstance(content, Mapping) or not content:
-        raise ValueError(f"{path} holds a {type(content).__name__} instead of a state_dict of tensors.")
-    for name, value in content.items():
-        if not isinstance(name, str) or not isinstance(value, Tensor):
-            raise ValueError(f"{path}: entry {name!r} is a {type(value).__name__}, only named tensors are read.")
-    return _without_prefix(content, "module.")
-
-
-def _without_prefix(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors without a prefix that stands before every key; as they are where it does not."""
-    wrapped = all(name.startswith(prefix) for name in state)
-    return {name.removeprefix(prefix) if wrapped else name: tensor for name, tensor in state.items()}
-
-
-def _named_as(model: nn.Module, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors under the network's own names, where only a wrapper's prefix stands before them.
-
-    What does not belong to the network is left out where all that has the prefix does: Lightning keeps the metrics' and the
-    loss's tensors beside it.
-    """
-    expected = model.state_dict().keys()
-    if expected <= state.keys():
-        return state
-    for prefix in PREFIXES:
-        inside = {
-            name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix) and prefix
-        }
-        if inside.keys() == expected:
-            return inside
-    return state
+    found = _found(path, weightfiles.content_of(path))
+    return {name: value for name, value in found[0].tensors.items() if isinstance(value, Tensor)}
 
 
 def _usable(name: str, tensor: Tensor, wanted: torch.dtype, path: Path) -> Tensor:
@@ -290,7 +290,7 @@ def _spec(
     else:
         asked = architectures.parse(arch) if isinstance(arch, str) else dict(arch)
     if not architectures.is_foreign(asked.get("architecture")):
-        return architectures.completed(asked, state)
+        return _completed(asked, state)
     if isinstance(stored, dict) and stored.get("architecture") == asked["architecture"]:
         return {**stored, **asked}
     return asked if like is None else architectures.fitted(asked, like.shape, len(like.classes))
@@ -310,17 +310,27 @@ def _one_of(arch: Any, names: list[str], stored: Any) -> dict[str, Any]:
     return architectures.parse(arch) if isinstance(arch, str) else {**arch, "architecture": own.canonical(names[0])}
 
 
-def _recognised(state: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The spec of one of our networks, by its keys and shapes, also behind a wrapper's prefix.
+def _recognised(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec of one of our networks, by its keys and shapes, also behind wrappers' prefixes.
 
     Raises:
         ValueError: as `architectures.recognise`.
     """
-    for prefix in PREFIXES:
-        inside = {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
-        with suppress(ValueError):
+    refusal: ValueError | None = None
+    for inside in statedicts.unwrapped(state):
+        try:
             return architectures.recognise(inside)
-    return architectures.recognise(state)
+        except ValueError as error:
+            refusal = refusal or error
+    if refusal is not None:
+        raise refusal
+    return architectures.recognise({})
+
+
+def _completed(spec: dict[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
+    """`architectures.completed`, also behind wrappers' prefixes."""
+    full = (architectures.completed(spec, inside) for inside in statedicts.unwrapped(state))
+    return next((each for each in full if each.keys() != spec.keys()), spec)
 
 
 def _hugging_face(path: Path) -> str:

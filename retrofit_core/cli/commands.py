@@ -26,6 +26,7 @@ from .terminal import (
     Mean,
     Size,
     Std,
+    Weights,
     check_checkpoints,
     command,
     floats,
@@ -74,6 +75,7 @@ def evaluate_command(
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
     arch: Arch = None,
     logits: Logits = None,
+    weights: Weights = "auto",
     mean: Mean = None,
     std: Std = None,
     size: Size = None,
@@ -87,7 +89,7 @@ def evaluate_command(
     """
     check_checkpoints(models)
     from .. import device as devices
-    from ..checkpoints import load_model, read_metadata
+    from ..checkpoints import classes_of, load_model, read_metadata
     from ..data import load
     from ..evaluation import ensemble, evaluate
 
@@ -104,7 +106,8 @@ def evaluate_command(
                 floats(std) or metadata.get("std"),
                 size or metadata.get("size"),
             )
-            model, _ = load_model(path, with_logits(arch, logits), like=images)
+            order = classes_of(models, images)
+            model, _ = load_model(path, with_logits(arch, logits), like=images, weights=weights, classes=order)
             networks.append(model.to(picked))
             measured[str(path)] = evaluate(model, images, monitor=monitor)
         if together:
@@ -131,6 +134,7 @@ def levels_command(
     ] = None,
     arch: Arch = None,
     logits: Logits = None,
+    weights: Weights = "auto",
     as_json: Json = False,
 ) -> None:
     """Show how a network is cut into levels: by default as the closed form needs them, behind every layer.
@@ -150,7 +154,7 @@ def levels_command(
     from ..streams import with_streams
 
     images = load(data, "train") if data else None
-    network, metadata = load_model(model, with_logits(arch, logits), like=images)
+    network, metadata = load_model(model, with_logits(arch, logits), like=images, weights=weights)
     if (kind := metadata["architecture"]["architecture"]) in COMPOSITES:
         raise ValueError(
             f"{model} holds several networks ({kind}), which have levels one by one. Name the checkpoint of one of them."

@@ -1,5 +1,6 @@
 """retrofit landscape"""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -20,6 +21,7 @@ from .terminal import (
     Seed,
     Size,
     Std,
+    Weights,
     check_alone_with_record,
     check_checkpoints,
     check_folder,
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 #: Networks that span the plane where nothing else is said, the first three that are there.
 FIRST = ("parent 0", "parent 1", "fused", "fine-tuned", "aligned parent 1", "parent 2")
 #: Parameters that a record decides.
-OF_RECORD = ("models", "fused", "data", "arch", "logits", "mean", "std", "size")
+OF_RECORD = ("models", "fused", "data", "arch", "logits", "weights", "mean", "std", "size")
 
 
 @command("landscape")
@@ -85,6 +87,7 @@ def landscape_command(
     clip: Annotated[float | None, typer.Option(help="{landscape_clip}")] = None,
     arch: Arch = None,
     logits: Logits = None,
+    weights: Weights = "auto",
     mean: Mean = None,
     std: Std = None,
     size: Size = None,
@@ -134,22 +137,28 @@ def landscape_command(
             if kept and through is not None:  # before anything can fail: whoever looks on knows what was asked for
                 _note(_config(spanning({}, through), align, landscape, tuned), kept, record, resume)
             own.allow(read_config(record).arch)  # a fine-tuned network is read first
-            material = material_of(record, _network(tuned, None), align=align, device=device, monitor=monitor)
+            asked = dataclasses.replace(read_config(record), weights=RunConfig.weights, arch=None)
+            other = _network(tuned, asked, read_images(asked, split)) if tuned else None
+            material = material_of(record, other, align=align, device=device, monitor=monitor)
             config, networks = material.config, material.networks
+            measured_on = read_images(config, split)
         else:
             config = RunConfig(
                 tuple(map(str, models or ())),
                 data,
                 arch=with_logits(arch, logits),
+                weights=weights,
                 mean=floats(mean),
                 std=floats(std),
                 size=size,
             )
-            networks = _named(config, fused, tuned, align, device, monitor)
+            if not config.models:
+                raise ValueError("name the parents' checkpoints, or a record folder with --record.")
+            measured_on = read_images(config, split)
+            networks = _named(config, measured_on, fused, tuned, align, device, monitor)
         names = spanning(networks, through)
         if record is not None and kept and through is None:
             _note(_config(names, align, landscape, tuned), kept, record, resume)
-        measured_on = read_images(config, split)
         plan = landscape.plan(networks, names, measured_on, device=device)
         if plan_only:
             return _say_plan(plan, as_json)
@@ -200,36 +209,40 @@ def _note(config: "LandscapeConfig", folder: Path, record: Path, resume: bool) -
 
 
 def _named(
-    config: "RunConfig", fused: Path | None, tuned: Path | None, align: str | None, device: str, monitor: Monitor
+    config: "RunConfig",
+    images: "Images",
+    fused: Path | None,
+    tuned: Path | None,
+    align: str | None,
+    device: str,
+    monitor: Monitor,
 ) -> "dict[str, nn.Module]":
-    """The networks of checkpoints."""
-    from ..checkpoints import load_model
+    """The networks of checkpoints, their classes in one order."""
     from ..data.sampling import balanced
     from ..landscape import networks_of
     from ..runs import RunConfig
     from ..runs.images import read_images
+    from ..runs.inputs import read_parents
 
-    if not config.models:
-        raise ValueError("name the parents' checkpoints, or a record folder with --record.")
-    train = read_images(config, "train") if align is not None or config.arch else None
-    parents = [load_model(path, config.arch, like=train)[0] for path in config.models]
+    parents = read_parents(config, images)
     samples: Any = None
     if align is not None:
-        assert train is not None
+        train = read_images(config, "train")
         rows = balanced(train.labels, min(RunConfig.samples, len(train)))
         samples = train.inputs(rows), train.labels[rows]
-    others = (_network(path, config.arch, train) for path in (fused, tuned))
+    others = (_network(path, config, images) for path in (fused, tuned))
     return networks_of(parents, *others, align=align, data=samples, device=device, monitor=monitor)
 
 
-def _network(path: Path | None, arch: str | None, like: "Images | None" = None) -> "nn.Module | None":
+def _network(path: Path | None, config: "RunConfig", images: "Images") -> "nn.Module | None":
     """Of a checkpoint, or of a fine-tuning's folder."""
-    from ..checkpoints import load_model
     from ..runs.finetunings import read_tuned
+    from ..runs.inputs import read_network
 
     if path is None:
         return None
-    return load_model(path, arch, like=like)[0] if path.suffix else read_tuned(path)
+    is_checkpoint = path.suffix or any(path.glob("*.index.json"))  # one file, or shards
+    return read_network(config, path, images) if is_checkpoint else read_tuned(path)
 
 
 def _say_plan(plan: "Plan", as_json: bool) -> None:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import wraps
@@ -24,6 +25,7 @@ from typer.core import TyperCommand
 from .. import own
 from ..files import write
 from ..monitor import Cancelled
+from ..notices import Notice
 from ..settings import SEED
 
 CUTS = "{boundaries}, a number of levels, or module names separated by commas"
@@ -82,7 +84,8 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         @wraps(function)
         def guarded(*arguments: Any, **options: Any) -> None:
             try:
-                function(*arguments, **options)
+                with _notices_printed():
+                    function(*arguments, **options)
             except ValueError as error:
                 err.print("Error:", error, soft_wrap=True, highlight=False, markup=False)
                 raise typer.Exit(2) from None
@@ -96,6 +99,25 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 @contextmanager
+def _notices_printed() -> Iterator[None]:
+    """Print each `Notice` once, as a sentence on standard error; other warnings as usual."""
+    said: set[str] = set()
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Any, category: Any, *rest: Any, **options: Any) -> None:
+            if not issubclass(category, Notice):
+                usual(message, category, *rest, **options)
+            elif str(message) not in said:
+                said.add(str(message))
+                err.print("Note:", message, soft_wrap=True, highlight=False, markup=False)
+
+        warnings.simplefilter("always", Notice)
+        warnings.showwarning = show
+        yield
+
+
+@contextmanager
 def advised(advice: str) -> Iterator[None]:
     """If the work inside is interrupted, print how to go on."""
     try:
@@ -105,7 +127,9 @@ def advised(advice: str) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-Checkpoints = Annotated[list[Path], typer.Argument(help="Checkpoints (.safetensors, or .pt with tensors only).")]
+Checkpoints = Annotated[
+    list[Path], typer.Argument(help="Checkpoints (safetensors, .pt with tensors only, or a folder of shards).")
+]
 Data = Annotated[
     str,
     typer.Option(
@@ -132,6 +156,13 @@ Logits = Annotated[
     typer.Option(
         help="Of networks that return a dict, a tuple or an object: which entry is the logits. Default: the one of that name, "
         "or the only tensor."
+    ),
+]
+Weights = Annotated[
+    str,
+    typer.Option(
+        help="Which weights, where a training saved several: auto (averaged, EMA, ones where there are some), ema, model (those "
+        "that are not averaged), or the key under which they lie."
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto (CUDA if present), cpu, cuda, cuda:1, ...")]

@@ -20,6 +20,7 @@ from .terminal import (
     Seed,
     Size,
     Std,
+    Weights,
     arch_words,
     check_alone_with_record,
     check_checkpoints,
@@ -179,6 +180,7 @@ def finetune_command(
     resume: Resume = False,
     arch: Arch = None,
     logits: Logits = None,
+    weights: Weights = "auto",
     mean: Mean = None,
     std: Std = None,
     size: Size = None,
@@ -192,7 +194,7 @@ def finetune_command(
     Example: `retrofit finetune fused.safetensors --data cifar10 --out tuned.safetensors`
     """
     if record is not None:
-        check_alone_with_record(context, ("model", "data", "arch", "logits", "mean", "std", "size"))
+        check_alone_with_record(context, ("model", "data", "arch", "logits", "weights", "mean", "std", "size"))
     elif model is None or out_path is None:
         raise ValueError("name a checkpoint and --out FILE.safetensors, or a finished run with --record FOLDER.")
     else:
@@ -223,7 +225,7 @@ def finetune_command(
     constants = floats(mean) or facts.get("mean"), floats(std) or facts.get("std")
     size = size or facts.get("size")
     images, test = (load(data, name, *constants, size) for name in ("train", "test"))
-    network, metadata = load_model(model, with_logits(arch, logits), like=images)
+    network, metadata = load_model(model, with_logits(arch, logits), like=images, weights=weights)
     spec = metadata["architecture"]
     settings = settings_of("finetune", images, spec["architecture"], 1, chosen, augment)
     check_unfinished(out_path, resume)

@@ -1,5 +1,6 @@
 """What there is to do in a run, counted."""
 
+import dataclasses
 import json
 import time
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from torch import nn
 from .. import device as devices
 from .. import own
 from ..architectures import fitted, parse
-from ..checkpoints import load_model
+from ..checkpoints import classes_of, load_model
 from ..data import Images, load
 from ..data.sampling import balanced
 from ..data.splits import read_splits
@@ -65,8 +66,9 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
     check_choices(config)
     data = _data(_source(config.data, folder), config.mean, config.std, config.size)
     arch = own.at(config.arch, folder)
+    read = dataclasses.replace(config, models=tuple(str(folder / path) for path in config.models), arch=arch)
     if training is None:
-        models = [_network(folder / path, arch, data.images) for path in config.models]
+        models = [_network(folder / path, read, data.images) for path in config.models]
         check_fitting(models, data.images)
         rows = read_splits(folder / config.splits, config.models, len(data.images.labels)) if config.splits else None
         missing: list[int] = []
@@ -76,7 +78,7 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
         trained = range(1 if training.twins else training.parts)
         missing = [k for k in trained if all_parents or not (folder / training.files()[k]).exists()]
     target = _target(config.target, data, folder)
-    base = _network(folder / config.base, arch, data.images) if config.base else None
+    base = _network(folder / config.base, read, data.images) if config.base else None
     images = config.samples * (1 + config.augment)
     balanced(data.images.labels, config.samples, rows=fusion_rows(config, rows))
     device = devices.pick(config.device)
@@ -105,15 +107,25 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
     )
 
 
-def _network(path: Path, arch: str | None, like: Images) -> nn.Module:
+def _network(path: Path, config: RunConfig, like: Images) -> nn.Module:
     """The network of a checkpoint, read once for all the methods that a leaderboard asks about."""
-    stamp = path.stat() if path.is_file() else None
-    return _read(path, arch, like, own.code_digest(arch), (stamp.st_mtime_ns, stamp.st_size) if stamp else None)
+    stamp = path.stat() if path.exists() else None
+    arch, order = config.arch, classes_of(config.models, like)
+    stamped = (stamp.st_mtime_ns, stamp.st_size) if stamp else None
+    return _read(path, arch, like, config.weights, order, own.code_digest(arch), stamped)
 
 
 @lru_cache(maxsize=4)  # they are held whole
-def _read(path: Path, arch: str | None, like: Images, code: str | None, stamp: tuple[int, int] | None) -> nn.Module:
-    return load_model(path, arch, like=like)[0]
+def _read(
+    path: Path,
+    arch: str | None,
+    like: Images,
+    weights: str,
+    order: tuple[str, ...],
+    code: str | None,
+    stamp: tuple[int, int] | None,
+) -> nn.Module:
+    return load_model(path, arch, like=like, weights=weights, classes=order)[0]
 
 
 def _paces(networks: Sequence[nn.Module], device: torch.device) -> list[Pace]:

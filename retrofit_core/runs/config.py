@@ -65,6 +65,8 @@ class RunConfig:
     """Checkpoint of the parents' common ancestor, for methods that add what they learned to it"""
     arch: str | None = None
     """Architecture of bare checkpoints whose keys and shapes do not tell"""
+    weights: str = "auto"
+    """Of files with several: "auto", "ema", "model" or their key, see `checkpoints.load_model`"""
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
     size: int | None = None

@@ -7,12 +7,12 @@ from pathlib import Path
 from torch import nn
 
 from .. import own
-from ..checkpoints import load_model
 from ..data import Images
 from ..results import FusionResult
 from .config import RunConfig
 from .identities import difference, identity
 from .images import read_images
+from .inputs import read_parents
 from .record import Run, read_identity, read_run
 
 
@@ -60,8 +60,7 @@ def read_finished(folder: str | Path, base: str | Path = ".", what: str = "lands
     config = _located(run.config, Path(base))
     for arch in (config.arch, config.target):  # whoever goes on with a run trusts it
         own.allow(arch)
-    train = read_images(config, "train") if config.arch else None
-    parents = [load_model(path, config.arch, like=train)[0] for path in config.models]
+    parents = read_parents(config, read_images(config, "train"))
     return Finished(Path(folder), config, parents, FusionResult.load(folder).model)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from .. import files, own
+from .. import files, own, weightfiles
 from ..data import digest as digest_of_data
 from ..methods import METHODS
 from ..registry import find
@@ -137,8 +137,9 @@ def _basenames(config: RunConfig) -> list[str]:
 
 def _digest(path: Path) -> str | None:
     try:
-        return files.digest(path)
-    except OSError:
+        parts = weightfiles.files_of(path)  # of a sharded checkpoint, every file
+        return files.digest(path) if parts == [path] else files.digest_of(parts)
+    except (OSError, ValueError):
         return None
 
 

@@ -28,7 +28,7 @@ def stored_constants(models: Sequence[str | Path]) -> Constants | None:
     """
     constants: dict[Constants, str] = {}
     for model in models:
-        if Path(model).is_file():
+        if Path(model).exists():
             facts = read_metadata(model)
             if isinstance(facts.get("mean"), list) and isinstance(facts.get("std"), list):
                 constants.setdefault((tuple(facts["mean"]), tuple(facts["std"])), Path(model).name)

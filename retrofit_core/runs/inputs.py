@@ -1,5 +1,7 @@
 """The files of a config: loaded and checked; missing parents are trained."""
 
+import dataclasses
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,7 +13,7 @@ from torch import Tensor, nn
 
 from .. import own
 from ..architectures import build, fitted, input_shape_of, parse
-from ..checkpoints import load_model
+from ..checkpoints import classes_of, load_model, read_metadata
 from ..data import Images
 from ..data.augment import copies
 from ..data.sampling import balanced
@@ -19,8 +21,10 @@ from ..data.splits import read_splits
 from ..eligibility import output_shape
 from ..methods import METHODS
 from ..monitor import Monitor
+from ..notices import Notice
 from ..registry import find
 from ..training.parents import NOTE, TrainConfig, read_training, train_parents
+from ..training.state import digest
 from .config import RunConfig, check_choices, method_keywords, needs_parents_data
 from .images import read_images
 
@@ -51,20 +55,64 @@ def read_inputs(config: RunConfig) -> Inputs:
     """
     check_choices(config)
     train = read_images(config, "train")
-    models = [load_model(path, config.arch, like=train)[0] for path in config.models]
+    models = read_parents(config, train)
     check_fitting(models, train)
     parts = read_splits(config.splits, config.models, len(train)) if config.splits else None
+    if parts is not None:
+        for doubt in changed_rows(config.models, parts, train):
+            warnings.warn(Notice(doubt), stacklevel=2)
     chosen = _balanced(train, config.samples, fusion_rows(config, parts), config.seed)
     return Inputs(
         models,
         train,
         _fusion_data(config, train, chosen),
         _importance_data(config, train, parts),
-        _target(config.target, train),
+        _target(config, train),
         class_shares(train, parts) if asks_for_shares(config) else None,
         [len(part) for part in parts] if parts else None,
-        load_model(config.base, config.arch, like=train)[0] if config.base else None,
+        read_network(config, config.base, train) if config.base else None,
     )
+
+
+def read_parents(config: RunConfig, images: Images) -> list[nn.Module]:
+    """The networks of a config's checkpoints, their classes in the order of the images.
+
+    Raises:
+        ValueError: a file is missing or broken, or has other classes.
+    """
+    return [read_network(config, path, images) for path in config.models]
+
+
+def read_network(config: RunConfig, path: str | Path, images: Images) -> nn.Module:
+    """The network of a checkpoint beside a config's parents, its classes in their order."""
+    order = classes_of(config.models, images)
+    return load_model(path, config.arch, like=images, weights=config.weights, classes=order)[0]
+
+
+def changed_rows(paths: Sequence[str | Path], parts: Sequence[Tensor], images: Images) -> list[str]:
+    """What speaks against these rows being those on which checkpoints were trained, a sentence each; [] for good ones.
+
+    Args:
+        parts: rows of each checkpoint, as a splits file gives them.
+    """
+    doubts, now = [], None
+    for path, rows in zip(paths, parts, strict=True):
+        noted = read_metadata(path).get("rows")
+        if not isinstance(noted, dict) or not isinstance(noted.get("digest"), str):
+            continue
+        if noted.get("count") != len(rows) or noted["digest"] != digest({"rows": rows}):
+            doubts.append(
+                f"{path} was trained on other rows ({noted.get('count')}) than the splits file gives it ({len(rows)}): name the "
+                "splits file of its training, or leave --splits away (--fusion-from iid)."
+            )
+        elif isinstance(noted.get("images"), str):
+            now = now or images.digest()
+            if noted["images"] != now:
+                doubts.append(
+                    f"the training images of {images.name} have changed since {path} was trained, so the rows of the splits file "
+                    "may be other images: bring back the images, or leave --splits away (--fusion-from iid)."
+                )
+    return doubts
 
 
 def check_fitting(models: Sequence[nn.Module], images: Images) -> None:
@@ -123,11 +171,12 @@ def _importance_data(config: RunConfig, train: Images, parts: list[Tensor] | Non
     return [(train.inputs(chosen), train.labels[chosen]) for chosen in rows]
 
 
-def _target(name: str | None, images: Images) -> nn.Module | None:
+def _target(config: RunConfig, images: Images) -> nn.Module | None:
+    name = config.target
     if name is None:
         return None
-    if Path(name).is_file():
-        return load_model(name)[0]
+    if Path(name).exists():
+        return read_network(dataclasses.replace(config, arch=None), name, images)
     own.allow(name)
     return build(fitted(parse(name), images.shape, len(images.classes)), seed=0)
 

@@ -1,0 +1,114 @@
+"""Which class an output stands for: names that a checkpoint stores, compared with those of other networks and of data."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .outputs import logits_in
+from .training_flags import evaluating
+
+LISTED = 30  # names in a refusal
+
+
+def stored(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """The class names in a checkpoint's metadata, in the order of its outputs; () where it names none."""
+    names = metadata.get("classes")
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        return ()
+    return tuple(names) if len({_plain(name) for name in names}) == len(names) else ()
+
+
+def are_names(classes: Sequence[str]) -> bool:
+    """Whether classes have names, and not their numbers in place of names."""
+    return bool(classes) and list(classes) != [str(number) for number in range(len(classes))]
+
+
+def _plain(name: str) -> str:
+    """A name without what is written now one way and now another."""
+    return "".join(letter for letter in name.casefold() if letter not in " _-")
+
+
+def bring_into_order(
+    model: nn.Module, have: Sequence[str], wanted: Sequence[str], example: Tensor, who: str, whose: str
+) -> bool:
+    """Change the order of a network's outputs, in place, so that class c is `wanted[c]`.
+
+    Args:
+        have: names of its outputs now; nothing is done where there are none, or where one side has numbers for names.
+        example: (B, ...) inputs on which the new order is checked.
+        who, whose: the network and the owner of the wanted names, for a refusal.
+    Returns:
+        Whether the order was another one.
+    Raises:
+        ValueError: these are other classes, or the outputs cannot be reordered; both lists are named.
+    """
+    first, second = [_plain(name) for name in have], [_plain(name) for name in wanted]
+    if first == second or not have:
+        return False
+    if sorted(first) != sorted(second):
+        if not (are_names(have) and are_names(wanted)):
+            return False
+        raise ValueError(
+            f"{who} tells {_listed(have)} apart, and {whose} has {_listed(wanted)}. Choose the data that it was trained on; if "
+            'the names alone differ, write those of the checkpoint into classes.json in the data\'s folder: {"classes": [...]}.'
+        )
+    order = torch.tensor([first.index(name) for name in second])
+    if not _reordered(model, order, example):
+        raise ValueError(
+            f"{who} has the classes in the order {_listed(have)}, {whose} in the order {_listed(wanted)}, and the network's last "
+            "layer is none whose rows can be put into that order. Bring its outputs into that order in Python, and save it again "
+            "with save_model(network, FILE, classes=[...])."
+        )
+    return True
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f", ... ({len(names)} in all)" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more
+
+
+def _reordered(model: nn.Module, order: Tensor, example: Tensor) -> bool:
+    """Put the rows of the last layer into an order, or those of all layers as wide, whichever gives the outputs in that order."""
+    last: list[nn.Module] = []
+
+    def note(module: nn.Module, *_: Any) -> None:
+        weight = module._parameters.get("weight")
+        if weight is not None and weight.dim() > 1 and len(weight) == len(order) and module not in last:
+            last.append(module)
+
+    handles = [module.register_forward_hook(note) for module in model.modules()]
+    try:
+        before = _outputs(model, example)
+    finally:
+        for handle in handles:
+            handle.remove()
+    if before is None or before.dim() < 2 or before.shape[1] != len(order):
+        return False
+    for layers in (last[-1:], last):
+        _permute(layers, order)
+        after = _outputs(model, example)
+        if after is not None and torch.allclose(
+            after, before[:, order], rtol=1e-4, atol=1e-5 * float(before.abs().max())
+        ):
+            return True
+        _permute(layers, order.argsort())
+    return False
+
+
+def _permute(layers: Sequence[nn.Module], order: Tensor) -> None:
+    with torch.no_grad():
+        for layer in layers:
+            for name in ("weight", "bias"):
+                values = layer._parameters.get(name)
+                if values is not None:
+                    values.copy_(values[order.to(values.device)])
+
+
+def _outputs(model: nn.Module, example: Tensor) -> Tensor | None:
+    try:
+        with torch.no_grad(), evaluating(model):
+            return logits_in(model(example))
+    except Exception:  # whatever the network's own code raises: it is refused where it is used
+        return None

@@ -1,0 +1,261 @@
+"""Whose tensors are they? Weights among what a training saved: under any key, behind any wrapper's prefix, averaged or not."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+AUTO, EMA, MODEL = "auto", "ema", "model"
+#: Where training scripts put a network's tensors, the most usual key first; averaged ones as timm prefers them.
+KEYS = (
+    "state_dict_ema",
+    "model_ema",
+    "",
+    "state_dict",
+    "model_state_dict",
+    "model",
+    "module",
+    "net",
+    "network",
+    "weights",
+    "params",
+)
+#: Parts of names that wrappers put around a module, where no module of its own is called so.
+INSIDE = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "module")
+#: Prefixes under which a network is recognised without being named: a backbone alone is not the network.
+OUTER = (*INSIDE, "model", "net", "network", "online_model")
+AVERAGED = re.compile(r"(^|[._])(ema|shadow|averaged?|avg|swa)($|[._]|\d)", re.IGNORECASE)
+COUNTERS = ("total_ops", "total_params")  # of thop's profiler, in every module
+STEPS = "num_batches_tracked"  # of BatchNorm: for an average over all batches only
+DEEPEST = 6  # mappings within mappings
+
+
+@dataclass(frozen=True)
+class Found:
+    """Named tensors somewhere in a file, and under which keys."""
+
+    label: str
+    tensors: Mapping[str, Any]
+
+    @property
+    def averaged(self) -> bool:
+        """Whether its name says that it is an average over the training."""
+        return AVERAGED.search(self.label) is not None
+
+    @property
+    def rank(self) -> int:
+        """How usual its name is, 0 for the most usual one."""
+        keys = [key for key in self.label.split(".") if key not in INSIDE]
+        known = [KEYS.index(key) if key in KEYS else len(KEYS) for key in keys]
+        return max(known, default=KEYS.index(""))
+
+
+def found_in(content: Any) -> list[Found]:
+    """All mappings in what a file holds that have named tensors, averaged ones and usual names first."""
+    found: list[Found] = []
+    todo: list[tuple[tuple[str, ...], Any]] = [((), content)]
+    while todo:
+        keys, value = todo.pop(0)
+        if not isinstance(value, Mapping):
+            continue
+        tensors = {name: each for name, each in value.items() if isinstance(name, str) and isinstance(each, Tensor)}
+        if any(tensor.dim() for tensor in tensors.values()):
+            found.append(Found(".".join(keys), {name: each for name, each in value.items() if isinstance(name, str)}))
+        if len(keys) < DEEPEST:
+            todo += [((*keys, key), inner) for key, inner in value.items() if isinstance(key, str)]
+    return sorted(found, key=lambda one: (not one.averaged, one.rank))
+
+
+def unwrapped(state: Mapping[str, Any]) -> Iterator[dict[str, Tensor]]:
+    """The tensors as a network may be recognised by them: without profilers' counters and what wrappers add to names, then
+    without one prefix after the other that all share or that wrappers write."""
+    state = {name: value for name, value in state.items() if isinstance(value, Tensor) and _last(name) not in COUNTERS}
+    state = _without(state, INSIDE[:-1])
+    while state:
+        steps = {f"{name[: -len('running_mean')]}{STEPS}" for name in state if _last(name) == "running_mean"}
+        yield {**{name: torch.zeros((), dtype=torch.int64) for name in steps}, **state}
+        heads = dict.fromkeys(name.partition(".")[0] for name in state)
+        first = next((part for part in OUTER if part in heads), next(iter(heads)))
+        kept = {name.partition(".")[2]: value for name, value in state.items() if name.startswith(f"{first}.")}
+        state = kept if first in OUTER or len(heads) == 1 else {}
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _without(state: Mapping[str, Tensor], parts: Iterable[str]) -> dict[str, Tensor]:
+    """The tensors without some parts of their names, as they are where two would have one name."""
+    shorter = {".".join(part for part in name.split(".") if part not in parts): value for name, value in state.items()}
+    return shorter if len(shorter) == len(state) else dict(state)
+
+
+def tied(model: nn.Module) -> dict[str, list[str]]:
+    """All names of each tensor that the network has under more than one, by each of these."""
+    by_tensor: dict[int, list[str]] = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        by_tensor.setdefault(id(tensor), []).append(name)
+    return {name: names for names in by_tensor.values() if len(names) > 1 for name in names}
+
+
+def fitting(model: nn.Module, found: Iterable[Found]) -> list[Found]:
+    """What has the network's own names, behind whichever prefix, each with its tensors under these names.
+
+    What does not belong to the network is left out where all that has the prefix does: Lightning keeps those of metrics and the
+    loss beside it. Averages without buffers get those of the weights beside them.
+    """
+    expected, twins = model.state_dict(), tied(model)
+    found = list(found)
+    fits = [fit for each in found for fit in _fits(each, expected, twins)]
+    plain = next((fit for fit in fits if not fit.averaged), None)
+    if plain is not None:
+        parameters = {
+            name: value
+            for name, value in expected.items()
+            if name in dict(model.named_parameters(remove_duplicate=False))
+        }
+        known = {fit.label for fit in fits}
+        others = [each for each in found if each.averaged and each.label not in known]
+        partial = (fit for each in others for fit in _fits(each, parameters, twins))
+        fits += [Found(fit.label, {**plain.tensors, **fit.tensors}) for fit in partial]
+    return fits
+
+
+def _fits(found: Found, expected: Mapping[str, Tensor], twins: Mapping[str, list[str]]) -> list[Found]:
+    state = {name: value for name, value in found.tensors.items() if name in expected or isinstance(value, Tensor)}
+    for parts in ((), INSIDE[:-1], INSIDE):
+        renamed = _without(state, parts) if parts else state
+        if inside := _by_prefix(renamed, expected, twins):
+            return [
+                Found(".".join(filter(None, (found.label, prefix.rstrip(".")))), tensors)
+                for prefix, tensors in inside.items()
+            ]
+    return []
+
+
+def _by_prefix(
+    state: Mapping[str, Tensor], expected: Mapping[str, Tensor], twins: Mapping[str, list[str]]
+) -> dict[str, dict[str, Tensor]]:
+    """The network's tensors behind each prefix that has all of them and nothing else."""
+    anchor = next((name for name in expected if _last(name) != STEPS), "")
+    anchors = twins.get(anchor, [anchor])
+    prefixes = {name[: -len(end)] for name in state for end in anchors if end and f".{name}".endswith(f".{end}")}
+    inside = {prefix: taken for prefix in sorted(prefixes) if (taken := _taken(state, prefix, expected, twins))}
+    good = {}
+    for prefix, taken in inside.items():
+        others = [other for other in inside if other != prefix and other.startswith(prefix)]
+        rest = [
+            name.removeprefix(prefix)
+            for name in state
+            if name.startswith(prefix) and not name.startswith(tuple(others))
+        ]
+        if all(name in expected or _is_counter(name, expected) for name in rest):
+            good[prefix] = taken
+    return good
+
+
+def _taken(
+    state: Mapping[str, Tensor], prefix: str, expected: Mapping[str, Tensor], twins: Mapping[str, list[str]]
+) -> dict[str, Tensor]:
+    """The network's tensors behind a prefix; {} where one is missing."""
+    taken: dict[str, Tensor] = {}
+    for name in expected:
+        there = [prefix + twin for twin in (name, *twins.get(name, ())) if prefix + twin in state]
+        if there:
+            value = state[there[0]]
+            if (
+                _last(name) == STEPS and isinstance(value, Tensor) and value.numel() == 1
+            ):  # other versions wrote it otherwise
+                value = value.reshape(()).to(torch.int64)
+            taken[name] = value
+        elif _last(name) == STEPS:
+            taken[name] = torch.zeros((), dtype=torch.int64)
+        else:
+            return {}
+    return taken
+
+
+def _is_counter(name: str, expected: Mapping[str, Tensor]) -> bool:
+    """Whether no network computes with it: a profiler's counter, or BatchNorm's where the network's norm does not count."""
+    mean = f"{name.rpartition('.')[0]}.running_mean".lstrip(".")
+    return _last(name) in COUNTERS or (_last(name) == STEPS and mean in expected)
+
+
+def chosen(fits: list[Found], weights: str) -> Found:
+    """The weights that are asked for.
+
+    Args:
+        fits: of `fitting`, at least one.
+        weights: "auto" (averaged ones where there are some, as timm does; else the most usual key), "ema", "model" (those that
+            are not averaged), or the key under which they lie.
+    Raises:
+        ValueError: there are none such, or several; the rest of a sentence about the file.
+    """
+    labels = ", ".join(fit.label or "(no key)" for fit in fits)
+    averaged, plain = [fit for fit in fits if fit.averaged], [fit for fit in fits if not fit.averaged]
+    pools = {AUTO: averaged or plain, EMA: averaged, MODEL: plain}
+    pool = pools.get(weights, [fit for fit in fits if fit.label == weights or fit.label.startswith(f"{weights}.")])
+    if not pool:
+        what = {EMA: "no averaged (EMA) weights", MODEL: "averaged (EMA) weights only"}.get(
+            weights, f"no weights under {weights!r}"
+        )
+        raise ValueError(f"holds {what} that fit the network. Fitting: {labels}.")
+    best = min(fit.rank for fit in pool)
+    usual = [fit for fit in pool if fit.rank == best]
+    if any(not same(usual[0], fit) for fit in usual[1:]) or (
+        best == len(KEYS) and any(not same(pool[0], fit) for fit in pool)
+    ):
+        raise ValueError(
+            f"holds several weights that fit the network: {labels}. Choose with --weights KEY (in Python weights=)."
+        )
+    return usual[0]
+
+
+def same(first: Found, second: Found) -> bool:
+    """Whether both hold the same numbers under the same names."""
+    return first.tensors.keys() == second.tensors.keys() and all(
+        torch.equal(tensor, second.tensors[name]) for name, tensor in first.tensors.items()
+    )
+
+
+def words(fits: list[Found], read: Found) -> str:
+    """Which weights were read, where there were others to choose from; "" where not."""
+    others = [fit for fit in fits if fit is not read and not same(fit, read)]
+    if not others:
+        return ""
+    kind = "averaged (EMA) " if read.averaged else ""
+    shown = read.label or "(no key)"
+    plain = next((fit for fit in others if not fit.averaged), None)
+    other = MODEL if read.averaged and plain else others[0].label
+    listed = ", ".join(label or "(no key)" for label, _ in groupby(fit.label for fit in others))
+    return f"the {kind}weights under {shown} were read; it also holds {listed}: --weights {other} (in Python weights=)."
+
+
+def averaged_in(content: Any) -> str:
+    """The first key whose name speaks of averaged weights; "" where there is none."""
+    todo: list[tuple[tuple[str, ...], Any]] = [((), content)]
+    while todo:
+        keys, value = todo.pop(0)
+        for name, inner in value.items() if isinstance(value, Mapping) else ():
+            if not isinstance(name, str):
+                continue
+            holds = (
+                inner.values() if isinstance(inner, Mapping) else inner if isinstance(inner, list | tuple) else (inner,)
+            )
+            if AVERAGED.search(name) and any(isinstance(each, Tensor | Mapping | list) for each in holds):
+                return ".".join((*keys, name))
+            if len(keys) < DEEPEST:
+                todo.append(((*keys, name), inner))
+    return ""
+
+
+def untied(model: nn.Module, state: Mapping[str, Tensor]) -> Iterator[tuple[str, str]]:
+    """Pairs of names of one tensor of the network under which different tensors are to be loaded."""
+    for name, names in tied(model).items():
+        for other in names:
+            if not torch.equal(state[name], state[other]):
+                yield name, other
