@@ -5,7 +5,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -20,6 +20,8 @@ REMAKING = 60.0
 SETTLED = 2.0
 #: Sets of more files than this are identified by names, sizes and times: reading a million images takes minutes.
 MOST_READ = 1000
+#: What systems and programs leave beside data, besides what begins with a dot; compared without case.
+LEFT_BEHIND = {"__macosx", "thumbs.db", "ehthumbs.db", "desktop.ini", "@eadir", "$recycle.bin", "lost+found"}
 #: (path, size, time of change, time of the entry's change, inode) -> digest
 _digests: dict[tuple[str, int, int, int, int], str] = {}
 
@@ -151,15 +153,30 @@ def digest_of(paths: Sequence[str | Path]) -> str:
     return whole.hexdigest()
 
 
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder of this name is no data: it begins with a dot, or is of LEFT_BEHIND."""
+    return name.startswith(".") or name.casefold() in LEFT_BEHIND
+
+
+def walk(folder: str | Path, refuse: Callable[[OSError], object] | None = None) -> Iterator[tuple[str, list[str]]]:
+    """A folder and those below it, each with the names of its files in order; without what `is_hidden`.
+
+    Args:
+        refuse: called with the error of a folder that cannot be read; without it such a folder is left out.
+    """
+    for parent, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not is_hidden(name)]
+        yield parent, sorted(name for name in names if not is_hidden(name))
+
+
 def _files_in(path: Path) -> Iterable[tuple[str, Path]]:
     """(name within the set, path) of a file, or of the files in a folder; hidden ones are left out."""
     if not path.is_dir():
         return [(path.name, path)]
     return [
         (f"{path.name}/{Path(folder, name).relative_to(path).as_posix()}", Path(folder, name))
-        for folder, _, names in sorted(os.walk(path))
-        for name in sorted(names)
-        if not name.startswith(".")
+        for folder, names in sorted(walk(path))
+        for name in names
     ]
 
 

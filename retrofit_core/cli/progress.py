@@ -114,6 +114,8 @@ def _training(bars: Progress) -> Callable[[Event], None]:
             done = event["epoch"] - 1 + event["index"] / event["total"]
             detail = f"epoch {event['epoch']}/{event['epochs']}{measured}"
             bars.update(task, completed=done, total=event["epochs"], detail=detail)
+        elif event["kind"] == "step" and event.get("total"):
+            bars.update(task, completed=event["index"], total=event["total"])
 
     return show
 

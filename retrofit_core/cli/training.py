@@ -146,7 +146,8 @@ def train_command(
         return print_json({"parents": parents, "splits": splits})
     table = new_table("parent", "test accuracy %", "training images per class", title=f"{Path(data).name}, {split}")
     for row in parents:
-        table.add_row(Path(row["model"]).name, f"{row['accuracy']:.2f}", " ".join(map(str, row["class_counts"])))
+        percent = f"{row['accuracy']:.2f}" if "accuracy" in row else "- (no test split)"
+        table.add_row(Path(row["model"]).name, percent, " ".join(map(str, row["class_counts"])))
     out.print(table)
     next_words = ["retrofit", "fuse", *config.files(out_folder), "--data", data, *pixel_words(config)]
     next_words += ["--splits", splits, "--importance", "conductance", "--out", "fused.safetensors"]
@@ -203,10 +204,10 @@ def finetune_command(
     import torch
 
     from ..checkpoints import load_model, read_metadata
-    from ..data import load
+    from ..data import has_split, load
     from ..evaluation import evaluate
     from ..runs.finetunings import FinetuneConfig
-    from ..training.files import check_unfinished, facts_of, settings_of, trained
+    from ..training.files import check_data, check_unfinished, facts_of, settings_of, trained
     from ..training.loop import check_settings
     from ..training.recipes import augmentation
     from ..training.state import digest
@@ -224,7 +225,8 @@ def finetune_command(
     facts = read_metadata(model)
     constants = floats(mean) or facts.get("mean"), floats(std) or facts.get("std")
     size = size or facts.get("size")
-    images, test = (load(data, name, *constants, size) for name in ("train", "test"))
+    images = load(data, "train", *constants, size)
+    test = load(data, "test", *constants, size) if has_split(data, "test") else None
     network, metadata = load_model(model, with_logits(arch, logits), like=images, weights=weights)
     spec = metadata["architecture"]
     settings = settings_of("finetune", images, spec["architecture"], 1, chosen, augment)
@@ -233,11 +235,12 @@ def finetune_command(
     rows = torch.arange(len(images))
     facts = facts_of(images, rows, {"name": "finetune", **settings, "seed": seed, **origin}, size)
     with training_progress(as_json) as monitor, _interruption_explained():
-        networks = {"before": evaluate(network, test)}
+        check_data(images, rows, test, monitor)
+        networks = {"before": evaluate(network, test)} if test else {}
         monitor.emit("phase", name=model.name)
         run = {**settings, "seed": seed, "device": device, "monitor": monitor}
         network, best = trained(out_path, network, images, rows, run, facts, resume)
-        networks["after"] = evaluate(network, test)
+        networks |= {"after": evaluate(network, test)} if test else {}
     return _say_tuned(model.name, out_path, networks, best, as_json)
 
 
@@ -273,7 +276,8 @@ def _say_tuned(name: str, file: Path, networks: dict[str, Any], best: int | None
     if as_json:
         accuracy = networks.get("after", {}).get("accuracy")
         return print_json({"out": str(file), "accuracy": accuracy, "best_epoch": best, "networks": networks})
-    out.print(networks_table(networks))
+    if networks:
+        out.print(networks_table(networks))
     if best == 0:
         out.print(
             f"No epoch was better than {name} on held-out training images, so {file} holds its weights as they "

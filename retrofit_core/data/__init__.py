@@ -12,15 +12,15 @@ from torch import Tensor
 from ..files import digest_of
 from . import cifar, digits, folders, medmnist, mnist, parquet, tiny_imagenet
 from .datasets import DATASETS, DataSet, plain, recognise
-from .images import Constants, Images, normalisation
-from .sizes import fit_to, fitting
+from .images import Constants, Images, check_images, normalisation
+from .sizes import Fit, fit_to, fitting
 from .splitfiles import SplitFiles
+from .splitnames import NAMES, split_of
 
-__all__ = ["DATASETS", "DataSet", "Images", "data_folders", "digest", "load"]
+__all__ = ["DATASETS", "DataSet", "Images", "check_images", "data_folders", "digest", "has_split", "load"]
 
 #: Folders with data sets, besides ./data; separated as in PATH.
 VARIABLE = "RETROFIT_DATA"
-SPLITS = ("train", "val", "test")
 #: Functions that look for a split in a folder: (folder, split) -> its files, or None.
 FORMATS: dict[str, Callable[[Path, str], SplitFiles | None]] = {
     "parquet files": parquet.find,
@@ -46,10 +46,12 @@ def load(
     The bare name of a known data set also stands for NAME in one of `data_folders`. Normalisation constants come from `mean` and
     `std`, else from "mean" and "std" in the folder's `classes.json`, else from the folder's name (a key of DATASETS;
     case, "-" and "_" do not matter), else from `stored`, else they are measured on the training images (`normalisation`).
-    Class names come from the folder likewise. Images are RGB unless DATASETS says that they are grey.
+    Class names come from the folder likewise; where nothing tells them they are the numbers of the training labels,
+    whatever classes another split lacks. Images are RGB unless DATASETS says that they are grey.
     Where a data set has no test files, its validation files are the test split.
 
     Args:
+        split: "train", "val" or "test"; other usual names of these, in any case, are taken as well.
         size: the shorter side of each image is resized to so many pixels and the central square kept (ImageNet: resized
             to 8/7 of it). Default: the data set's own (ImageNet 224, Tiny-ImageNet 64), else images as they are,
             which must then have one size.
@@ -62,19 +64,34 @@ def load(
 
     Raises:
         ValueError: no such data set or split, a file that cannot be read, labels outside the class names,
-            unknown normalisation constants and no training images to measure them on, images of different sizes.
+            unknown normalisation constants and no training images to measure them on, images of different sizes, a test
+            image of a class that the training split cannot have.
     """
-    if split not in SPLITS:
-        raise ValueError(f"unknown split {split!r}. Known: {', '.join(SPLITS)}.")
+    split = _known(split)
     name, notes, split_files = _find(str(source), split)
     dataset = DATASETS.get(name)
     constants = _constants(dataset, notes, mean, std, stored)  # first, because it is cheap to refuse
     fit = fit_to(size, dataset.size if dataset else None, dataset.margin if dataset else 1.0)
     reader, labels, shape = fitting(split_files.read(len(dataset.mean) if dataset else 3, fit), fit)
-    classes = _class_names(name, dataset, notes, split_files.classes, labels)
+    classes = _class_names(name, dataset, notes, split_files.classes)
+    classes = classes or tuple(map(str, range(_classes_trained(str(source), split, labels, fit))))
+    _check_labels(name, split, labels, classes)
     constants = constants or _measured(name, str(source), size)
     mirrors = dataset.mirrors if dataset else True
     return Images(reader, labels, shape, classes, name, *constants, split, mirrors, _files(notes, split_files))
+
+
+def has_split(source: str | Path, split: str) -> bool:
+    """Whether `load` finds such a split; nothing but names and lists is read.
+
+    Raises:
+        ValueError: no such data set, or one that cannot be read.
+    """
+    split = _known(split)
+    if str(source) == "digits":
+        return split != "val"
+    folder = _folder(str(source))
+    return any(_files_of(folder, name) for name in (("test", "val") if split == "test" else (split,)))
 
 
 def digest(source: str | Path, split: str = "train") -> str:
@@ -85,7 +102,7 @@ def digest(source: str | Path, split: str = "train") -> str:
     Raises:
         ValueError: as `load`.
     """
-    name, notes, split_files = _find(str(source), split)
+    name, notes, split_files = _find(str(source), _known(split))
     if not split_files.files:
         return "built in"
     try:
@@ -94,28 +111,49 @@ def digest(source: str | Path, split: str = "train") -> str:
         raise ValueError(f"{error.filename} cannot be read: {error.strerror}.") from error
 
 
+def _known(split: str) -> str:
+    """Raises ValueError: no usual name of a split."""
+    known = split_of(split)
+    if known is None:
+        raise ValueError(f"unknown split {split!r}. Known: {', '.join(NAMES)}.")
+    return known
+
+
 def _find(source: str, split: str) -> tuple[str, dict[str, Any], SplitFiles]:
-    """A source's name, the content of its classes.json, and the split's files."""
+    """A source's name, the content of its classes.json, and the split's files.
+
+    Raises:
+        ValueError: no such data set or split; or as those who look for it.
+    """
     if source == "digits":
         return "digits", {}, SplitFiles(lambda channels, fit: digits.read(split))
     folder = _folder(source)
     notes = _notes(folder / "classes.json")
     for name in ("test", "val") if split == "test" else (split,):
-        by_format = {kind: files for kind, find in FORMATS.items() if (files := find(folder, name))}
-        if len(by_format) > 1:
-            raise ValueError(
-                f"{folder} holds several data sets ({', '.join(by_format)}): give the folder of one, or move it into its own."
-            )
-        # Last, because a folder of images may be anything.
-        split_files = next(iter(by_format.values()), None) or folders.find(folder, name)
-        if split_files:
+        if split_files := _files_of(folder, name):
             return recognise(folder.name, *split_files.names) or folder.name, notes, split_files
     name = recognise(folder.name)
+    others = [other for other in NAMES if other != split and _files_of(folder, other)]
+    if others and not name:
+        raise ValueError(
+            f"{folder} holds no {split} split, only {' and '.join(others)}: put its images beside, into {split}/CLASS/FILE or "
+            f"{split}.parquet as the others are."
+        )
     raise ValueError(
         f"{folder} holds no {split} split: neither {split}.parquet nor IDX files such as train-images-idx3-ubyte, CIFAR's "
         f"or MedMNIST's files, nor a folder of images for each class. "
         + (f"For {name}, {DATASETS[name].advice}." if name else "Give the folder that holds the data set's files.")
     )
+
+
+def _files_of(folder: Path, split: str) -> SplitFiles | None:
+    by_format = {kind: files for kind, find in FORMATS.items() if (files := find(folder, split))}
+    if len(by_format) > 1:
+        raise ValueError(
+            f"{folder} holds several data sets ({', '.join(by_format)}): give the folder of one, or move it into its own."
+        )
+    # Last, because a folder of images may be anything.
+    return next(iter(by_format.values()), None) or folders.find(folder, split)
 
 
 def _files(notes: dict[str, Any], split_files: SplitFiles) -> tuple[Path, ...]:
@@ -178,15 +216,16 @@ def _constants(
 
 
 def _measured(name: str, source: str, size: int | None) -> Constants:
-    """The constants of the training images of a data set that tells none."""
+    """The constants of the training images of a data set that tells none; a damaged image among them is named as such."""
     try:
-        return _of_training_images(source, digest(source, "train"), size)
+        content = digest(source, "train")
     except ValueError as error:
         raise ValueError(
             f"the normalisation of data set {name!r} is unknown, and cannot be measured on its training images: {error} Give "
             f"--mean and --std, or write them into its classes.json, or name the folder after a known data set "
             f"({', '.join(DATASETS)})."
         ) from error
+    return _of_training_images(source, content, size)
 
 
 @lru_cache(maxsize=16)
@@ -205,18 +244,31 @@ def _floats(values: Any, what: str) -> tuple[float, ...]:
 
 
 def _class_names(
-    name: str, dataset: DataSet | None, notes: dict[str, Any], in_files: tuple[str, ...], labels: Tensor
+    name: str, dataset: DataSet | None, notes: dict[str, Any], in_files: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Names in label order: from classes.json, the files or DATASETS; else numbers."""
-    highest = int(labels.max())
-    names = tuple(notes.get("classes") or in_files or (dataset.classes if dataset else ()))
-    names = names or tuple(str(label) for label in range(highest + 1))
+    """Names in label order: from classes.json, the files or DATASETS; () where none tells them."""
+    known = dataset.classes if dataset else ()
+    if in_files and [*map(plain, in_files)] == [*map(plain, known)]:
+        in_files = known  # files of one data set differ in blanks and case ("T - shirt / top")
+    names = tuple(notes.get("classes") or in_files or known)
     if in_files and len(names) != len(in_files):
         raise ValueError(f"{notes['path']} names {len(names)} classes, but the data set has {len(in_files)}.")
-    if highest >= len(names):
-        row = int((labels >= len(names)).nonzero()[0])
+    return names
+
+
+def _classes_trained(source: str, split: str, labels: Tensor, fit: Fit | None) -> int:
+    """How many classes the training split has, by its labels; without a training split those of the split itself."""
+    if split != "train" and source != "digits":
+        training = _files_of(_folder(source), "train")
+        labels = training.read(3, fit)[1] if training else labels
+    return int(labels.max()) + 1
+
+
+def _check_labels(name: str, split: str, labels: Tensor, classes: tuple[str, ...]) -> None:
+    if int(labels.max()) >= len(classes):
+        row = int((labels >= len(classes)).nonzero()[0])
+        where = "" if split == "train" else f"the {split} split of "
         raise ValueError(
-            f"row {row} of data set {name!r} has the label {int(labels[row])}, but it has {len(names)} "
+            f"row {row} of {where}data set {name!r} has the label {int(labels[row])}, but it has {len(classes)} "
             "classes (labels count from 0)."
         )
-    return names

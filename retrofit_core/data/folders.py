@@ -1,7 +1,8 @@
 """Folders of images, one folder a class: `train/<class>/*` with `val` or `test` beside it, or `<class>/*` alone.
 
-Rows are numbered as by torchvision's ImageFolder: classes by name, then files by path. Images may lie in folders of
-their own below a class's.
+The splits may bear any name of `splitnames`, and lie below one wrapping folder, as zip files have it. Rows are numbered
+as by torchvision's ImageFolder: classes by name, then files by path. Images may lie in folders of their own below a
+class's. What `files.is_hidden` is no data, at any depth.
 """
 
 import os
@@ -13,40 +14,120 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ..files import is_hidden, walk
 from .decoding import Encoded, lazily, shape_of
 from .images import Content
 from .sizes import Fit
 from .splitfiles import SplitFiles
+from .splitnames import by_split, split_of
 
-SPLITS = ("train", "val", "test")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
-OTHER_SUFFIXES = (".tif", ".tiff", ".gif", ".ppm", ".pgm", ".heic", ".jp2")  # images, but not decoded here
+# Images, but not decoded here.
+OTHER_SUFFIXES = (".tif", ".tiff", ".gif", ".ppm", ".pgm", ".heic", ".jp2", ".jfif", ".avif", ".tga")
 SEED = 0  # of the split of a folder that has none, which is the same on every machine
 
 
 def find(folder: Path, split: str) -> SplitFiles | None:
     """A split's class folders.
 
-    A folder without `train` is divided here: one fifth of every class, drawn with a fixed seed, is the test split.
+    A folder without splits is divided here: one fifth of every class, drawn with a fixed seed, is the test split.
 
     Raises:
-        ValueError: folders that are no classes, or cannot be read.
+        ValueError: folders that are no classes, that may be splits or classes, or cannot be read.
     """
-    if any(_subfolders(folder / name) for name in SPLITS):
-        class_folders = _subfolders(folder / split)
-        names = _classes(_subfolders(folder / "train") or class_folders)
+    splits = _splits(folder)
+    if splits:
+        class_folders = _classes_in(splits, split)
+        names = _classes(_classes_in(splits, "train") or class_folders) if class_folders else ()
         if not class_folders:
             return None
         unknown = sorted({path.name for path in class_folders} - set(names))
         if unknown:
-            raise ValueError(f"{folder / split} has the class folder {unknown[0]!r}, but {folder / 'train'} has not.")
+            raise ValueError(
+                f"{class_folders[0].parent} has the class folder {unknown[0]!r}, but {splits['train'][0]} has not."
+            )
         return SplitFiles(partial(_read, class_folders, names, None), classes=names, files=tuple(class_folders))
     classes = _subfolders(folder)
-    if split == "val" or not any(_has_image(path) for path in classes):
+    with_images = [path for path in classes if _has_image(path)]
+    if not with_images:
+        return None
+    _check_are_classes(folder, with_images)
+    if split == "val":
         return None
     return SplitFiles(
         partial(_read, classes, _classes(classes), split), classes=_classes(classes), files=tuple(classes)
     )
+
+
+def _splits(folder: Path) -> dict[str, list[Path]]:
+    """Split -> its folders, in the folder itself or below single folders that wrap them; {} where there are none."""
+    while True:
+        subfolders = _subfolders(folder)
+        found = _splits_among(folder, subfolders)
+        inner = [path for path in subfolders if _has_image(path)]
+        if found or len(inner) != 1 or any(_is_image(path.name) for path in folder.iterdir()):
+            return found
+        folder = inner[0]
+
+
+def _splits_among(folder: Path, subfolders: list[Path]) -> dict[str, list[Path]]:
+    """Split -> those of these folders that are named so and have folders of their own.
+
+    Raises:
+        ValueError: a single one, beside folders of images that are no splits: it may be a class.
+    """
+    paths = {path.name: path for path in subfolders if _subfolders(path)}
+    found = {split: [paths[name] for name in names] for split, names in by_split(paths).items()}
+    if len(found) == 1:
+        others = [path.name for path in subfolders if not split_of(path.name) and _has_image(path)]
+        others = [name for name in others if all(name != path.name for path in next(iter(found.values())))]
+        if others:
+            name = next(iter(found.values()))[0].name
+            raise ValueError(
+                f"{folder} has the folder {name!r}, which may be a split, or a class beside {others[0]!r}: put class "
+                f"folders into a folder 'train', or take {others[0]!r} out."
+            )
+    return found
+
+
+def _classes_in(splits: dict[str, list[Path]], split: str) -> list[Path]:
+    """The class folders of a split; also where it lies in a folder of its own name (training_set/training_set/<class>).
+
+    Raises:
+        ValueError: several folders are named as this split.
+    """
+    folders = splits.get(split, [])
+    if len(folders) > 1:
+        names = " and ".join(repr(path.name) for path in folders)
+        raise ValueError(f"{folders[0].parent} has several {split} splits, {names}: keep one of them there.")
+    if not folders:
+        return []
+    classes = _subfolders(folders[0])
+    while len(classes) == 1 and split in by_split([classes[0].name], lone=True) and _subfolders(classes[0]):
+        classes = _subfolders(classes[0])
+    return classes
+
+
+def _check_are_classes(folder: Path, with_images: list[Path]) -> None:
+    """Refuse to take splits for classes.
+
+    Raises:
+        ValueError: splits without class folders, or folders that hold splits of their own.
+    """
+    names = [path.name for path in with_images]
+    if sum(map(len, by_split(names).values())) == len(names):
+        raise ValueError(
+            f"{' and '.join(map(repr, names))} in {folder} hold images but no class folders: put the images of each "
+            "class into a folder of its own there."
+        )
+    for path in with_images:
+        inner = by_split(each.name for each in _subfolders(path))
+        if len(inner) > 1:
+            listed = ", ".join(repr(name) for group in inner.values() for name in group)
+            raise ValueError(
+                f"{path} holds splits of its own ({listed}), so it is no class: give that folder, or sort the images as "
+                "SPLIT/CLASS/FILE."
+            )
 
 
 def read(files: list[list[str]], labels: Iterable[int], channels: int, fit: Fit | None) -> Content:
@@ -76,11 +157,9 @@ def images_in(folder: Path) -> list[str]:
         ValueError: no images, images of a format that is not decoded, or something that cannot be read.
     """
     paths = []
-    for parent, _, names in sorted(os.walk(folder, onerror=_refuse)):
-        for name in sorted(names):
+    for parent, names in sorted(walk(folder, _refuse)):
+        for name in names:
             suffix = os.path.splitext(name)[1].lower()
-            if name.startswith("."):
-                continue
             if suffix in OTHER_SUFFIXES:
                 raise ValueError(f"{parent}/{name} is no {', '.join(SUFFIXES)}: convert it or take it out.")
             if suffix in SUFFIXES:
@@ -114,22 +193,25 @@ def _subfolders(folder: Path) -> list[Path]:
         ValueError: one that cannot be read, or a link that leads nowhere.
     """
     try:
-        entries = sorted(folder.iterdir()) if folder.is_dir() else []
-        for path in entries:
-            if path.is_symlink() and not path.exists():
-                raise ValueError(f"{path} is a link that leads nowhere, or to itself: take it out.")
-        return [path for path in entries if path.is_dir() and not path.name.startswith(".")]
+        if not folder.is_dir():
+            return []
+        with os.scandir(str(folder)) as entries:  # tells folders from files without a look at each of a million files
+            found = sorted((entry for entry in entries if not is_hidden(entry.name)), key=lambda entry: entry.name)
+        for entry in found:
+            if entry.is_symlink() and not os.path.exists(entry.path):
+                raise ValueError(f"{entry.path} is a link that leads nowhere, or to itself: take it out.")
+        return [folder / entry.name for entry in found if entry.is_dir()]
     except OSError as error:
         _refuse(error)
         raise
 
 
 def _has_image(folder: Path) -> bool:
-    return any(
-        os.path.splitext(name)[1].lower() in SUFFIXES
-        for _, _, names in os.walk(folder, onerror=_refuse)
-        for name in names
-    )
+    return any(_is_image(name) for _, names in walk(folder, _refuse) for name in names)
+
+
+def _is_image(name: str) -> bool:
+    return not is_hidden(name) and os.path.splitext(name)[1].lower() in SUFFIXES + OTHER_SUFFIXES
 
 
 def _classes(folders: list[Path]) -> tuple[str, ...]:

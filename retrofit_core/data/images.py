@@ -11,8 +11,11 @@ from torch import Tensor
 
 from ..files import digest_of
 from ..labels import as_labels
+from ..monitor import Monitor
 
 MEASURED = 2000  # images, at most, on which an unknown normalisation is measured
+CHECKED = 256  # images that are read at once to be checked
+MOST_FAULTS = 5  # images named in one refusal
 Read = Callable[[Tensor], Tensor]  # row numbers (n,) int64 -> pixels (n, C, H, W) uint8
 Constants = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation, one a channel
 Content = tuple[Read, Tensor, tuple[int, int, int]]  # reader, labels (N,) int64, shape (C, H, W)
@@ -142,3 +145,39 @@ class Images:
     def inputs(self, rows: Tensor | Sequence[int] | None = None) -> Tensor:
         """Normalised images of some rows (default: all), (n, C, H, W) float32."""
         return self.normalise(self.pixels(rows))
+
+
+def check_images(images: Images, rows: Tensor | None = None, monitor: Monitor | None = None) -> None:
+    """Decode images before long work, so that a damaged one is found now and not in the middle.
+
+    They are read as the work reads them, which takes as long as one pass over them; what fits into memory is kept for it.
+
+    Args:
+        rows: of the split (default: all). Pixels that lie in memory already are not looked at.
+    Raises:
+        ValueError: names the first images that cannot be used, file or row.
+    """
+    if not images.files:
+        return
+    monitor, faults = monitor or Monitor(), []
+    monitor.emit("phase", name="checking images")
+    rows = torch.arange(len(images)) if rows is None else rows
+    for chunk in monitor.each("step", rows.split(CHECKED)):
+        try:
+            images.pixels(chunk)
+        except ValueError:
+            faults += _faults(images, chunk)
+        if len(faults) >= MOST_FAULTS:
+            break
+    if faults:
+        raise ValueError(" ".join(faults[:MOST_FAULTS]))
+
+
+def _faults(images: Images, rows: Tensor) -> list[str]:
+    found = []
+    for row in rows.tolist():
+        try:
+            images.pixels([row])
+        except ValueError as error:
+            found.append(str(error).rstrip(".") + ".")
+    return found

@@ -1,8 +1,10 @@
-"""Hugging Face-style parquet files: `image` = struct{bytes, path}, `label` = integer.
+"""Hugging Face-style parquet files: `image` = struct{bytes, path}, `label` = integer or the class's name.
 
 Labels are read at once; images are decoded with Pillow when their rows are asked for, and kept.
 """
 
+import json
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -13,49 +15,122 @@ import torch
 from torch import Tensor
 
 from ..extras import require
+from ..files import is_hidden
 from ..registry import first_line
 from .decoding import Encoded, lazily, shape_of
 from .images import Content
 from .sizes import Fit
 from .splitfiles import SplitFiles
+from .splitnames import by_split, split_of
 
-# Columns of the same meaning in the hub's own CIFAR files.
-IMAGE_COLUMNS = ("image", "img")
-LABEL_COLUMNS = ("label", "fine_label")
+# Columns of the same meaning, in any case; of several the first that is there.
+IMAGE_COLUMNS = ("image", "img", "images", "jpg", "jpeg", "png", "webp")
+LABEL_COLUMNS = ("label", "labels", "fine_label", "fine_labels")
+# Taken where there is none of LABEL_COLUMNS, and only one of these.
+OTHER_LABEL_COLUMNS = ("target", "targets", "class", "class_name", "class_id", "category", "cls", "y")
 MOST_CLASSES = 100_000
+SHARD = re.compile(r"[-_. ]*(\d+)(?:[-_. ]*of[-_. ]*(\d+))?$")
 
 
 def locate(folder: Path, split: str) -> list[Path]:
-    """A split's files, in order: `train.parquet` or `train-00000-of-00001.parquet` ..., here or in `data`."""
+    """A split's files, in order: `train.parquet`, `train-00000-of-00001.parquet` ... or `train/*.parquet`, here or in `data`.
+
+    Raises:
+        ValueError: files of several such names, or shards that are missing.
+    """
     for parent in (folder, folder / "data"):
-        files = [parent / f"{split}.parquet"] if (parent / f"{split}.parquet").is_file() else []
-        files = files or sorted(parent.glob(f"{split}-*.parquet"))
-        if files:
+        if files := _named(parent, split) or _in_own_folder(parent, split):
             return files
     return []
 
 
+def _named(parent: Path, split: str) -> list[Path]:
+    files = _parquets(parent)
+    if whole := [path for path in files if split_of(path.stem) == split and not SHARD.search(path.stem)]:
+        return _one_kind(parent, split, {path.stem: [path] for path in whole})
+    kinds: dict[str, list[Path]] = {}
+    for path in files:
+        kinds.setdefault(SHARD.sub("", path.stem), []).append(path)
+    names = by_split(kinds, lone=True).get(split, [])
+    return _one_kind(parent, split, {name: kinds[name] for name in names})
+
+
+def _in_own_folder(parent: Path, split: str) -> list[Path]:
+    named = [path for path in sorted(parent.glob("*")) if split_of(path.name) == split and path.is_dir()]
+    return _one_kind(parent, split, {path.name: files for path in named if (files := _parquets(path))})
+
+
+def _parquets(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*.[pP][aA][rR][qQ][uU][eE][tT]") if not is_hidden(path.name))
+
+
+def _one_kind(parent: Path, split: str, kinds: dict[str, list[Path]]) -> list[Path]:
+    """The files of the only name; [] for none.
+
+    Raises:
+        ValueError: several names, or fewer files than these say that there are.
+    """
+    if len(kinds) > 1:
+        names = " and ".join(map(repr, kinds))
+        raise ValueError(f"{parent} has several {split} splits, {names}: keep one of them there.")
+    files = next(iter(kinds.values()), [])
+    shards = [shard for path in files if (shard := SHARD.search(path.stem)) and shard[2]]
+    totals = {int(shard[2]) for shard in shards}
+    here = sorted(int(shard[1]) for shard in shards)
+    if totals and (len(totals) > 1 or here != list(range(max(totals)))):
+        missing = sorted(set(range(max(totals))) - set(here))
+        fault = f"number {missing[0]} is missing" if missing else "their numbers do not fit together"
+        raise ValueError(
+            f"{files[0]} is one of {max(totals)} files of the {split} split, and {fault}: bring all of them."
+        )
+    return files
+
+
 def find(folder: Path, split: str) -> SplitFiles | None:
-    """The split's parquet files in a folder."""
+    """The split's parquet files in a folder.
+
+    Raises:
+        ValueError: as `locate`, or files whose classes cannot be read.
+    """
     files = locate(folder, split)
-    return SplitFiles(partial(read, files), files=tuple(files)) if files else None
+    if not files:
+        return None
+    classes = _class_names(locate(folder, "train") or files)
+    return SplitFiles(partial(read, files, classes), classes=classes, files=tuple(files))
 
 
-def read(files: Sequence[Path], channels: int, fit: Fit | None = None) -> Content:
+def _class_names(files: Sequence[Path]) -> tuple[str, ...]:
+    """Names in label order, which the metadata or the labels of the training split tell; () where labels are bare numbers."""
+    tables = [_Table(path) for path in files]
+    if stored := next((table.stored_names for table in tables if table.stored_names), ()):
+        return stored
+    if not all(table.in_words for table in tables):
+        return ()
+    names = tuple(sorted({name for table in tables for name in table.words()}))
+    if len(names) > MOST_CLASSES:
+        raise ValueError(
+            f"column {tables[0].label_column!r} of {files[0]} has {len(names)} names: these are no classes."
+        )
+    return names
+
+
+def read(files: Sequence[Path], classes: Sequence[str], channels: int, fit: Fit | None = None) -> Content:
     """Reader, labels (N,) int64 and shape (C, H, W) of the images in these files, one after the other.
 
     Args:
+        classes: names in label order, to which labels that are names or have names are brought; may be empty for numbers.
         channels: 1 (grey) or 3 (RGB); images are converted.
         fit: bring them to this size; without it all must have the size of row 0.
     Raises:
-        ValueError: not a parquet file, a missing column, labels that are no counts, no rows; when rows are
-            read: an image that is missing, damaged, far too large, or of another size.
+        ValueError: not a parquet file, a missing column, labels that are neither counts nor names of classes, no rows; when
+            rows are read: an image that is missing, damaged, far too large, or of another size.
     """
     tables = [_Table(path) for path in files]
-    labels = torch.cat([table.labels for table in tables])
+    parts = [table.labels(classes) for table in tables]
+    labels = torch.cat(parts)
     if not len(labels):
         raise ValueError(f"{files[0]} holds no rows.")
-    starts = np.cumsum([0] + [len(table.labels) for table in tables])
+    starts = np.cumsum([0] + [len(part) for part in parts])
 
     def encoded(rows: np.ndarray) -> list[Encoded]:
         images: list[Encoded] = [(b"", "")] * len(rows)
@@ -70,7 +145,7 @@ def read(files: Sequence[Path], channels: int, fit: Fit | None = None) -> Conten
 
 
 class _Table:
-    """One parquet file: labels read at once, encoded images on first use."""
+    """One parquet file: schema read at once, labels and encoded images when they are asked for."""
 
     def __init__(self, path: Path) -> None:
         require("pyarrow", "data")
@@ -79,12 +154,12 @@ class _Table:
 
         self.path = path
         try:
-            self._names = pq.read_schema(path).names
+            self._schema = pq.read_schema(path)
         except (pa.ArrowException, OSError) as error:
             raise ValueError(f"{path} is not a readable parquet file: {first_line(error)}") from error
         self._image_column = self._column(IMAGE_COLUMNS)
+        self.label_column = self._column(LABEL_COLUMNS, OTHER_LABEL_COLUMNS)
         self._images: Any = None  # a pyarrow array of bytes
-        self.labels = self._read_labels(self._column(LABEL_COLUMNS))
 
     def encoded(self, rows: np.ndarray) -> list[Encoded]:
         """The encoded images of these rows of the file."""
@@ -102,11 +177,74 @@ class _Table:
                 )
         return [(image, f"row {row} of {self.path}") for row, image in zip(rows, images, strict=True)]
 
-    def _column(self, names: tuple[str, ...]) -> str:
-        column = next((name for name in names if name in self._names), None)
-        if column is None:
-            raise ValueError(f"{self.path} has no column {names[0]!r}, only: {', '.join(self._names)}.")
-        return column
+    @property
+    def stored_names(self) -> tuple[str, ...]:
+        """Class names in label order, as Hugging Face's datasets library notes them in a file; () where it does not."""
+        try:
+            facts = json.loads((self._schema.metadata or {})[b"huggingface"])
+            names = facts["info"]["features"][self.label_column]["names"]
+        except (KeyError, TypeError, ValueError):
+            return ()
+        right = (
+            isinstance(names, list) and all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+        )
+        return tuple(names) if right and not self.in_words else ()
+
+    @property
+    def in_words(self) -> bool:
+        """Whether labels are names."""
+        import pyarrow as pa
+
+        kind = self._schema.field(self.label_column).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+    def words(self) -> list[str]:
+        """The labels of all rows, which are names."""
+        return self._read_labels().to_pylist()
+
+    def labels(self, classes: Sequence[str]) -> Tensor:
+        """(n,) int64 labels, counted as these classes are.
+
+        Raises:
+            ValueError: a label that is none, or is the name of another class.
+        """
+        values = self._read_labels()
+        if self.in_words:
+            return self._numbered(values.to_pylist(), classes)
+        labels = values.to_numpy()
+        wrong = np.flatnonzero((labels < 0) | (labels >= MOST_CLASSES))
+        if len(wrong):
+            raise ValueError(
+                f"row {wrong[0]} of {self.path} has the label {labels[wrong[0]]}: labels count from 0 to "
+                "the number of classes less one."
+            )
+        names = self.stored_names
+        if names and names != tuple(classes) and (not len(labels) or labels.max() < len(names)):
+            return self._numbered([names[label] for label in labels], classes)
+        return torch.from_numpy(labels.astype(np.int64))
+
+    def _numbered(self, names: list[str], classes: Sequence[str]) -> Tensor:
+        numbers = {name: number for number, name in enumerate(classes)}
+        for row, name in enumerate(names):
+            if name not in numbers:
+                known = (
+                    f"the training split has only {', '.join(classes[:20])}" if classes else "its labels are numbers"
+                )
+                raise ValueError(f"row {row} of {self.path} is of the class {name!r}, and {known}.")
+        return torch.tensor([numbers[name] for name in names], dtype=torch.int64)
+
+    def _column(self, names: tuple[str, ...], others: tuple[str, ...] = ()) -> str:
+        """The column of one of these names, first come first; else the only one of `others`."""
+        here = {name.casefold(): name for name in reversed(self._schema.names)}
+        found = [here[name] for name in names if name in here][:1] or [here[name] for name in others if name in here]
+        if len(found) > 1:
+            raise ValueError(
+                f"{self.path} has several columns that may be labels ({', '.join(found)}): call the right one {names[0]!r}."
+            )
+        if not found:
+            raise ValueError(f"{self.path} has no column {names[0]!r}, only: {', '.join(self._schema.names)}.")
+        return found[0]
 
     def _read(self, column: str) -> Any:
         import pyarrow as pa
@@ -117,23 +255,23 @@ class _Table:
         except (pa.ArrowException, OSError) as error:
             raise ValueError(f"column {column!r} of {self.path} cannot be read: {first_line(error)}") from error
 
-    def _read_labels(self, column: str) -> Tensor:
+    def _read_labels(self) -> Any:
+        """A pyarrow array of whole numbers or words, without nulls."""
         import pyarrow as pa
 
-        values = self._read(column)
-        if not pa.types.is_integer(values.type):
-            raise ValueError(f"column {column!r} of {self.path} has type {values.type}: labels must be integers.")
+        values = self._read(self.label_column)
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        if pa.types.is_boolean(values.type):
+            values = values.cast(pa.int8())
+        if not (self.in_words or pa.types.is_integer(values.type)):
+            raise ValueError(
+                f"column {self.label_column!r} of {self.path} has type {values.type}: labels must be integers, or names."
+            )
         if values.null_count:
             row = values.is_null().to_pylist().index(True)
             raise ValueError(f"row {row} of {self.path} has no label.")
-        labels = values.to_numpy()
-        wrong = np.flatnonzero((labels < 0) | (labels >= MOST_CLASSES))
-        if len(wrong):
-            raise ValueError(
-                f"row {wrong[0]} of {self.path} has the label {labels[wrong[0]]}: labels count from 0 to "
-                "the number of classes less one."
-            )
-        return torch.from_numpy(labels.astype(np.int64))
+        return values
 
     def _read_images(self) -> Any:
         import pyarrow as pa

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from .. import analysis as analysing
 from .. import own
 from ..baselines import average
-from ..data import Images
+from ..data import Images, check_images
 from ..device import MEMORY, on_device
 from ..evaluation import evaluate, evaluate_parents, measured, scores
 from ..methods import METHODS
@@ -68,6 +68,9 @@ def execute(
         own.allow(config.arch)
         train_missing(config, watcher)
         inputs = read_inputs(config)
+        test = test_images(config, required=config.evaluate) if config.evaluate or config.analyse else None
+        if test is not None and config.evaluate:
+            check_images(test, monitor=watcher)  # what is refused is refused before the fusion
         if recorder:
             recorder.inputs_are_read()
         method = find(METHODS, config.method, "method")
@@ -80,7 +83,6 @@ def execute(
             counts=inputs.counts,
         )
         result = method(inputs.models, inputs.fusion, **keywords, monitor=watcher, journal=recorder)
-        test = test_images(config, required=config.evaluate) if config.evaluate or config.analyse else None
         metrics = {}
         if test is not None and config.evaluate:
             metrics = measure(inputs.models, result.model, test, watcher, config.device, measurements)

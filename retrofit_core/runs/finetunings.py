@@ -21,7 +21,7 @@ from ..device import on_device
 from ..evaluation import check_suits, evaluate, evaluate_parents
 from ..monitor import Event, Monitor
 from ..settings import AT_LEAST_ONE, SEED, Range, Value, setting, settings_of
-from ..training.files import check_unfinished, facts_of, trained
+from ..training.files import check_data, check_unfinished, facts_of, trained
 from ..training.files import settings_of as arguments_of
 from ..training.loop import check_settings, held_out_of
 from ..training.recipes import AUTO, RECIPES, augmentation
@@ -162,6 +162,8 @@ def finetune_run(
     out_file = folder / TUNED
     plan.config.check_same(folder, plan.run.folder)
     check_unfinished(out_file, resume)
+    test = test_images(plan.run.config, required=False)
+    check_data(plan.images, plan.rows, test, monitor)
     plan.config.save(folder, plan.run.folder)
     (folder / METRICS).unlink(missing_ok=True)  # written again at the end
     monitor.emit("phase", name="measuring the networks before")
@@ -175,7 +177,6 @@ def finetune_run(
     arguments = {**plan.settings, "seed": config.seed, "device": device, "monitor": Monitor(curve.take, curve.asked)}
     tuned, _ = trained(out_file, run.fused, plan.images, plan.rows, arguments, facts, resume)
     monitor.emit("phase", name="measuring on the test images")
-    test = test_images(run.config, required=False)
     metrics = {} if test is None else evaluate(on_device(tuned, device), test, monitor=monitor)
     files.write(folder / METRICS, json.dumps(metrics, indent=1))
     return metrics

@@ -234,4 +234,8 @@ def train_missing(config: RunConfig, monitor: Monitor | None = None) -> None:
                 f"{strange[0]} is not there, and {folder / NOTE} trains only the parents 0 to {training.parts - 1}. "
                 "Name one of these."
             )
+        if config.evaluate:
+            read_images(
+                config, "test"
+            )  # a test split that is not there, or does not fit, is refused before the training
         train_parents(training, folder, resume=True, test=False, monitor=monitor)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from ..checkpoints import load_model, save_model
-from ..data import Images
+from ..data import Images, check_images
 from ..files import locked
-from ..monitor import Cancelled
+from ..monitor import Cancelled, Monitor
 from .loop import train
 from .recipes import AUTO, recipe
 from .state import compare, digest
@@ -43,6 +43,26 @@ def facts_of(images: Images, rows: Tensor, recipe: dict[str, Any], size: int | N
         "rows": {"count": len(rows), "digest": digest({"rows": rows}), "images": images.digest(), **files},
         **({"size": size} if size else {}),
     }
+
+
+def check_data(images: Images, rows: Tensor, test: Images | None, monitor: Monitor) -> None:
+    """Look at all data before any training: every image is decoded, and no test image is of a class never trained.
+
+    Args:
+        rows: the training rows that will be read.
+    Raises:
+        ValueError: names the file or row.
+    """
+    if test is not None:
+        absent = torch.bincount(images.labels, minlength=len(images.classes)) == 0
+        if len(wrong := absent[test.labels].nonzero().flatten()):
+            row = int(wrong[0])
+            raise ValueError(
+                f"row {row} of the {test.split} split of data set {images.name!r} is of the class "
+                f"{test.classes[int(test.labels[row])]!r}, and no training image is: take it out, or add such images."
+            )
+        check_images(test, monitor=monitor)
+    check_images(images, rows, monitor)
 
 
 def trained(

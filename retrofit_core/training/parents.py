@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,15 @@ from torch import Tensor, nn
 from .. import own
 from ..architectures import build, fitted, parse
 from ..checkpoints import load_model, save_model
-from ..data import Images, load
+from ..data import Images, has_split, load
 from ..data.splits import SPLITS, read_splits, write_splits
 from ..evaluation import check_suits, evaluate
-from ..files import write
-from ..monitor import Monitor
+from ..files import Locked, write
+from ..monitor import Cancelled, Monitor
 from ..registry import find
 from ..settings import check_seed
 from ..symmetry import shuffled
-from .files import check_unfinished, facts_of, settings_of, trained
+from .files import check_data, check_unfinished, facts_of, settings_of, state_of, trained
 from .loop import check_settings
 from .recipes import AUTO, RECIPES, augmentation
 
@@ -223,13 +224,14 @@ def train_parents(
         only: train this parent alone.
         resume: keep the parents that are finished and go on with the one that was stopped; on the CPU the result is bit
             for bit that of a training that was never stopped.
-        test: measure each parent on the test split.
+        test: measure each parent on the test split, if there is one.
         monitor: besides the events of `train` it gets a phase "training" for each parent, with parent and parents.
         compile: see `train`.
     Returns:
-        One dict a parent that was asked for: model (its file), class_counts, and what `evaluate` found.
+        One dict a parent that was asked for: model (its file), class_counts, and what `evaluate` found on the test split.
     Raises:
-        ValueError: what is asked cannot be trained, or the folder holds another split or an unfinished training.
+        ValueError: what is asked cannot be trained, an image is damaged (all are decoded before the first training), or the
+            folder holds another split or an unfinished training.
         Cancelled: the monitor asked for it; finished epochs are kept.
     """
     _check(config)  # before any file is read
@@ -238,9 +240,9 @@ def train_parents(
     folder, monitor = Path(folder), monitor or Monitor()
     if only is not None and not 0 <= only < config.parts:
         raise ValueError(f"--only {only}: a split of {config.parts} parts has the parents 0 to {config.parts - 1}.")
-    images, *tests = (
-        load(config.data, name, config.mean, config.std, config.size) for name in ("train", *["test"] * test)
-    )
+    pixels = config.mean, config.std, config.size
+    images = load(config.data, "train", *pixels)
+    tested = load(config.data, "test", *pixels) if test and has_split(config.data, "test") else None
     planned = plan(config, images)
     files = [Path(file) for file in config.files(folder)]
     indices = range(config.parts) if only is None else [only]
@@ -252,16 +254,35 @@ def train_parents(
         check_unfinished(files[index], resume)
     keep = resume or only is not None
     _check_same_parents(folder, files, planned, keep)
+    read = [planned.rows[index] for index in indices if not (resume and files[index].exists())]
+    check_data(images, torch.cat(read or [torch.tensor([0])]).unique(), tested, monitor)
+    begun = (folder / NOTE).exists()
     _make_folder(folder)
     _write_notes(config, folder, planned, files, keep)
     results = []
-    for index in indices:
-        if not (config.twins and index):
-            monitor.emit("phase", name="training", parent=index, parents=1 if config.twins else config.parts)
-        model, facts = _parent(config, planned, files, index, resume, monitor, compile)
-        measured = evaluate(model, tests[0]) if tests else {}
-        results.append({"model": str(files[index]), "class_counts": facts["class_counts"], **measured})
+    try:
+        for index in indices:
+            if not (config.twins and index):
+                monitor.emit("phase", name="training", parent=index, parents=1 if config.twins else config.parts)
+            model, facts = _parent(config, planned, files, index, resume, monitor, compile)
+            measured = evaluate(model, tested) if tested else {}
+            results.append({"model": str(files[index]), "class_counts": facts["class_counts"], **measured})
+    except (Cancelled, Locked):
+        raise
+    except Exception:
+        if not begun:
+            _take_back(folder, files)
+        raise
     return results
+
+
+def _take_back(folder: Path, files: list[Path]) -> None:
+    """Remove the notes of a training of which there is nothing, and the folder if nothing else is in it."""
+    if not any(file.exists() or state_of(file).exists() for file in files):
+        for name in (NOTE, "splits.json"):
+            (folder / name).unlink(missing_ok=True)
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def _parent(

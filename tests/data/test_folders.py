@@ -337,3 +337,101 @@ def test_a_bmp_header_with_negative_sizes(tmp_path):
     put(tmp_path, train__a__1_dot_bmp=header + bytes(40), train__b__2_dot_png=1)
     with pytest.raises(ValueError, match="1.bmp cannot be decoded"):
         load(tmp_path, **PLAIN).images  # noqa: B018
+
+
+def both(folder, train, test):
+    """Two classes in two splits, as `ImageFolder` of torchvision reads them."""
+    for split, count in ((train, 3), (test, 2)):
+        put(folder, **{f"{split}__{kind}__{row}_dot_png": 10 + row for kind in ("cat", "dog") for row in range(count)})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        ("Training", "Testing"),
+        ("TRAIN", "Test"),
+        ("Train", "val"),
+        ("training", "Validation"),
+        ("trainset", "dev"),
+        ("training_set", "eval"),
+        ("Train Images", "test_images"),
+        ("seg_train", "seg_test"),
+        ("training_set__training_set", "test_set__test_set"),
+        ("seg_train__seg_train", "seg_test__seg_test"),
+        ("archive__Training", "archive__Testing"),
+        ("archive__data__train", "archive__data__valid"),
+    ],
+)
+def test_splits_by_their_names_in_the_wild(tmp_path, train, test):
+    from torchvision.datasets import ImageFolder
+
+    both(tmp_path, train, test)
+    put(tmp_path, __MACOSX__train__cat__x_dot_png=1)
+    for name, folder in (("train", train), ("test", test)):
+        data, theirs = load(tmp_path, name, **PLAIN), ImageFolder(str(tmp_path / folder.replace("__", "/")))
+        assert list(data.classes) == theirs.classes == ["cat", "dog"]
+        assert data.labels.tolist() == theirs.targets and len(data.images) == len(theirs)
+
+
+@pytest.mark.parametrize("name", ["val", "valid", "Validation", "DEV"])
+def test_a_split_may_be_asked_for_by_its_other_names(tmp_path, name):
+    assert load(both(tmp_path, "Train", name), name.swapcase(), **PLAIN).split == "val"
+
+
+@pytest.mark.parametrize("name", ["test", "Testing", "val"])
+def test_without_training_images_there_is_something_to_evaluate_and_nothing_to_train(tmp_path, name):
+    put(tmp_path, **{f"{name}__{kind}__1_dot_png": 1 for kind in ("cat", "dog")})
+    assert load(tmp_path, "test", **PLAIN).classes == ("cat", "dog")
+    with pytest.raises(ValueError, match="holds no train split, only (test|val).*: put its images beside"):
+        load(tmp_path, **PLAIN)
+
+
+def test_classes_called_as_splits_are_classes_beside_others(tmp_path):
+    put(tmp_path, **{f"{kind}__{row}_dot_png": row for kind in ("train", "bus", "test") for row in range(5)})
+    assert load(tmp_path, **PLAIN).classes == ("bus", "test", "train")
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (["Training/1.png", "Testing/2.png"], "'Testing' and 'Training' in .* hold images but no class folders"),
+        (["train/steam/1.png", "bus/2.png"], "the folder 'train', which may be a split, or a class beside 'bus'"),
+        (["train/a/1.png", "train/b/1.png", "Training/a/1.png"], "several train splits, 'Training' and 'train'"),
+        (["cat/train/1.png", "cat/test/2.png", "dog/train/1.png"], "cat holds splits of its own .'test', 'train'."),
+        (["one/train/a/1.png", "one/val/a/1.png", "two/train/a/1.png"], "one holds splits of its own"),
+        (["train_1/a/1.png", "test_1/a/1.png", "train_2/a/1.png", "test_2/a/1.png"], "several train splits"),
+        (["train/a/1.png", "train/b/1.jfif"], "1.jfif is no .jpg"),
+    ],
+)
+def test_what_may_be_splits_or_classes_is_refused(tmp_path, files, message):
+    for name in files:
+        put(tmp_path, **{name.replace("/", "__").replace(".", "_dot_"): 1})
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path, **PLAIN)
+
+
+def test_what_systems_leave_behind_is_no_data_at_any_depth(tmp_path):
+    from retrofit_core.data import digest
+
+    both(tmp_path, "train", "test")
+    before = [digest(tmp_path, split) for split in ("train", "test")]
+    junk = [
+        "__MACOSX/train/cat/._1.png",
+        ".git/objects/a.png",
+        "train/.ipynb_checkpoints/1-checkpoint.png",
+        "train/cat/.ipynb_checkpoints/1-checkpoint.png",
+        "train/cat/__MACOSX/1.png",
+        "train/dog/._1.jpg",
+        "train/dog/.DS_Store",
+        "train/dog/Thumbs.db",
+        "test/@eaDir/1.jpg",
+        "test/cat/deep/.cache/1.tif",
+    ]
+    for name in junk:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"no image")
+    assert load(tmp_path, **PLAIN).classes == ("cat", "dog")
+    assert [len(load(tmp_path, split, **PLAIN).images) for split in ("train", "test")] == [6, 4]
+    assert [digest(tmp_path, split) for split in ("train", "test")] == before

@@ -1,0 +1,194 @@
+"""All data are looked at before any training: damaged images, classes of one split only; nothing half-written stays."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from retrofit_core.checkpoints import save_model
+from retrofit_core.cli import main
+from retrofit_core.data import load
+from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.runs import RunConfig, execute
+from retrofit_core.training import parents
+from retrofit_core.training.parents import TrainConfig, train_parents
+
+from .data.conftest import encoded
+
+SMALL = '{"architecture": "cnn", "widths": [4, 6, 6]}'
+
+
+def picture(label, row, kind="PNG"):
+    pixels = np.random.default_rng(row).integers(0, 100, (16, 16, 3), dtype=np.uint8)
+    pixels[..., label % 3] += 100
+    return encoded(pixels, kind)
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Four classes, eight training and two test images each."""
+    for split, count in (("Train", 8), ("valid", 2)):
+        for label, name in enumerate(("ant", "bee", "cat", "dog")):
+            folder = tmp_path / "photos" / split / name
+            folder.mkdir(parents=True)
+            for row in range(count):
+                (folder / f"{row}.jpg").write_bytes(picture(label, row, "JPEG"))
+    return tmp_path / "photos"
+
+
+def config(data, **settings):
+    return TrainConfig(data=str(data), arch=(SMALL,), epochs=1, device="cpu", **settings)
+
+
+def halve(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def refused(config, folder, message, **settings):
+    """No epoch was trained, and no folder is there."""
+    events = []
+    with pytest.raises(ValueError, match=message):
+        train_parents(config, folder, monitor=Monitor(events.append), **settings)
+    assert not [event for event in events if event["kind"] in ("batch", "epoch")]
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("name", ["Train/ant/3.jpg", "Train/dog/7.jpg", "valid/cat/1.jpg"])
+def test_a_truncated_image_is_found_before_any_training(photos, tmp_path, name):
+    halve(photos / name)
+    refused(config(photos), tmp_path / "out", f"^[^ ]*{name} cannot be decoded as an image")
+
+
+def test_several_are_named_at_once_and_progress_is_shown(photos, tmp_path):
+    for name in ("Train/ant/3.jpg", "Train/dog/7.jpg"):
+        halve(photos / name)
+    plain = config(photos, mean=(0.5,), std=(0.5,))  # else they are measured, and the first one stops that
+    refused(plain, tmp_path / "out", "ant/3.jpg cannot .*dog/7.jpg cannot")
+    events = []
+    for name in ("Train/ant/3.jpg", "Train/dog/7.jpg"):
+        (photos / name).write_bytes(picture(0, 3, "JPEG"))
+    train_parents(config(photos), tmp_path / "out", monitor=Monitor(events.append))
+    kinds = [event["kind"] for event in events]
+    assert "step" in kinds and kinds.index("step") < kinds.index("batch")
+
+
+def test_an_image_of_another_size_is_found_too(photos, tmp_path):
+    (photos / "Train/cat/7.jpg").write_bytes(encoded(np.zeros((16, 20, 3), dtype=np.uint8), "JPEG"))
+    refused(config(photos), tmp_path / "out", "cat/7.jpg is 20x16 pixels, but row 0 is 16x16: give the size .* --size")
+
+
+def table(path, labels, damaged=None):
+    images = [{"bytes": picture(label, row), "path": None} for row, label in enumerate(labels)]
+    if damaged is not None:
+        images[damaged]["bytes"] = images[damaged]["bytes"][:60]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"image": images, "label": labels}), path)
+
+
+def test_a_class_of_the_test_split_alone_is_refused_and_one_that_it_lacks_is_not(tmp_path):
+    data = tmp_path / "tables"
+    table(data / "train.parquet", [0, 1, 2, 3] * 4)
+    table(data / "test.parquet", [0, 1, 2] * 2)  # the highest is absent
+    assert [row["class_counts"] for row in train_parents(config(data), tmp_path / "good")]
+    assert load(data, "test").classes == ("0", "1", "2", "3")
+    table(data / "test.parquet", [0, 1, 2, 4])
+    refused(config(data), tmp_path / "out", "row 3 of the test split of .* has the label 4, but it has 4 classes")
+    table(data / "train.parquet", [0, 1, 3] * 4)
+    table(data / "test.parquet", [0, 1, 3, 2])
+    refused(config(data), tmp_path / "out", "row 3 of the test split .* of the class '2', and no training image is")
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_a_damaged_row_of_a_parquet_file_is_found(tmp_path, split):
+    data = tmp_path / "tables"
+    for name in ("train", "test"):
+        table(data / f"{name}.parquet", [0, 1] * 4, damaged=5 if name == split else None)
+    refused(config(data), tmp_path / "out", f"row 5 of .*{split}.parquet cannot be decoded as an image")
+
+
+def test_what_ends_in_an_error_leaves_no_folder_and_what_is_stopped_does(photos, tmp_path, monkeypatch):
+    for error in (ValueError, Cancelled):
+
+        def stop(*_, error=error, **__):
+            raise error("no longer finite")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(parents, "trained", stop)
+            with pytest.raises(error):
+                train_parents(config(photos), tmp_path / error.__name__)
+    assert not (tmp_path / "ValueError").exists()
+    assert (tmp_path / "Cancelled" / "splits.json").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("kept")
+    monkeypatch.setattr(parents, "trained", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        train_parents(config(photos), tmp_path / "mine")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+
+
+def test_a_fusion_looks_at_the_test_images_first(photos, tmp_path):
+    folder = tmp_path / "parents"
+    train_parents(config(photos), folder)
+    halve(photos / "valid/cat/1.jpg")
+    files = config(photos).files(folder)
+    run = RunConfig(
+        files, str(photos), splits=str(folder / "splits.json"), method="KF-Linear", evaluate=True, samples=8
+    )
+    events = []
+    with pytest.raises(ValueError, match=r"valid/cat/1.jpg cannot be decoded"):
+        execute(run, monitor=Monitor(events.append))
+    assert not [event for event in events if event["kind"] == "level"]
+    for name in files:  # trained again, but not before this is known
+        (tmp_path / name).unlink()
+    (photos / "valid").rename(photos / "elsewhere_a")
+    with pytest.raises(ValueError):
+        execute(run, monitor=Monitor(events.append))
+    assert not (tmp_path / files[0]).exists()
+
+
+def test_a_fine_tuning_looks_at_all_images_first(photos, tmp_path, capsys):
+    from retrofit_core.architectures import build
+
+    model = tmp_path / "parent.safetensors"
+    spec = {"architecture": "cnn", "widths": [4, 6, 6], "classes": 4, "channels": 3, "size": 16}
+    save_model(build(spec, seed=0), model, architecture=spec)
+    halve(photos / "Train/dog/7.jpg")
+    words = [
+        "finetune",
+        str(model),
+        "--data",
+        str(photos),
+        "--epochs",
+        "1",
+        "--out",
+        str(tmp_path / "tuned.safetensors"),
+    ]
+    assert main(words) != 0
+    assert "dog/7.jpg cannot be decoded" in capsys.readouterr().err.replace("\n", "")
+    assert not (tmp_path / "tuned.safetensors").exists() and not (tmp_path / "unfinished").exists()
+
+
+def test_without_a_test_split_parents_are_trained_and_not_measured(tmp_path, capsys):
+    table(tmp_path / "tables" / "train.parquet", [0, 1] * 8)
+    words = [
+        "train",
+        "--data",
+        str(tmp_path / "tables"),
+        "--arch",
+        SMALL,
+        "--epochs",
+        "1",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert main(words) == 0
+    assert "no test split" in capsys.readouterr().out
+    words = [
+        "finetune",
+        str(tmp_path / "out/parent-0.safetensors"),
+        "--data",
+        str(tmp_path / "tables"),
+        "--epochs",
+        "1",
+    ]
+    assert main([*words, "--out", str(tmp_path / "tuned.safetensors")]) == 0
