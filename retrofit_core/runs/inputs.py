@@ -235,7 +235,5 @@ def train_missing(config: RunConfig, monitor: Monitor | None = None) -> None:
                 "Name one of these."
             )
         if config.evaluate:
-            read_images(
-                config, "test"
-            )  # a test split that is not there, or does not fit, is refused before the training
+            read_images(config, "test")  # what is wrong with it is said before the training
         train_parents(training, folder, resume=True, test=False, monitor=monitor)
