@@ -20,7 +20,7 @@ from ..monitor import Monitor
 from ..norm_statistics import has_statistics, reset_statistics
 from ..results import FusionResult, LevelReport, level_report
 from ..settings import setting
-from ..symmetry import Group, Sums, TensorPart, matching, neuron_groups, tensors
+from ..symmetry import Group, Sums, TensorPart, check_rest, matching, neuron_groups, tensors
 from ..targets import weighted_means
 from ..task import Algorithm, Cost, Takes, Task
 from ..training_flags import evaluating
@@ -194,8 +194,9 @@ def plan_alignment(task: Task, method: str, *, leaves: Sequence[str], fold_norms
         monitor.emit("phase", name="groups")
         groups = [_groups(parent, example[:1], leaves, f"parent {k}") for k, parent in enumerate(parents)]
         targets = _groups(fused, example[:1], leaves, "the target")
-        for k, of_network in enumerate(groups):
+        for k, (parent, of_network) in enumerate(zip(parents, groups, strict=True)):
             matching(of_network, targets, f"parent {k}")
+            check_rest(tensors(parent), tensors(fused), of_network, targets, f"parent {k}")
         for parent, of_network in zip(parents, groups, strict=True):
             check_scores(parent, of_network, example, task.importance, leaves)
         check_parents_data(task.importance, task.parents_data(), targets[-1].width)

@@ -278,7 +278,11 @@ def weight_gram(
     shapes = tensors(plan.fused)
     for state, groups, pairs in zip(states, plan.groups, maps, strict=True):
         read = {part.name: state[part.name] for part in groups[index].parts}
-        lines.append(incoming(groups, index, mapped(read, shapes, groups, plan.targets, pairs), groups[:index]))
+        own = [
+            (part.name, part.axis) for part in groups[index].parts
+        ]  # of other groups on that axis, some are mapped by now
+        aligned = mapped(read, shapes, groups, plan.targets, pairs, skip=own)
+        lines.append(incoming(groups, index, aligned, groups[:index]))
     z = torch.cat(lines).double()
     z = z / z.norm(dim=1, keepdim=True).clamp_min(1e-12) if unit_rows else z
     return z @ z.T

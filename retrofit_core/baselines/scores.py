@@ -64,7 +64,8 @@ def levels_of_groups(
     levels = partition(model, example, leaves=leaves)
     makers = [{part.name for part in group.parts if part.kind == "out"} for group in groups]
     if len(levels) == len(groups) and all(
-        level.affine is not None and names & level.state().keys() for names, level in zip(makers, levels, strict=True)
+        level.affine is not None and level.width == group.width and names & level.state().keys()
+        for names, group, level in zip(makers, groups, levels, strict=True)
     ):
         return levels
     name = importance_name(importance)

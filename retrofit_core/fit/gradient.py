@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -145,8 +146,8 @@ def _cross_of_rows(step: Step, s: Tensor, labels: Tensor, targets: Targets) -> f
 def _start_at_parents(fitting: Fitting, A: Tensor) -> None:
     """Start at parent 0's weights, or at the mapped mean of the parents' where shapes differ.
 
-    In levels of several layers those start at parent 0's weights that it has too, of the same name and shape; the
-    others keep the target's.
+    In levels of several layers, and where the parents' weights cannot be mapped, those tensors start at parent 0's that it has
+    too, of the same name and shape; the others keep the target's.
     """
     level = fitting.step.level
     carried = {name for name, _, _ in level.carried}
@@ -155,7 +156,10 @@ def _start_at_parents(fitting: Fitting, A: Tensor) -> None:
     shared = {name: first[name] for name in tensors if name in first and first[name].shape == tensors[name].shape}
     affine = level.affine is not None and all(parent.affine is not None for parent in fitting.step.parents)
     if len(shared) < len(tensors) and affine:
-        level.write(fitting.parents_weights() @ A)
-        return
+        with suppress(
+            ValueError
+        ):  # its inputs are not the parents' neurons one by one, as behind a flatten of another order
+            level.write(fitting.parents_weights() @ A)
+            return
     for name, value in shared.items():
         tensors[name].copy_(value)

@@ -3,7 +3,7 @@
 from .apart import groups_apart
 from .group import Group, Junction, Point, TensorPart, tensors
 from .groups import IN_PLACE, neuron_groups, neuron_places
-from .maps import Maps, mapped, matching, reordered
+from .maps import Maps, check_rest, mapped, matching, reordered
 from .orders import permuted, shuffled
 from .watch import Sums, Watched, group_sums
 
@@ -16,6 +16,7 @@ __all__ = [
     "Point",
     "Sums",
     "Watched",
+    "check_rest",
     "group_sums",
     "groups_apart",
     "mapped",

@@ -1,7 +1,7 @@
 """Networks with their neurons in another order, or mapped onto the neurons of another network."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +33,7 @@ def mapped(
     groups: Sequence[Group],
     targets: Sequence[Group],
     maps: Maps,
-    skip: tuple[str, int] | None = None,
+    skip: Collection[tuple[str, int]] = (),
 ) -> dict[str, Tensor]:
     """The source's tensors as a network of the target's shapes would hold them.
 
@@ -45,13 +45,13 @@ def mapped(
         shapes: tensors of the target, of which only the shapes are read.
         groups, targets: the groups of both, in the same order (`matching`).
         maps: by the names of the targets' groups; groups that are left out stay as they are.
-        skip: (tensor, axis) that is left unmapped.
+        skip: (tensor, axis) pairs that are left unmapped.
     """
     pairs: dict[str, dict[int, list[tuple[TensorPart, TensorPart, Tensor]]]] = {}
     for group, target in zip(groups, targets, strict=True):
         for start, end in zip(group.parts, target.parts, strict=True) if target.name in maps else ():
             T = maps[target.name][start.kind == "in"]
-            if start.name in source and (end.name, end.axis) != skip:
+            if start.name in source and (end.name, end.axis) not in skip:
                 pairs.setdefault(start.name, {}).setdefault(start.axis, []).append((start, end, T))
     state = dict(source)
     for name, axes in pairs.items():
@@ -100,3 +100,37 @@ def matching(groups: Sequence[Group], targets: Sequence[Group], name: str) -> No
             f"{name} has {len(groups)} groups of neurons and the fused network {len(targets)}. Aligned averaging needs "
             "networks that differ in widths only; KF methods take others."
         )
+
+
+def check_rest(
+    source: Mapping[str, Tensor],
+    shapes: Mapping[str, Tensor],
+    groups: Sequence[Group],
+    targets: Sequence[Group],
+    name: str,
+) -> None:
+    """Refuse networks whose tensors differ in more than the neurons of their groups, as those of a layer that is never called.
+
+    Args:
+        source, shapes, groups, targets: as for `mapped`.
+    Raises:
+        ValueError: names the tensor and its axis.
+    """
+    for key, tensor in source.items():
+        own, other = tuple(tensor.shape), tuple(shapes[key].shape) if key in shapes else None
+        if other is None or len(own) != len(other):
+            raise ValueError(
+                f"{name} has a tensor {key!r} of shape {own}, and the fused network {other}. Use KF-Gradient."
+            )
+        for axis in range(len(own)):
+            if own[axis] - _held(groups, key, axis) != other[axis] - _held(targets, key, axis):
+                raise ValueError(
+                    f"{name}: {key!r} has the shape {own}, and {other} in the fused network, and it is not known which neurons "
+                    f"lie along its axis {axis}. Use KF-Gradient, which aligns whole blocks by what they compute."
+                )
+
+
+def _held(groups: Sequence[Group], key: str, axis: int) -> int:
+    """Entries along an axis of a tensor that belong to some group."""
+    parts = [part.index.flatten() for group in groups for part in group.parts if (part.name, part.axis) == (key, axis)]
+    return len(torch.cat(parts).unique()) if parts else 0
