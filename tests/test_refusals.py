@@ -68,13 +68,13 @@ def values(base=Value):
 
 
 def defined():
-    """Function, method or class of the core -> the names of its parameters; of a class, of its fields."""
+    """Function, method or class of the core -> the names of its parameters, ** for any; of a class, of its fields."""
     found = {}
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef):
                 names = [entry.arg for entry in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-                found[node.name] = found.get(node.name, set()) | set(names)
+                found[node.name] = found.get(node.name, set()) | {*names, *(["**"] if node.args.kwarg else [])}
             elif isinstance(node, ast.ClassDef):
                 fields = {
                     e.target.id for e in node.body if isinstance(e, ast.AnnAssign) and isinstance(e.target, ast.Name)
@@ -161,8 +161,8 @@ def wrong_names(text, module=""):
             yield from (f"option {flag} of {command}" for flag in flags if flag not in OPTIONS[command])
     for called, inside in re.findall(r"(?<![\w.])([A-Za-z_][\w.]*)\(([^()]*)", text):
         name = called.split(".")[-1]
-        if name in DEFINED:
-            keywords = re.findall(r"\b(\w+)=", inside)
+        if name in DEFINED and not called.startswith("torch."):
+            keywords = [] if "**" in DEFINED[name] else re.findall(r"\b(\w+)=", inside)
             yield from (f"keyword {word} of {called}()" for word in keywords if word not in DEFINED[name])
             text = text.replace(f"{called}({inside}", called)
         elif not inside or "=" in inside or "." in called:
