@@ -7,11 +7,10 @@ import copy
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 
-BATCHNORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
 Affine = nn.Linear | Convolution
-BatchNorm = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
 
 
 class Scale(nn.Module):

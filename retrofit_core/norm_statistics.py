@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from . import device as devices
-from .batchnorm import BATCHNORMS, BatchNorm
+from .batchnorm import BatchNorm
 from .levels.tracing import trace
 from .levels.weights import repeated
 from .monitor import Monitor
@@ -99,7 +99,7 @@ def has_statistics(model: nn.Module) -> bool:
 
 
 def _has_statistics(module: nn.Module) -> TypeGuard[BatchNorm]:
-    return isinstance(module, BATCHNORMS) and module.running_mean is not None
+    return isinstance(module, BatchNorm) and module.running_mean is not None
 
 
 def _write(norm: BatchNorm, mean: Tensor, variance: Tensor, keep_function: bool) -> None:

@@ -14,7 +14,7 @@ from retrofit_core.baselines.otfusion import transport
 from retrofit_core.baselines.rebasin import match_weights
 from retrofit_core.baselines.repair import AFFINE
 from retrofit_core.baselines.scores import group_scores
-from retrofit_core.batchnorm import BATCHNORMS
+from retrofit_core.batchnorm import BatchNorm
 from retrofit_core.checkpoints import load_model
 from retrofit_core.data import load
 from retrofit_core.importance import Conductance, DeepLift, Uniform, importance_scores
@@ -47,7 +47,7 @@ def test_a_shuffled_copy_is_found_again_where_norms_are_folded(name, mode):
     with untouched(model, twin):
         folded = without_norms(model, x[:2])
         assert_same_function(folded, model, x, 1e-10)
-        assert all((norm.weight == 1).all() for norm in folded.modules() if isinstance(norm, BATCHNORMS))
+        assert all((norm.weight == 1).all() for norm in folded.modules() if isinstance(norm, BatchNorm))
         result = otfusion([model, twin], x, mode=mode, fold_norms=True, repair=mode == "activations")
     make, shape = NETWORKS[name]
     assert_same_function(result.model, model, normal(8, *shape, seed=9), 1e-6)
@@ -58,8 +58,8 @@ def test_a_shuffled_copy_is_found_again_where_norms_are_folded(name, mode):
 
 def normed_pairs(model):
     """Names of layers and of the BatchNorms that follow them in the order of definition."""
-    modules = [(name, module) for name, module in model.named_modules() if isinstance(module, (*AFFINE, *BATCHNORMS))]
-    return [(a, b) for (a, _), (b, norm) in itertools.pairwise(modules) if isinstance(norm, BATCHNORMS)]
+    modules = [(name, module) for name, module in model.named_modules() if isinstance(module, (*AFFINE, BatchNorm))]
+    return [(a, b) for (a, _), (b, norm) in itertools.pairwise(modules) if isinstance(norm, BatchNorm)]
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from torch import nn
 
 from retrofit_core import walk
 from retrofit_core.architectures import build
-from retrofit_core.batchnorm import BATCHNORMS
+from retrofit_core.batchnorm import BatchNorm
 from retrofit_core.grouping import Grouping, ordered
 from retrofit_core.levels import compose, merged, partition, rows
 from retrofit_core.norm_statistics import reset_statistics
@@ -29,7 +29,7 @@ def resnet(layers=(1, 1), width=4, seed=0, **options):
         {"architecture": "resnet", "layers": layers, "width": width, "classes": 4, "size": 8, **options}, seed
     )
     draw = torch.Generator().manual_seed(seed)
-    for norm in (module for module in model.modules() if isinstance(module, BATCHNORMS)):
+    for norm in (module for module in model.modules() if isinstance(module, BatchNorm)):
         for tensor, low in ((norm.weight.data, 0.5), (norm.bias.data, -0.5), (norm.running_mean, -0.5)):
             tensor.copy_(low + torch.rand(tensor.shape, generator=draw))
         norm.running_var.copy_(0.5 + torch.rand(norm.running_var.shape, generator=draw))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..architectures import ARCHITECTURES, build
-from ..batchnorm import BATCHNORMS
+from ..batchnorm import BatchNorm
 from ..descent import Descent, descend
 from ..device import on_device
 from ..eligibility import check_inputs, check_outputs, output_shape
@@ -219,7 +219,7 @@ def fit_to_goals(
             budget=budget,
             training_mode=True,
             # BatchNorm cannot normalise a single sample.
-            smallest_batch=2 if any(isinstance(part, BATCHNORMS) for part in module.modules()) else 1,
+            smallest_batch=2 if any(isinstance(part, BatchNorm) for part in module.modules()) else 1,
             monitor=monitor,
         )
     module.eval()

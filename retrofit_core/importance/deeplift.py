@@ -8,7 +8,9 @@ from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, fx, nn
+from torch.nn.modules.dropout import _DropoutNd
 
+from ..batchnorm import BatchNorm
 from ..extras import require
 from ..labels import as_labels
 from ..levels import Level
@@ -24,15 +26,14 @@ LINEAR_MODULES = (
     nn.Conv3d,
     nn.Flatten,
     nn.Identity,
-    nn.Dropout,
-    nn.Dropout1d,
-    nn.Dropout2d,
+    _DropoutNd,
     nn.AvgPool1d,
     nn.AvgPool2d,
+    nn.AvgPool3d,
     nn.AdaptiveAvgPool1d,
     nn.AdaptiveAvgPool2d,
-    nn.BatchNorm1d,
-    nn.BatchNorm2d,
+    nn.AdaptiveAvgPool3d,
+    BatchNorm,
 )
 LINEAR_FUNCTIONS = {
     "add",

@@ -11,7 +11,7 @@ from torch.func import functional_call, vmap
 from torch.nn.functional import cross_entropy
 
 from .. import device as devices
-from ..batchnorm import BATCHNORMS
+from ..batchnorm import BatchNorm
 from ..monitor import Monitor
 from ..norm_statistics import has_statistics
 from .pooling import with_sliced_pools
@@ -193,7 +193,7 @@ def with_batch_statistics(model: nn.Module) -> nn.Module:
     with torch.inference_mode(False):
         twin = with_sliced_pools(model)
         for module in twin.modules():
-            if isinstance(module, BATCHNORMS):
+            if isinstance(module, BatchNorm):
                 module.track_running_stats = False
                 module.running_mean = module.running_var = module.num_batches_tracked = None
     return twin

@@ -100,7 +100,7 @@ class NeuronAxes:
             return len(node.meta["value"]) - 1
         if self._is_attention(node):
             return len(node.meta["value"]) - 1
-        return 1 if norms and (isinstance(target, batchnorm.BATCHNORMS) or name == "batch_norm") else None
+        return 1 if norms and (isinstance(target, batchnorm.BatchNorm) or name == "batch_norm") else None
 
     def _is_attention(self, node: fx.Node) -> bool:
         """Whether the node is the first of the two values that nn.MultiheadAttention returns."""

@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 from torch import fx, nn
+from torch.nn.modules.dropout import _DropoutNd
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 AFFINE = (nn.Linear, *CONVOLUTIONS)
 LAYERS = (*AFFINE, nn.Embedding)
-TRANSPARENT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Identity)
+TRANSPARENT = (_DropoutNd, nn.Identity)
 ACTIVATIONS = (
     nn.ReLU,
     nn.GELU,
@@ -24,10 +25,20 @@ ACTIVATIONS = (
     nn.ReLU6,
     nn.PReLU,
     nn.Mish,
+    nn.SELU,
+    nn.CELU,
+    nn.Hardtanh,
+    nn.Hardsigmoid,
+    nn.LogSigmoid,
+    nn.Softsign,
+    nn.Tanhshrink,
+    nn.Softshrink,
+    nn.Hardshrink,
+    nn.RReLU,
+    nn.Threshold,
 )
 ACTIVATION_FUNCTIONS = {
     "relu",
-    "relu_",
     "gelu",
     "silu",
     "hardswish",
@@ -36,6 +47,19 @@ ACTIVATION_FUNCTIONS = {
     "tanh",
     "sigmoid",
     "softplus",
+    "relu6",
+    "mish",
+    "selu",
+    "celu",
+    "hardtanh",
+    "hardsigmoid",
+    "logsigmoid",
+    "softsign",
+    "tanhshrink",
+    "softshrink",
+    "hardshrink",
+    "rrelu",
+    "threshold",
 }
 ADDITIONS = {operator.add, operator.iadd, torch.add}
 

@@ -144,7 +144,7 @@ def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tupl
         before = node.args[0] if node.args else None
         if not (
             node.op == "call_module"
-            and isinstance(modules[node.target], batchnorm.BATCHNORMS)
+            and isinstance(modules[node.target], batchnorm.BatchNorm)
             and modules[node.target].running_mean is not None
             and isinstance(before, fx.Node)
             and before.op == "call_module"
@@ -179,7 +179,7 @@ def _norms_by_channel(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tup
         norm = modules.get(node.target) if node.op == "call_module" else None
         dimensions = len(node.meta["value"]) - 2 if node.meta.get("is_tensor") else 0
         if not (
-            isinstance(norm, batchnorm.BATCHNORMS) and norm.running_mean is not None and norm.affine and dimensions > 0
+            isinstance(norm, batchnorm.BatchNorm) and norm.running_mean is not None and norm.affine and dimensions > 0
         ):
             continue
         shared = any(id(tensor) in tied for tensor in (*norm.parameters(), *norm.buffers()))

@@ -11,7 +11,18 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
 #: Layers of torch whose weight and bias are parameters unless they were replaced.
-WITH_WEIGHTS = (nn.Linear, nn.Embedding, nn.modules.conv._ConvNd, nn.modules.batchnorm._NormBase, nn.LayerNorm)
+WITH_WEIGHTS = (
+    nn.Linear,
+    nn.Bilinear,
+    nn.Embedding,
+    nn.EmbeddingBag,
+    nn.modules.conv._ConvNd,
+    nn.modules.batchnorm._NormBase,
+    nn.LayerNorm,
+    nn.RMSNorm,
+    nn.GroupNorm,
+    nn.PReLU,
+)
 
 
 @dataclass(frozen=True)

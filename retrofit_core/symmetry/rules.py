@@ -12,24 +12,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch.nn.modules import padding
 from torch.nn.modules.batchnorm import _NormBase
 
 from ..levels.kinds import ACTIVATION_FUNCTIONS, ACTIVATIONS, CONVOLUTIONS, TRANSPARENT, is_channelwise, is_sum
 from .ids import FIXED, Ids
 
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-ELEMENTWISE = (
-    *ACTIVATIONS,
-    *TRANSPARENT,
-    nn.Dropout3d,
-    nn.AlphaDropout,
-    nn.Hardtanh,
-    nn.Hardsigmoid,
-    nn.SELU,
-    nn.CELU,
-    nn.LogSigmoid,
-    nn.Softsign,
-)
+ELEMENTWISE = (*ACTIVATIONS, *TRANSPARENT)
 #: Modules that mix positions and treat every channel alike.
 POSITIONS = (
     nn.MaxPool1d,
@@ -43,11 +33,12 @@ POSITIONS = (
     nn.AdaptiveAvgPool3d,
     nn.AdaptiveMaxPool1d,
     nn.AdaptiveMaxPool2d,
+    nn.AdaptiveMaxPool3d,
     nn.Upsample,
-    nn.ZeroPad2d,
-    nn.ConstantPad2d,
-    nn.ReflectionPad2d,
-    nn.ReplicationPad2d,
+    padding._ConstantPadNd,
+    padding._CircularPadNd,
+    padding._ReflectionPadNd,
+    padding._ReplicationPadNd,
 )
 RESHAPING = (nn.Flatten, nn.Unflatten, nn.ChannelShuffle, nn.PixelShuffle, nn.PixelUnshuffle)
 #: Operations that only move entries, so they can be run on the numbers of neurons instead.
@@ -101,11 +92,10 @@ ENTRYWISE = ACTIVATION_FUNCTIONS | {
     "dropout",
     "dropout1d",
     "dropout2d",
+    "dropout3d",
+    "alpha_dropout",
+    "feature_alpha_dropout",
     "stochastic_depth",
-    "relu6",
-    "hardtanh",
-    "hardsigmoid",
-    "mish",
     "exp",
     "log",
     "sqrt",

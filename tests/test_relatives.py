@@ -1,0 +1,131 @@
+"""Relatives of known layers: what torch computes alike is treated alike, by every method."""
+
+import inspect
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from retrofit_core.landscape.mixtures import with_batch_statistics
+from retrofit_core.levels import partition
+from retrofit_core.levels.kinds import ACTIVATION_FUNCTIONS, ACTIVATIONS, TRANSPARENT
+from retrofit_core.methods import METHODS
+from retrofit_core.norm_statistics import reset_statistics
+from tests.networks import CNN_SHAPE, batchnorm_cnn, labels, normal, permuted
+from tests.properties import assert_close
+from tests.test_contract import options_for
+from tests.test_twins import ALIGNING
+
+
+class OwnNorm(nn.BatchNorm2d):
+    pass
+
+
+def lazy(width):
+    norm = nn.LazyBatchNorm2d(dtype=torch.float64)
+    norm(normal(2, width, 3, 3))
+    return norm
+
+
+NORMS = {"SyncBatchNorm": nn.SyncBatchNorm, "a subclass": OwnNorm, "LazyBatchNorm2d": lazy}
+
+
+def with_norms(model, make):
+    """A copy whose BatchNorms are of another class, with the same state."""
+    twin = permuted(model, seed=1)
+    twin.load_state_dict(model.state_dict())
+    for name, module in list(twin.named_modules()):
+        if isinstance(module, nn.BatchNorm2d):
+            norm = make(module.num_features).double()
+            norm.load_state_dict(module.state_dict())
+            twin.set_submodule(name, norm)
+    return twin.eval()
+
+
+def pair():
+    model = batchnorm_cnn()
+    return [model, permuted(batchnorm_cnn(seed=4))]
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "KF-Linear-KD"])
+@pytest.mark.parametrize("name", ["SyncBatchNorm", *(pytest.param(n, marks=pytest.mark.slow) for n in [*NORMS][1:])])
+def test_every_batchnorm_is_fused_as_batchnorm2d(name, method):
+    x, y = normal(60, *CNN_SHAPE), labels(60, 3)
+    options, forms = options_for(method, pair(), 3), [{}]
+    if method in ("OTFusion", "Git-Re-Basin"):
+        forms.append({"repair": True})
+    for form in forms:
+        results = []
+        for make in (nn.BatchNorm2d, NORMS[name]):
+            parents = [with_norms(model, make) for model in pair()]
+            if "base" in options:
+                options["base"] = with_norms(batchnorm_cnn(seed=5), make)
+            results.append(METHODS[method](parents, (x, y), **options, **form).model.eval())
+        with torch.no_grad():
+            assert_close(results[1](x), results[0](x), 1e-10)
+
+
+def test_levels_reset_and_the_landscape_know_every_batchnorm():
+    x, model = normal(20, *CNN_SHAPE), batchnorm_cnn()
+    for make in NORMS.values():
+        other = with_norms(model, make)
+        assert [level.kind for level in partition(other, x[:2])] == [level.kind for level in partition(model, x[:2])]
+        pairs = [with_norms(model, kind) for kind in (nn.BatchNorm2d, make)]
+        facts = [reset_statistics(each, x, keep_function=False) for each in pairs]
+        assert facts[0] == facts[1] and facts[0]["layers"] == 3
+        with torch.no_grad():
+            assert_close(pairs[1](x), pairs[0](x), 1e-12)
+            assert_close(with_batch_statistics(other)(x), with_batch_statistics(model)(x), 1e-12)
+
+
+def elementwise_modules():
+    """Activation functions of torch that are one function of each entry in evaluation mode, as torch itself says."""
+    x = torch.linspace(-3, 3, 60, dtype=torch.float64)
+    for name in nn.modules.activation.__all__:
+        kind = getattr(nn, name)
+        module = kind(0.5, 0.1) if name == "Threshold" else None
+        try:
+            module = (module or kind()).double().eval()
+            with torch.no_grad():
+                whole, single = module(x.view(2, 30)), torch.stack([module(entry.view(1, 1)) for entry in x])
+        except (TypeError, RuntimeError, IndexError, ValueError, UserWarning):
+            continue  # it needs arguments or axes
+        if whole.shape == (2, 30) and torch.allclose(whole.flatten(), single.flatten()):
+            yield kind
+
+
+def test_all_activation_functions_and_dropouts_of_torch_are_known():
+    kinds = set(elementwise_modules())
+    assert {nn.ReLU, nn.SELU, nn.Tanhshrink, nn.RReLU, nn.Threshold, nn.Hardtanh} <= kinds
+    assert all(issubclass(kind, ACTIVATIONS) for kind in kinds), kinds - set(ACTIVATIONS)
+    functions = {kind.__name__.lower() for kind in kinds} & {name for name in vars(F) if callable(getattr(F, name))}
+    functions -= {"prelu"}  # its slopes are neurons' own
+    assert functions <= ACTIVATION_FUNCTIONS, functions - ACTIVATION_FUNCTIONS
+    dropouts = [
+        kind for _, kind in inspect.getmembers(nn, inspect.isclass) if "Dropout" in kind.__name__ or kind is nn.Identity
+    ]
+    assert len(dropouts) >= 7 and all(issubclass(kind, TRANSPARENT) for kind in dropouts)
+
+
+@pytest.mark.parametrize("method", ["KF-Linear", "OTFusion", "Git-Re-Basin", "ZipIt", "PLeaS"])
+@pytest.mark.parametrize("kind", [nn.SELU, nn.Softshrink, nn.Tanhshrink, nn.RReLU, nn.FeatureAlphaDropout])
+def test_twins_with_them_are_found(kind, method):
+    def net(first, second, third):
+        layers = [nn.Linear(4, 6), kind(), nn.Linear(6, 5), nn.Sequential(nn.Tanh(), kind()), nn.Linear(5, 3)]
+        made = nn.Sequential(*layers).double().eval()
+        for layer, (weight, bias) in zip((made[0], made[2], made[4]), (first, second, third), strict=True):
+            layer.weight.data, layer.bias.data = weight, bias
+        return made
+
+    first, second, third = (
+        (normal(out, into, seed=out) / into**0.5, normal(out, seed=into)) for out, into in ((6, 4), (5, 6), (3, 5))
+    )
+    p, q = (torch.randperm(n, generator=torch.Generator().manual_seed(n)) for n in (6, 5))
+    model = net(first, second, third)
+    twin = net((first[0][p], first[1][p]), (second[0][q][:, p], second[1][q]), (third[0][:, q], third[1]))
+    x = normal(60, 4)
+    fused = METHODS[method]([model, twin], x, device="cpu", **ALIGNING[method]).model
+    with torch.no_grad():
+        assert_close(twin(x), model(x), 1e-12)
+        assert_close(fused(x), model(x), 1e-7)
