@@ -60,7 +60,8 @@ def read_inputs(config: RunConfig) -> Inputs:
     parts = read_splits(config.splits, config.models, len(train)) if config.splits else None
     if parts is not None:
         for doubt in changed_rows(config.models, parts, train):
-            warnings.warn(Notice(doubt), stacklevel=2)
+            advice = "name the splits file and the data of its training, or leave --splits away (--fusion-from iid)"
+            warnings.warn(Notice(f"{doubt}: {advice}."), stacklevel=2)
     chosen = _balanced(train, config.samples, fusion_rows(config, parts), config.seed)
     return Inputs(
         models,
@@ -90,7 +91,7 @@ def read_network(config: RunConfig, path: str | Path, images: Images) -> nn.Modu
 
 
 def changed_rows(paths: Sequence[str | Path], parts: Sequence[Tensor], images: Images) -> list[str]:
-    """What speaks against these rows being those on which checkpoints were trained, a sentence each; [] for good ones.
+    """What speaks against these rows being those on which checkpoints were trained, a sentence without an end each.
 
     Args:
         parts: rows of each checkpoint, as a splits file gives them.
@@ -101,16 +102,13 @@ def changed_rows(paths: Sequence[str | Path], parts: Sequence[Tensor], images: I
         if not isinstance(noted, dict) or not isinstance(noted.get("digest"), str):
             continue
         if noted.get("count") != len(rows) or noted["digest"] != digest({"rows": rows}):
-            doubts.append(
-                f"{path} was trained on other rows ({noted.get('count')}) than the splits file gives it ({len(rows)}): name the "
-                "splits file of its training, or leave --splits away (--fusion-from iid)."
-            )
+            doubts.append(f"{path} was trained on other rows than those that the splits file gives it")
         elif isinstance(noted.get("images"), str):
             now = now or images.digest()
             if noted["images"] != now:
                 doubts.append(
                     f"the training images of {images.name} have changed since {path} was trained, so the rows of the splits file "
-                    "may be other images: bring back the images, or leave --splits away (--fusion-from iid)."
+                    "may be other images"
                 )
     return doubts
 

@@ -50,11 +50,13 @@ def measure(picks: Any, name: str) -> None:
     """Measure a network and keep its accuracy, in words, for all sessions."""
     import torch
 
+    from retrofit_core.checkpoints import load_model
     from retrofit_core.evaluation import evaluate
 
     test = sources.images(picks, "test")
     rows = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:IMAGES]
-    accuracy = evaluate(checkpoints.model(name), test, rows=rows)["accuracy"]
+    network, _ = load_model(sources.located(name), like=test)  # its classes in the order of these images
+    accuracy = evaluate(network, test, rows=rows)["accuracy"]
     whose = "the test images" if len(rows) == len(test) else f"{len(rows):,} test images"
     measured = _measured()
     while len(measured) >= MOST_MEASURED:

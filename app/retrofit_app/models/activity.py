@@ -14,9 +14,9 @@ from retrofit_app import runs
 from retrofit_app.figures.exciting import GAP
 from retrofit_app.memory import MEBI, kept
 from retrofit_app.runs import methods
-from retrofit_core import files, own
+from retrofit_core import files
 
-from . import sources
+from . import checkpoints, sources
 
 IMAGES = 1000  # that are looked at, at most
 SIDE = 64  # pixels of an image in a row, at most; smaller ones are enlarged to whole multiples
@@ -91,7 +91,7 @@ def _images(data: str, changed: float, split: str, options: tuple[Any, ...]) -> 
 
 
 @kept(256 * MEBI)
-def _levels(folder: str, updated: float, *, _entry: runs.Entry, _example: Any) -> list[Any]:
+def _levels(folder: str, updated: float, *, _entry: runs.Entry, _images: Any, _example: Any) -> list[Any]:
     """The levels of every network, the fused one last, cut as the run cut them."""
     import torch
 
@@ -101,7 +101,7 @@ def _levels(folder: str, updated: float, *, _entry: runs.Entry, _example: Any) -
 
     retrofit = retrofit_of({**methods.decided(_entry), "importance": "uniform"})
     automatic = retrofit.boundaries == "auto"
-    parents = [_parent(_entry, name) for name in _entry.config["models"]]
+    parents = [_parent(_entry, name, _images) for name in _entry.config["models"]]
     fused = load_model(Path(folder) / "fused.safetensors")[0]
     return cut_into_levels(
         parents,
@@ -113,13 +113,11 @@ def _levels(folder: str, updated: float, *, _entry: runs.Entry, _example: Any) -
     ).networks
 
 
-def _parent(entry: runs.Entry, name: str) -> Any:
-    from retrofit_core.checkpoints import load_model
-
+def _parent(entry: runs.Entry, name: str, images: Any) -> Any:
     path, recorded = entry.base / name, (entry.inputs or {}).get(name)
     if recorded and path.exists() and files.digest(path) != recorded:
         raise ValueError(f"{path.name} is not the network that this run fused: it has changed since.")
-    return load_model(path, own.at(entry.config.get("arch"), entry.base))[0]
+    return checkpoints.of_run(entry, path, images)
 
 
 @kept(128 * MEBI, "Looking at images…")
@@ -132,7 +130,7 @@ def _activity(folder: str, updated: float, data: str, changed: float, level: int
     images = _images(data, changed, "test", _options(_entry))
     generator = torch.Generator().manual_seed(0)
     rows = balanced(images.labels, min(IMAGES, len(images)), generator=generator).sort().values
-    networks = _levels(folder, updated, _entry=_entry, _example=images.inputs(rows[:2]))
+    networks = _levels(folder, updated, _entry=_entry, _images=images, _example=images.inputs(rows[:2]))
     values = []
     with torch.inference_mode():
         for levels in networks:

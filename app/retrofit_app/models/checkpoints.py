@@ -23,6 +23,8 @@ class Checkpoint:
     """Training images per class, where the file says so"""
     accuracy: float | None
     """On held-out images, where the file says so"""
+    weights: str = ""
+    """The key of the weights that are read, where the file has several"""
 
 
 def described(name: str, arch: str = "") -> Checkpoint:
@@ -44,6 +46,20 @@ def model(name: str) -> Any:
         ValueError: as `described`.
     """
     return _read(*stamped(name))[0]
+
+
+def of_run(entry: Any, path: Path, images: Any) -> Any:
+    """A network of a run as the run read it, its classes in the order of the run's images.
+
+    Raises:
+        ValueError: as `described`; or it has other classes.
+    """
+    from retrofit_core.checkpoints import classes_of, load_model
+
+    config = entry.config
+    order = classes_of([entry.base / name for name in config["models"]], images)
+    arch = own.at(config.get("arch"), entry.base)
+    return load_model(path, arch, like=images, weights=config.get("weights", "auto"), classes=order)[0]
 
 
 def stamped(name: str) -> tuple[str, str]:
@@ -87,6 +103,7 @@ def _described(path: str, content: str, arch: str) -> Checkpoint:
         parameters,
         tuple(counts) if isinstance(counts, list) and all(isinstance(count, int) for count in counts) else (),
         accuracy if isinstance(accuracy := metadata.get("validation_accuracy"), float) else None,
+        metadata.get("weights", ""),
     )
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import streamlit as st
 
 from retrofit_app.runs import Entry
-from retrofit_core import files, own
+from retrofit_core import files
 
-from . import sources
+from . import checkpoints, sources
 
 #: Test images that are asked about, at most.
 IMAGES = 10_000
@@ -135,11 +135,9 @@ def _computed(network: Network) -> Answers:
 
 def _model(network: Network) -> Any:
     from retrofit_core.baselines import average
-    from retrofit_core.checkpoints import load_model
     from retrofit_core.evaluation import ensemble
 
-    arch = own.at(network.entry.config.get("arch"), network.entry.base)
-    models = [load_model(path, arch)[0] for path in _paths(network)]
+    models = [checkpoints.of_run(network.entry, path, _test(network.entry)) for path in _paths(network)]
     if network.which in ("ensemble", "average"):
         return ensemble(models) if network.which == "ensemble" else average(models)
     return models[0]

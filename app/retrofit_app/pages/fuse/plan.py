@@ -122,6 +122,21 @@ def _counts_of_files(picks: Picks) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(torch.bincount(images.labels[part], minlength=len(images.classes)).tolist()) for part in rows)
 
 
+def _doubts(picks: Picks) -> list[str]:
+    """What speaks against the rows of the splits file being those that the networks were trained on."""
+    from retrofit_core.data.splits import read_splits
+    from retrofit_core.runs.inputs import changed_rows
+
+    if not picks.rows:
+        return []
+    images, paths = sources.images(picks), [sources.located(name) for name in picks.files]
+    rows = read_splits(sources.located(picks.rows), [Path(path).name for path in paths], len(images))
+    doubts = changed_rows(paths, rows, images)
+    for path in paths:
+        doubts = [doubt.replace(path, sources.title(path)) for doubt in doubts]
+    return [f"{doubt}." for doubt in doubts]
+
+
 def _data_words(facts: sources.Facts) -> str:
     channels, height, width = facts.shape
     colour = "grey" if channels == 1 else "colour" if channels == 3 else f"{channels} channels"
@@ -138,7 +153,8 @@ def _network_words(picks: Picks, training: Any, entries: list[runs.Entry]) -> li
         each = [f"{letter(index)} gets {percent(networks[f'parent {index}']['accuracy'])}" for index in range(2)]
         return [f"On the test images {listing(each)}. Both are cnn with 16, 32 and 32 channels."]
     if picks.networks == "own":
-        return [_checkpoint_words(index, name, picks, entries) for index, name in enumerate(picks.files)]
+        each = [_checkpoint_words(index, name, picks, entries) for index, name in enumerate(picks.files)]
+        return [*each, *_doubts(picks)]
     ready = _files(picks, training)
     if len(ready) < training.parts:
         return []
@@ -167,6 +183,8 @@ def _checkpoint_words(index: int, name: str, picks: Picks, entries: list[runs.En
     ]
     if checkpoint.counts:
         words.append(f"trained on {sum(count > 0 for count in checkpoint.counts)} of {len(checkpoint.counts)} classes")
+    if checkpoint.weights:
+        words.append(f"its weights under {checkpoint.weights}, of several")
     if not picks.code and (accuracy := accuracies.words(picks, name, entries)):
         words.append(accuracy)
     elif checkpoint.accuracy is not None:
