@@ -27,6 +27,7 @@ from retrofit_core.importance import IMPORTANCE
 from retrofit_core.methods import METHODS, RETROFITTING
 from retrofit_core.runs import RunConfig, create, execute, read_config
 
+from ..test_class_names import SPEC, image_folder
 from .pages import form_of, to_page
 
 pytestmark = pytest.mark.slow
@@ -499,6 +500,23 @@ def test_a_wrong_data_set_is_named_before_the_start(runs_folder, spec, says):
     save_model(build(spec, seed=0), runs_folder / "a.safetensors")
     page = open_form(preset="own", files="a.safetensors|a.safetensors")
     assert says in errors(page) and "mat1" not in errors(page) and button(page, "start").disabled
+
+
+def test_classes_in_another_order_are_measured_as_the_same_network_and_other_classes_refused(runs_folder, shipped):
+    runs_folder.mkdir()
+    network, facts = load_model(runs.BUNDLED / bundle.PARENTS[0])
+    with torch.no_grad():
+        for values in (network.classifier.weight, network.classifier.bias):
+            values.copy_(values.flip(0))
+    save_model(network, runs_folder / "a.safetensors", **facts | {"classes": facts["classes"][::-1]})
+    page = open_form(preset="own", files="a.safetensors|a.safetensors")
+    accuracy = shipped.metrics["networks"]["parent 0"]["accuracy"]
+    assert f"{figures.percent(accuracy)} of the test images" in words(page) and not button(page, "start").disabled
+    image_folder(runs_folder.parent / "data" / "animals")
+    save_model(build(SPEC, seed=0), runs_folder / "a.safetensors", classes=["cat", "dog", "fox", "wolf"])
+    page = open_form(preset="own", files="a.safetensors|a.safetensors", data="../data/animals")
+    assert "cat, dog, fox, wolf" in errors(page) and "cat, dog, fox, owl" in errors(page)
+    assert button(page, "start").disabled and str(runs_folder) not in errors(page)
 
 
 @pytest.mark.parametrize("networks", ["own", "train"])
