@@ -23,6 +23,8 @@ class Line:
     """Fields of the value that the name fixes; a part by its name in its table"""
     version: int = 1
     """Raised when its numbers change, so that older records are known as such"""
+    unchanged: tuple[str, ...] = ()
+    """Architectures whose numbers the last rise left as they were"""
 
     @property
     def description(self) -> str:
@@ -56,6 +58,8 @@ _LINES = (
         PAPER,
         "Retrofit",
         {"grouping": "hungarian", "fit": "gradient"},
+        version=2,  # the levels of a residual stream share one grouping
+        unchanged=("mlp", "cnn", "vgg"),
     ),
     Line(
         "KF-Gradient",
@@ -63,6 +67,8 @@ _LINES = (
         PAPER,
         "Retrofit",
         {"grouping": "kmeans", "fit": "gradient"},
+        version=2,  # the levels of a residual stream share one grouping
+        unchanged=("mlp", "cnn", "vgg"),
     ),
     Line(
         "KF-Linear-KD",

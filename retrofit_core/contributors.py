@@ -94,7 +94,7 @@ class Parties:
 
     def add_up(self, tensor: Tensor) -> Tensor:
         raise ValueError(
-            "levels on a residual stream need the order of its neurons, and active=True what neurons hand on, which sums of "
-            "other parties do not tell. Cut the networks so that residual blocks are not levels, leave active away, or bring "
-            "the data together."
+            "levels on a residual stream are grouped by the sums of all of them at once, and active=True by what neurons hand "
+            "on, which sums of other parties do not tell. Leave active away, use networks without skips, or bring the data "
+            "together."
         )

@@ -327,10 +327,8 @@ class Retrofit(Algorithm):
             assigned = self._parts(plan, fitting, {k: grams[k] for k in in_parts}, scores) if begun else fitting.parts
             assert assigned is not None
             return grouped_within(self.grouping, gram, s, assigned, widths, level.parts.places, fitting.generator)
-        # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good. A skip adds
-        # the neurons before the level, in their order.
-        order = step.stream() if level.residual else None
-        return grouped(self.grouping, gram, s, widths, level.width, fitting.generator, nearness=zz, stream=order)
+        # Gradient fits start at parent 0's weights, so its order must hold; for the others any order is as good.
+        return grouped(self.grouping, gram, s, widths, level.width, fitting.generator, nearness=zz)
 
     def _kinds(self, plan: FusionPlan, fitting: Fitting, gram: Tensor, zz: Tensor, s: Tensor) -> Grouping:
         """The groups of a level whose neurons are of several kinds: each that begins here is grouped by itself."""

@@ -67,6 +67,12 @@ class Method:
     """Fields of the value that the name fixes; a part by its name in its table"""
     version: int = 1
     """Raised when its numbers change, so that older records are known as such"""
+    unchanged: tuple[str, ...] = ()
+    """Architectures whose numbers the last rise left as they were"""
+
+    def version_for(self, architecture: str | None) -> int:
+        """The version with which its numbers of such networks last changed."""
+        return self.version - (architecture in self.unchanged)
 
     @property
     def description(self) -> str:

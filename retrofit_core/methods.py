@@ -12,7 +12,7 @@ FUSIONS = {value.__name__: value for value in (Retrofit, Distilled)}
 
 def _method(line: Line) -> Method:
     value = FUSIONS.get(line.value) or getattr(baselines, line.value)
-    return Method(line.name, line.sentence, line.source, value, line.fixed, line.version)
+    return Method(line.name, line.sentence, line.source, value, line.fixed, line.version, line.unchanged)
 
 
 METHODS = Methods({name: _method(line) for name, line in CATALOGUE.items()})

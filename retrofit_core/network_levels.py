@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .device import on_device
 from .grouping import Grouper, SameIndex
-from .levels import Level, is_branched, merged, partition
+from .levels import Kind, Level, is_branched, merged, partition
 from .streams import with_streams
 
 
@@ -179,6 +179,7 @@ def cut_into_levels(
     ]
     _check_shapes(parents, fused)
     _check_folds(fused)
+    *parents, fused = _with_blocks_streams([*parents, fused])
     return Levels(parents, model, fused)
 
 
@@ -233,6 +234,22 @@ def _aligned(networks: list[list[Level]]) -> list[list[Level]]:
         )
         for network, levels in zip(stages, networks, strict=True)
     ]
+
+
+def _with_blocks_streams(networks: list[list[Level]]) -> list[list[Level]]:
+    """The levels; blocks that a skip passes in all networks know their residual stream, as levels inside of blocks do."""
+    networks = [list(levels) for levels in networks]
+    plain = [all(not level.kinds and level.stream is None for level in alike) for alike in zip(*networks, strict=True)]
+    first = 0
+    for index, alike in enumerate(zip(*networks, strict=True)):
+        if not (index and plain[first] and plain[index] and all(level.residual for level in alike)):
+            first = index
+            continue
+        for levels in networks:
+            kind = Kind((first, 0), torch.arange(levels[index].width)[:, None], levels[index].head)
+            for number in range(first, index + 1):
+                levels[number] = replace(levels[number], stream=first, kinds=(kind,))
+    return networks
 
 
 def _numbered(levels: list[Level]) -> list[Level]:

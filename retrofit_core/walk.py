@@ -318,20 +318,6 @@ class Step:
                 made = self.level.made(h) if self.level.tail else self.level.output(self.level.module(h))
                 yield rows(made, self.level.axis), self._side_by_side(outputs)
 
-    def stream(self) -> tuple[Tensor, Tensor]:
-        """Inner products (m, width) of the parents' outputs with the fused network's inputs to a residual level, and
-        the inputs' squared lengths (width,)."""
-        axis, width = self.level.axis, self.level.width
-        products = torch.zeros(sum(self.widths), width, dtype=torch.float64, device=self.walk.device)
-        energies = products.new_zeros(width)
-        for h, outputs in self.walk.batches(self.index):
-            with self.walk.stopwatch.phase("moments"):
-                assert isinstance(h, Tensor)
-                x = rows(h, axis)
-                products += (self._side_by_side(outputs).T @ x).double()
-                energies += x.double().square().sum(0)
-        return self.walk.contributors.add_up(products), self.walk.contributors.add_up(energies)
-
     def _side_by_side(
         self,
         outputs: list[Tensor],

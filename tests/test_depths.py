@@ -6,18 +6,16 @@ import re
 
 import pytest
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import nn
 
 from retrofit_core import walk
 from retrofit_core.architectures import build
 from retrofit_core.batchnorm import BatchNorm
-from retrofit_core.grouping import Grouping, ordered
-from retrofit_core.levels import compose, merged, partition, rows
+from retrofit_core.grouping import Grouping, ordered_like
+from retrofit_core.levels import merged, partition
 from retrofit_core.norm_statistics import reset_statistics
-from retrofit_core.targets import weighted_means
 from tests.flat import fuse
-from tests.networks import CNN_SHAPE, VGG_SHAPE, cnn, mlp, normal, residual, widened
+from tests.networks import CNN_SHAPE, VGG_SHAPE, cnn, initialised, mlp, normal, residual, widened
 from tests.properties import assert_close, assert_reproduces, assert_same_function, untouched
 
 GRADIENT = {"fit": "gradient", "epochs": 1, "device": "cpu"}
@@ -120,34 +118,79 @@ def test_blocks_on_a_residual_stream_are_known():
     assert [level.residual for level in tokens] == [False, True, False, False]  # the last one selects the class token
 
 
-def test_groups_take_the_order_of_the_stream():
+class Turned(nn.Module):
+    """A block whose skip leads through a function."""
+
+    def __init__(self, skip):
+        super().__init__()
+        self.layer, self.skip = nn.Linear(8, 8), skip
+
+    def forward(self, x):
+        return self.skip(x) + self.layer(x).relu()
+
+
+@pytest.mark.parametrize(
+    ("skip", "kept"),
+    [
+        (lambda x: x, True),
+        (torch.relu, True),
+        (lambda x: 2 * x.clamp(-1, 1), True),
+        (lambda x: x.flip(1), False),
+        (lambda x: x.unflatten(1, (2, 4)).transpose(1, 2).flatten(1), False),
+        (lambda x: x.softmax(1), False),
+        (lambda x: x.mean(1, keepdim=True), False),
+    ],
+)
+def test_a_skip_that_does_not_keep_the_neurons_in_their_places_is_none(skip, kept):
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), Turned(skip), Turned(skip), nn.Linear(8, 3))
+    levels = partition(initialised(model, 0), normal(4, 6), "blocks")
+    assert [level.residual for level in levels] == [False, kept, kept, False]
+
+
+def test_groups_take_the_order_of_parent_0():
     """Against all orders of four groups."""
     draw = torch.Generator().manual_seed(0)
-    z, x = (torch.randn(50, count, generator=draw, dtype=torch.float64) for count in (8, 4))
+    z = torch.randn(50, 8, generator=draw, dtype=torch.float64)
     s = torch.rand(8, generator=draw).double() + 0.1
     groups = Grouping(torch.tensor([2, 0, 1, 3, 3, 1, 0, 2]), 4, 0.0)
-    reordered = ordered(groups, z.T @ z, s, z.T @ x, x.square().sum(0))
+    reordered = ordered_like(groups, z.T @ z, s, torch.arange(4))
 
     def distance(grouping):
-        return (z @ grouping.targets(s).A - x).square().sum().item()
+        return (z @ grouping.targets(s).A - z[:, :4]).square().sum().item()
 
     others = [Grouping(torch.tensor(order)[groups.labels], 4, 0.0) for order in itertools.permutations(range(4))]
     assert distance(reordered) == pytest.approx(min(map(distance, others)))
 
 
-def test_fused_blocks_take_the_order_of_the_stream():
-    """No other order of a residual level's groups lies nearer to what enters the level: the skip adds it."""
+@pytest.mark.parametrize("grouping", ["hungarian", "kmeans"])
+def test_fused_blocks_keep_the_groups_of_the_stream(grouping):
+    """A skip adds the neurons before a level to its own, so what is one neuron there is one neuron here."""
     parents, x = [residual(6, seed=k) for k in range(2)], normal(40, *CNN_SHAPE)
-    result = fuse(parents, x, **GRADIENT)
-    first, second, fused = (partition(model, x[:2], "blocks") for model in (*parents, result.model))
-    for index, (level, report) in enumerate(zip(fused, result.levels, strict=True)):
-        if level.residual:
-            with torch.no_grad():
-                outputs = [rows(compose(levels[: index + 1], x), levels[index].axis) for levels in (first, second)]
-                h = rows(compose(fused[:index], x), fused[index - 1].axis)
-            centroids = torch.cat(outputs, 1) @ weighted_means(report.labels, report.scores, report.width).A
-            costs = torch.cdist(centroids.T, h.T).square()
-            assert linear_sum_assignment(costs.numpy())[1].tolist() == list(range(level.width))
+    result = fuse(parents, x, grouping=grouping, **GRADIENT)
+    stem, first, second, _ = result.levels
+    assert torch.equal(first.labels, stem.labels) and torch.equal(second.labels, stem.labels)
+    assert first.stream == second.stream == stem.stream == stem.name
+
+
+def test_classes_that_a_skip_adds_to_classes_stay_in_their_order():
+    def network(seed):
+        return initialised(
+            nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), Turned(torch.relu), Turned(torch.relu)), seed
+        )
+
+    result = fuse([network(0), network(1)], normal(60, 6), **GRADIENT)
+    for level in result.levels[1:]:
+        assert torch.equal(level.labels, torch.arange(8).repeat(2)), level.name
+
+
+def test_a_skip_that_one_parent_lacks_is_no_stream():
+    plain, with_skip = (
+        nn.Sequential(nn.Linear(6, 8), nn.ReLU(), Turned(skip), nn.Linear(8, 3))
+        for skip in (lambda x: x.softmax(1), torch.relu)
+    )
+    parents = [initialised(with_skip, 0), initialised(plain, 1)]
+    result = fuse(parents, normal(60, 6), boundaries="blocks", **GRADIENT)
+    assert [level.stream for level in result.levels] == ["", "", ""]
 
 
 def test_merged_levels_are_one_level_with_the_same_tensors():

@@ -193,7 +193,7 @@ def test_sums_of_other_parties_are_those_of_all_data_in_one_place(device, tmp_pa
     ):
         assert isinstance(sums, Moments) and sums.rows == whole.rows
         assert_close(sums.xx, (whole.moments() if isinstance(whole, Rows) else whole).xx, 1e-11)
-    with pytest.raises(ValueError, match="levels on a residual stream need the order of its neurons"):
+    with pytest.raises(ValueError, match="levels on a residual stream are grouped by the sums of all of them"):
         others.add_up(x)
 
 
@@ -291,16 +291,3 @@ def test_what_is_no_fusion_data_is_refused():
         as_tensors({"x": X})
     with pytest.raises(ValueError, match="and one tensor is needed"):
         as_tensors([{"x": X}])
-
-
-def test_the_stream_is_summed_beside_the_outputs():
-    """Of the rows that enter a residual level: their products with the parents' outputs, and their squared lengths."""
-    x = normal(SAMPLES, *CNN_SHAPE)
-    first, second, fused = (partition(residual(seed=k), x[:2]) for k in range(3))
-    steps = iter(Walk([first, second], fused, x, device=torch.device("cpu")))
-    next(steps)
-    products, energies = next(steps).stream()
-    z = torch.cat([rows(compose(levels[:2], x), levels[1].axis) for levels in (first, second)], 1)
-    h = rows(compose(fused[:1], x), fused[0].axis)
-    assert_close(products, z.T @ h, 1e-11)
-    assert_close(energies, h.square().sum(0), 1e-11)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..architectures import parse
 from ..methods import METHODS
 from ..runs import RunConfig
 from .bundles import Bundle, Given
@@ -185,4 +186,10 @@ def _is_of_this_version(result: Result) -> bool:
     if "fusion" not in unit or "method version" not in result.inputs:
         return True
     method = METHODS.get(unit["fusion"].get("method", RunConfig.method))  # `Fusion.to_json` leaves out what is usual
-    return method is not None and str(method.version) == result.inputs["method version"]
+    if method is None:
+        return False
+    if "training" in unit:
+        versions = {method.version_for(parse(unit["training"]["arch"][0])["architecture"])}
+    else:  # a result does not tell the architecture of given parents; `finished` reads their files
+        versions = {method.version, method.version_for(next(iter(method.unchanged), None))}
+    return result.inputs["method version"] in map(str, versions)

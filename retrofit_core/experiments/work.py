@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from .. import comparison, files, runs
 from .. import device as devices
-from ..checkpoints import load_model, save_model
+from ..architectures import parse
+from ..checkpoints import load_model, read_metadata, save_model
 from ..composites import COMPOSITES
 from ..data import Images, load
 from ..data import digest as digest_of_data
@@ -138,8 +139,18 @@ def inputs(unit: Unit, root: Path) -> dict[str, str | None]:
     used = range(len(checkpoints)) if only is None else only
     parents = {f"parent {index}": _digest(checkpoints[index]) for index in used}
     if isinstance(unit, Fusion):
-        return {**data, **parents, "method version": str(METHODS[unit.run.method].version)}
+        version = METHODS[unit.run.method].version_for(_architecture(unit.source))
+        return {**data, **parents, "method version": str(version)}
     return {**data, **parents, "clustering version": str(CLUSTERING)}
+
+
+def _architecture(source: Source) -> str | None:
+    """The name of parent 0's architecture; None where its checkpoint does not tell."""
+    if source.training is not None:
+        return parse(source.training.arch[0])["architecture"]
+    with suppress(OSError, ValueError):
+        return read_metadata(source.models[0]).get("architecture", {}).get("architecture")
+    return None
 
 
 def title(unit: Unit) -> str:

@@ -11,7 +11,7 @@ from .compare import adjusted_rand, adjusted_rand_matrix
 from .hungarian import Hungarian
 from .kmeans import KMeans
 from .local_search import LocalSearch
-from .order import grouped, ordered, ordered_like
+from .order import grouped, ordered_like
 from .parts import alike, among, grouped_within, part_gram
 from .random import Random
 from .same_index import SameIndex
@@ -42,7 +42,6 @@ __all__ = [
     "grouped",
     "grouped_cost",
     "grouped_within",
-    "ordered",
     "ordered_like",
     "pairwise_costs",
     "part_gram",

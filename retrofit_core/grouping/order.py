@@ -1,4 +1,4 @@
-"""Number groups: their order is free, but may have to match parent 0's weights or a residual stream."""
+"""Number groups: their order is free, but may have to match parent 0's weights."""
 
 from collections.abc import Callable
 
@@ -18,22 +18,18 @@ def grouped(
     generator: torch.Generator,
     *,
     nearness: Tensor | None = None,
-    stream: tuple[Tensor, Tensor] | None = None,
 ) -> Grouping:
-    """What a grouping makes of the parents' neurons, checked, and its groups numbered.
+    """What a grouping makes of the parents' neurons, checked, and its groups numbered like parent 0's.
 
     Args:
         widths: neurons of each parent.
         width: number of groups.
         nearness: (m, m) inner products by which groups are numbered; default: `gram`.
-        stream: products and energies of the neurons like which groups are numbered, see `ordered`; default: parent 0's.
     Raises:
         ValueError: see `check_grouping`.
     """
     groups = check_grouping(grouping(gram, scores, widths, width, generator=generator), len(scores), width)
     nearness = gram if nearness is None else nearness
-    if stream is not None:
-        return ordered(groups, nearness, scores, *stream)
     return ordered_like(groups, nearness, scores, torch.arange(widths[0], device=gram.device))
 
 
@@ -44,20 +40,10 @@ def ordered_like(grouping: Grouping, gram: Tensor, scores: Tensor, reference: Te
         gram: (m, m) inner products in which nearness is measured.
         reference: (r,) neuron numbers; r may differ from the number of groups, the rest keeps its order.
     """
-    return ordered(grouping, gram, scores, gram[:, reference], gram.diagonal()[reference])
-
-
-def ordered(grouping: Grouping, gram: Tensor, scores: Tensor, products: Tensor, energies: Tensor) -> Grouping:
-    """The same groups, numbered so that group k's centroid lies as near as possible to the k-th of r given neurons.
-
-    Args:
-        gram: (m, m) inner products of the grouped neurons.
-        products: (m, r) inner products with the given neurons.
-        energies: (r,) their squared lengths.
-    """
     A = grouping.targets(scores).A
     energy = ((A.T @ gram) * A.T).sum(1)
-    groups, slots = assigned(energy[:, None] - 2 * A.T @ products + energies)
+    energies = gram.diagonal()[reference]
+    groups, slots = assigned(energy[:, None] - 2 * A.T @ gram[:, reference] + energies)
     new = torch.full((grouping.width,), -1, dtype=torch.long)
     new[groups] = slots
     taken = set(slots.tolist())

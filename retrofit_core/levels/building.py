@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from torch import fx, nn
+import torch
+from torch import Tensor, fx, nn
 
 from .cuts import function_sum, is_layer, sum_behind
 from .graphs import graph_module
@@ -74,7 +75,8 @@ def build_level(
         prefix=prefix,
         why_not_affine=why,
         folds=tuple(fold for node in owners for fold in folds.get(str(node.target), ())),
-        residual=[node.op for node in segment.before] != ["placeholder"] and _is_residual(segment, modules),
+        residual=[node.op for node in segment.before] != ["placeholder"]
+        and _is_residual(segment, modules, parts, lambda node: axes(node, name)),
         adds=stream is not None and not why,
         function=graph_module(function, [summed[0]], [function[-1]], modules, {}, {}) if function and not why else None,
         paths=() if why else tuple(str(node.target) for node in layers),
@@ -158,8 +160,10 @@ def _alive(
     return Alive(axis, width, shape.numel() // (samples * width), maker)
 
 
-def _is_residual(segment: Segment, modules: dict[Any, Any]) -> bool:
-    """Whether a sum adds the input, the only tensor there, through no parameters and at an unchanged shape."""
+def _is_residual(
+    segment: Segment, modules: dict[Any, Any], parts: dict[fx.Node, int], axis: Callable[[fx.Node], int]
+) -> bool:
+    """Whether a sum adds the input, the only tensor there, neuron by neuron, through no parameters and at an unchanged shape."""
     if len(segment.before) > 1:
         return False
     before, after = segment.before[0], segment.after
@@ -169,7 +173,46 @@ def _is_residual(segment: Segment, modules: dict[Any, Any]) -> bool:
         if tensors and all(other in free for other in tensors) and not parameter_count(node, modules):
             free.add(node)
     skips = [other for node in segment.nodes if is_sum(node) and node not in free for other in node.all_input_nodes]
-    return before.meta["value"] == after.meta["value"] and any(other in free for other in skips)
+    same = before.meta["value"] == after.meta["value"]
+    return same and any(
+        other is before or _keeps_neurons(segment, other, axis(before), axis(after), modules, parts)
+        for other in skips
+        if other in free and other.meta["value"] == before.meta["value"]
+    )
+
+
+@torch.no_grad()
+def _keeps_neurons(
+    segment: Segment, end: fx.Node, axis: int, end_axis: int, modules: dict[Any, Any], parts: dict[fx.Node, int]
+) -> bool:
+    """Whether each neuron of a tensor inside of a level follows from the input's neuron of the same number alone.
+
+    Neurons are changed whose number has a certain digit, written with zeros and ones; the others must stay as they are.
+    """
+    module = graph_module(segment.nodes, segment.before, [end], modules, parts, {})
+    held = next((t for m in modules.values() for t in _tensors(m) if t.is_floating_point()), torch.zeros(()))
+    shape = tuple(segment.before[0].meta["value"])
+    first, second = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0)).to(held)
+    count = parts.get(segment.before[0])
+
+    def run(tensor: Tensor) -> Tensor:
+        return module(tensor.unflatten(0, (-1, count)) if count else tensor).movedim(end_axis, 0)
+
+    numbers, before = torch.arange(shape[axis], device=held.device), run(first.clone())
+    for digit in range((shape[axis] - 1).bit_length()):
+        for value in (0, 1):
+            chosen = (numbers >> digit) % 2 == value
+            changed = torch.where(
+                chosen.view(-1, *[1] * (len(shape) - 1)), second.movedim(axis, 0), first.movedim(axis, 0)
+            )
+            after = run(changed.movedim(0, axis).contiguous())
+            if not torch.allclose(after[~chosen], before[~chosen], rtol=1e-4, atol=1e-5, equal_nan=True):
+                return False
+    return True
+
+
+def _tensors(part: Any) -> list[Tensor]:
+    return [*part.parameters(), *part.buffers()] if isinstance(part, nn.Module) else [part]
 
 
 def _why_not_affine(owners: list[fx.Node], summed: list[fx.Node], modules: dict[Any, Any]) -> str:

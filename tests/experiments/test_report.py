@@ -508,3 +508,12 @@ def test_a_bundle_prints_what_its_results_print(tmp_path):
     assert markdown(report(Bundle(read), ["fusion-set-size"], SMOKE)) == markdown(
         report(bundle, ["fusion-set-size"], SMOKE)
     )
+
+
+@pytest.mark.parametrize(("table", "kept"), [("widths", True), ("resnet-compression", False)])
+def test_results_stay_where_a_new_version_left_their_networks_as_they_were(table, kept):
+    """Gradient methods' second version changed residual networks alone."""
+    bundle = renamed(bundle_of(cells_of(table), lambda cell: {}), inputs={"method version": "1"})
+    of_gradient = {key: result for key, result in bundle.results.items() if "-Gradient" in str(result.unit)}
+    assert of_gradient
+    assert known_module.of_this_version(of_gradient) == (of_gradient if kept else {})
