@@ -86,6 +86,8 @@ def _checked(levels: Sequence[Level], heads: Heads, example: Tensor) -> Heads:
     tensors = (boundary,) if isinstance(boundary, Tensor) else boundary
     if any(tensors[_index_of(levels, heads, level)].ndim != 3 for level in heads.levels):
         raise _unknown(name, "its tokens do not lie along one axis")
+    if levels[heads.reader].read(boundary)[0][0].ndim != 3:
+        raise _unknown(name, "what its heads hand on is pooled before a layer reads it")
     maps = attention_maps(levels, heads, boundary)
     tolerance = TOLERANCE.get(maps.dtype, 1e-2)
     v, mixed = of_heads(levels, heads, heads.value, boundary), mixed_values(levels, heads, boundary)

@@ -399,14 +399,22 @@ class Retrofit(Algorithm):
 def _carry(step: Step, reports: Sequence[LevelReport]) -> None:
     """Give the parameters and buffers before a level's layers that hold numbers for each neuron (scale and shift of a LayerNorm,
     class token, positions, masks) the means of the parents', weighted as the targets of these neurons."""
-    parameters, *others = (
-        {**dict(level.module.named_parameters()), **dict(level.module.named_buffers())}
+    networks = [
+        (level, {**dict(level.module.named_parameters()), **dict(level.module.named_buffers())})
         for level in (step.level, *step.parents)
-    )
-    for name, axis, maker in step.level.carried:
-        side_by_side = torch.cat([other[name].movedim(axis, -1).double() for other in others], -1)
-        mean = side_by_side @ _target_weights(reports[maker]).to(side_by_side)
-        parameters[name].copy_(mean.movedim(-1, axis))
+    ]
+    for number, fused in enumerate(step.level.carried):
+        tensor, *others = (held[level.carried[number].name].movedim(fused.axis, -1) for level, held in networks)
+        for which, (maker, neurons, index) in enumerate(fused.makers):
+            report = reports[maker]
+            starts = [sum(report.widths[:k]) for k in range(len(others))]
+            theirs = [parent.carried[number].makers[which] for parent in step.parents]
+            members = torch.cat([start + positions for start, (_, positions, _) in zip(starts, theirs, strict=True)])
+            for copy, places in enumerate(index.T):
+                values = [other[..., at[:, copy]].double() for other, (*_, at) in zip(others, theirs, strict=True)]
+                side_by_side = torch.cat(values, -1)
+                weights = _target_weights(report).to(side_by_side)[members][:, neurons]
+                tensor[..., places] = (side_by_side @ weights).to(tensor)
 
 
 def _target_weights(report: LevelReport) -> Tensor:

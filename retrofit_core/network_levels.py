@@ -346,9 +346,10 @@ def _check_joints(level: Level, parents: Sequence[Level]) -> None:
             )
 
 
-def _kinds(level: Level) -> list[object]:
-    """The kinds of a level's neurons, but for their number."""
-    return [(kind.first, kind.places.shape[1], kind.fixed) for kind in level.kinds]
+def _kinds(level: Level) -> Sequence[object]:
+    """The kinds of a level's neurons and the tensors that hold numbers for others, but for how many they are."""
+    carried = [(own.axis, [(maker, index.shape[1]) for maker, _, index in own.makers]) for own in level.carried]
+    return [(kind.first, kind.places.shape[1], kind.fixed) for kind in level.kinds] + carried
 
 
 def _joints(level: Level) -> tuple[object, ...]:
@@ -369,7 +370,6 @@ def _joints(level: Level) -> tuple[object, ...]:
         level.parts and level.parts.first,
         *facts,
         _kinds(level),
-        level.carried,
         attention,
     )
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .attention import attentions
-from .levels import Kind, Level, Parts, compose, is_branched, rows
+from .levels import Carried, Kind, Level, Parts, compose, is_branched, rows
 from .levels.opening import rows_of
 from .symmetry import IN_PLACE, Group, neuron_groups, neuron_places
 
@@ -300,8 +300,8 @@ def _made_by(level: Level, groups: Sequence[Group], model: nn.Module) -> dict[in
 
 def _carried(
     name: str, level: Level, groups: Sequence[Group], rows: Sequence[dict[int, Tensor]], network: str
-) -> tuple[str, int, int]:
-    """(name, axis, number of the level that makes the neurons) of a parameter that holds numbers for each neuron.
+) -> Carried:
+    """For which neurons a parameter or buffer holds numbers.
 
     Args:
         rows: of the levels before, see `_made_by`.
@@ -312,24 +312,31 @@ def _carried(
         for part in group.parts
         if part.name == name
     }
-    own = {number: index for (number, _), index in owners.items()}
-    makers = [
+    own, axes = {number: index for (number, _), index in owners.items()}, {axis for _, axis in owners}
+    whole = [
         number
         for number, made in enumerate(rows)
         if made.keys() == own.keys() and all(torch.equal(made[group], index) for group, index in own.items())
     ]
-    axes = {axis for _, axis in owners}
-    if len(axes) != 1 or not makers:
+    makers = {group: [number for number, made in enumerate(rows) if group in made] for group in own}
+    if len(axes) != 1 or not all(makers.values()):
         raise ValueError(
             f"{network}: {name!r} at level {level.name!r} does not hold numbers for the neurons of a level before, so it is "
             "not known what it is in the fused network. Use KF-Gradient."
         )
-    return name, axes.pop(), makers[0]
+    if whole:  # as they lie in that level
+        every = torch.arange(sum(index.numel() for index in own.values()))
+        return Carried(name, axes.pop(), ((whole[0], every, every[:, None]),))
+    return Carried(
+        name,
+        axes.pop(),
+        tuple((makers[group][0], rows[makers[group][0]][group][:, 0], index) for group, index in own.items()),
+    )
 
 
 def _carried_buffers(
     level: Level, groups: Sequence[Group], rows: Sequence[dict[int, Tensor]], network: str = ""
-) -> tuple[tuple[str, int, int], ...]:
+) -> tuple[Carried, ...]:
     """What `_carried` says of the level's buffers that hold numbers for neurons, classes apart, which keep their places.
 
     Args:

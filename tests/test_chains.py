@@ -122,6 +122,21 @@ BUFFERS = {
         {"a": nn.Conv2d(2, 8, 3), "c": nn.Linear(8, 3), "p": numbers(8, 1, 1)},
         MAPS,
     ),
+    "half of a gate": (
+        lambda net, x: net.c((h := net.a(x).chunk(2, 1))[0] * net.p * h[1].sigmoid()),
+        two(4) | {"p": numbers(4)},
+        FLAT,
+    ),
+    "two layers side by side": (
+        lambda net, x: net.c((torch.cat([net.b(x), net.a(x)], 1) + net.p).relu()),
+        two(13) | {"b": nn.Linear(6, 5), "p": numbers(13)},
+        FLAT,
+    ),
+    "flattened maps": (
+        lambda net, x: net.c((net.a(x).relu().flatten(1) - net.p).abs()),
+        {"a": nn.Conv2d(2, 4, 4), "c": nn.Linear(16, 3), "p": numbers(16)},
+        MAPS,
+    ),
     "BatchNorm without weights": (
         lambda net, x: net.c(net.n(net.a(x).relu())),
         two() | {"n": nn.BatchNorm1d(8, affine=False)},
@@ -232,6 +247,15 @@ def test_neurons_that_are_of_one_kind_are_grouped_as_in_any_chain(name):
     level = fuse([network(case, 1), network(case, 2)], FLAT, seed=3).levels[0]
     other = fuse([network(plain, 1), network(plain, 2)], FLAT, seed=3).levels[0]
     assert torch.equal(level.labels, other.labels)
+
+
+def test_an_attention_that_is_pooled_before_a_layer_is_refused():
+    parts = {name: nn.Linear(6, 8) for name in "qkv"} | {"c": nn.Linear(8, 3)}
+    case = (lambda net, x: net.c(((net.q(x) @ net.k(x).mT).softmax(-1) @ net.v(x)).mean(1)), parts)
+    with pytest.raises(
+        ValueError, match="level 'q' is of a kind that the closed form does not know: what its heads hand on"
+    ):
+        fuse([network(case, 1), network(case, 2)], TOKENS)
 
 
 def test_what_cannot_be_known_is_refused_and_the_way_out_works():

@@ -150,7 +150,7 @@ def _start_at_parents(fitting: Fitting, A: Tensor) -> None:
     too, of the same name and shape; the others keep the target's.
     """
     level = fitting.step.level
-    carried = {name for name, _, _ in level.carried}
+    carried = {own.name for own in level.carried}
     tensors = {name: tensor for name, tensor in level.state().items() if name not in carried}
     first = fitting.first_parent_state
     shared = {name: first[name] for name in tensors if name in first and first[name].shape == tensors[name].shape}

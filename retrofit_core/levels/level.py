@@ -73,6 +73,17 @@ class Kind:
 
 
 @dataclass(frozen=True, eq=False)
+class Carried:
+    """A parameter or buffer before the layers of a level that holds numbers for neurons of levels before."""
+
+    name: str
+    axis: int
+    """Of the neurons"""
+    makers: tuple[tuple[int, Tensor, Tensor], ...]
+    """Number of a level that makes neurons, (neurons,) their positions in its output, (neurons, copies) those in the tensor"""
+
+
+@dataclass(frozen=True, eq=False)
 class Parts:
     """Neurons of one level that lie in the parts of a grouped convolution: its own, or those that it reads part by part."""
 
@@ -128,8 +139,8 @@ class Level:
     """Parameters before the layers that hold numbers for each neuron: scale and shift of a LayerNorm, class token, positions"""
     buffers: tuple[str, ...] = ()
     """Buffers before the layers that may hold such numbers: masks, scales, positions; in a level that is not affine anywhere"""
-    carried: tuple[tuple[str, int, int], ...] = ()
-    """For those of these that do (name, axis of the neurons, number of the first level that makes them)"""
+    carried: tuple[Carried, ...] = ()
+    """Those of both that do, and for which neurons"""
     heads: Heads | None = None
     """The attention whose queries, keys or values it makes"""
     parts: Parts | None = None
