@@ -24,6 +24,16 @@ WITH_WEIGHTS = (
     nn.PReLU,
 )
 
+#: Names, in lower case, of two factors whose product is added to a weight.
+FACTORS = (
+    ("lora_a", "lora_b"),
+    ("lora_embedding_a", "lora_embedding_b"),
+    ("lora_down", "lora_up"),
+    ("lokr_w1", "lokr_w2"),
+)
+#: What tells a network or layer of the library peft.
+MARKS_OF_PEFT = ("peft_config", "merge_and_unload", "adapter_layer_names")
+
 
 @dataclass(frozen=True)
 class Computed:
@@ -64,13 +74,14 @@ def computed_weights(layer: nn.Module) -> list[Computed]:
 
 
 def refuse_computed_weights(model: nn.Module, network: str) -> None:
-    """Refuse a network with computed weights, for everything that writes, averages or reorders weights.
+    """Refuse a network with computed weights or adapters, for everything that writes, averages or reorders weights.
 
     Args:
         network: the network's name at the start of the sentence, such as "parent 0".
     Raises:
         ValueError: names the first such layer and the call that makes its weight plain.
     """
+    _refuse_adapters(model, network)
     for name, layer in model.named_modules():
         for computed in computed_weights(layer):
             remedy = computed.remedy.format(layer=f"model.get_submodule({name!r})")
@@ -78,6 +89,31 @@ def refuse_computed_weights(model: nn.Module, network: str) -> None:
                 f"{network}: the {computed.tensor} of layer {name!r} is computed from other tensors before each call "
                 f"({computed.by}), so it cannot be fitted, averaged or reordered. Make it plain first: {remedy}."
             )
+
+
+def _refuse_adapters(model: nn.Module, network: str) -> None:
+    """Refuse factors of low rank, LoRA's and those of others in peft: the mean of products is not the product of means."""
+    merging = [name for name, module in model.named_modules() if hasattr(module, "merge_and_unload")]
+    for name, module in model.named_modules():
+        held = {part.lower(): part for part in (*module._modules, *module._parameters)}
+        pair = next(([held[part] for part in parts] for parts in FACTORS if held.keys() >= set(parts)), None)
+        if pair is None and not any(hasattr(module, mark) for mark in MARKS_OF_PEFT):
+            continue
+        what = (
+            f"layer {name!r} holds {' and '.join(map(repr, pair))}"
+            if pair
+            else f"{name or 'it'!r} holds an adapter of peft"
+        )
+        whose = f"model.get_submodule({merging[0]!r})" if merging and merging[0] else "model"
+        remedy = (
+            f"{whose}.merge_and_unload()"
+            if merging
+            else f"add their product, scaled as its forward does, to the weight beside {name!r}, and put a plain layer there"
+        )
+        raise ValueError(
+            f"{network}: {what}, whose factors count as a product: fitted, averaged or reordered one by one they make another "
+            f"network. Merge them into the weights first: {remedy}."
+        )
 
 
 def repeated(modules: Iterable[nn.Module]) -> set[int]:
