@@ -192,3 +192,23 @@ def test_without_a_test_split_parents_are_trained_and_not_measured(tmp_path, cap
         "1",
     ]
     assert main([*words, "--out", str(tmp_path / "tuned.safetensors")]) == 0
+
+
+def test_a_folder_with_a_test_split_alone_is_evaluated_and_not_trained(photos, tmp_path, capsys):
+    train_parents(config(photos), tmp_path / "out")
+    for split in ("Train", "valid"):
+        (photos / split).rename(photos / {"Train": ".train", "valid": "Testing"}[split])
+    words = [str(tmp_path / "out/parent-0.safetensors"), "--data", str(photos), "--json"]
+    assert main(["evaluate", *words]) == 0
+    assert '"samples": 8' in capsys.readouterr().out
+    refused(config(photos), tmp_path / "again", "holds no train split, only test")
+
+
+def test_splits_below_a_wrapping_folder_train_the_same(photos, tmp_path):
+    first = train_parents(config(photos), tmp_path / "first")
+    wrapper = tmp_path / "photos" / "archive"
+    wrapper.mkdir()
+    for split, name in (("Train", "TRAINING"), ("valid", "Test")):
+        (photos / split).rename(wrapper / name)
+    again = train_parents(config(photos), tmp_path / "again")
+    assert [row["accuracy"] for row in first] == [row["accuracy"] for row in again]

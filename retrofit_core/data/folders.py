@@ -47,7 +47,7 @@ def find(folder: Path, split: str) -> SplitFiles | None:
                 f"{class_folders[0].parent} has the class folder {unknown[0]!r}, but {splits['train'][0]} has not."
             )
         return SplitFiles(partial(_read, class_folders, names, None), classes=names, files=tuple(class_folders))
-    classes = _subfolders(folder)
+    classes = subfolders_of(folder)
     with_images = [path for path in classes if _has_image(path)]
     if not with_images:
         return None
@@ -62,7 +62,7 @@ def find(folder: Path, split: str) -> SplitFiles | None:
 def _splits(folder: Path) -> dict[str, list[Path]]:
     """Split -> its folders, in the folder itself or below single folders that wrap them; {} where there are none."""
     while True:
-        subfolders = _subfolders(folder)
+        subfolders = subfolders_of(folder)
         found = _splits_among(folder, subfolders)
         inner = [path for path in subfolders if _has_image(path)]
         if found or len(inner) != 1 or any(_is_image(path.name) for path in folder.iterdir()):
@@ -76,7 +76,7 @@ def _splits_among(folder: Path, subfolders: list[Path]) -> dict[str, list[Path]]
     Raises:
         ValueError: a single one, beside folders of images that are no splits: it may be a class.
     """
-    paths = {path.name: path for path in subfolders if _subfolders(path)}
+    paths = {path.name: path for path in subfolders if subfolders_of(path)}
     found = {split: [paths[name] for name in names] for split, names in by_split(paths).items()}
     if len(found) == 1:
         others = [path.name for path in subfolders if not split_of(path.name) and _has_image(path)]
@@ -102,9 +102,9 @@ def _classes_in(splits: dict[str, list[Path]], split: str) -> list[Path]:
         raise ValueError(f"{folders[0].parent} has several {split} splits, {names}: keep one of them there.")
     if not folders:
         return []
-    classes = _subfolders(folders[0])
-    while len(classes) == 1 and split in by_split([classes[0].name], lone=True) and _subfolders(classes[0]):
-        classes = _subfolders(classes[0])
+    classes = subfolders_of(folders[0])
+    while len(classes) == 1 and split in by_split([classes[0].name], lone=True) and subfolders_of(classes[0]):
+        classes = subfolders_of(classes[0])
     return classes
 
 
@@ -115,13 +115,14 @@ def _check_are_classes(folder: Path, with_images: list[Path]) -> None:
         ValueError: splits without class folders, or folders that hold splits of their own.
     """
     names = [path.name for path in with_images]
-    if sum(map(len, by_split(names).values())) == len(names):
+    as_splits = by_split(names, lone=True)
+    if sum(map(len, as_splits.values())) == len(names) and (len(as_splits) > 1 or len(names) == 1):
         raise ValueError(
-            f"{' and '.join(map(repr, names))} in {folder} hold images but no class folders: put the images of each "
-            "class into a folder of its own there."
+            f"{' and '.join(map(repr, names))} in {folder} may be splits or classes: call splits train, val and test, and put "
+            "the images of each class into a folder of its own within."
         )
     for path in with_images:
-        inner = by_split(each.name for each in _subfolders(path))
+        inner = by_split(each.name for each in subfolders_of(path))
         if len(inner) > 1:
             listed = ", ".join(repr(name) for group in inner.values() for name in group)
             raise ValueError(
@@ -186,7 +187,7 @@ def _part(files: list[str], part: str, draw: np.random.Generator) -> list[str]:
     return [path for path, test in zip(files, in_test, strict=True) if test == (part == "test")]
 
 
-def _subfolders(folder: Path) -> list[Path]:
+def subfolders_of(folder: Path) -> list[Path]:
     """Folders and links to folders, by name; hidden ones are left out.
 
     Raises:

@@ -87,7 +87,7 @@ def _one_kind(parent: Path, split: str, kinds: dict[str, list[Path]]) -> list[Pa
 
 
 def find(folder: Path, split: str) -> SplitFiles | None:
-    """The split's parquet files in a folder.
+    """The split's parquet files in a folder; test files without any label are none.
 
     Raises:
         ValueError: as `locate`, or files whose classes cannot be read.
@@ -95,6 +95,8 @@ def find(folder: Path, split: str) -> SplitFiles | None:
     files = locate(folder, split)
     if not files:
         return None
+    if split == "test" and not any(_Table(path).has_labels for path in files):
+        return None  # as the hub has data sets whose test labels are kept secret
     classes = _class_names(locate(folder, "train") or files)
     return SplitFiles(partial(read, files, classes), classes=classes, files=tuple(files))
 
@@ -198,6 +200,14 @@ class _Table:
         kind = self._schema.field(self.label_column).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether any row has a label: the hub writes -1 or nothing for an unknown one."""
+        import pyarrow as pa
+
+        values = self._read(self.label_column).drop_null()
+        return len(values) > 0 and not (pa.types.is_integer(values.type) and bool((values.to_numpy() == -1).all()))
 
     def words(self) -> list[str]:
         """The labels of all rows, which are names."""

@@ -16,7 +16,7 @@ from .. import device as devices
 from .. import own
 from ..architectures import fitted, parse
 from ..checkpoints import classes_of, load_model
-from ..data import Images, load
+from ..data import Images, has_split, load
 from ..data.sampling import balanced
 from ..data.splits import read_splits
 from ..fusion import FusionPlan
@@ -56,8 +56,9 @@ class _Data:
 @lru_cache(maxsize=2)
 def _data(name: str, mean: Any, std: Any, size: int | None) -> _Data:
     start = time.perf_counter()
-    train, test = (load(name, split, mean, std, size) for split in ("train", "test"))
-    return _Data(train, len(test), time.perf_counter() - start)
+    train = load(name, "train", mean, std, size)
+    tests = len(load(name, "test", mean, std, size)) if has_split(name, "test") else 0
+    return _Data(train, tests, time.perf_counter() - start)
 
 
 @lru_cache(maxsize=512)

@@ -395,7 +395,9 @@ def test_classes_called_as_splits_are_classes_beside_others(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (["Training/1.png", "Testing/2.png"], "'Testing' and 'Training' in .* hold images but no class folders"),
+        (["Training/1.png", "Testing/2.png"], "'Testing' and 'Training' in .* may be splits or classes"),
+        (["test/1.png"], "'test' in .* may be splits or classes"),
+        (["1_train/cat/1.png", "1_train/dog/1.png", "2_test/cat/1.png"], "'1_train' and '2_test' in .* may be splits"),
         (["train/steam/1.png", "bus/2.png"], "the folder 'train', which may be a split, or a class beside 'bus'"),
         (["train/a/1.png", "train/b/1.png", "Training/a/1.png"], "several train splits, 'Training' and 'train'"),
         (["cat/train/1.png", "cat/test/2.png", "dog/train/1.png"], "cat holds splits of its own .'test', 'train'."),

@@ -136,3 +136,12 @@ def test_fortran_order(tmp_path):
     images = np.asfortranarray(arrays()["train_images"])
     put(tmp_path, train_images=images)
     assert np.array_equal(load(tmp_path).images.permute(0, 2, 3, 1).numpy(), images)
+
+
+def test_classes_of_an_unknown_set_are_those_of_the_training_split(tmp_path):
+    arrays = {f"{split}_images": np.zeros((3, 4, 4), dtype=np.uint8) for split in ("train", "test")}
+    arrays |= {"train_labels": np.array([[0], [1], [4]]), "test_labels": np.array([[0], [1], [2]])}
+    np.savez(tmp_path / "anothermnist.npz", **arrays)
+    assert (
+        load(tmp_path, "test", mean=0.0, std=1.0).classes == load(tmp_path, mean=0.0, std=1.0).classes == tuple("01234")
+    )

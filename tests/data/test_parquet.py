@@ -293,3 +293,23 @@ def test_the_number_of_classes_is_that_of_the_training_split(tmp_path):
     hub(tmp_path / "test.parquet", [0, 5])
     with pytest.raises(ValueError, match="row 1 of the test split of .* has the label 5, but it has 4 classes"):
         load(tmp_path, "test", **PLAIN)
+
+
+def test_a_wrapping_folder_of_a_zip_file(tmp_path):
+    hub(tmp_path / "archive" / "pets" / "data" / "train-00000-of-00001.parquet", [0, 1])
+    (tmp_path / "__MACOSX").mkdir()
+    (tmp_path / "archive" / "pets" / "classes.json").write_text('["cat", "dog"]')
+    assert load(tmp_path, **PLAIN).classes == ("cat", "dog")
+
+
+@pytest.mark.parametrize("labels", [[-1, -1], pa.nulls(2, pa.int64()), pa.nulls(2, pa.string())])
+def test_test_files_without_labels_are_passed_over(tmp_path, labels):
+    hub(tmp_path / "train.parquet", [0, 1, 2])
+    hub(tmp_path / "test.parquet", labels)
+    with pytest.raises(ValueError, match="holds no test split, only train"):
+        load(tmp_path, "test", **PLAIN)
+    hub(tmp_path / "validation.parquet", [0, 1, 2])
+    assert len(load(tmp_path, "test", **PLAIN)) == 3
+    hub(tmp_path / "test.parquet", [-1, 0])
+    with pytest.raises(ValueError, match="row 0 of .*test.parquet has the label -1"):
+        load(tmp_path, "test", **PLAIN)

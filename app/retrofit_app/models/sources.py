@@ -7,6 +7,7 @@ from typing import Any
 
 from retrofit_app import runs
 from retrofit_app.memory import MEBI, kept
+from retrofit_core.files import is_hidden
 
 #: Folders with data sets, besides `data` beside the runs folder; separated as in PATH.
 VARIABLE = "RETROFIT_DATA"
@@ -38,7 +39,7 @@ def data_folders() -> list[Path]:
 def data_sets() -> list[str]:
     """ "digits", and every folder in the data folders, written as configs name them."""
     paths = [path for folder in data_folders() if folder.is_dir() for path in sorted(folder.iterdir())]
-    return ["digits", *[named(path) for path in paths if path.is_dir() and not path.name.startswith(".")]]
+    return ["digits", *[named(path) for path in paths if path.is_dir() and not is_hidden(path.name)]]
 
 
 def named(path: str | Path) -> str:
