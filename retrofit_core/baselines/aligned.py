@@ -244,9 +244,16 @@ def check_pair(task: Task, method: str, others: str) -> None:
 
 def _groups(model: nn.Module, example: Tensor, leaves: Sequence[str], name: str) -> list[Group]:
     try:
-        return neuron_groups(model, example, leaves=leaves)
+        groups = neuron_groups(model, example, leaves=leaves)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
+    for group in groups:
+        if not group.points:
+            raise ValueError(
+                f"{name}: the neurons of {group.name!r} are made by no layer that can be watched. Make them with a module such "
+                "as nn.Linear, or use KF-Gradient, which aligns whole blocks by what they compute."
+            )
+    return groups
 
 
 def lines_of(tensor: Tensor, part: TensorPart) -> Tensor:

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, fx, nn
-from torch.nn.modules.dropout import _DropoutNd
 
 from ..batchnorm import BatchNorm
 from ..extras import require
 from ..labels import as_labels
 from ..levels import Level
+from ..levels.kinds import TRANSPARENT
 from ..monitor import Monitor
 from ..settings import setting
 from .base import Importance, Scores, absolute_sum, gaps, samples_per_batch, true_logits
@@ -25,8 +25,7 @@ LINEAR_MODULES = (
     nn.Conv2d,
     nn.Conv3d,
     nn.Flatten,
-    nn.Identity,
-    _DropoutNd,
+    *TRANSPARENT,
     nn.AvgPool1d,
     nn.AvgPool2d,
     nn.AvgPool3d,
@@ -189,6 +188,7 @@ def uncovered(levels: Sequence[Level]) -> list[str]:
                 seen.add(id(module))
             elif node.op in ("call_function", "call_method"):
                 name = node.target if node.op == "call_method" else getattr(node.target, "__name__", str(node.target))
-                if str(name) not in LINEAR_FUNCTIONS:
+                scales = str(name) == "mul" and len(node.all_input_nodes) == 1
+                if str(name) not in LINEAR_FUNCTIONS and not scales:
                     missing.append(f"the function {name}() in level {level.name!r}")
     return missing

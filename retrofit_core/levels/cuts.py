@@ -148,9 +148,7 @@ def stays_as_it_is(node: fx.Node, modules: dict[Any, Any]) -> bool:
     """Whether an operation changes nothing in evaluation mode."""
     if node.op == "call_module":
         return isinstance(modules[node.target], TRANSPARENT)
-    if operation(node) == "stochastic_depth":
-        return node.args[3:] == (False,) or node.kwargs.get("training") is False
-    return operation(node) == "contiguous"
+    return operation(node) in ("contiguous", "clone")
 
 
 def _single_tensor_nodes(graph: fx.Graph) -> list[fx.Node]:

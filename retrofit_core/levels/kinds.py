@@ -11,6 +11,7 @@ from torch.nn.modules.dropout import _DropoutNd
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 AFFINE = (nn.Linear, *CONVOLUTIONS)
 LAYERS = (*AFFINE, nn.Embedding)
+#: What changes nothing in evaluation mode: every kind of dropout. Functions that drop leave the trace, see `tracing`.
 TRANSPARENT = (_DropoutNd, nn.Identity)
 ACTIVATIONS = (
     nn.ReLU,

@@ -86,8 +86,9 @@ def partition(
     ]
     _refuse_tied_weights(levels)
     opened = inside and any(isinstance(module, nn.MultiheadAttention) for module in model.modules())
-    _check_composition(model, levels, example, exact=not folds and not opened)
-    if any(parts.values()) or next(iter(graph.nodes)).meta["sizes"]:
+    facts = next(iter(graph.nodes)).meta
+    _check_composition(model, levels, example, exact=not folds and not opened and not facts["spelled"])
+    if any(parts.values()) or facts["sizes"]:
         _check_samples(levels, example, opposite=not hasattr(type(model), "packing"))
     return levels
 

@@ -125,6 +125,10 @@ class _Attribute(Attribute, _Known):  # type: ignore[misc]
         return _Known.__getattr__(self, k)
 
 
+class Unregistered(Exception):
+    """A module that is no submodule of the model holds tensors; its class."""
+
+
 class Tracer(fx.Tracer):
     """Follows a model on an example. Sizes stay in the graph as they are computed, so that other batches run through it too;
     what branches and loops ask of them is taken from the example.
@@ -230,6 +234,10 @@ class Tracer(fx.Tracer):
         """A call of a module; notes the first one that fails."""
         if self.running:
             return forward(*args, **kwargs)
+        if all(m is not module for module in self.root.modules()):
+            if any(True for _ in (*m.parameters(), *m.buffers())):
+                raise Unregistered(type(m).__name__)
+            return forward(*args, **kwargs)  # made for this call: it is what it computes
         try:
             start = len(self.graph.nodes)
             result = super().call_module(m, forward, args, kwargs)
@@ -309,8 +317,8 @@ def traced(model: nn.Module, leaves: list[str], example: Tensor, *, whole: bool)
                 graph = tracer.trace(model)
             next(iter(graph.nodes)).meta["sizes"] = tracer.sizes
             return graph
-        except Exception:
-            if not (whole and tracer.stuck and tracer.stuck not in leaves):
+        except Exception as error:
+            if isinstance(error, Unregistered) or not (whole and tracer.stuck and tracer.stuck not in leaves):
                 raise
             leaves.append(tracer.stuck)
         finally:

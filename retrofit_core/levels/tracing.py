@@ -16,7 +16,8 @@ from .kinds import AFFINE, operation
 from .opening import open_attention
 from .plain import call_layers
 from .scales import fold_scales
-from .tracer import holds_tensors, inputs_of, traced
+from .spelling import spell_sums
+from .tracer import Unregistered, holds_tensors, inputs_of, traced
 from .weights import computed_weights, repeated
 
 #: Names and order of the leading tensor arguments of the torch functions whose arguments are inspected.
@@ -27,6 +28,18 @@ LEADING = {
     **dict.fromkeys(("add", "sub", "mul", "div", "matmul", "multiply", "subtract"), ("input", "other")),
     **dict.fromkeys(("permute", "transpose"), ("input",)),
 }
+
+#: Functions that drop at random: the argument that tells whether to do so, its place, its default.
+DROPPING: dict[str, tuple[str, int, bool]] = {
+    **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d"), ("training", 2, True)),
+    **dict.fromkeys(("alpha_dropout", "feature_alpha_dropout", "feature_dropout"), ("training", 2, False)),
+    "stochastic_depth": ("training", 3, True),
+}
+DROPPING_ATTENTION = "a dropout_p of 0.0 unless self.training"
+STAYS_RANDOM = (
+    "{network} calls {name}(), which drops at random in evaluation mode too, so its outputs are not those of one network. Pass "
+    "{cure} to it."
+)
 
 
 def trace(
@@ -42,7 +55,8 @@ def trace(
     """The traced graph without in-place operations and foldable BatchNorms, the objects behind its targets, the folds
     of each layer, those that are to be put back first before the others.
 
-    The nodes hold the shapes of their values on the example, see `record_values`.
+    The nodes hold the shapes of their values on the example, see `record_values`; the meta of the first one tells whether sums
+    were "spelled" anew, which rounds otherwise.
     Args:
         example: (B, ...) input; control flow may ask for shapes, which are taken from it.
         fold: False keeps every BatchNorm where it is. A BatchNorm behind a Linear is folded only where it reads flat tensors,
@@ -62,6 +76,8 @@ def trace(
     modules = _targets(model, graph)
     _name_no_tensors(graph, modules)
     in_place = remove_inplace(graph, modules)
+    _remove_dropout(graph, type(model).__name__)
+    next(iter(graph.nodes)).meta["spelled"] = spell_sums(graph)
     if opened:
         open_attention(graph, modules)
     with torch.no_grad():
@@ -95,6 +111,11 @@ def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -
         )
     try:
         return traced(model, leaves, example, whole=whole)
+    except Unregistered as error:
+        raise ValueError(
+            f"{name} calls a {error} that is none of its submodules, so nobody finds its weights. Make it in __init__ as an "
+            "attribute (self.layer = ...), lists of modules as nn.ModuleList."
+        ) from error
     except Exception as error:  # the model's own code raises whatever it likes
         with torch.no_grad():
             _run(model, model, example)
@@ -128,6 +149,30 @@ def _name_no_tensors(graph: fx.Graph, modules: dict[Any, Any]) -> None:
                 break  # what comes after it cannot be positional either
             node.args = (*node.args, node.kwargs[name])
             node.kwargs = {key: value for key, value in node.kwargs.items() if key != name}
+
+
+def _remove_dropout(graph: fx.Graph, network: str) -> None:
+    """Leave out functions that drop at random in training alone.
+
+    Raises:
+        ValueError: one of them drops in evaluation mode too.
+    """
+    for node in list(graph.nodes):
+        name = operation(node)
+        if name == "scaled_dot_product_attention" and _given(node, "dropout_p", 4, 0.0):
+            raise ValueError(STAYS_RANDOM.format(network=network, name=name, cure=DROPPING_ATTENTION))
+        if name not in DROPPING:
+            continue
+        flag, place, default = DROPPING[name]
+        if _given(node, flag, place, _given(node, "train", place, default)) and _given(node, "p", 1, 0.5):
+            cure = f"{flag}=self.training"
+            raise ValueError(STAYS_RANDOM.format(network=network, name=name, cure=cure))
+        node.replace_all_uses_with(node.all_input_nodes[0])
+        graph.erase_node(node)
+
+
+def _given(node: fx.Node, name: str, place: int, default: Any) -> Any:
+    return node.args[place] if len(node.args) > place else node.kwargs.get(name, default)
 
 
 def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:

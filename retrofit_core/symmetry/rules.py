@@ -89,13 +89,6 @@ MOVES = {
 #: Those that take some of a tensor's entries out of it.
 TAKING = {"chunk", "split", "split_with_sizes", "tensor_split", "unbind", "getitem", "select", "narrow"}
 ENTRYWISE = ACTIVATION_FUNCTIONS | {
-    "dropout",
-    "dropout1d",
-    "dropout2d",
-    "dropout3d",
-    "alpha_dropout",
-    "feature_alpha_dropout",
-    "stochastic_depth",
     "exp",
     "log",
     "sqrt",
@@ -247,7 +240,7 @@ class Rules:
             ({"pad"}, self._padded),
             ({"unfold"}, self._unfolded),
             ({"fold"}, self._folded),
-            ({"matmul", "bmm"}, self._matmul),
+            ({"matmul", "bmm", "mm", "mv"}, self._matmul),
             ({"einsum"}, self._einsum),
             ({"linear"}, self._linear),
             ({"layer_norm"}, self._layer_norm),
@@ -539,14 +532,46 @@ class Rules:
 
     def _matmul(self, node: fx.Node) -> Tensor:
         """Queries times keys: the same neurons, head by head. Attention weights times values: positions are mixed."""
-        left, right = (self.values[arg] for arg in _nodes(node)[:2])
         shape = node.meta["value"]
+        for side, operand in enumerate(_nodes(node)[:2]):
+            if (held := self._held(operand)) is not None:
+                return self._multiplied_by(held, side, node)
+        left, right = (self.values[arg] for arg in _nodes(node)[:2])
         if self._is_fixed(left):
             return self._mixed(right).expand(shape)
         if self._is_fixed(right):
             return self._mixed(left.transpose(-1, -2)).transpose(-1, -2).expand(shape)
         self._multiplied(self._mixed(left), self._mixed(right.transpose(-1, -2)))
         return _zeros(shape)
+
+    def _held(self, node: fx.Node) -> tuple[Tensor, int] | None:
+        """The parameter with two axes that an operand is, and the one of them that is its first."""
+        ids = self.values[node]
+        while node.op != "get_attr" and len(node.all_input_nodes) == 1 and function_name(node) in MOVES:
+            node = node.all_input_nodes[0]
+        tensor = self.modules.get(node.target) if node.op == "get_attr" else None
+        if not isinstance(tensor, nn.Parameter) or tensor.ndim != 2 or self._is_fixed(ids):
+            return None
+        entries = self.values[node]
+        return next(((tensor, axis) for axis, view in enumerate((entries, entries.mT)) if torch.equal(ids, view)), None)
+
+    def _multiplied_by(self, held: tuple[Tensor, int], side: int, node: fx.Node) -> Tensor:
+        """x @ W, a linear layer without a module; a parameter that is multiplied from the left may mix positions alone."""
+        (weight, first), shape = held, node.meta["value"]
+        x = self.values[_nodes(node)[1 - side]]
+        along = -1 if side else -2
+        varying = {axis - x.ndim for axis in varying_axes(self.ids.of(x))}
+        if varying and along not in varying:
+            self.entries.pop(self.names[id(weight)], None)
+            return x.narrow(along, 0, 1).expand(shape)
+        if not side:
+            return self._unknown(node)
+        self._assign(weight, first, self.ids.constant_along(x, -1), "in")
+        key = (self.names[id(weight)], 1 - first)
+        made = self.axes[key][0] if key in self.axes else self.ids.fresh(weight.shape[1 - first])
+        self._assign(weight, 1 - first, made, "out")
+        self._see(node, -1, made)
+        return made.expand(shape)
 
     def _einsum(self, node: fx.Node) -> Any:
         """Two tensors: neurons that are multiplied and summed up are the same; those of one tensor alone stay what they are."""
@@ -563,6 +588,8 @@ class Rules:
             ids = self.values[operand].permute([name.index(letter) for letter in present])
             twins.append(ids[tuple(slice(None) if letter in present else None for letter in letters)])
         neurons = [ids for ids in twins if not self._is_fixed(ids)]
+        if any(self._held(operand) is not None for operand in operands):
+            return self._unknown(node)
         if len(neurons) == 2:  # a sum of products of neurons
             along = [
                 [k for k in range(len(output), len(letters)) if k in varying_axes(self.ids.of(ids))] for ids in twins
