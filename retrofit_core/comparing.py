@@ -10,13 +10,13 @@ from . import device as devices
 from .comparison import EMPTY, SCORES, Leaderboard, operations, ranked
 from .data import Images
 from .device import on_device
-from .eligibility import check_models
-from .evaluation import measured, scores
+from .eligibility import check_models, output_shape
+from .evaluation import NO_ACCURACY, measured, scores
 from .importance import IMPORTANCE
-from .labels import as_labels
+from .labels import class_labels
 from .methods import METHODS
 from .monitor import Cancelled, Monitor
-from .outputs import as_classifier
+from .outputs import as_classifier, check_class_scores
 from .packing import Packing, packed, packing_for, taking
 from .registry import find, known_name
 from .results import FusionResult
@@ -78,6 +78,9 @@ def compare(
     parents = [
         as_classifier(taking(model, packing), example, logits, f"parent {index}") for index, model in enumerate(models)
     ]
+    for index, parent in enumerate(parents):
+        shape = output_shape(parent, example, f"parent {index}")
+        check_class_scores(shape, f"compare: the accuracy of parent {index}", NO_ACCURACY)
     own = isinstance(methods, Mapping)  # such functions see what they were given
     given = (list(models), data) if own and packing is not None else (parents, data)
     if not own and packing is not None:
@@ -169,7 +172,11 @@ class _Measure:
             self.inputs = packed(inputs, packing)
             if labels is None:
                 raise ValueError("the test data have no labels, by which networks are measured. Pass (inputs, labels).")
-            self.labels, self.title, self.example = as_labels(labels), "test samples", self.inputs[:1]
+            self.labels, self.title, self.example = (
+                class_labels(labels, "the test data"),
+                "test samples",
+                self.inputs[:1],
+            )
             self.names: list[str] = []
         self.count = len(self.labels)
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from . import architectures
 from .levels import partition
-from .outputs import logits_in
+from .outputs import check_class_scores, logits_in
 from .registry import find
 
 Combination = Callable[[Tensor, Tensor | None], Tensor]
@@ -22,10 +22,17 @@ Combination = Callable[[Tensor, Tensor | None], Tensor]
 LARGEST = 1 << 30
 #: Ensembles of ensembles, at most.
 DEEPEST = 4
+#: The way out where outputs have no probabilities.
+MEAN_OF_VALUES = "Use the mean of outputs: Ensemble-Logits, or combine='logits'."
 
 
 def mean_of_softmax(logits: Tensor, shares: Tensor | None) -> Tensor:
-    """(models, n, classes) -> log of the mean probabilities (n, classes)."""
+    """(models, n, classes) -> log of the mean probabilities (n, classes).
+
+    Raises:
+        ValueError: outputs that are no class scores.
+    """
+    _check_scores(logits)
     return logits.log_softmax(2).logsumexp(0) - torch.log(torch.tensor(float(len(logits))))
 
 
@@ -35,10 +42,20 @@ def mean_of_logits(logits: Tensor, shares: Tensor | None) -> Tensor:
 
 
 def share_of_softmax(logits: Tensor, shares: Tensor | None) -> Tensor:
-    """Probabilities weighted by the models' shares of a class's samples, as logarithms (n, classes)."""
+    """Probabilities weighted by the models' shares of a class's samples, as logarithms (n, classes).
+
+    Raises:
+        ValueError: outputs that are no class scores.
+    """
     assert shares is not None
+    _check_scores(logits)
     # log 0 = -inf is right here: a model without samples of a class has no say in it.
     return (logits.log_softmax(2) + shares.to(logits).log().unsqueeze(1)).logsumexp(0).log_softmax(1)
+
+
+def _check_scores(logits: Tensor) -> None:
+    if isinstance(logits, Tensor):  # torch.fx traces with what has no shape
+        check_class_scores(logits.shape[2:], "a mean of probabilities", MEAN_OF_VALUES)
 
 
 COMBINATIONS: dict[str, Combination] = {

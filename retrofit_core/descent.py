@@ -98,6 +98,22 @@ class Descent(Value):
         return fewest_epochs(self.epochs, self.patience), self.epochs
 
 
+@torch.no_grad()
+def renew(module: nn.Module) -> None:
+    """Give all parameters new values, from torch's global generator.
+
+    Modules initialise themselves, nn.MultiheadAttention by its private method; parameters of modules that cannot, such as class
+    tokens, are drawn normally with the mean and deviation that they have.
+    """
+    for part in module.modules():
+        reset = getattr(part, "reset_parameters", None) or getattr(part, "_reset_parameters", None)
+        if callable(reset):
+            reset()
+            continue
+        for parameter in part.parameters(recurse=False):
+            parameter.normal_(parameter.mean().item(), parameter.std(unbiased=False).item())
+
+
 def descend(
     module: nn.Module,
     samples: int,

@@ -9,7 +9,9 @@ from torch import Tensor
 from .baselines.distillation import fit_to_goals, kl, logits_of
 from .data.augment import crop, usual_padding
 from .descent import Descent
+from .eligibility import check_outputs
 from .fusion import FusionPlan, Retrofit
+from .outputs import check_class_scores
 from .results import FusionResult
 from .settings import COUNT, Range, setting
 from .task import Cost, Task
@@ -67,6 +69,7 @@ class Distilled(Retrofit):
     def plan(self, task: Task) -> DistilledPlan:
         """As `Retrofit.plan`; see `Algorithm`."""
         fusion = super().plan(task)
+        check_class_scores(check_outputs(task.parents, task.inputs), "KF-Linear-KD", "Use KF-Linear.")
         return DistilledPlan(fusion.task, fusion.levels, self)
 
     def run(self, plan: FusionPlan) -> FusionResult:

@@ -10,12 +10,14 @@ from torch.nn.functional import cross_entropy
 from . import device as devices
 from .composites import COMBINATIONS, Combination, Ensemble
 from .data import Images
-from .labels import as_labels
+from .labels import as_labels, as_shares
 from .monitor import Monitor
-from .outputs import logits_in
+from .outputs import check_class_scores, logits_in
 from .registry import find, first_line
 from .training_flags import evaluating
 
+#: What helps where outputs are no class scores.
+NO_ACCURACY = "Measure such networks by a loss of your own."
 BINS = 15  # of confidence in the calibration error, as in Guo et al. 2017
 
 
@@ -170,6 +172,8 @@ def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, de
         raise ValueError(
             f"the model does not take the images of data set {images.name!r} ({shape}): {first_line(error)}"
         ) from error
+    if outputs.dim() > 0 and len(outputs) == len(rows):
+        check_class_scores(outputs.shape[1:], "an accuracy", NO_ACCURACY)
     if outputs.dim() == 2 and len(outputs) == len(rows) and outputs.shape[1] != len(images.classes):
         raise ValueError(
             f"the network has {outputs.shape[1]} classes, data set {images.name!r} has {len(images.classes)}: its outputs need "
@@ -211,11 +215,10 @@ def ensemble(
 
 
 def _shares(counts: Any, n_models: int) -> Tensor:
-    shares = torch.as_tensor(counts, dtype=torch.float32)
-    if shares.dim() != 2 or len(shares) != n_models or not torch.isfinite(shares).all() or (shares < 0).any():
+    shares = as_shares(counts).float()
+    if len(shares) != n_models:
         raise ValueError(
-            f"shares must be one row of class counts for each of the {n_models} models. Found shape "
-            f"{tuple(shares.shape)}."
+            f"shares must be one row of class counts for each of the {n_models} models. Found shape {tuple(shares.shape)}."
         )
     totals = shares.sum(0)  # (classes,)
     return torch.where(totals > 0, shares / totals.clamp_min(torch.finfo(torch.float32).tiny), 1 / n_models)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from . import device as devices
 from .budget import check_memory
-from .eligibility import check_inputs
+from .eligibility import check_inputs, output_shape
 from .fit import FITS, Fit, Fitting, Groups, Ridge
 from .fit.heads import head_groupings, read_back
 from .grouping import (
@@ -155,7 +155,7 @@ class Retrofit(Algorithm):
         for parent in levels.parents:
             check_covered(task.importance, parent)
         self._check_shares(task, levels)
-        check_parents_data(task.importance, task.parents_data(), levels.fused[-1].width)
+        check_parents_data(task.importance, task.parents_data(), output_shape(task.parents[0], task.inputs, "parent 0"))
         if task.runtime.contributors is not None and not self.fit.needs_inputs:
             raise ValueError(
                 f"fit={name_of(FITS, self.fit)!r} works on this process's samples alone, and others contribute theirs. Use "
@@ -206,7 +206,7 @@ class Retrofit(Algorithm):
             parts = fitting.parts if step.level.partwise else None
             # line 2: z of the parents, x of the fused network
             sums = step.moments(inputs=self.fit.needs_inputs, dtype=products, parts=parts)
-            s = self._scores(step, [parent[step.index] for parent in scores], task)  # line 3
+            s = self.weights_of(step.parents, [parent[step.index] for parent in scores], task)  # line 3
             zz = sums.zz[: len(s), : len(s)]  # a stream that the level adds to stands behind the parents' neurons
             monitor.emit("phase", name="grouping", level=step.name)
             prepared = self.fit.prepare(fitting, sums)
@@ -287,11 +287,11 @@ class Retrofit(Algorithm):
             "memory": task.runtime.memory,
         }
 
-    def _scores(self, step: Step, parents: Sequence[Tensor], task: Task) -> Tensor:
-        """(m,) the weights of a level's neurons, from each parent's scores there; of classes those of the head."""
+    def weights_of(self, levels: Sequence[Level], parents: Sequence[Tensor], task: Task) -> Tensor:
+        """(m,) the weights of a level's neurons, from each parent's level and scores there; of classes those of the head."""
         weights = [s.mean().expand_as(s).clone() if self.scored == "head" else s.clone() for s in parents]
         mean = torch.cat(list(parents)).mean().item()
-        for k, (own, s, level) in enumerate(zip(weights, parents, step.parents, strict=True)):
+        for k, (own, s, level) in enumerate(zip(weights, parents, levels, strict=True)):
             for places in (classes.to(s.device) for classes in level.classes):
                 if self.head == "scores":
                     own[places] = s[places]

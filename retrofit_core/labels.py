@@ -1,9 +1,62 @@
-"""Labels: int64 wherever they come in, because torch takes uint8 for a mask and refuses other types."""
+"""Labels: int64 wherever they come in, because torch takes uint8 for a mask and refuses other types; and shares of classes."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
+
+
+def class_labels(labels: Tensor, reader: str) -> Tensor:
+    """(n,) int64 labels, where they are needed.
+
+    Args:
+        reader: who needs them, at the start of the sentence.
+    Raises:
+        ValueError: not one whole number for each sample; says what to pass.
+    """
+    if why := why_no_labels(labels):
+        raise ValueError(f"{reader}: {why}")
+    return as_labels(labels)
+
+
+def as_shares(shares: Any) -> Tensor:
+    """(parents, classes) float64 of each parent's shares, or counts, of each class's training samples.
+
+    Args:
+        shares: a tensor, an array of numpy or lists; the caller checks whether there are as many rows as parents.
+    Raises:
+        ValueError: no numbers, rows of different lengths, negative or not finite ones.
+    """
+    wanted = "class_shares must be one row of class counts or shares for each parent"
+    try:
+        rows = shares if isinstance(shares, Tensor) else torch.stack([torch.as_tensor(row) for row in shares])
+        tensor = rows.to(torch.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{wanted}. Found {shares!r:.80}.") from error
+    if tensor.ndim != 2:
+        raise ValueError(f"{wanted}. Found shape {tuple(tensor.shape)}.")
+    if not torch.isfinite(tensor).all() or (tensor < 0).any():
+        row, column = ((~torch.isfinite(tensor)) | (tensor < 0)).nonzero()[0].tolist()
+        raise ValueError(
+            f"{wanted}, none negative or NaN. Found {tensor[row, column].item()} for parent {row}, class {column}."
+        )
+    return tensor
+
+
+def why_no_labels(labels: Tensor) -> str | None:
+    """Why these are no labels, one whole number for each sample, and what to pass; None if they are."""
+    dtype, shape = labels.dtype, tuple(labels.shape)
+    whole = not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+    if labels.ndim == 1:
+        return None if whole else f"the labels are {dtype}, and classes are whole numbers. Pass labels.long()."
+    said = f"the labels have the shape {shape}, and one whole number for each sample is needed."
+    if labels.ndim == 2 and shape[1] == 1 and whole:
+        return f"{said} Pass labels[:, 0]."
+    if labels.ndim == 2 and shape[1] > 1 and ((labels == 0) | (labels == 1)).all():
+        if (labels.sum(1) == 1).all():
+            return f"{said} These are one-hot: pass labels.argmax(1)."
+        return f"{said} These name several classes of a sample, which nothing here reads: leave them out."
+    return f"{said} Leave out what is no class of a sample."
 
 
 def as_labels(labels: Any) -> Tensor:

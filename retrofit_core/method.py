@@ -305,7 +305,18 @@ class Method:
         if not self.parts:
             return {}
         parts = {part: name_of(table, given.get(part, self.fixed[part])) for part, table in self.parts.items()}
-        return preset_settings(preset, **parts)
+        settings = preset_settings(preset, **parts)
+        for name in (*self.parts, "importance"):
+            value = given.get(name)
+            own = settings_of(type(value)) if isinstance(value, Value) else ()
+            for keyword in settings:
+                if keyword in own and getattr(value, keyword) != settings[keyword]:
+                    raise ValueError(
+                        f"preset={preset!r} sets {keyword}={settings[keyword]!r}, and {name} is given as a value that has "
+                        f"{keyword}={getattr(value, keyword)!r}. Write {type(value).__name__}(..., "
+                        f"{keyword}={settings[keyword]!r}), give {name} by its name, or leave the preset out."
+                    )
+        return settings
 
     def _task(self, given: Mapping[str, Any]) -> dict[str, Any]:
         runtime = {name: given[name] for name in (*RUNTIME, "memory") if given.get(name) is not None}

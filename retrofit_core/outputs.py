@@ -1,9 +1,14 @@
-"""Which tensor of what a network returns is the logits: dicts, tuples and objects hold it beside others."""
+"""Which tensor of what a network returns is the logits, and which outputs are class scores at all.
+
+Dicts, tuples and objects hold the logits beside others. Class scores are one row of numbers for a sample, a column for
+each class.
+"""
 
 import copy
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import torch
@@ -85,6 +90,33 @@ def logits_in(output: Any, network: str = "the network", which: str | int | None
         return output
     chosen = _found(output, which, network)
     return output if chosen is None else _entry(output, chosen)
+
+
+def check_class_scores(shape: Sequence[int], reader: str, way_out: str) -> int:
+    """Refuse outputs that are no class scores; the number of classes.
+
+    Whatever takes a softmax or an argmax over classes, or compares with labels, asks here before any work: of several rows for
+    a sample nothing says along which axis the classes lie, (tokens, classes) or (classes, height, width), and a softmax
+    of one number is 1. What only matches values takes outputs of any shape and does not ask.
+
+    Args:
+        shape: of the outputs for one sample.
+        reader: who reads classes, at the start of the sentence.
+        way_out: what to do instead, a sentence of its own.
+    Raises:
+        ValueError: not one row of at least two numbers for a sample.
+    """
+    if len(shape) == 1 and shape[0] > 1:
+        return shape[0]
+    if prod(shape) == 1:
+        said = "one number for a sample, as in a regression or from one logit for two classes"
+    else:
+        said = (
+            f"{' x '.join(map(str, shape))} numbers for a sample, as where each token or pixel has classes of its own"
+        )
+    raise ValueError(
+        f"{reader} needs class scores, one row of at least two for a sample, and outputs are {said}. {way_out}"
+    )
 
 
 @lru_cache(maxsize=64)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from . import device as devices
 from .eligibility import check_models
 from .importance import Importance, Uniform, importance_name
+from .labels import as_shares
 from .outputs import as_classifier
 from .packing import Packing, packed, packing_for, taking, taking_batches
 from .results import FusionResult
@@ -135,6 +136,8 @@ class Task:
         networks = [ready(parent, f"parent {index}") for index, parent in enumerate(parents)]
         if isinstance(facts.get("target"), nn.Module):
             facts["target"] = ready(facts["target"], "the target")
+        if facts.get("class_shares") is not None:
+            facts["class_shares"] = as_shares(facts["class_shares"])
         if packing is not None and packing.whole is not None and "importance" in facts:
             facts["importance"] = facts["importance"].for_whole_numbers(packing.whole)
         labels = None if labels is None else _normal(labels)

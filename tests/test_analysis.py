@@ -234,6 +234,20 @@ def test_at_a_head_of_other_targets_all_scores_are_what_weighs_them():
     assert not torch.equal(analysis.levels[0].scores["uniform"], analysis.levels[0].scores["deeplift"])
 
 
+@pytest.mark.parametrize("used", ["uniform", "deeplift"])
+def test_where_the_head_alone_is_scored_other_levels_weigh_neurons_alike(used):
+    """As a run with that score and `scored="head"` weighs them: by each parent's mean."""
+    case = Case("mlp", scored="head", importance=used)
+    analysis = case.analysed(test=None)
+    assert retrofit_of(case.result.config).scored == "head"
+    for score in ("uniform", "conductance", "deeplift"):
+        reports = case.fused(importance=score).levels
+        for level, report in zip(analysis.levels, reports, strict=True):
+            assert_close(level.scores[score], report.scores, 1e-12)
+        for scores, report in zip((level.scores[score] for level in analysis.levels[:-1]), reports, strict=False):
+            assert all(part.min() == part.max() for part in scores.split(report.widths))
+
+
 def same(left, right) -> bool:
     return adjusted_rand_score(left.numpy(), right.numpy()) == 1
 

@@ -8,9 +8,11 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from retrofit_core import METHODS, layersums, walk
 from retrofit_core import device as devices
-from retrofit_core import layersums, walk
-from retrofit_core.grouping import Grouping
+from retrofit_core.fit import Gradient, Ridge
+from retrofit_core.grouping import Grouping, Hungarian
+from retrofit_core.importance import Uniform
 from retrofit_core.levels import partition
 from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.presets import preset_settings
@@ -301,6 +303,29 @@ def test_uniform_scores_average_the_logits_where_the_head_can_fit_them():
     assert_close(chosen, (shares[:, None] * logits).sum(0), 1e-6)
 
 
+def test_shares_of_classes_may_be_lists_and_arrays_and_are_checked():
+    parents, x = [mlp((6, 40, 3), seed=k) for k in range(2)], normal(20, 6)
+    shares = torch.tensor([[1.0, 0.0, 0.25], [0.0, 1.0, 0.75]]).double()
+    counts = [[4, 0, 1], [0, 9, 3]]
+    forms = [shares, shares.tolist(), shares.numpy(), counts, np.array(counts), [np.array(row) for row in counts]]
+    for method, options in (("KF-Linear", {"head": "shares", **EXACT}), ("Ensemble-Shares", {"device": "cpu"})):
+        outputs = [METHODS[method](parents, x, class_shares=form, **options).model(x) for form in forms]
+        for output in outputs[1:]:
+            assert_close(output, outputs[0], 1e-5)
+        for wrong, message in (
+            (shares * float("nan"), "none negative or NaN. Found nan for parent 0, class 0"),
+            (shares - 0.5, "none negative or NaN. Found -0.5 for parent 0, class 1"),
+            (shares[0], r"Found shape \(3,\)"),
+            ([[1, 2, 3], [1, 2]], "one row of class counts or shares for each parent"),
+            ("all", "one row of class counts or shares for each parent"),
+            (3, "one row of class counts or shares for each parent"),
+            (shares[:, :2], "of shape|tell of 2 classes, and the parents have 3"),
+            (shares.repeat(2, 1), "of shape|for each of the 2 models"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                METHODS[method].plan(parents, x, class_shares=wrong, **options)
+
+
 def test_class_exclusive_scores_select_the_parent():
     parents, x = [mlp((6, 40, 4), seed=k) for k in range(2)], normal(20, 6)
     owners = iter([[1.0, 1, 0, 0], [0.0, 0, 1, 1]])
@@ -579,6 +604,27 @@ def test_settings_and_presets():
     assert {level.ridge for level in result.levels} == {1e-3}
     assert result.config["ridge"] == 1e-3
     assert result.config["samples"] == 50
+
+
+def test_a_preset_is_never_dropped_in_part():
+    """A part that is given as a value has its own settings: where these are not the preset's, nobody knows what is meant."""
+    parents, x = [mlp(seed=k) for k in range(2)], normal(50, 6)
+    for given, keyword in (
+        ({"fit": Ridge()}, "ridge"),
+        ({"fit": Ridge(ridge=0.5)}, "ridge"),
+        ({"grouping": Hungarian(), "fit": Ridge(toward="parents")}, "ridge"),
+        ({"fit": Gradient(learning_rate=0.1)}, "learning_rate"),
+        ({"importance": Uniform()}, "normalise_scores"),
+    ):
+        with pytest.raises(
+            ValueError, match=f"preset='paper' sets {keyword}=.* given as a value .* leave the preset out"
+        ):
+            fuse(parents, x, preset="paper", device="cpu", **given)
+    named = fuse(parents, x, preset="paper", grouping="hungarian", device="cpu")
+    values = {"grouping": Hungarian(), "fit": Ridge(ridge=1e-3), "importance": Uniform(normalise_scores=False)}
+    for given in ({"grouping": Hungarian()}, {"grouping": Hungarian}, values):
+        same = fuse(parents, x, preset="paper", device="cpu", **given)
+        assert torch.equal(weights_of(same.model), weights_of(named.model)) and same.config == named.config
 
 
 def test_names_are_found_in_any_case():

@@ -10,13 +10,15 @@ from torch import Tensor, nn
 from .. import device as devices
 from ..data import Images
 from ..data.sampling import balanced
+from ..eligibility import output_shape
 from ..fit import Fitting, missing_targets
-from ..fusion import Retrofit
+from ..fusion import FusionPlan, Retrofit
 from ..grouping import SameIndex, alike
 from ..importance import IMPORTANCE, as_importance
 from ..importance.parents import parents_scores
 from ..monitor import Event, Monitor
 from ..network_levels import Levels
+from ..outputs import check_class_scores
 from ..registry import find, made
 from ..results import FusionResult, LevelReport
 from ..runtime import Runtime
@@ -74,12 +76,13 @@ def analyse(
     plain = Runtime(device=runtime.device, memory=runtime.memory)
     plan = retrofit.plan(Task.of(models, data, target=result.model, class_shares=_shares(config), runtime=plain))
     task, device = plan.task, plan.task.device
+    why_no_accuracy = _why_no_accuracy(task, test)
     clock = devices.Stopwatch(device)
     _check_levels(plan.levels, reports, len(task.inputs))
     inputs = task.inputs.to(task.dtype)
     pairs = parents_data(importance_data, (task.inputs, task.labels), len(models))
     with clock.phase("importance"):
-        scores, missing = _all_scores(plan.levels, reports, config, pairs, device, monitor)
+        scores, missing = _all_scores(retrofit, plan, reports, config, pairs, device, monitor)
     inner = _named(monitor, "analysis: levels")
     walk = Walk(
         plan.levels.parents,
@@ -101,9 +104,10 @@ def analyse(
         others = plan.levels.stream(index)[1:] if grouped is None else []
         levels.append(_level(retrofit, fitting, reports[index], level_scores, config, grouped, others))
     accuracy, samples = [], 0
-    if test is None:
-        missing["accuracy"] = "there are no test images."
+    if why_no_accuracy is not None:
+        missing["accuracy"] = why_no_accuracy
     else:
+        assert test is not None
         monitor.emit("phase", name="analysis: accuracy by level")
         rows = _test_rows(test, config["seed"])
         with clock.phase("accuracy"):
@@ -126,6 +130,16 @@ def _named(monitor: Monitor, name: str) -> Monitor:
         return False
 
     return Monitor(event, cancelled)
+
+
+def _why_no_accuracy(task: Task, test: Images | None) -> str | None:
+    if test is None:
+        return "there are no test images."
+    try:
+        check_class_scores(output_shape(task.parents[0], task.inputs, "parent 0"), "an accuracy", "Leave test out.")
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def _check_levels(plan: Levels, reports: Sequence[LevelReport], samples: int) -> None:
@@ -152,7 +166,7 @@ def retrofit_of(config: dict[str, Any]) -> Retrofit:
     Raises:
         ValueError: a custom grouping function, which no config can hold.
     """
-    settings = {name: config[name] for name in ("head", "boundaries", "leaves") if name in config}
+    settings = {name: config[name] for name in (*settings_of(Retrofit), "boundaries") if name in config}
     parts = {}
     for part, table in Retrofit.parts.items():
         fields = settings_of(find(table, config[part], part))
@@ -165,7 +179,8 @@ def _shares(config: dict[str, Any]) -> Tensor | None:
 
 
 def _all_scores(
-    levels: Levels,
+    retrofit: Retrofit,
+    plan: FusionPlan,
     reports: Sequence[LevelReport],
     config: dict[str, Any],
     data: Sequence[tuple[Tensor, Tensor | None]],
@@ -173,7 +188,7 @@ def _all_scores(
     monitor: Monitor,
 ) -> tuple[dict[str, list[Tensor]], dict[str, str]]:
     """Importance -> (m,) per level, for the run's importance the scores it used; and why others are missing."""
-    used = config["importance"]
+    used, levels = config["importance"], plan.levels
     scores: dict[str, list[Tensor]] = {}
     missing = {}
     for name in dict.fromkeys([*IMPORTANCE, used]):
@@ -190,7 +205,8 @@ def _all_scores(
         except ValueError as error:
             missing[name] = str(error)
             continue
-        scores[name] = [torch.cat(level) for level in zip(*parents, strict=True)]
+        each = zip(zip(*levels.parents, strict=True), zip(*parents, strict=True), strict=True)
+        scores[name] = [retrofit.weights_of(of_parents, s, plan.task) for of_parents, s in each]
         if config["head"] != "scores":  # its targets do not go by importance
             for index, level in enumerate(levels.fused):
                 scores[name][index] = reports[index].scores if level.fixed else scores[name][index]

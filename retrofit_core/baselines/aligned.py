@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..alignment import Alignment
 from ..batchnorm import put_back
 from ..device import on_device
-from ..eligibility import check_inputs
+from ..eligibility import check_inputs, output_shape
 from ..importance import importance_name
 from ..importance.parents import check_parents_data
 from ..levels.tracing import trace
@@ -199,7 +199,7 @@ def plan_alignment(task: Task, method: str, *, leaves: Sequence[str], fold_norms
             check_rest(tensors(parent), tensors(fused), of_network, targets, f"parent {k}")
         for parent, of_network in zip(parents, groups, strict=True):
             check_scores(parent, of_network, example, task.importance, leaves)
-        check_parents_data(task.importance, task.parents_data(), targets[-1].width)
+        check_parents_data(task.importance, task.parents_data(), output_shape(task.parents[0], task.inputs, "parent 0"))
     return AlignmentPlan(task, parents, fused, groups, targets, leaves, fold_norms)
 
 

@@ -4,14 +4,16 @@ import copy
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
+from ..composites import MEAN_OF_VALUES
 from ..eligibility import check_inputs, check_outputs
 from ..evaluation import ensemble
 from ..levels.weights import refuse_computed_weights
+from ..outputs import check_class_scores
 from ..results import FusionResult
 from ..settings import setting
 from ..task import Algorithm, Cost, Takes, Task
@@ -115,7 +117,7 @@ class Averaging(Algorithm):
         config = {
             "method": "average",
             **self.to_json(),
-            "sample_counts": None if task.sample_counts is None else list(task.sample_counts),
+            "sample_counts": None if task.sample_counts is None else torch.as_tensor(task.sample_counts).tolist(),
             "device": str(task.device),
         }
         return FusionResult(fused, [], config, time.perf_counter() - start)
@@ -149,12 +151,14 @@ class Ensembling(Algorithm):
             raise ValueError(
                 f"class_shares do nothing with combine={self.combine!r}. Use Ensemble-Shares, or leave them out."
             )
-        classes = _check(task)
+        shape = _check(task)
+        if self.combine != "logits":
+            check_class_scores(shape, f"an ensemble with combine={self.combine!r}", MEAN_OF_VALUES)
         ensemble(task.parents, self.combine, task.class_shares)  # refuses shares that are none
-        if task.class_shares is not None and torch.as_tensor(task.class_shares).shape[1] != classes:
+        if task.class_shares is not None and task.class_shares.shape[1] != shape[0]:
             raise ValueError(
-                f"class_shares tell of {torch.as_tensor(task.class_shares).shape[1]} classes, and the parents have "
-                f"{classes}. Pass one column for each of these."
+                f"class_shares tell of {task.class_shares.shape[1]} classes, and the parents have "
+                f"{shape[0]}. Pass one column for each of these."
             )
         return CombiningPlan(task)
 
@@ -164,17 +168,17 @@ class Ensembling(Algorithm):
         task.runtime.monitor.check()  # once, for copying takes no time
         members = [copy.deepcopy(model).to(task.device).eval() for model in task.parents]
         fused = ensemble(members, self.combine, task.class_shares).to(task.device).eval()
-        shares: Any = task.class_shares
+        shares = task.class_shares
         config = {
             "method": "ensemble",
             **self.to_json(),
-            "class_shares": None if shares is None else torch.as_tensor(shares).tolist(),
+            "class_shares": None if shares is None else shares.tolist(),
             "device": str(task.device),
         }
         return FusionResult(fused, [], config, time.perf_counter() - start)
 
 
-def _check(task: Task) -> int:
-    """Refuse what both methods refuse; the number of classes."""
+def _check(task: Task) -> tuple[int, ...]:
+    """Refuse what both methods refuse; the shape of the outputs for a sample."""
     check_inputs(task.parents, task.inputs, target=None, least=1, method="averaging", written=())
-    return check_outputs(task.parents, task.inputs)[-1]
+    return check_outputs(task.parents, task.inputs)

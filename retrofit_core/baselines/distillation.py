@@ -12,10 +12,11 @@ from torch.nn import functional as F
 
 from ..architectures import ARCHITECTURES, build
 from ..batchnorm import BatchNorm
-from ..descent import Descent, descend
+from ..descent import Descent, descend, renew
 from ..device import on_device
 from ..eligibility import check_inputs, check_outputs, output_shape
 from ..monitor import Monitor
+from ..outputs import check_class_scores
 from ..results import FusionResult
 from ..settings import COUNT, Range, setting
 from ..task import Algorithm, Cost, Takes, Task
@@ -74,6 +75,10 @@ class Distillation(Descent, Algorithm):
         written = [task.target if task.target is not None else task.parents[0]]
         check_inputs(task.parents, task.inputs, target=task.target, least=2, method="KD", written=written)
         shape = check_outputs(task.parents, task.inputs)
+        if self.loss == "kl":
+            check_class_scores(
+                shape, "KD with loss='kl'", "Use loss='mse', the squared distance of outputs of any shape."
+            )
         if self.start == "parent0" and task.target is not None:
             raise ValueError("KD: start='parent0' needs parent 0's architecture, so no target. Leave one of them out.")
         if self.start == "target" and task.target is None:
@@ -158,11 +163,8 @@ def kl(logits: Tensor, probabilities: Tensor, temperature: float) -> Tensor:
 
 @torch.no_grad()
 def fresh(model: nn.Module, seed: int) -> nn.Module:
-    """A network of the same architecture with new weights; the global random state is left as it was.
-
-    Where the architecture is not ours, modules initialise themselves; parameters of modules that cannot are drawn normally
-    with the mean and deviation that they have.
-    """
+    """A network of the same architecture with new weights (`renew`, where it is not ours); the global random state is left as it
+    was."""
     example = next(model.parameters())
     spec = getattr(model, "spec", None)
     if isinstance(spec, dict) and spec.get("architecture") in ARCHITECTURES:
@@ -170,13 +172,7 @@ def fresh(model: nn.Module, seed: int) -> nn.Module:
     renewed = copy.deepcopy(model)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        for module in renewed.modules():
-            if callable(getattr(module, "reset_parameters", None)):
-                module.reset_parameters()  # type: ignore[operator]
-                continue
-            for parameter in module.parameters(recurse=False):
-                deviation = parameter.std(unbiased=False).item()
-                parameter.normal_(parameter.mean().item(), deviation)
+        renew(renewed)
     return renewed
 
 

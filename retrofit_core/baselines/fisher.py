@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ..device import of
 from ..monitor import Monitor
+from ..outputs import check_class_scores
 from ..results import FusionResult
 from ..settings import Range, setting
 from ..task import Algorithm, Cost, Takes, Task
@@ -56,7 +57,8 @@ class FisherAveraging(Algorithm):
 
     def plan(self, task: Task) -> FisherPlan:
         """Check shapes and data; see `Algorithm`."""
-        check_mergeable(task, "Fisher averaging")
+        shape = check_mergeable(task, "Fisher averaging")
+        check_class_scores(shape, "Fisher averaging", "Use Average.")
         return FisherPlan(task, [inputs.to(task.inputs.dtype) for inputs, _ in task.parents_data()])
 
     def run(self, plan: FisherPlan) -> FusionResult:

@@ -16,6 +16,7 @@ from ..fit.ridge import why_no_ridge
 from ..levels import rows
 from ..moments import Rows, solve
 from ..monitor import Monitor
+from ..outputs import check_class_scores
 from ..results import FusionResult
 from ..settings import setting, settings_of
 from ..task import Algorithm, Cost, Takes, Task
@@ -78,7 +79,9 @@ class LinearProbe(Descent, Algorithm):
     def plan(self, task: Task) -> ProbePlan:
         """Check the classes and find the head; see `Algorithm`."""
         check_inputs(task.parents, task.inputs, target=None, least=2, method="LP", written=task.parents[:1])
-        check_outputs(task.parents, task.inputs)
+        shape = check_outputs(task.parents, task.inputs)
+        if self.goals == "probabilities":
+            check_class_scores(shape, "LP with goals='probabilities'", "Use goals='logits'.")
         return ProbePlan(task, self, head_of(task.parents[0], task.inputs[:2]))
 
     @torch.no_grad()
@@ -91,7 +94,7 @@ class LinearProbe(Descent, Algorithm):
         head = fused.get_submodule(plan.head)
         assert isinstance(head, nn.Linear)
         logits = logits_of(task.parents, inputs, device, monitor)
-        goals = logits.mean(0) if self.goals == "logits" else logits.softmax(2).mean(0)
+        goals = rows(logits.mean(0) if self.goals == "logits" else logits.softmax(2).mean(0), -1)
         x = features(fused, head, inputs, monitor)
         monitor.emit("phase", name="fit", level=plan.head)
         curve: list[dict[str, Any]] = []
@@ -139,7 +142,7 @@ def head_of(model: nn.Module, example: Tensor) -> str:
             return name
     raise ValueError(
         f"the outputs of {type(model).__name__} are not those of one of its nn.Linear layers, so there is no head that could "
-        "be trained alone. Use KD or KF-Gradient."
+        "be trained alone. Use KF-Gradient."
     )
 
 

@@ -198,15 +198,18 @@ def rescaled(vectors: Tensor, drop: float, generator: torch.Generator) -> Tensor
     return vectors * kept.to(vectors.device) / (1 - drop)
 
 
-def check_mergeable(task: Task, method: str) -> None:
+def check_mergeable(task: Task, method: str) -> tuple[int, ...]:
     """Refuse parents whose weights cannot be merged one by one.
 
+    Returns:
+        The shape of their outputs for a sample.
     Raises:
         ValueError: as `check_inputs`, `check_outputs` and `check_can_be_averaged`.
     """
     check_inputs(task.parents, task.inputs, target=None, least=1, method=method, written=())
-    check_outputs(task.parents, task.inputs)
+    shape = check_outputs(task.parents, task.inputs)
     check_can_be_averaged(task.parents)
+    return shape
 
 
 def as_vector(parameters: Mapping[str, Tensor], like: nn.Module) -> Tensor:

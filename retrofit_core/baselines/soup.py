@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from ..device import of, on_device
-from ..eligibility import check_outputs
+from ..labels import class_labels
 from ..monitor import Monitor
+from ..outputs import check_class_scores
 from ..results import FusionResult
 from ..task import Algorithm, Cost, Takes, Task
 from .averaging import average
@@ -43,19 +44,19 @@ class GreedySoup(Algorithm):
 
     def plan(self, task: Task) -> SoupPlan:
         """Check shapes and labels; see `Algorithm`."""
-        check_mergeable(task, "A greedy soup")
+        classes = check_class_scores(check_mergeable(task, "A greedy soup"), "a greedy soup", "Use Average.")
         if task.labels is None:
             raise ValueError(
                 "a greedy soup is chosen by accuracy on held-out data, and these have no labels. Pass (inputs, labels), or use "
                 "Average, which is the uniform soup."
             )
-        classes = check_outputs(task.parents, task.inputs)[-1]
-        if not 0 <= int(task.labels.min()) <= int(task.labels.max()) < classes:
+        labels = class_labels(task.labels, "a greedy soup")
+        if not 0 <= int(labels.min()) <= int(labels.max()) < classes:
             raise ValueError(
-                f"the labels run from {int(task.labels.min())} to {int(task.labels.max())}, and the parents have {classes} "
-                f"classes. Pass labels from 0 to {classes - 1}."
+                f"the labels run from {int(labels.min())} to {int(labels.max())}, and the parents have {classes} classes. Pass "
+                f"labels from 0 to {classes - 1}."
             )
-        return SoupPlan(task, task.labels)
+        return SoupPlan(task, labels)
 
     @torch.no_grad()
     def run(self, plan: SoupPlan) -> FusionResult:

@@ -16,10 +16,12 @@ from torch import Tensor, nn
 from ..alignment import hard_groups
 from ..composites import PartialZip
 from ..device import Stopwatch, of
+from ..eligibility import output_shape
 from ..levels import Level, partition
 from ..levels.cuts import choose_cuts
 from ..levels.tracing import trace
 from ..norm_statistics import has_statistics, reset_statistics
+from ..outputs import check_class_scores
 from ..results import FusionResult, LevelReport
 from ..settings import FRACTION, Range, setting
 from ..symmetry import Group, group_sums, mapped, tensors
@@ -94,6 +96,9 @@ class ZipIt(Averager):
         plan = plan_alignment(task, "ZipIt!", leaves=self.leaves)
         check_widths(plan)
         cut = None if self.stop_at is None else _cut(plan, self.stop_at)
+        if cut is not None and self.combine == "softmax":
+            shape = output_shape(task.parents[0], task.inputs, "parent 0")
+            check_class_scores(shape, "a partial zip with combine='softmax'", "Use combine='logits'.")
         return ZipPlan(plan, cut)
 
     @torch.no_grad()

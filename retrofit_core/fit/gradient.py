@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..descent import Descent, descend
+from ..descent import Descent, descend, renew
 from ..grouping import Grouping
 from ..levels import Level, is_branched, rows
 from ..moments import Moments, Rows, cross_of
@@ -23,15 +23,13 @@ from .base import Fit, Fitting, Prepared
 
 @torch.no_grad()
 def perturb(module: nn.Module, amount: float, generator: torch.Generator) -> None:
-    """(1 - amount) x the weights + amount x freshly initialised ones, in every submodule that can initialise itself."""
+    """(1 - amount) x the weights + amount x fresh ones, see `renew`."""
     seed = int(torch.randint(2**31, (1,), generator=generator))
     fresh = copy.deepcopy(module)
     # torch initialisers draw from the global generator: seed a fork of it and leave the caller's untouched
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        for part in fresh.modules():
-            if callable(getattr(part, "reset_parameters", None)):
-                part.reset_parameters()  # type: ignore[operator]
+        renew(fresh)
     for parameter, new in zip(module.parameters(), fresh.parameters(), strict=True):
         parameter.lerp_(new, amount)
 

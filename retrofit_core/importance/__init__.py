@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..labels import as_labels
+from ..labels import class_labels
 from ..levels import Level, is_branched, partition
 from ..monitor import Monitor
 from ..registry import made, name_of
@@ -76,11 +76,7 @@ def check_labels(y: Tensor | None, importance: Importance) -> Tensor | None:
             f"importance {name!r} needs labels. Pass one (inputs, labels) per parent as importance data, or use "
             "importance='uniform'."
         )
-    if y.dtype.is_floating_point or y.dtype.is_complex or y.dtype == torch.bool:
-        raise ValueError(
-            f"importance {name!r}: the labels are {y.dtype}, and classes are whole numbers. Pass labels.long()."
-        )
-    return as_labels(y)
+    return class_labels(y, f"importance {name!r}")
 
 
 def importance_scores(

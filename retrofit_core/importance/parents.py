@@ -5,21 +5,28 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..levels import Level
+from ..levels import Level, compose
 from ..monitor import Monitor
-from . import Importance, Scores, check_labels, importance_scores
+from ..outputs import check_class_scores
+from . import Importance, Scores, check_labels, importance_name, importance_scores
 
 
-def check_parents_data(importance: Importance, data: Sequence[tuple[Tensor, Tensor | None]], classes: int) -> None:
+def check_parents_data(
+    importance: Importance, data: Sequence[tuple[Tensor, Tensor | None]], outputs: Sequence[int]
+) -> None:
     """Refuse, before any work, data on which neurons cannot be scored.
 
     Args:
         data: (inputs, labels) for each parent.
-        classes: the parents' number of classes.
+        outputs: shape of the parents' outputs for a sample.
     Raises:
-        ValueError: missing or strange labels, or labels that the parents have no class for.
+        ValueError: missing or strange labels, labels that the parents have no class for, or outputs without classes.
     """
-    for _, y in data if importance.needs_labels else ():
+    if not importance.needs_labels:
+        return
+    name = f"importance {importance_name(importance)!r}"
+    classes = check_class_scores(outputs, name, "Use importance='uniform'.")
+    for _, y in data:
         labels = check_labels(y, importance)
         if labels is not None and len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
             raise ValueError(
@@ -42,7 +49,8 @@ def parents_scores(
     Raises:
         ValueError: as `check_parents_data` and `importance_scores`.
     """
-    check_parents_data(importance, data, parents[0][-1].width)
+    if importance.needs_labels:
+        check_parents_data(importance, data, _outputs(parents[0], data[0][0][:1].to(device)))
     scores = []
     for index, (levels, (x, y)) in enumerate(zip(parents, data, strict=True)):
         monitor.emit("phase", name="importance", parent=index, parents=len(parents))
@@ -50,3 +58,11 @@ def parents_scores(
         labels = y.to(device) if y is not None else None
         scores.append(importance_scores(levels, x.to(device, dtype), labels, importance, monitor=monitor))
     return scores
+
+
+@torch.no_grad()
+def _outputs(levels: Sequence[Level], x: Tensor) -> tuple[int, ...]:
+    """The shape of a network's outputs for a sample."""
+    outputs = compose(levels, x.to(next(levels[0].module.parameters()).dtype))
+    assert isinstance(outputs, Tensor)
+    return tuple(outputs.shape[1:])

@@ -51,6 +51,11 @@ class NeuronAxes:
         if by_user is not None:
             return by_user
         dims = len(node.meta["value"])
+        if dims < 2:
+            raise ValueError(
+                f"level {name!r} ends with one number for each sample, a tensor without an axis of neurons. Let the network "
+                "return (B, 1): leave out its squeeze or its [:, 0]."
+            )
         if node not in self.known:
             self.known[node] = 1 if dims == 2 else self._axis(node)
         axis = self.known[node]

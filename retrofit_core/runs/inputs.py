@@ -22,6 +22,7 @@ from ..eligibility import output_shape
 from ..methods import METHODS
 from ..monitor import Monitor
 from ..notices import Notice
+from ..outputs import check_class_scores
 from ..registry import find
 from ..training.parents import NOTE, TrainConfig, read_training, train_parents
 from ..training.state import digest
@@ -131,6 +132,9 @@ def check_fitting(models: Sequence[nn.Module], images: Images) -> None:
                 f"parent {index} takes images of {taken} values, and {images.name} has images of "
                 f"{' x '.join(map(str, images.shape))}. {advice}, or bring its images to that size."
             ) from error
+        check_class_scores(
+            classes, f"parent {index}: an accuracy", "Fuse such networks in Python: METHODS[NAME](networks, data)."
+        )
         if classes != (len(images.classes),):
             raise ValueError(
                 f"parent {index} tells {' x '.join(map(str, classes))} classes apart, and {images.name} has "

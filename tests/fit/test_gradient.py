@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from retrofit_core.fit import Gradient
 from retrofit_core.fit.gradient import perturb
@@ -110,6 +111,21 @@ def test_perturbation_moves_towards_fresh_weights():
     assert_close(moved[0.0], unmoved, 0)
     assert (moved[1.0] - unmoved).abs().max() > 0.1
     assert_close(moved[0.25], 0.75 * unmoved + 0.25 * moved[1.0], 1e-12)
+
+
+def test_a_fresh_start_keeps_nothing_of_an_attention():
+    """Whatever the weights were, a start afresh is the same; class tokens and the like are drawn at their own scale."""
+    starts = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        module = nn.Sequential(nn.Linear(6, 6), nn.MultiheadAttention(6, 2), nn.TransformerEncoderLayer(6, 2, 8))
+        perturb(module, 1.0, generator())
+        starts.append(module.state_dict())
+    for name, tensor in starts[0].items():
+        assert torch.equal(tensor, starts[1][name]), name
+    token = nn.ParameterList([torch.linspace(0, 1, 8)])
+    perturb(token, 1.0, generator())
+    assert (token[0] - torch.linspace(0, 1, 8)).abs().min() > 1e-4
 
 
 def test_weights_weigh_the_outputs():

@@ -1,0 +1,228 @@
+"""Outputs of any shape: one number, tokens, pixels. Methods that match values are right; those that read classes refuse."""
+
+import copy
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from retrofit_core import METHODS, compare, evaluate, fuse
+from retrofit_core.analysis import analyse
+from retrofit_core.data import load
+from retrofit_core.evaluation import ensemble
+from retrofit_core.importance import Conductance, DeepLift
+from retrofit_core.training import train
+from tests.networks import initialised, normal, shuffled
+from tests.properties import assert_close, assert_same_function, untouched
+from tests.test_twins import ALIGNING, LINEAR
+
+SAMPLES = 60
+
+
+def mlp(classes):
+    return nn.Sequential(nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, classes))
+
+
+def convolutions(layer):
+    return nn.Sequential(layer(2, 6, 3, padding=1), nn.ReLU(), layer(6, 6, 3, padding=1), nn.ReLU(), layer(6, 3, 1))
+
+
+class Squeezed(nn.Module):
+    """A regression whose output has the batch's axis alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = mlp(1)
+
+    def forward(self, x):
+        return self.layers(x).squeeze(-1)
+
+
+#: Networks and the shape of a sample.
+NETWORKS = {
+    "one output": (partial(mlp, 1), (5,)),
+    "squeezed": (Squeezed, (5,)),
+    "tokens": (partial(mlp, 3), (4, 5)),
+    "one token": (partial(mlp, 3), (1, 5)),
+    "sequences": (partial(convolutions, nn.Conv1d), (2, 7)),
+    "dense": (partial(convolutions, nn.Conv2d), (2, 5, 5)),
+}
+#: What reads class scores, with what these outputs are refused for, and a way out that works.
+READS_CLASSES = {
+    "Ensemble": ("Use .*Ensemble-Logits", "Ensemble-Logits", {}),
+    "Ensemble-Shares": ("Use .*Ensemble-Logits", "Ensemble-Logits", {}),
+    "KD": ("Use loss='mse'", "KD", {"loss": "mse", "start": "parent0", "epochs": 1, "weight_decay": 0.0}),
+    "KF-Linear-KD": ("Use KF-Linear", "KF-Linear", LINEAR),
+    "Fisher": ("Use Average", "Average", {}),
+    "Greedy-Soup": ("Use Average", "Average", {}),
+}
+#: What only matches values, with the options under which the same network twice is that network.
+MATCHES_VALUES = {
+    **ALIGNING,
+    "Same-Index-Linear": LINEAR,
+    "Average": {},
+    "FedAvg": {"sample_counts": [1, 3]},
+    "RegMean": {},
+    "SLERP": {},
+    "Ensemble-Logits": {},
+    "LP": {"fit": "ridge"},
+}
+ANCESTOR = ("Task-Arithmetic", "TIES", "DARE")
+#: What needs an axis of neurons, or a head that is a layer.
+CANNOT = {
+    ("squeezed", name): "one number for each sample, a tensor without an axis of neurons"
+    for name in ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient", "Same-Index-Linear", "Random-Linear")
+} | {
+    (network, "LP"): "so there is no head that could be trained alone" for network in ("squeezed", "sequences", "dense")
+}
+
+
+def case(name):
+    """A network and data with labels."""
+    make, shape = NETWORKS[name]
+    return initialised(make(), 1), normal(SAMPLES, *shape), torch.zeros(SAMPLES, dtype=torch.int64)
+
+
+def options_of(method, model):
+    if method == "Ensemble-Shares":
+        return {"class_shares": torch.ones(2, model(normal(1, *shape_of(model))).shape[-1])}
+    return {"base": copy.deepcopy(model)} if method in ANCESTOR else {}
+
+
+def shape_of(model):
+    return next(shape for make, shape in NETWORKS.values() if repr(make()) == repr(model))
+
+
+def test_every_method_is_of_one_kind():
+    assert sorted([*READS_CLASSES, *MATCHES_VALUES, *ANCESTOR, "Random-Linear"]) == sorted(METHODS)
+
+
+@pytest.mark.parametrize("method", [*MATCHES_VALUES, *ANCESTOR])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_values_of_any_shape_are_matched(name, method):
+    """The same network twice is that network, and a copy in another order is found by what looks for it."""
+    model, x, _ = case(name)
+    options = {**MATCHES_VALUES.get(method, {}), **options_of(method, model), "device": "cpu"}
+    others = [copy.deepcopy(model)]
+    if method in ALIGNING and (name, method) not in CANNOT:
+        others.append(shuffled(model, x, 3))
+    for other in others:
+        with untouched(model, other):
+            if why := CANNOT.get((name, method)):
+                with pytest.raises(ValueError, match=why):
+                    METHODS[method].plan([model, other], x, **options)
+                continue
+            result = METHODS[method]([model, other], x, **options)
+        assert_same_function(result.model, model, x, 1e-6)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_mean_of_outputs_is_torchs(name):
+    """Two networks that differ: the ensemble, LP's and KD's goals are the plain mean of outputs."""
+    model, x, _ = case(name)
+    other = initialised(NETWORKS[name][0](), 2)
+    with torch.no_grad():
+        mean = (model(x) + other(x)) / 2
+        assert_close(METHODS["Ensemble-Logits"]([model, other], x, device="cpu").model(x), mean, 1e-6)
+        if (name, "LP") in CANNOT:
+            return
+        fused = METHODS["LP"]([model, other], x, fit="ridge", device="cpu").model
+        features = model[:-1](x)
+        ones = torch.cat([features, torch.ones_like(features[..., :1])], -1).flatten(0, -2)
+        solution = torch.linalg.lstsq(ones, mean.flatten(0, -2)).solution
+        assert_close(fused(x).flatten(0, -2), ones @ solution, 1e-6)
+
+
+@pytest.mark.parametrize("method", READS_CLASSES)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_what_reads_classes_refuses_other_outputs_before_any_work(name, method):
+    model, x, y = case(name)
+    parents = [model, copy.deepcopy(model)]
+    way_out, instead, options = READS_CLASSES[method]
+    shares = {"class_shares": torch.ones(2, 3)} if method == "Ensemble-Shares" else {}
+    without_levels = CANNOT.get((name, "KF-Linear")) if method == "KF-Linear-KD" else None
+    with pytest.raises(ValueError, match=without_levels or f"class scores.*{way_out}"):
+        METHODS[method].plan(parents, (x, y), device="cpu", **shares)
+    if (name, instead) not in CANNOT:
+        assert_same_function(METHODS[instead](parents, x, device="cpu", **options).model, model, x, 1e-6)
+
+
+@pytest.mark.parametrize("name", ["one output", "tokens", "dense"])
+@pytest.mark.parametrize("score", [Conductance, DeepLift])
+def test_scores_for_true_classes_refuse_other_outputs(name, score):
+    model, x, y = case(name)
+    parents = [model, copy.deepcopy(model)]
+    for method in ("KF-Linear", "OTFusion"):
+        with pytest.raises(ValueError, match="importance '.*' needs class scores.*Use importance='uniform'"):
+            METHODS[method].plan(parents, (x, y), importance=score(data="fusion"), device="cpu")
+
+
+@pytest.mark.parametrize("name", ["one output", "tokens", "dense"])
+def test_options_that_read_classes_refuse_other_outputs(name):
+    model, x, y = case(name)
+    parents = [model, copy.deepcopy(model)]
+    with pytest.raises(ValueError, match="partial zip with combine='softmax' needs class scores.*Use combine='logits'"):
+        METHODS["ZipIt"].plan(parents, x, stop_at=0.5, device="cpu")
+    zipped = METHODS["ZipIt"](parents, x, stop_at=0.5, combine="logits", device="cpu").model
+    assert_same_function(zipped, model, x, 1e-6)
+    if (name, "LP") not in CANNOT:
+        with pytest.raises(ValueError, match="goals='probabilities' needs class scores.*Use goals='logits'"):
+            METHODS["LP"].plan(parents, x, goals="probabilities", device="cpu")
+    for combine, shares in (("softmax", None), ("shares", torch.ones(2, 3))):
+        with pytest.raises(ValueError, match="a mean of probabilities needs class scores"):
+            ensemble(parents, combine, shares)(x)
+    with pytest.raises(ValueError, match="compare: the accuracy of parent 0 needs class scores"):
+        compare(parents, x, (x, y), methods="average")
+    with pytest.raises(ValueError, match="compare: the accuracy of parent 0 needs class scores"):
+        compare(parents, x, (x, y), methods={"first": lambda models, data: models[0]})
+
+
+class Patches(nn.Module):
+    """Digits in rows, each with outputs of its own; or all in one number."""
+
+    def __init__(self, alone):
+        super().__init__()
+        self.first, self.head, self.alone = nn.Linear(8, 6), nn.Linear(6, 1 if alone else 10), alone
+
+    def forward(self, x):
+        x = self.head(self.first(x[:, 0]).relu())
+        return x.mean(1) if self.alone else x
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_training_measuring_and_analysing_refuse_other_outputs(alone):
+    images, model = load("digits", "test"), initialised(Patches(alone), 0).float()
+    with pytest.raises(ValueError, match="an accuracy needs class scores"):
+        evaluate(model, images)
+    with pytest.raises(ValueError, match="an accuracy needs class scores"):
+        train(model, images, epochs=1)
+    x = images.inputs(range(40))
+    parents = [model, copy.deepcopy(model)]
+    result = fuse(parents, x)
+    found = analyse(parents, result, (x, images.labels[:40]), test=images)
+    assert found.accuracy == [] and "needs class scores" in found.missing["accuracy"]
+    assert "needs class scores" in found.missing["conductance"]
+
+
+def test_perfect_regressors_stay_perfect():
+    """Two that both compute 2 x_0 + x_1, trained from different starts."""
+    x = normal(120, 5).float()
+    target = 2 * x[:, :1] + x[:, 1:2]
+
+    def trained(seed):
+        model = initialised(mlp(1), seed).float()
+        optimiser = torch.optim.Adam(model.parameters(), 1e-2)
+        for _ in range(400):
+            optimiser.zero_grad()
+            F.mse_loss(model(x), target).backward()
+            optimiser.step()
+        return model.eval()
+
+    parents = [trained(1), trained(2)]
+    with torch.no_grad():
+        worst = max(F.mse_loss(parent(x), target).item() for parent in parents)
+        mean = F.mse_loss(METHODS["Ensemble-Logits"](parents, x, device="cpu").model(x), target).item()
+        distilled = METHODS["KD"](parents, x, loss="mse", start="parent0", epochs=20, device="cpu").model
+        assert worst < 0.05 and mean <= worst and F.mse_loss(distilled(x), target).item() < 2 * worst
