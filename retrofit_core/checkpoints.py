@@ -15,7 +15,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from . import architectures, classnames, composites, files, own, statedicts, weightfiles
+from . import architectures, classnames, composites, files, own, statedicts, weightfiles, wrappers
 from .data import Images
 from .notices import Notice
 from .statedicts import AUTO, Found
@@ -71,7 +71,7 @@ def load_model(
         metadata["weights"] = read.label
         if weights == AUTO:
             warnings.warn(Notice(f"{path}: {words}"), stacklevel=2)
-    elif weights == AUTO and not read.averaged and (left := statedicts.averaged_in(content)):
+    elif weights == AUTO and not read.averaged and (left := statedicts.averaged_in(content, model.state_dict())):
         warnings.warn(
             Notice(
                 f"{path}: the averaged (EMA) weights under {left} do not have the network's names and were not read."
@@ -112,7 +112,7 @@ def _fitted(
                 if not built:
                     # A foreign initialisation must not disturb the caller's seeds.
                     with torch.random.fork_rng(devices=[]):
-                        built[""] = arch()
+                        built[""] = wrappers.unwrapped(arch())
                 model = built[""]
             else:
                 spec = _spec(arch, metadata, each.tensors, like)

@@ -55,6 +55,8 @@ def bring_into_order(
             'the names alone differ, write those of the checkpoint into classes.json in the data\'s folder: {"classes": [...]}.'
         )
     order = torch.tensor([first.index(name) for name in second])
+    if _outputs(model, example) is None:
+        return False  # it does not take such inputs, which is refused where it is used
     if not _reordered(model, order, example):
         raise ValueError(
             f"{who} has the classes in the order {_listed(have)}, {whose} in the order {_listed(wanted)}, and the network's last "

@@ -1,7 +1,7 @@
 """Whose tensors are they? Weights among what a training saved: under any key, behind any wrapper's prefix, averaged or not."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -109,8 +109,9 @@ def fitting(model: nn.Module, found: Iterable[Found]) -> list[Found]:
     loss beside it. Averages without buffers get those of the weights beside them.
     """
     expected, twins = model.state_dict(), tied(model)
+    spare = {name for name, _ in model.named_buffers()} - expected.keys()  # not saved by this version of the network
     found = list(found)
-    fits = [fit for each in found for fit in _fits(each, expected, twins)]
+    fits = [fit for each in found for fit in _fits(each, expected, twins, spare)]
     plain = next((fit for fit in fits if not fit.averaged), None)
     if plain is not None:
         parameters = {
@@ -120,16 +121,16 @@ def fitting(model: nn.Module, found: Iterable[Found]) -> list[Found]:
         }
         known = {fit.label for fit in fits}
         others = [each for each in found if each.averaged and each.label not in known]
-        partial = (fit for each in others for fit in _fits(each, parameters, twins))
+        partial = (fit for each in others for fit in _fits(each, parameters, twins, spare))
         fits += [Found(fit.label, {**plain.tensors, **fit.tensors}) for fit in partial]
     return fits
 
 
-def _fits(found: Found, expected: Mapping[str, Tensor], twins: Mapping[str, list[str]]) -> list[Found]:
+def _fits(found: Found, expected: Mapping[str, Tensor], twins: Mapping[str, list[str]], spare: set[str]) -> list[Found]:
     state = {name: value for name, value in found.tensors.items() if name in expected or isinstance(value, Tensor)}
     for parts in ((), INSIDE[:-1], INSIDE):
         renamed = _without(state, parts) if parts else state
-        if inside := _by_prefix(renamed, expected, twins):
+        if inside := _by_prefix(renamed, expected, twins, spare):
             return [
                 Found(".".join(filter(None, (found.label, prefix.rstrip(".")))), tensors)
                 for prefix, tensors in inside.items()
@@ -138,7 +139,7 @@ def _fits(found: Found, expected: Mapping[str, Tensor], twins: Mapping[str, list
 
 
 def _by_prefix(
-    state: Mapping[str, Tensor], expected: Mapping[str, Tensor], twins: Mapping[str, list[str]]
+    state: Mapping[str, Tensor], expected: Mapping[str, Tensor], twins: Mapping[str, list[str]], spare: set[str]
 ) -> dict[str, dict[str, Tensor]]:
     """The network's tensors behind each prefix that has all of them and nothing else."""
     anchor = next((name for name in expected if _last(name) != STEPS), "")
@@ -153,7 +154,7 @@ def _by_prefix(
             for name in state
             if name.startswith(prefix) and not name.startswith(tuple(others))
         ]
-        if all(name in expected or _is_counter(name, expected) for name in rest):
+        if all(name in expected or name in spare or _is_counter(name, expected) for name in rest):
             good[prefix] = taken
     return good
 
@@ -235,8 +236,12 @@ def words(fits: list[Found], read: Found) -> str:
     return f"the {kind}weights under {shown} were read; it also holds {listed}: --weights {other} (in Python weights=)."
 
 
-def averaged_in(content: Any) -> str:
-    """The first key whose name speaks of averaged weights; "" where there is none."""
+def averaged_in(content: Any, expected: Container[str]) -> str:
+    """The first key whose name speaks of averaged weights; "" where there is none.
+
+    Args:
+        expected: the network's own names, which may speak of averages too.
+    """
     todo: list[tuple[tuple[str, ...], Any]] = [((), content)]
     while todo:
         keys, value = todo.pop(0)
@@ -246,6 +251,9 @@ def averaged_in(content: Any) -> str:
             holds = (
                 inner.values() if isinstance(inner, Mapping) else inner if isinstance(inner, list | tuple) else (inner,)
             )
+            parts = [part for part in name.split(".") if part not in INSIDE]
+            if any(".".join(parts[start:]) in expected for start in range(len(parts))):
+                continue
             if AVERAGED.search(name) and any(isinstance(each, Tensor | Mapping | list) for each in holds):
                 return ".".join((*keys, name))
             if len(keys) < DEEPEST:

@@ -107,7 +107,8 @@ def _kind_of_folder(path: Path) -> str:
         )
     if (path / "adapter_config.json").is_file():
         raise ValueError(f"{path} {_adapter_words(path)}")
-    inside = next((f", such as {file}" for file in sorted(path.glob("*.safetensors"))), "")
+    endings = (".safetensors", *PICKLED)
+    inside = next((f", such as {file}" for end in endings for file in sorted(path.glob(f"*{end}"))), "")
     raise ValueError(f"{path} is a folder. Name the checkpoint in it{inside}.")
 
 
@@ -122,6 +123,11 @@ def _kind_of_archive(path: Path) -> str:
             return "script"
         if any(name.endswith("data.pkl") for name in names):
             return "torch"
+        if any(name.endswith(("models/model.json", "serialized_exported_program.json")) for name in names):
+            raise ValueError(
+                f"{path} is an exported program (torch.export), of which only the weights can be read. In Python: "
+                f"torch.save(torch.export.load({str(path)!r}).state_dict, 'tensors.pt')."
+            )
         if names and all(name.endswith(".npy") for name in names):
             raise ValueError(
                 f"{path} holds NumPy arrays. In Python: torch.save({{name: torch.from_numpy(array) for name, array in "

@@ -1,6 +1,7 @@
 """Files that load elsewhere: what torch itself loads into the network is the oracle."""
 
 import argparse
+import dataclasses
 import io
 import json
 import pathlib
@@ -14,7 +15,12 @@ import torch
 from torch import nn
 
 from retrofit_core import notices
-from retrofit_core.checkpoints import load_model, read_metadata
+from retrofit_core.architectures import build
+from retrofit_core.checkpoints import load_model, read_metadata, save_model
+from retrofit_core.cli import main
+from retrofit_core.runs import RunConfig, difference, execute, identity, read_config, read_identity
+
+MLP = {"architecture": "mlp", "sizes": [64, 6, 10]}
 
 INPUT = torch.linspace(-1, 1, 3 * 3 * 8 * 8).view(3, 3, 8, 8)
 
@@ -195,6 +201,7 @@ def test_the_advice_for_files_that_are_never_run_works_with_these_very_files(tmp
     torch.save({"epoch": 3, "model": model}, "under a key.pt")
     torch.save({"run": {"weights": state, "settings": pytest.param(1)}}, "others.pt")
     torch.save({"run": {"weights": state, "settings": pytest.param(1)}}, "old.pt", _use_new_zipfile_serialization=False)
+    torch.export.save(torch.export.export(model, (INPUT,)), "exported.pt2")
     torch.jit.save(torch.jit.trace(model, INPUT), "script.pt")
     for file, words in {
         "whole.pt": r"holds a whole pickled network \(.*Net\)",
@@ -202,6 +209,7 @@ def test_the_advice_for_files_that_are_never_run_works_with_these_very_files(tmp
         "under a key.pt": "holds a whole pickled network",
         "others.pt": r"other Python objects than tensors \(pytest",
         "old.pt": r"other Python objects than tensors \(pytest",
+        "exported.pt2": "is an exported program",
         "script.pt": "is a scripted network",
     }.items():
         with pytest.raises(ValueError, match=words) as refusal:
@@ -269,6 +277,87 @@ def test_adapters_and_quantised_weights_are_told(tmp_path):
     safetensors.torch.save_file(quantised, tmp_path / "q.safetensors")
     with pytest.raises(ValueError, match="holds quantised weights"):
         load_model(tmp_path / "q.safetensors", Net)
+
+
+def test_our_own_networks_are_recognised_behind_all_that(tmp_path):
+    model = build({"architecture": "vgg", "plan": [4, "M"], "size": 4, "batch_norm": True}, seed=0).eval()
+    state = {name: value for name, value in model.state_dict().items() if not name.endswith("num_batches_tracked")}
+    content = prefixed(state | {"total_ops": torch.zeros(1)}, "net._orig_mod.module.")
+    torch.save({"checkpoint": {"weights": content}}, tmp_path / "m")
+    loaded, facts = load_model(tmp_path / "m")
+    example = torch.ones(1, 3, 4, 4)
+    assert torch.equal(loaded(example), model(example)) and facts["architecture"] == model.spec
+
+
+def test_a_function_may_give_a_wrapped_network(tmp_path):
+    model = network(0)
+    torch.save(model.state_dict(), tmp_path / "m.pth")
+    for wrap in (nn.DataParallel, torch.compile, torch.optim.swa_utils.AveragedModel):
+        loads(tmp_path / "m.pth", model, lambda wrap=wrap: wrap(Net()))
+
+
+class Positions(nn.Module):
+    """With a buffer that is not saved, which earlier versions of the network saved."""
+
+    def __init__(self, persistent=False):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+        self.register_buffer("position_ids", torch.arange(3), persistent=persistent)
+
+    def forward(self, x):
+        return self.fc(x.mean((2, 3))) + self.position_ids
+
+
+def test_a_buffer_that_is_saved_no_more_is_left_out(tmp_path):
+    model = Positions(persistent=True)
+    torch.save(prefixed(model.state_dict(), "module."), tmp_path / "m.pth")
+    loads(tmp_path / "m.pth", model, Positions)
+
+
+def test_a_network_with_a_part_called_ema_is_no_average(tmp_path):
+    class Attentive(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.ema, self.fc = nn.Linear(3, 3), nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.fc(self.ema(x.mean((2, 3))))
+
+    model = Attentive()
+    for prefix in ("", "module._orig_mod."):
+        torch.save({"state_dict": prefixed(model.state_dict(), prefix)}, tmp_path / "m.pth")
+        loads(tmp_path / "m.pth", model, Attentive)  # a notice would be an error
+
+
+def test_weights_are_chosen_on_the_command_line_and_in_records(tmp_path, capsys):
+    plain, averaged = (build(MLP, seed=seed) for seed in range(2))
+    other = build(MLP, seed=2)
+    torch.save({"state_dict": plain.state_dict(), "state_dict_ema": averaged.state_dict()}, tmp_path / "m.pth")
+    for name, model in (("plain", plain), ("averaged", averaged), ("other", other)):
+        save_model(model, tmp_path / f"{name}.safetensors")
+
+    def fused(first, *more):
+        files = [str(tmp_path / name) for name in (first, "other.safetensors")]
+        out = tmp_path / "fused.safetensors"
+        words = ["--fusion-from", "iid", "--samples", "20", "--device", "cpu", *more]
+        assert main(["fuse", *files, *words, "--out", str(out)]) == 0
+        return safetensors.torch.load_file(out), capsys.readouterr().err
+
+    assert main(["evaluate", str(tmp_path / "m.pth"), "--weights", "ema", "--device", "cpu"]) == 0
+    expected, _ = fused("averaged.safetensors")
+    found, said = fused("m.pth")
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    assert said.count("Note: ") == 1 and "state_dict_ema were read" in said
+    # A record keeps the choice. A file without a choice has none to make, but has to have what is asked for.
+    expected, _ = fused("plain.safetensors")
+    found, said = fused("m.pth", "--weights", "model", "--record", str(tmp_path / "run"))
+    assert all(torch.equal(expected[name], found[name]) for name in expected) and "Note" not in said
+    assert (
+        read_config(tmp_path / "run").weights == "model"
+        and "--weights model" in read_config(tmp_path / "run").command()
+    )
+    assert main(["evaluate", str(tmp_path / "other.safetensors"), "--weights", "ema", "--device", "cpu"]) == 2
+    assert "holds no averaged (EMA) weights that fit the network" in capsys.readouterr().err
 
 
 AVERAGED = {
@@ -355,3 +444,29 @@ def test_class_names_beside_the_tensors(said, tmp_path):
     torch.save({"state_dict": network(0).state_dict(), **said}, tmp_path / "m.pth")
     assert read_metadata(tmp_path / "m.pth") == {"classes": ["b", "a"]}
     assert load_model(tmp_path / "m.pth", Net)[1]["classes"] == ["b", "a"]
+
+
+def test_shards_are_parents_like_others_and_records_know_their_content(tmp_path):
+    parents = [build(MLP, seed=seed) for seed in range(3)]
+    save_model(parents[1], tmp_path / "second.safetensors")
+
+    def shard(model):
+        (tmp_path / "first").mkdir(exist_ok=True)
+        placed = {}
+        for name, tensor in model.state_dict().items():
+            safetensors.torch.save_file({name: tensor}, tmp_path / "first" / f"{name}.safetensors")
+            placed[name] = f"{name}.safetensors"
+        (tmp_path / "first" / "model.safetensors.index.json").write_text(json.dumps({"weight_map": placed}))
+
+    shard(parents[0])
+    config = RunConfig(
+        (str(tmp_path / "first"), str(tmp_path / "second.safetensors")), fusion_from="iid", samples=20, device="cpu"
+    )
+    result, _ = execute(config, tmp_path / "run")
+    save_model(parents[0], tmp_path / "first.safetensors")
+    whole, _ = execute(dataclasses.replace(config, models=(str(tmp_path / "first.safetensors"), config.models[1])))
+    assert all(torch.equal(a, b) for a, b in zip(result.model.parameters(), whole.model.parameters(), strict=True))
+    before = identity(config)
+    assert difference(read_identity(tmp_path / "run"), before) == ""
+    shard(parents[2])
+    assert "has changed since" in difference(before, identity(config))

@@ -145,7 +145,8 @@ def levels_command(
     import torch
 
     from ..architectures import input_shape
-    from ..checkpoints import load_model
+    from ..checkpoints import load_model, read_metadata
+    from ..classnames import stored
     from ..composites import COMPOSITES
     from ..data import load
     from ..levels import is_branched, partition, single_level
@@ -154,7 +155,8 @@ def levels_command(
     from ..streams import with_streams
 
     images = load(data, "train") if data else None
-    network, metadata = load_model(model, with_logits(arch, logits), like=images, weights=weights)
+    own = stored(read_metadata(model))  # levels are the same whatever the classes of these images
+    network, metadata = load_model(model, with_logits(arch, logits), like=images, weights=weights, classes=own)
     if (kind := metadata["architecture"]["architecture"]) in COMPOSITES:
         raise ValueError(
             f"{model} holds several networks ({kind}), which have levels one by one. Name the checkpoint of one of them."

@@ -21,6 +21,7 @@ from ..data.sampling import balanced
 from ..data.splits import read_splits
 from ..fusion import FusionPlan
 from ..runs import RunConfig, asks_for_shares, check_choices, check_fitting, class_shares, fusion_rows
+from ..runs.inputs import beside_parents
 from ..training.parents import TrainConfig
 from ..training.parents import plan as plan_training
 from .memory import disk_bytes, peak_memory
@@ -79,7 +80,7 @@ def count_work(config: RunConfig, training: TrainConfig | None, folder: Path, al
         trained = range(1 if training.twins else training.parts)
         missing = [k for k in trained if all_parents or not (folder / training.files()[k]).exists()]
     target = _target(config.target, data, folder)
-    base = _network(folder / config.base, read, data.images) if config.base else None
+    base = _network(folder / config.base, beside_parents(read), data.images) if config.base else None
     images = config.samples * (1 + config.augment)
     balanced(data.images.labels, config.samples, rows=fusion_rows(config, rows))
     device = devices.pick(config.device)

@@ -24,6 +24,7 @@ from ..monitor import Monitor
 from ..notices import Notice
 from ..outputs import check_class_scores
 from ..registry import find
+from ..statedicts import AUTO, MODEL
 from ..training.parents import NOTE, TrainConfig, read_training, train_parents
 from ..training.state import digest
 from .config import RunConfig, check_choices, method_keywords, needs_parents_data
@@ -72,7 +73,7 @@ def read_inputs(config: RunConfig) -> Inputs:
         _target(config, train),
         class_shares(train, parts) if asks_for_shares(config) else None,
         [len(part) for part in parts] if parts else None,
-        read_network(config, config.base, train) if config.base else None,
+        read_network(beside_parents(config), config.base, train) if config.base else None,
     )
 
 
@@ -89,6 +90,11 @@ def read_network(config: RunConfig, path: str | Path, images: Images) -> nn.Modu
     """The network of a checkpoint beside a config's parents, its classes in their order."""
     order = classes_of(config.models, images)
     return load_model(path, config.arch, like=images, weights=config.weights, classes=order)[0]
+
+
+def beside_parents(config: RunConfig) -> RunConfig:
+    """The config by which checkpoints are read that are no parents, which have other weights to choose from."""
+    return dataclasses.replace(config, weights=MODEL if config.weights == MODEL else AUTO)
 
 
 def changed_rows(paths: Sequence[str | Path], parts: Sequence[Tensor], images: Images) -> list[str]:
@@ -178,7 +184,7 @@ def _target(config: RunConfig, images: Images) -> nn.Module | None:
     if name is None:
         return None
     if Path(name).exists():
-        return read_network(dataclasses.replace(config, arch=None), name, images)
+        return read_network(dataclasses.replace(beside_parents(config), arch=None), name, images)
     own.allow(name)
     return build(fitted(parse(name), images.shape, len(images.classes)), seed=0)
 
