@@ -97,7 +97,12 @@ def find(folder: Path, split: str) -> SplitFiles | None:
         return None
     if split == "test" and not any(_Table(path).has_labels for path in files):
         return None  # as the hub has data sets whose test labels are kept secret
-    classes = _class_names(locate(folder, "train") or files)
+    training = locate(folder, "train") or files
+    classes = _class_names(training)
+    if _Table(training[0]).in_words and (bare := [path for path in files if _Table(path).has_bare_numbers]):
+        raise ValueError(
+            f"the labels of {bare[0]} are numbers, and those of {training[0]} names: bring one to the other's."
+        )
     return SplitFiles(partial(read, files, classes), classes=classes, files=tuple(files))
 
 
@@ -202,6 +207,11 @@ class _Table:
         return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
     @property
+    def has_bare_numbers(self) -> bool:
+        """Whether labels are numbers that nothing names."""
+        return not self.in_words and not self.stored_names
+
+    @property
     def has_labels(self) -> bool:
         """Whether any row has a label: the hub writes -1 or nothing for an unknown one."""
         import pyarrow as pa
@@ -239,7 +249,9 @@ class _Table:
         for row, name in enumerate(names):
             if name not in numbers:
                 known = (
-                    f"the training split has only {', '.join(classes[:20])}" if classes else "its labels are numbers"
+                    f"the training split has only {', '.join(classes[:20])}"
+                    if classes
+                    else "the training split's labels are numbers"
                 )
                 raise ValueError(f"row {row} of {self.path} is of the class {name!r}, and {known}.")
         return torch.tensor([numbers[name] for name in names], dtype=torch.int64)

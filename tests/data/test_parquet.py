@@ -313,3 +313,14 @@ def test_test_files_without_labels_are_passed_over(tmp_path, labels):
     hub(tmp_path / "test.parquet", [-1, 0])
     with pytest.raises(ValueError, match="row 0 of .*test.parquet has the label -1"):
         load(tmp_path, "test", **PLAIN)
+
+
+@pytest.mark.parametrize(("train", "test"), [(["a", "b"], [0, 1]), ([0, 1], ["a", "b"])])
+def test_names_and_numbers_are_not_compared(tmp_path, train, test):
+    hub(tmp_path / "train.parquet", train)
+    hub(tmp_path / "test.parquet", test)
+    with pytest.raises(ValueError, match="numbers"):
+        load(tmp_path, "test", **PLAIN)
+    if test == [0, 1]:  # unless these have names
+        hub(tmp_path / "test.parquet", test, ["b", "a"])
+        assert load(tmp_path, "test", **PLAIN).labels.tolist() == [1, 0]

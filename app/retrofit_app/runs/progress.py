@@ -17,6 +17,7 @@ PHASES = {
     "solve": "solving for the weights",
     "teachers": "asking the networks what they see on the samples",
     "evaluate": "measuring on the test images",
+    "checking images": "looking whether every image can be read",
 }
 ENOUGH = 0.02  # share of a stage that must be done before a time left is given
 
