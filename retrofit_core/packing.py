@@ -52,7 +52,7 @@ class Packing:
         """(B, K) numbers in float32, or float64 where the floating-point ones are; one tensor alone keeps its shape.
 
         Raises:
-            ValueError: other tensors than those of this packing.
+            ValueError: other tensors than those of this packing, or whole numbers that float32 does not hold.
         """
         if isinstance(inputs, Mapping) and self.names and set(inputs) == set(self.names):
             inputs = {name: inputs[name] for name in self.names}
@@ -62,6 +62,8 @@ class Packing:
             raise ValueError(
                 f"these inputs are {said(inputs)}; the fusion data are {self._said()}. Pass the same tensors everywhere."
             )
+        for tensor in tensors:
+            _check_whole(tensor)
         kinds = [tensor.dtype for tensor in tensors if tensor.dtype.is_floating_point]
         dtype = torch.float64 if torch.float64 in kinds else torch.float32
         if self.is_alone:
@@ -82,6 +84,19 @@ class Packing:
 
     def _said(self) -> str:
         return _listed(self.names, self.shapes, self.dtypes)
+
+
+def _check_whole(tensor: Tensor) -> None:
+    """Refuse whole numbers that become others in float32."""
+    if tensor.dtype.is_floating_point or tensor.dtype == torch.bool or not tensor.numel():
+        return
+    least, most = tensor.min().item(), tensor.max().item()
+    if max(-least, most) > LARGEST:
+        raise ValueError(
+            f"the inputs hold whole numbers up to {max(-least, most)}, and methods hand them through networks as float32, which "
+            f"holds all of them only up to 2^24 = {LARGEST}. Number them anew before (torch.unique(ids, return_inverse=True)), "
+            "or move what the networks do first, such as ids % buckets, out of them into the data."
+        )
 
 
 def packing_of(inputs: Inputs) -> Packing | None:

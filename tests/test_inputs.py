@@ -317,3 +317,35 @@ def test_tables_of_other_lengths_are_refused():
     other.table = nn.Embedding(TOKENS + 1, 5)
     with pytest.raises(ValueError, match=r"embeddings hold \[9, 10\] rows and the fused network's 9"):
         METHODS["KF-Linear"]([*pair(Words, 0), initialised(other, 1)], IDS)
+
+
+class Hashed(nn.Module):
+    """Looks up the remainder of an id, which rounding changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = nn.Embedding(TOKENS, 5), nn.Linear(5, 3)
+
+    def forward(self, ids, offset=None):
+        return self.head(self.table((ids if offset is None else ids + offset) % TOKENS).mean(1))
+
+
+@pytest.mark.parametrize("method", ["KF-Linear", "OTFusion", "Average", "Ensemble", "Fisher"])
+def test_whole_numbers_that_would_be_rounded_are_refused(method):
+    """Up to 2^24 the network looks up what it does alone; above, float32 would change the ids."""
+    parents = pair(Hashed, 0, 1)
+    ids = IDS + (1 << 24) - TOKENS
+    options = {"ridge": 0.0} if method == "KF-Linear" else {}
+    result = METHODS[method](parents[:1] * 2, (ids, Y), device="cpu", **options)
+    if method != "Ensemble":  # which gives logarithms of probabilities
+        with torch.no_grad():
+            assert torch.allclose(result.model(ids), parents[0](ids), atol=1e-6)
+    for inputs in (
+        ids + TOKENS + 1,
+        -ids - TOKENS - 1,
+        ids.clone().index_put_((torch.tensor(79),), torch.tensor(1 << 40)),
+    ):
+        with pytest.raises(ValueError, match=r"whole numbers up to \d+, .* 2\^24 = 16777216"):
+            METHODS[method](parents, (inputs, Y), device="cpu")
+    with pytest.raises(ValueError, match=r"whole numbers up to"):
+        METHODS[method](parents, ({"ids": IDS, "offset": torch.full((80, 1), 1 << 25)}, Y), device="cpu")
