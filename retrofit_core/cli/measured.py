@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..experiments.bundles import Bundle, merged, results_in
 from ..experiments.cells import Table
-from ..experiments.known import Setting, of_this_version, settings
+from ..experiments.known import Setting, settings
 from ..experiments.results import all_results
 from ..experiments.scales import BEST_FIRST, SCALES, UNMEASURED, Scale, scale_of
 from ..experiments.tables import TABLES
@@ -39,10 +39,9 @@ def measured(folder: Path, results: Sequence[Path]) -> Bundle:
 def list_tables(folder: Path, results: Sequence[Path], scale: str | None) -> None:
     """Every table, and how many of its cells are measured at each scale, the best first."""
     known = measured(folder, results)
-    current = Bundle(of_this_version(known.results), known.given)
     listed = new_table("table", "what", "cells measured")
     for entry in TABLES.values():
-        listed.add_row(entry.name, entry.title, "\n".join(_counted(entry, current, scales_of(scale))))
+        listed.add_row(entry.name, entry.title, "\n".join(_counted(entry, known, scales_of(scale))))
     out.print(listed)
 
 

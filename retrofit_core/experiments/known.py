@@ -41,6 +41,11 @@ class Known:
         return total / known[-1] if self.cell.relative_to is not None else total
 
     @property
+    def is_earlier(self) -> bool:
+        """Whether one of its methods has another version now."""
+        return any(not is_of_this_version(result) for result in (*self.results, self.start) if result)
+
+    @property
     def is_measured(self) -> bool:
         """Whether it has a number or a refusal."""
         return self.number is not None or self.refusal is not None
@@ -122,11 +127,6 @@ def _at_fullest(measured: Sequence[Setting]) -> list[Setting]:
     return [each for each in measured if each.given is None or fullest[each.work] == each.scale.name]
 
 
-def of_this_version(results: Mapping[str, Result]) -> dict[str, Result]:
-    """The results whose method has still the version with which they were measured."""
-    return {key: result for key, result in results.items() if _is_of_this_version(result)}
-
-
 def _possible(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int | None) -> Iterable[Setting]:
     """A column's settings at a scale: with parents that were given, then with trained ones on the first data set with results."""
     trained: dict[str, Setting] = {}
@@ -181,7 +181,8 @@ def _seed(unit: Mapping[str, Any]) -> int:
     return _start(unit).get("fusion", {}).get("seed", 0)
 
 
-def _is_of_this_version(result: Result) -> bool:
+def is_of_this_version(result: Result) -> bool:
+    """Whether its method still has the version with which it was measured."""
     unit = _start(result.unit)
     if "fusion" not in unit or "method version" not in result.inputs:
         return True

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from .bundles import Bundle
 from .cells import Table
 from .claims import VERDICTS, Claim, claims, rank_correlation
-from .known import Known, Setting, of_this_version, settings
+from .known import Known, Setting, is_of_this_version, settings
 from .paper import Value, paper_values
 from .results import Result
 from .rows import BEST, PARENT, applies, read_row, scored
@@ -20,6 +20,8 @@ from .tables import TABLES
 REFUSED, MISSING, NOT_APPLICABLE, WITHOUT_CELL = "refused", "not measured", "N/A", "not planned"
 MEASURED = "measured"
 ACCURACY = "accuracy"
+#: Note of a number that the method's present version may not give.
+EARLIER = "measured with an earlier version of the method"
 #: The rows that stand for all columns of a table where only one column has them.
 SHARED = (PARENT, "Ensemble")
 
@@ -105,7 +107,7 @@ class Report:
     others: int = 0
     """Results that belong to no cell of these tables"""
     outdated: int = 0
-    """Results of earlier versions of their methods, which are left out"""
+    """Results in the tables of earlier versions of their methods, which a note marks"""
 
     @property
     def blocks(self) -> list[Block]:
@@ -147,9 +149,7 @@ def report(
         root: runs folder, for the commands.
         only_measured: leave out lines, columns and tables without a number or a refusal.
     """
-    results = of_this_version(bundle.results)
-    current = Bundle(results, bundle.given)
-    columns_of = {name: settings(TABLES[name], current, scales, seeds, columns) for name in tables if name in TABLES}
+    columns_of = {name: settings(TABLES[name], bundle, scales, seeds, columns) for name in tables if name in TABLES}
     written = [
         table_report(TABLES[name], columns_of[name], root, seeds, only_measured)
         if name in TABLES
@@ -169,8 +169,8 @@ def report(
         tuple(scales),
         tuple(table for table in written if table.blocks),
         _machines(used.values()),
-        len(results) - len(used),
-        len(bundle.results) - len(results),
+        len(bundle.results) - len(used),
+        sum(not is_of_this_version(result) for result in used.values()),
     )
 
 
@@ -309,7 +309,8 @@ def _line(setting: Setting, cells: Sequence[Known], paper: Value | None, root: s
     chosen = (missing or cells)[0].cell
     command = " && ".join(unit.command(root) for unit in chosen.units)
     state = MEASURED if values else REFUSED if refusal else MISSING
-    return Line(chosen.row, paper, state, values, refusal if refusal and not values else "", command)
+    note = refusal or "" if not values else EARLIER if any(known.is_earlier for known in cells) else ""
+    return Line(chosen.row, paper, state, values, note, command)
 
 
 def _sorted_parents(setting: Setting, singles: Mapping[str, Line]) -> dict[str, Line]:
@@ -340,7 +341,8 @@ def _best(setting: Setting, row: str, lines: Sequence[Line], paper: Value | None
     best = max(measured, key=lambda line: sign * (line.mean or 0.0), default=None)
     if best is None:
         return Line(row, paper, lines[0].state, (), lines[0].note, lines[0].command)
-    return Line(row, paper, MEASURED, best.values, f"that of {best.row}", best.command, best.row)
+    note = "; ".join([f"that of {best.row}", *([best.note] if best.note else [])])
+    return Line(row, paper, MEASURED, best.values, note, best.command, best.row)
 
 
 def _line_without_cell(setting: Setting, name: str, paper: Value | None) -> Line | None:

@@ -127,7 +127,8 @@ def summary(report: Report) -> list[str]:
         left_out.append(f"{many(report.others, 'result')} {_are(report.others)} of other tables or scales.")
     if report.outdated:
         left_out.append(
-            f"{many(report.outdated, 'result')} {_are(report.outdated)} of earlier versions of their methods, and left out."
+            f"{many(report.outdated, 'result')} {_are(report.outdated)} of earlier versions of their methods; notes mark "
+            "them, and `retrofit reproduce` measures them again."
         )
     signs = [f"Signs of the paper's differences: {', '.join(verdicts)}."] if verdicts else []
     return [*counts, *signs, *machines, *left_out]

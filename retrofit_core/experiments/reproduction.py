@@ -30,7 +30,7 @@ from ..registry import find
 from .bundles import Bundle, merged, results_in
 from .cells import Table
 from .claims import Claim, Gap, gap
-from .known import Known, Setting, of_this_version, settings
+from .known import Known, Setting, settings
 from .planning import plan
 from .progress import notebook_bar
 from .report import Block, Line, TableReport, machine_words, measured_rows, table_report
@@ -309,9 +309,8 @@ class Request:
     results: tuple[Path, ...]
 
     def known(self) -> Bundle:
-        """What is measured now, of the methods' present versions."""
-        known = merged([Bundle(all_results(self.runs)), *map(results_in, self.results)])
-        return Bundle(of_this_version(known.results), known.given)
+        """What is measured now."""
+        return merged([Bundle(all_results(self.runs)), *map(results_in, self.results)])
 
     def read(self) -> ReproducedTable:
         """The table as it is measured now."""

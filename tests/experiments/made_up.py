@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from retrofit_core.architectures import parse
 from retrofit_core.experiments.bundles import Bundle
 from retrofit_core.experiments.cells import Cell
 from retrofit_core.experiments.results import Result, packed
@@ -40,7 +41,7 @@ def made(unit: Unit, accuracy: float = 50.0, known: Iterable[bool] | None = None
     metrics = {"accuracy": accuracy, "samples": len(correct) or IMAGES, "per_class": [accuracy] * 10}
     metrics |= {"seconds": 1.5, "all_seconds": 2.0}
     start = unit.start if isinstance(unit, FineTuning) else unit
-    version = {"method version": str(METHODS[start.run.method].version)} if isinstance(start, Fusion) else {}
+    version = {"method version": str(_version(start))} if isinstance(start, Fusion) else {}
     return Result(
         unit.key(),
         unit.to_json(),
@@ -53,6 +54,12 @@ def made(unit: Unit, accuracy: float = 50.0, known: Iterable[bool] | None = None
         MACHINE,
         1.0,
     )
+
+
+def _version(fusion: Fusion) -> int:
+    """The version with which the numbers of such a fusion last changed."""
+    training = fusion.source.training
+    return METHODS[fusion.run.method].version_for(parse(training.arch[0])["architecture"] if training else None)
 
 
 def cells_of(table: str, scale: str = "smoke", seeds: int | None = None, given: Source | None = None) -> list[Cell]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from retrofit_core.experiments import known as known_module
-from retrofit_core.experiments.bundles import Bundle, Given, write_bundle
+from retrofit_core.experiments.bundles import Bundle, Given, read_bundle, write_bundle
 from retrofit_core.experiments.paper import paper_values
 from retrofit_core.experiments.report import Block, Line, all_tables, report
 from retrofit_core.experiments.report_csv import FIELDS, spreadsheet
@@ -338,13 +338,14 @@ def test_given_parents_stand_at_the_fullest_scale_that_means_the_same_work(tmp_p
     assert badges(evening) == [f"evening, {words}"]
 
 
-def test_results_of_earlier_methods_are_left_out():
+def test_results_of_earlier_methods_are_marked():
     cells = cells_of("fusion-set-size")
     bundle = bundle_of(cells, lambda cell: {})
     old = renamed(bundle, inputs={"method version": "0"})
     written = report(old, ["fusion-set-size"], SMOKE)
-    assert written.counts() == {"smoke, digits for cifar10": (2, 17)}  # parents have no method
-    assert written.outdated == len({cell.units[0].key() for cell in cells}) - 2
+    assert written.outdated == len({cell.units[0].key() for cell in cells}) - 2  # parents have no method
+    lines = {line.row: line for block in written.blocks for line in block.lines if line.values}
+    assert all(("earlier version" in line.note) != row.startswith("Parent") for row, line in lines.items())
     assert f"- {written.outdated} results are of earlier versions" in markdown(written)
 
 
@@ -504,7 +505,7 @@ def test_given_checkpoints_are_found_again_by_the_command(tmp_path, capsys, monk
 def test_a_bundle_prints_what_its_results_print(tmp_path):
     bundle = bundle_of(cells_of("fusion-set-size"), lambda cell: {"known": knowing(40)})
     write_bundle(tmp_path / "all.json", bundle, with_images=True)
-    read = known_module.of_this_version(bundle.results)
+    read = read_bundle(tmp_path / "all.json").results
     assert markdown(report(Bundle(read), ["fusion-set-size"], SMOKE)) == markdown(
         report(bundle, ["fusion-set-size"], SMOKE)
     )
@@ -516,4 +517,4 @@ def test_results_stay_where_a_new_version_left_their_networks_as_they_were(table
     bundle = renamed(bundle_of(cells_of(table), lambda cell: {}), inputs={"method version": "1"})
     of_gradient = {key: result for key, result in bundle.results.items() if "-Gradient" in str(result.unit)}
     assert of_gradient
-    assert known_module.of_this_version(of_gradient) == (of_gradient if kept else {})
+    assert {known_module.is_of_this_version(result) for result in of_gradient.values()} == {kept}
