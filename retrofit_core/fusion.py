@@ -151,7 +151,7 @@ class Retrofit(Algorithm):
             leaves=self.leaves,
         )
         check_groupings(levels, self.grouping)
-        self.fit.check(levels.fused, levels.parents)
+        self.fit.check(levels.fused, levels.parents, task.inputs[:2].to(task.device, task.dtype))
         for parent in levels.parents:
             check_covered(task.importance, parent)
         self._check_shares(task, levels)

@@ -20,7 +20,7 @@ from .budget import boundary_bytes, columns, dual_bytes, working_bytes
 from .contributors import Alone, Contributors
 from .device import MEMORY, Stopwatch, rows_per_batch, sum_dtype
 from .layersums import LayerRows, LayerSums, PartwiseSums
-from .levels import Boundary, Level, each, rows
+from .levels import Boundary, Level, each, places_read, rows
 from .moments import Moments, MomentSums, Rows, dual_is_cheaper
 from .monitor import Monitor
 
@@ -277,11 +277,17 @@ class Step:
         """(m, m) inner products of what the parents' neurons hand on to the next level of a chain, behind activation functions
         and pooling, each about its mean over all rows."""
         sums = MomentSums(sum(self.widths), device=self.walk.device)
-        readers = [levels[self.index + 1] for levels in self.walk.parents]
+        readers, places = [levels[self.index + 1] for levels in self.walk.parents], list[Tensor]()
         for _, outputs in self.walk.batches(self.index):
             with self.walk.stopwatch.phase("moments"):
+                if not places:
+                    found = [
+                        places_read(reader, self.level.axis, z) for reader, z in zip(readers, outputs, strict=True)
+                    ]
+                    places = [own[0] for own in found if own is not None]
                 read = [
-                    reader.rows_read(z, width) for reader, z, width in zip(readers, outputs, self.widths, strict=True)
+                    reader.read(z)[0][0].flatten(1)[:, own].movedim(1, -1).flatten(0, 1)
+                    for reader, z, own in zip(readers, outputs, places, strict=True)
                 ]
                 sums.add(torch.cat(read, 1))
         own, add_up = sums.finish(), self.walk.contributors.add_up

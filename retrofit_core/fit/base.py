@@ -104,9 +104,11 @@ class Fit(Value):
         batch_size and validation too, as in `Gradient`."""
         return 0, 0
 
-    def check(self, fused: Sequence[Level], parents: Sequence[Sequence[Level]]) -> None:
+    def check(self, fused: Sequence[Level], parents: Sequence[Sequence[Level]], example: Tensor) -> None:
         """Refuse, before any work, levels that it cannot fit.
 
+        Args:
+            example: (B, ...) a few inputs, on the device.
         Raises:
             ValueError: names the level, the reason and the way out.
         """

@@ -47,7 +47,7 @@ class Gradient(Descent, Fit):
     perturbation: float = setting(0.0, "0: start at parent 0's weights; 1: start afresh", FRACTION)
     weighted_loss: bool = setting(False, "errors of a neuron weighted by its importance")
 
-    def check(self, fused: Sequence[Level], parents: Sequence[Sequence[Level]]) -> None:
+    def check(self, fused: Sequence[Level], parents: Sequence[Sequence[Level]], example: Tensor) -> None:
         """Refuse levels inside of blocks: it fits what stands between one tensor and the next."""
         if is_branched(fused) or fused[-1].tail:
             raise ValueError(

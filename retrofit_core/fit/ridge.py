@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..grouping import Grouping
-from ..levels import Level, is_branched
+from ..levels import Level, compose, places_read, reads_one_by_one
 from ..moments import (
     Moments,
     PartMoments,
@@ -77,7 +77,7 @@ class Ridge(Fit):
         """Whether the parents' own weights are mapped onto the fused inputs."""
         return self.toward == "parents" or not self.refit
 
-    def check(self, fused: Sequence[Level], parents: Sequence[Sequence[Level]]) -> None:
+    def check(self, fused: Sequence[Level], parents: Sequence[Sequence[Level]], example: Tensor) -> None:
         """Refuse levels that are not affine; towards the parents, also theirs."""
         for index, (level, *others) in enumerate(zip(fused, *parents, strict=True)):
             if level.affine is None and not level.tables:
@@ -85,10 +85,9 @@ class Ridge(Fit):
                     f"level {level.name!r} is not affine in its weights: {level.why_not_affine}. Use fit='gradient' "
                     "(HF-Gradient, KF-Gradient); if you named boundaries, leave them out: then every layer ends a level."
                 )
-            if self.active and not level.head and not all(_reads_the_level(net, index) for net in (fused, *parents)):
-                raise ValueError(
-                    f"level {level.name!r}: active=True compares neurons by what the next layer reads of them, which is known of "
-                    "chains of layers only. Leave it away."
+            if self.active and not level.head:
+                _check_reading(
+                    level.name, [net[index + 1] for net in parents], [net[: index + 1] for net in parents], example
                 )
             reasons = [other.why_not_affine for other in others if other.affine is None and not other.tables]
             if self.needs_parents_weights and reasons:
@@ -128,9 +127,25 @@ class Ridge(Fit):
         return Prepared(gram[:m, :m], partial(_fit, fitting, sums, solution))
 
 
-def _reads_the_level(levels: Sequence[Level], index: int) -> bool:
-    """Whether a network is a chain there: the next level reads the neurons of this one."""
-    return not is_branched(levels) and levels[index + 1].reads(levels[index].width)
+def _check_reading(name: str, readers: Sequence[Level], before: Sequence[Sequence[Level]], example: Tensor) -> None:
+    """Refuse networks in which it is not known what the next level's layers read of each of a level's neurons.
+
+    Raises:
+        ValueError: names the level.
+    """
+    seen = []
+    for reader, levels in zip(readers, before, strict=True):
+        boundary = compose(levels, example)
+        one = isinstance(boundary, Tensor) and reads_one_by_one(reader, levels[-1].width)
+        seen.append(places_read(reader, levels[-1].axis, boundary) if one else None)
+    orders = [found[1] for found in seen if found is not None]
+    if len(orders) < len(seen) or any(
+        order.shape != orders[0].shape or not torch.allclose(order, orders[0], rtol=1e-4, atol=1e-5) for order in orders
+    ):
+        raise ValueError(
+            f"level {name!r}: active=True compares neurons by what the next layer reads of them, which is known of chains of "
+            "layers only, each of which reads every neuron at the same places. Leave it away."
+        )
 
 
 def _without_refit(sums: Moments | Rows, solution: Solution, W0: Tensor) -> Solution:

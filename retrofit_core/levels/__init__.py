@@ -17,6 +17,7 @@ from .level import (
     unfolded,
 )
 from .partition import partition, single_level
+from .reading import places_read, reads_one_by_one
 
 __all__ = [
     "BOUNDARIES",
@@ -32,6 +33,8 @@ __all__ = [
     "is_branched",
     "merged",
     "partition",
+    "places_read",
+    "reads_one_by_one",
     "rows",
     "single_level",
     "unfolded",

@@ -227,25 +227,6 @@ class Level:
         tensors = (tensors,) if isinstance(tensors, Tensor) else tensors
         return (tensors[:-1], tensors[-1]) if self.adds else (tensors, None)
 
-    def reads(self, width: int) -> bool:
-        """Whether the one layer of a chain's level reads so many neurons, each at equally many places."""
-        if len(self.layers) != 1 or self.adds or self.partwise:
-            return False
-        layer = self.layers[0]
-        return layer.in_features % width == 0 if isinstance(layer, nn.Linear) else layer.in_channels == width
-
-    def rows_read(self, boundary: Boundary, width: int) -> Tensor:
-        """(N, width) what the layer reads of each neuron of the level before: behind activation functions and pooling.
-
-        Args:
-            boundary: before the level.
-            width: neurons of the level before, see `reads`.
-        """
-        (x,), _ = self.read(boundary)
-        if isinstance(self.layers[0], nn.Linear) and x.shape[-1] == width:
-            return rows(x, -1)
-        return rows(x.reshape(len(x), width, -1), 1)
-
     def made(self, boundary: Boundary) -> Tensor:
         """The layers' own outputs, where something follows before they are added, or before the network ends."""
         inputs, _ = self.read(boundary)

@@ -3,10 +3,11 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from retrofit_core import fuse
 from retrofit_core.fit import Ridge
-from retrofit_core.grouping import Hungarian
+from retrofit_core.grouping import Hungarian, KMeans
 from retrofit_core.methods import METHODS
 from retrofit_core.symmetry import shuffled
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual
@@ -51,6 +52,90 @@ def test_neurons_are_compared_behind_function_and_pooling_about_their_means():
         by_hand = read.movedim(1, -1).flatten(0, 1)
         by_hand = by_hand - by_hand.mean(0)
         assert_close(gram, by_hand.T @ by_hand, 1e-10)
+
+
+class Reads(nn.Module):
+    """A convolution whose 4 x 4 map is read by a linear layer behind some function."""
+
+    def __init__(self, function, inputs, width=4):
+        super().__init__()
+        self.first, self.function = nn.Conv2d(2, width, 4), function
+        self.last = nn.Linear(inputs, 3)
+
+    def forward(self, x):
+        x = self.last(self.function(self.first(x).relu()))
+        return x.mean(1) if x.ndim == 3 else x
+
+
+def merged_tokens(x):
+    """(B, C, 4, 4) -> (B, 4 tokens, 4 C): each token is four pixels side by side, their channels inside, as in Swin."""
+    x = x.permute(0, 2, 3, 1)
+    parts = [x[:, i::2, j::2] for j in (0, 1) for i in (0, 1)]
+    return torch.cat(parts, -1).flatten(1, 2)
+
+
+def mixed(x):
+    """The second half's channels lie in another order of positions than the first half's."""
+    first, second = x.chunk(2, 1)
+    return torch.cat([first, second.transpose(2, 3)], 1).flatten(1)
+
+
+#: What a linear layer reads of 4 x 4 maps, how many numbers a channel, and the same channel by channel: (B, C, places).
+READINGS = {
+    "channels first": (lambda x: x.flatten(1), 16, lambda x: x.flatten(2)),
+    "channels last": (lambda x: x.permute(0, 2, 3, 1).flatten(1), 16, lambda x: x.flatten(2)),
+    "merged tokens": (merged_tokens, 4, lambda x: x.flatten(2)),
+    "two poolings": (
+        lambda x: torch.cat([x.mean((2, 3)), x.amax((2, 3))], 1),
+        2,
+        lambda x: torch.stack([x.mean((2, 3)), x.amax((2, 3))], 2),
+    ),
+    "pixels unshuffled": (lambda x: F.pixel_unshuffle(x, 2).flatten(1), 16, lambda x: x.flatten(2)),
+    "tokens": (lambda x: x.flatten(2).mT, 1, lambda x: x.flatten(2)),
+    "one pixel": (lambda x: x[:, :, 1, 2], 1, lambda x: x[:, :, 1:2, 2]),
+}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", READINGS)
+def test_what_is_read_of_a_neuron_is_found_however_it_is_laid_side_by_side(name):
+    """Against the activities themselves, channel by channel."""
+    function, places, by_channel = READINGS[name]
+    parents = [initialised(Reads(function, places * width, width), width) for width in (4, 5)]
+    x, watching = normal(30, 2, 7, 7), Watching()
+    target = initialised(Reads(function, places * 4, 4), 0)
+    fuse(parents, x, grouping=watching_kmeans(watching), target=target, fit=Ridge(active=True), boundaries="layers")
+    read = torch.cat([by_channel(parent.first(x).relu()) for parent in parents], 1).movedim(1, -1).flatten(0, 1)
+    read = read - read.mean(0)
+    assert_close(watching.grams[0], read.T @ read, 1e-10)
+
+
+def watching_kmeans(watching):
+    def group(gram, scores, widths, width, *, generator=None):
+        watching.grams.append(gram)
+        return KMeans()(gram, scores, widths, width, generator=generator)
+
+    return group
+
+
+@pytest.mark.parametrize(
+    ("functions", "inputs"),
+    [
+        ((mixed, mixed), 64),  # places differ from channel to channel
+        ((lambda x: x.flatten(1), lambda x: x.transpose(2, 3).flatten(1)), 64),  # and from parent to parent
+        ((lambda x: x.softmax(1).flatten(1),) * 2, 64),  # each number comes from all channels
+        ((lambda x: x.mean(1).flatten(1).repeat(1, 4),) * 2, 64),
+    ],
+)
+def test_what_cannot_be_told_apart_is_refused_before_any_work(functions, inputs):
+    parents = [initialised(Reads(function, inputs), k) for k, function in enumerate(functions)]
+    with pytest.raises(ValueError, match=r"level 'first'"):
+        fuse(parents, normal(30, 2, 7, 7), grouping=Forbidden(), fit=Ridge(active=True), boundaries="layers")
+
+
+class Forbidden(Watching):
+    def __call__(self, *args, **options):
+        raise AssertionError("work has begun")
 
 
 def test_neurons_that_differ_where_they_are_silent_belong_together():

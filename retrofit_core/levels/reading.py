@@ -1,0 +1,64 @@
+"""Which of the numbers that a layer reads come from which neuron of the level before, found by changing neurons."""
+
+import torch
+from torch import Tensor, nn
+
+from .level import Level
+
+#: Samples of a probe: many, for a function is flat where it is silent.
+SAMPLES = 64
+
+
+def reads_one_by_one(reader: Level, width: int) -> bool:
+    """Whether the one layer of a chain's level may read so many neurons, each at equally many places."""
+    if len(reader.layers) != 1 or reader.adds or reader.partwise:
+        return False
+    layer = reader.layers[0]
+    return layer.in_features % width == 0 if isinstance(layer, nn.Linear) else layer.in_channels == width
+
+
+@torch.no_grad()
+def places_read(reader: Level, axis: int, boundary: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Where each neuron of the level before is among the numbers that the layer reads of one sample, as places in one order.
+
+    Returns:
+        (width, places) positions; and (places,) what is read there of a probe that all neurons share, which tells the order. None
+        where numbers come from several neurons, or not in one order.
+    Args:
+        reader: see `reads_one_by_one`.
+        axis: of the neurons.
+        boundary: before the reader, any values.
+    """
+    generator = torch.Generator().manual_seed(0)
+    shape = (SAMPLES, *boundary.shape[1:])
+    first, second = (torch.randn(shape, generator=generator).to(boundary) for _ in range(2))
+    width = boundary.shape[axis]
+    neurons = torch.arange(width, device=boundary.device)
+
+    def read(h: Tensor) -> Tensor:
+        return reader.read(h.contiguous())[0][0].flatten(1)
+
+    def changed(chosen: Tensor) -> Tensor:
+        h = torch.where(chosen, second.movedim(axis, -1), first.movedim(axis, -1)).movedim(-1, axis)
+        gap = (read(h) - before).abs()
+        return (gap > 1e-5 * before.abs().max()).any(0)
+
+    before = read(first.clone())
+    reached, owner = changed(torch.ones_like(neurons, dtype=torch.bool)), torch.zeros_like(before[0], dtype=torch.int64)
+    for digit in range((width - 1).bit_length()):
+        one = (neurons >> digit) % 2 == 1
+        with_one = changed(one)
+        if not torch.equal(with_one ^ changed(~one), reached):
+            return None  # some numbers come from several neurons
+        owner += with_one.long() << digit
+    numbers = reached.nonzero()[:, 0]
+    counts = owner[numbers].bincount(minlength=width)
+    if not counts[0] or not (counts == counts[0]).all():
+        return None
+    places = numbers[owner[numbers].argsort(stable=True)].view(width, -1)
+    others = first.select(axis, 0).shape
+    alike = torch.randn(others, generator=generator.manual_seed(1)).to(boundary).unsqueeze(axis).expand(shape)
+    shared = read(alike)[:, places]
+    if not torch.allclose(shared, shared[:, :1].expand_as(shared), rtol=1e-4, atol=1e-5):
+        return None
+    return places, shared[0, 0]
