@@ -1,5 +1,7 @@
 """All data are looked at before any training: damaged images, classes of one split only; nothing half-written stays."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -138,12 +140,14 @@ def test_a_fusion_looks_at_the_test_images_first(photos, tmp_path):
     with pytest.raises(ValueError, match=r"valid/cat/1.jpg cannot be decoded"):
         execute(run, monitor=Monitor(events.append))
     assert not [event for event in events if event["kind"] == "level"]
-    for name in files:  # trained again, but not before this is known
-        (tmp_path / name).unlink()
-    (photos / "valid").rename(photos / "elsewhere_a")
-    with pytest.raises(ValueError):
+    for name in files:  # they would be trained again
+        Path(name).unlink()
+    with pytest.raises(ValueError, match=r"valid/cat/1.jpg cannot be decoded"):
         execute(run, monitor=Monitor(events.append))
-    assert not (tmp_path / files[0]).exists()
+    (photos / "valid").rename(photos / ".valid")
+    with pytest.raises(ValueError, match="holds no test split, only train"):
+        execute(run, monitor=Monitor(events.append))
+    assert not any(Path(name).exists() for name in files)
 
 
 def test_a_fine_tuning_looks_at_all_images_first(photos, tmp_path, capsys):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from .. import own
 from ..architectures import build, fitted, input_shape_of, parse
 from ..checkpoints import classes_of, load_model, read_metadata
-from ..data import Images
+from ..data import Images, check_images
 from ..data.augment import copies
 from ..data.sampling import balanced
 from ..data.splits import read_splits
@@ -243,5 +243,5 @@ def train_missing(config: RunConfig, monitor: Monitor | None = None) -> None:
                 "Name one of these."
             )
         if config.evaluate:
-            read_images(config, "test")  # what is wrong with it is said before the training
+            check_images(read_images(config, "test"), monitor=monitor)  # what is wrong is said before the training
         train_parents(training, folder, resume=True, test=False, monitor=monitor)
