@@ -78,6 +78,11 @@ def load_model(
             ),
             stacklevel=2,
         )
+    if read.left:
+        text = f"{len(read.left)} matrices beside the network's tensors were left out, such as {read.left[0]}"
+        warnings.warn(
+            Notice(f"{path}: {text}: if they belong to it, name the whole network with --arch."), stacklevel=2
+        )
     expected, state = model.state_dict(), dict(read.tensors)
     _check_fit(expected, state, path)
     state = {name: _usable(name, tensor, expected[name].dtype, path) for name, tensor in state.items()}

@@ -40,6 +40,8 @@ class Found:
 
     label: str
     tensors: Mapping[str, Any]
+    left: tuple[str, ...] = ()
+    """Matrices beside the network's tensors, which are left out"""
 
     @property
     def averaged(self) -> bool:
@@ -131,10 +133,10 @@ def _fits(found: Found, expected: Mapping[str, Tensor], twins: Mapping[str, list
     for parts in ((), INSIDE[:-1], INSIDE):
         renamed = _without(state, parts) if parts else state
         if inside := _by_prefix(renamed, expected, twins, spare):
-            return [
-                Found(".".join(filter(None, (found.label, prefix.rstrip(".")))), tensors)
-                for prefix, tensors in inside.items()
-            ]
+            outside = {name: value for name, value in renamed.items() if not name.startswith(tuple(inside))}
+            left = tuple(name for name, value in outside.items() if value.is_floating_point() and value.dim() > 1)
+            labels = {prefix: ".".join(filter(None, (found.label, prefix.rstrip(".")))) for prefix in inside}
+            return [Found(labels[prefix], tensors, left) for prefix, tensors in inside.items()]
     return []
 
 

@@ -167,7 +167,8 @@ def facts_of(path: Path) -> dict[str, Any]:
     """
     kind = kind_of(path)
     if kind == "safetensors":
-        return {name: _decoded(text) for name, text in header(path).get("__metadata__", {}).items()}
+        facts = {name: _decoded(text) for name, text in header(path).get("__metadata__", {}).items()}
+        return classes_in(facts) | facts
     if kind == "torch":
         with suppress(ValueError):  # whoever reads the tensors says what is wrong
             return classes_in(_unpickled(path, mapped=zipfile.is_zipfile(path)))

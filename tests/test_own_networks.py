@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -191,10 +192,14 @@ def test_wrappers_prefixes_are_read(mynet, prefix):
 
 
 def test_a_lightning_file_with_pickled_objects_is_refused_with_the_way_out(tmp_path):
-    torch.save({"state_dict": {"model.w": torch.ones(1)}, "hyper_parameters": {"path": Path("x")}}, tmp_path / "a.ckpt")
-    with pytest.raises(
-        ValueError, match=r"never loaded: save .* weights_only=False\)\[\"state_dict\"\], \"tensors.pt\""
-    ):
+    """Of objects that nobody knows; settings as Lightning keeps them, a path or a namespace, are read over."""
+    model = build({"architecture": "mlp", "sizes": [4, 3, 2], "bias": True}, seed=0)
+    content = {"state_dict": {f"model.{name}": tensor for name, tensor in model.state_dict().items()}}
+    torch.save({**content, "hyper_parameters": {"path": Path("x")}}, tmp_path / "a.ckpt")
+    assert torch.equal(load_model(tmp_path / "a.ckpt")[0].fc1.weight, model.fc1.weight)
+    torch.save({**content, "hyper_parameters": {"rate": Fraction(1, 3)}}, tmp_path / "a.ckpt")
+    words = r"other Python objects than tensors \(fractions.Fraction\).* weights_only=False\)\['state_dict'\], 'tensors.pt'\)"
+    with pytest.raises(ValueError, match=words):
         load_model(tmp_path / "a.ckpt")
 
 

@@ -109,6 +109,15 @@ def test_what_a_lightning_module_keeps_beside_the_network_is_left_out(tmp_path):
     loads(tmp_path / "m.ckpt", model)
 
 
+def test_a_part_of_a_larger_network_is_not_read_in_silence(tmp_path):
+    model = network(0)
+    torch.save(prefixed(model.state_dict(), "model.") | {"head.weight": torch.ones(4, 4)}, tmp_path / "m.ckpt")
+    with pytest.warns(
+        notices.Notice, match=r"1 matrices beside the network's tensors were left out, such as head.weight"
+    ):
+        loads(tmp_path / "m.ckpt", model)
+
+
 @pytest.mark.parametrize("steps", [None, torch.tensor(7.0), torch.tensor([7])])
 def test_batch_norms_counter_is_missing_or_of_another_type(steps, tmp_path):
     model = network(0)
