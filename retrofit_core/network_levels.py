@@ -14,6 +14,9 @@ from .grouping import Grouper, SameIndex
 from .levels import Kind, Level, is_branched, merged, partition
 from .streams import with_streams
 
+#: The way out of levels inside of blocks.
+INSTEAD = "Use fit='gradient' (HF-Gradient, KF-Gradient); if you named boundaries, leave them out."
+
 
 @dataclass(frozen=True)
 class Levels:
@@ -276,7 +279,7 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
     for index, level in enumerate(fused):
         alike = [levels[index] for levels in parents]
         if is_branched(fused) or level.vectors or any(other.partwise for other in (level, *alike)):
-            _check_joints(level, alike)
+            _check_joints(level, alike, INSTEAD if is_branched(fused) else "Give all of them one architecture.")
         if any(_kinds(other) != _kinds(level) for other in alike):
             raise ValueError(
                 f"level {level.name!r}: its neurons are of other kinds in a parent than in the fused network (gated, in parts of "
@@ -326,23 +329,24 @@ def _check_parts(level: Level, parents: Sequence[Level]) -> None:
         )
 
 
-def _check_joints(level: Level, parents: Sequence[Level]) -> None:
-    """Refuse levels inside of blocks that are joined otherwise in a parent than in the fused network."""
+def _check_joints(level: Level, parents: Sequence[Level], instead: str) -> None:
+    """Refuse levels that are joined otherwise in a parent than in the fused network.
+
+    Args:
+        instead: the way out.
+    """
     for other in parents if level.layers or level.tables else ():
         if not (other.layers or other.tables):
-            raise ValueError(
-                f"level {level.name!r} is not affine in a parent: {other.why_not_affine}. Use fit='gradient' (HF-Gradient, "
-                "KF-Gradient)."
-            )
+            raise ValueError(f"level {level.name!r} is not affine in a parent: {other.why_not_affine}. {instead}")
         if (other.partwise > 0) != (level.partwise > 0):
             raise ValueError(
                 f"level {level.name!r}: a convolution is grouped in a parent or in the fused network, and not in the other, so "
-                "their neurons do not correspond. Give all of them groups, or use fit='gradient' (HF-Gradient, KF-Gradient)."
+                f"their neurons do not correspond. {instead}"
             )
         if _joints(other) != _joints(level):
             raise ValueError(
-                f"level {level.name!r}: skips join other layers in a parent than in the fused network, so their neurons do "
-                "not correspond. Use fit='gradient' (HF-Gradient, KF-Gradient)."
+                f"level {level.name!r}: skips join other layers in a parent than in the fused network, or groups of a "
+                f"convolution have other sizes, so their neurons do not correspond. {instead}"
             )
 
 

@@ -16,7 +16,11 @@ from .levels.opening import rows_of
 from .symmetry import IN_PLACE, Group, neuron_groups, neuron_places
 
 #: The way out where neurons at a level's end cannot be grouped, in levels that are not cut there.
-ELSEWHERE = "Let no level end there: fit='gradient' (HF-Gradient, KF-Gradient) with boundaries=[module names]."
+ELSEWHERE = (
+    "Let no level end there: fit='gradient' (HF-Gradient, KF-Gradient) with boundaries=[names of other modules], or 1."
+)
+#: The way out of levels that end behind every layer.
+INSTEAD = "Use KF-Gradient; if you named boundaries, leave them out."
 UNREAD = "are multiplied with others and read by no layer (an attention of another kind, say), so their sizes would not be kept"
 
 
@@ -61,7 +65,9 @@ def with_streams(
         if bound:
             raise
         unknown = [level.partwise > 0 or bool(level.vectors) for level in levels]
-        levels = [_not_affine(level, str(error)) if no else level for level, no in zip(levels, unknown, strict=True)]
+        levels = [
+            _not_affine(level, _reason(error)) if no else level for level, no in zip(levels, unknown, strict=True)
+        ]
         return _not_followed(levels, example, network, error)
     try:
         rows = [_made_by(level, groups, model) for level in levels]
@@ -87,7 +93,7 @@ def with_streams(
             continue
         unread = any(_multiplied(groups[number], made[groups[number]]) for number in own)
         if why := _why_not_grouped(level, own, unread=unread, in_parts=index in parts):
-            raise ValueError(f"{network}: the neurons of level {level.name!r} {why}. Use KF-Gradient.")
+            raise ValueError(f"{network}: the neurons of level {level.name!r} {why}. {INSTEAD}")
         for which, number in enumerate(own):
             firsts.setdefault(number, (index, which))
         kinds.append(tuple(Kind(firsts[number], places, groups[number].fixed) for number, places in own.items()))
@@ -168,10 +174,9 @@ def _not_followed(levels: list[Level], example: Tensor, network: str, error: Exc
     """
     for index, level in enumerate(levels[:-1]):
         if not _exchanged(levels, index, example):
-            why = str(error).partition(", so ")[0]
             raise ValueError(
                 f"{network}: the neurons of level {level.name!r} cannot change places, and how they belong together is not "
-                f"known: {why}. {ELSEWHERE}"
+                f"known: {_reason(error)}. {ELSEWHERE}"
             )
     return levels
 
@@ -322,7 +327,7 @@ def _carried(
     if len(axes) != 1 or not all(makers.values()):
         raise ValueError(
             f"{network}: {name!r} at level {level.name!r} does not hold numbers for the neurons of a level before, so it is "
-            "not known what it is in the fused network. Use KF-Gradient."
+            f"not known what it is in the fused network. {INSTEAD}"
         )
     if whole:  # as they lie in that level
         every = torch.arange(sum(index.numel() for index in own.values()))
@@ -352,6 +357,11 @@ def _carried_buffers(
                 if network:
                     raise
     return tuple(carried)
+
+
+def _reason(error: Exception) -> str:
+    """What a rule says of neurons, without what follows from it and its way out."""
+    return str(error).partition(", so ")[0].partition(". Use ")[0].removesuffix(".")
 
 
 def _not_affine(level: Level, why: str) -> Level:

@@ -107,6 +107,10 @@ VECTORS = {
         b=lambda width: nn.utils.parametrizations.weight_norm(square(width)),
     ),
     "called twice": mlp(lambda m, x: m.out(torch.relu(m.b(torch.relu(m.b(torch.relu(m.a(x))))))), b=square),
+    "offsets, one of which is used": mlp(
+        lambda m, x: m.out(torch.relu(m.a(x)) + m.w[0]),
+        w=lambda width: nn.Parameter(torch.randn(width, width)),
+    ),
     "PReLU": mlp(lambda m, x: m.out(m.act(m.a(x))), act=lambda width: nn.PReLU(width)),
 }
 IMAGES = {
@@ -188,7 +192,10 @@ ASKED = {
 
 NAME = "|".join(sorted(METHODS, key=len, reverse=True))
 #: The end of a way: networks or data must be changed, and the message says how.
-CHANGES = "track_running_stats=True|parametrize|weights of its own|of its own layers|Pass one column|Use a target|Pass a target"
+CHANGES = "|".join(
+    ("track_running_stats=True", "parametrize", "weights of its own", "Pass one column")
+    + ("Use a target", "Pass a target", "all of them one architecture")
+)
 
 
 def ways(message, name, options):
@@ -204,6 +211,8 @@ def ways(message, name, options):
             found.append(with_changes(name, options, {key: ast.literal_eval(word) for key, word in changed.items()}))
     if other := re.search(r"importance='\w+',? or '(\w+)'", message):
         found.append(with_changes(name, options, {"importance": other[1]}))
+    if "Let no level end there" in message:
+        found.append(("KF-Gradient", {**options, "boundaries": 1}))
     if "eave" in message:
         found += [
             (name, without(options, key))
@@ -254,6 +263,7 @@ class Ways:
                 self.said[key] = ""
             except ValueError as error:
                 self.said[key] = str(error)
+                assert not re.search(r"\w\.\. ", str(error)), error  # a message within another one
         return self.said[key]
 
     def dead_end(self, name, options, seen=()):
