@@ -1,6 +1,7 @@
 """Where a refusal names another method or option as the way out, it is one: carried out on the same input, it works."""
 
 import ast
+import inspect
 import re
 from itertools import product
 
@@ -190,6 +191,8 @@ ASKED = {
 
 # --- ways out --------------------------------------------------------------------------------------------------------
 
+#: Options of torch's layers.
+OF_LAYERS = {"affine", "bias", "track_running_stats"}
 NAME = "|".join(sorted(METHODS, key=len, reverse=True))
 #: The end of a way: networks or data must be changed, and the message says how.
 CHANGES = "|".join(
@@ -220,6 +223,13 @@ def ways(message, name, options):
             if re.search(rf"\b{key}\b.*[Ll]eave (it|them) out", message)
         ]
     return found
+
+
+def strange_options(message, name):
+    """Options in a refusal that neither the method has nor one that is named in it."""
+    named = {name, *(other for other in METHODS if re.search(rf"(?<![\w-]){other}(?![\w-])", message))}
+    known = {key for other in named for key in (*inspect.signature(METHODS.get(other, FLAT)).parameters, *FIXED[other])}
+    return set(re.findall(r"(?<![\w.])([a-z_]+)=(?=['\[TF\d])", message)) - known - OF_LAYERS
 
 
 def without(options, keyword):
@@ -269,13 +279,19 @@ class Ways:
     def dead_end(self, name, options, seen=()):
         """The refusals on the way to one that names no way that leads further; empty where a way leads to what works."""
         message = self.refusal(name, options, only_planned=not seen)
+        assert not strange_options(message, name), f"{name}: {message}"
         if not message or re.search(CHANGES, message):
             return ()
         seen = (*seen, f"{name} {without(options, 'target')}: {message}")
         found = ways(message, name, options)
         if seen[-1] in seen[:-1] or not found:
             return seen if len(seen) > 1 else ()
-        ends = [self.dead_end(other, self.taken(other, given), seen) for other, given in found]
+        ends = [
+            self.dead_end(other, self.taken(other, given), seen)
+            if given.keys() - options.keys() <= self.taken(other, given).keys()
+            else (*seen, f"{other} has no such option: {given}")
+            for other, given in found
+        ]
         return next((end for end in ends if end), ()) if all(ends) or len(seen) == 1 else ()
 
     def taken(self, name, options):
@@ -297,6 +313,7 @@ QUICK = [
     ("glu", "a wider target"),
     ("sorted neurons", "one parent"),
     ("no layer at the end", "two parents"),
+    ("tied layers", "conductance"),
 ]
 MANY = ("plain", "residual", "chunks", "grouped", "MultiheadAttention")
 CASES = [*product(NETWORKS, ("two parents", "other widths", "a narrower target")), *product(MANY, [*WIDTHS, *ASKED])]

@@ -59,9 +59,12 @@ def levels_of_groups(
     Args:
         example: (B, ...) inputs on the model's device.
     Raises:
-        ValueError: there are other neurons, and the score is not known at them.
+        ValueError: there are other neurons, or no levels, and the score is not known there.
     """
-    levels = partition(model, example, leaves=leaves)
+    try:
+        levels = partition(model, example, leaves=leaves)
+    except ValueError:  # tied weights, say, which lie in no one level
+        levels = []
     makers = [{part.name for part in group.parts if part.kind == "out"} for group in groups]
     if len(levels) == len(groups) and all(
         level.affine is not None and level.width == group.width and names & level.state().keys()
