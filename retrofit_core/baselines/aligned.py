@@ -196,11 +196,25 @@ def plan_alignment(task: Task, method: str, *, leaves: Sequence[str], fold_norms
         targets = _groups(fused, example[:1], leaves, "the target")
         for k, (parent, of_network) in enumerate(zip(parents, groups, strict=True)):
             matching(of_network, targets, f"parent {k}")
+            _check_tied(of_network, targets, f"parent {k}")
             check_rest(tensors(parent), tensors(fused), of_network, targets, f"parent {k}")
         for parent, of_network in zip(parents, groups, strict=True):
             check_scores(parent, of_network, example, task.importance, leaves)
         check_parents_data(task.importance, task.parents_data(), output_shape(task.parents[0], task.inputs, "parent 0"))
     return AlignmentPlan(task, parents, fused, groups, targets, leaves, fold_norms)
+
+
+def _check_tied(groups: Sequence[Group], targets: Sequence[Group], name: str) -> None:
+    """Refuse other widths where one tensor makes neurons and reads them: those of a parent that merge would be averaged where
+    they are made and summed where they are read."""
+    for group, target in zip(groups, targets, strict=True):
+        tied = next((part.name for part in target.parts if part.tied), None)
+        if tied is not None and group.width != target.width:
+            raise ValueError(
+                f"{name}: {tied!r} both makes and reads the neurons at {group.name!r} (tied layers), which can be paired but not "
+                f"merged; {name} has {group.width} of them and the fused network {target.width}. Take networks of equal widths, "
+                "or give each layer weights of its own."
+            )
 
 
 @torch.no_grad()

@@ -7,10 +7,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from .. import device as devices
 from ..batchnorm import Affine
 from ..layersums import LayerSums
 from ..levels.kinds import CONVOLUTIONS
+from ..levels.tracing import trace
 from ..levels.weights import shared_weights
+from ..training_flags import evaluating
 
 #: Samples that run at once.
 BATCH = 100
@@ -27,11 +30,12 @@ def affine_layers(model: nn.Module) -> dict[str, Affine]:
     }
 
 
-def refuse_shared_layers(model: nn.Module, where: str) -> None:
+def refuse_shared_layers(model: nn.Module, where: str, example: Tensor) -> None:
     """Refuse a network in which layers share a weight, where each layer is solved by itself.
 
     Args:
         where: method and network, for the start of the message.
+        example: (B, ...) input in the network's precision.
     Raises:
         ValueError: names the tensors.
     """
@@ -42,6 +46,25 @@ def refuse_shared_layers(model: nn.Module, where: str) -> None:
                 f"{where}: {' and '.join(map(repr, names))} are one tensor, but each layer is solved by itself. Use "
                 "Git-Re-Basin, OTFusion or ZipIt, which keep it shared, or give each layer weights of its own."
             )
+    for name in _read_outside(model, example):
+        if name in solved:
+            raise ValueError(
+                f"{where}: {name!r} is read outside of its layer too, but each layer is solved by itself. Use Git-Re-Basin, "
+                "OTFusion or ZipIt, which keep it shared, or give each use weights of its own."
+            )
+
+
+def _read_outside(model: nn.Module, example: Tensor) -> list[str]:
+    """Names of parameters of layers that run, which the network's code reads beside them (`F.linear(h, layer.weight.t())`)."""
+    try:
+        with evaluating(model):
+            graph, _, _ = trace(model, (), example.to(devices.of(model)), fold=False, whole=True)
+    except ValueError:  # its code cannot be followed
+        return []
+    run = {node.target for node in graph.nodes if node.op == "call_module"}
+    return [
+        str(node.target) for node in graph.nodes if node.op == "get_attr" and str(node.target).rpartition(".")[0] in run
+    ]
 
 
 @contextmanager

@@ -291,13 +291,15 @@ def weight_gram(
 def incoming(groups: Sequence[Group], index: int, state: dict[str, Tensor], done: Sequence[Group]) -> Tensor:
     """(width, columns) what makes a group's neurons: rows whose columns belong to groups that are done, and biases."""
     group = groups[index]
-    ready = {(part.name, part.axis) for other in done for part in other.parts}
+    known = [*done, *(other for other in groups if other.fixed)]  # class c is class c
+    ready = {(part.name, part.axis) for other in known for part in other.parts}
     open_ = {(part.name, part.axis) for other in groups for part in other.parts} - ready
     rows, makers = [], set()
+    reading = group.fixed and all(part.kind != "out" for part in group.parts)  # the head is an embedding's weight
     for part in group.parts:
         others = {(name, axis) for name, axis in open_ if name == part.name and axis != part.axis}
         tensor = state[part.name]
-        if part.kind == "in" or others or (part.kind == "vector" and tensor.ndim == 1):
+        if (part.kind == "in" and not reading) or others or (part.kind == "vector" and tensor.ndim == 1):
             continue
         makers.add(part.name.rpartition(".")[0])
         rows.append(lines_of(tensor, part))

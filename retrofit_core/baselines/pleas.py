@@ -66,7 +66,7 @@ class PLeaS(Averager):
                 f"PLeaS: apart is {self.apart} and there is a target, whose widths say it too. Use one of both."
             )
         for index, model in enumerate(task.parents):
-            refuse_shared_layers(model, f"PLeaS, parent {index}")
+            refuse_shared_layers(model, f"PLeaS, parent {index}", task.inputs[:1].to(task.dtype))
         plan = plan_alignment(task, "PLeaS", leaves=self.leaves)
         _check_widths(plan)
         return _wider(plan, self.apart) if self.apart else plan

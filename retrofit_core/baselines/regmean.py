@@ -69,7 +69,7 @@ class RegMean(Algorithm):
         check_inputs(task.parents, task.inputs, target=task.target, least=1, method="RegMean")
         check_outputs(task.parents, task.inputs)
         for index, model in enumerate(task.parents):
-            refuse_shared_layers(model, f"RegMean, parent {index}")
+            refuse_shared_layers(model, f"RegMean, parent {index}", task.inputs[:1].to(task.dtype))
         check_can_be_averaged(task.parents)
         if task.target is not None:
             check_can_be_averaged([task.parents[0], task.target])

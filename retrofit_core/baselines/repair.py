@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from .. import device as devices
-from ..levels.kinds import AFFINE
+from ..levels.kinds import AFFINE, LAYERS
+from ..levels.weights import repeated
 from ..monitor import Monitor
 from ..norm_statistics import (
     BATCH,
@@ -51,7 +52,8 @@ def repair(
 
     Differences from the authors' code: exact statistics one layer after the other, where theirs come from training-mode
     batches of all layers at once; no + 1e-5 in the division; a dead neuron is shifted and not scaled; a layer without a
-    bias gets the deviation only, for the mean cannot be corrected there; layers that run more than once stay.
+    bias gets the deviation only, for the mean cannot be corrected there; layers that run more than once, or that share a
+    weight, stay.
 
     Args:
         model: the merged network.
@@ -180,9 +182,10 @@ def rescale(
 ) -> dict[str, Any]:
     """Scale and shift the layers that have goals until their outputs have exactly these statistics."""
     facts = {"kind": "rescale", "layers": 0, "dead": 0}
+    tied = repeated(layer for layer in model.modules() if isinstance(layer, LAYERS))
 
     def correct(name: str, layer: nn.Module, batches: list[Tensor]) -> None:
-        if name not in goals or not isinstance(layer, AFFINE):
+        if name not in goals or not isinstance(layer, AFFINE) or tied & {id(tensor) for tensor in layer.parameters()}:
             return
         mean, variance = moments_of([channel_sums([layer(x)], layer) for x in batches])
         goal_mean, goal = goals[name]

@@ -17,6 +17,8 @@ class TensorPart:
     """(width, copies) positions of each neuron on the axis; more than one copy where a flattened convolution is read"""
     kind: str
     """"out": rows that make the neurons; "in": columns that read them; "vector": one number or more per neuron"""
+    tied: bool = False
+    """Whether a layer makes the neurons with this tensor and another one reads them with it"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -168,7 +168,9 @@ def _group(
     first = next((number for number in numbers if axes[number][3] == "out"), numbers[0])
     neurons = sorted(where, key=lambda neuron: where[neuron][first])
     parts = [
-        TensorPart(name, axis, torch.tensor([where[neuron][number] for neuron in neurons]), kind)
+        TensorPart(
+            name, axis, torch.tensor([where[neuron][number] for neuron in neurons]), kind, (name, axis) in rules.tied
+        )
         for number, (name, axis, _, kind) in ((number, axes[number]) for number in numbers)
     ]
     name = axes[first][0].rpartition(".")[0]

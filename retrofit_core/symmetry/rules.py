@@ -165,6 +165,7 @@ class Rules:
             id(tensor): name for name, tensor in reversed([*model.named_parameters(), *model.named_buffers()])
         }
         self.axes: dict[tuple[str, int], tuple[Tensor, str]] = {}  # (tensor, axis) -> numbers along it, kind
+        self.tied: set[tuple[str, int]] = set()  # (tensor, axis) whose neurons are both made and read there
         self.entries: dict[str, Tensor] = {}  # tensors that take part entry by entry (positions, class tokens)
         self.splits: list[dict[int, Any]] = []  # neurons of different labels are not exchanged
         self.seen: list[Seen] = []
@@ -258,17 +259,24 @@ class Rules:
         if tensor is None:
             return ids
         key = (self.names[id(tensor)], axis)
-        old, kind = self.axes.setdefault(key, (ids, kind))
+        old, noted = self.axes.setdefault(key, (ids, kind))
+        if kind != noted:
+            self.tied.add(key)
         self.ids.unify(old, ids)
         self.entries.pop(key[0], None)
         return ids
 
-    def _made(self, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """New neurons on axis 0 of a weight, or the ones that it made before."""
-        key = (self.names[id(weight)], 0)
-        ids = self.axes[key][0] if key in self.axes else self.ids.fresh(len(weight))
-        self._assign(weight, 0, ids, "out")
+    def _made(self, weight: Tensor, bias: Tensor | None, axis: int = 0) -> Tensor:
+        """New neurons on an axis of a weight, or the ones that it made or read before."""
+        key = (self.names[id(weight)], axis)
+        ids = self.axes[key][0] if key in self.axes else self.ids.fresh(weight.shape[axis])
+        self._assign(weight, axis, ids, self._kind_of_made(*key))
         return self._assign(bias, 0, ids, "vector")
+
+    def _kind_of_made(self, name: str, axis: int) -> str:
+        """Where a tied weight makes neurons along two axes, one of them counts as read: the mean is taken once."""
+        makes = any(other == name and kind == "out" for (other, at), (_, kind) in self.axes.items() if at != axis)
+        return "in" if makes else "out"
 
     def _see(self, node: fx.Node, axis: int, ids: Tensor, part: str = "output") -> None:
         self.seen.append(Seen(node, axis, ids, part))
@@ -288,16 +296,25 @@ class Rules:
         return [None if arg is None else self.modules[arg.target] for arg in held]
 
     def _linear(self, node: fx.Node) -> Tensor:
-        """New neurons; but a layer that reads positions (it mixes tokens) keeps those that lie along the other axes."""
+        """New neurons; but a layer that reads positions (it mixes tokens) keeps those that lie along the other axes.
+
+        A weight that is turned round (`weight.t()`) makes what it reads elsewhere, as in tied autoencoders.
+        """
         weight, bias = self._tensors(node, "weight", "bias")
-        assert weight is not None
+        makes = 0
+        if weight is None:
+            given = node.args[1] if len(node.args) > 1 else node.kwargs.get("weight")
+            held = self._held(given) if isinstance(given, fx.Node) else None
+            if held is None:
+                return self._unknown(node)
+            weight, makes = held
         x = self.ids.of(self._first(node))
         if varying_axes(x) and x.ndim - 1 not in varying_axes(x):
             return x[..., :1].expand(node.meta["value"])
-        self._assign(weight, 1, self.ids.constant_along(self._first(node), -1), "in")
-        made = self._made(weight, bias)
+        self._assign(weight, 1 - makes, self.ids.constant_along(self._first(node), -1), "in")
+        made = self._made(weight, bias, axis=makes)
         for other in node.all_input_nodes[1:]:
-            if node.op == "call_function" and other.op != "get_attr":  # a bias that is put together of several
+            if node.op == "call_function" and self._held(other) is None and other.op != "get_attr":  # a bias of several
                 self.ids.unify(made, self.values[other])
         self._see(node, -1, made)
         return made.expand(node.meta["value"])
@@ -347,7 +364,7 @@ class Rules:
         layer = self.modules[node.target]
         key = (self.names[id(layer.weight)], 1)
         ids = self.axes[key][0] if key in self.axes else self.ids.fresh(layer.embedding_dim)
-        self._assign(layer.weight, 1, ids, "out")
+        self._assign(layer.weight, 1, ids, self._kind_of_made(*key))
         self._see(node, -1, ids)
         return ids.expand(node.meta["value"])
 
@@ -567,9 +584,7 @@ class Rules:
         if not side:
             return self._unknown(node)
         self._assign(weight, first, self.ids.constant_along(x, -1), "in")
-        key = (self.names[id(weight)], 1 - first)
-        made = self.axes[key][0] if key in self.axes else self.ids.fresh(weight.shape[1 - first])
-        self._assign(weight, 1 - first, made, "out")
+        made = self._made(weight, None, axis=1 - first)
         self._see(node, -1, made)
         return made.expand(shape)
 
