@@ -49,12 +49,12 @@ def why_no_labels(labels: Tensor) -> str | None:
     whole = not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
     if labels.ndim == 1:
         return None if whole else f"the labels are {dtype}, and classes are whole numbers. Pass labels.long()."
-    said = f"the labels have the shape {shape}, and one whole number for each sample is needed."
+    said = f"labels of shape {shape} are not one whole number for each sample."
     if labels.ndim == 2 and shape[1] == 1 and whole:
         return f"{said} Pass labels[:, 0]."
     if labels.ndim == 2 and shape[1] > 1 and ((labels == 0) | (labels == 1)).all():
         if (labels.sum(1) == 1).all():
-            return f"{said} These are one-hot: pass labels.argmax(1)."
+            return f"{said} Pass labels.argmax(1), for these are one-hot."
         return f"{said} These name several classes of a sample, which nothing here reads: leave them out."
     return f"{said} Leave out what is no class of a sample."
 

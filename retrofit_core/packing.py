@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .labels import why_no_labels
 from .registry import first_line
 from .training_flags import evaluating
 
@@ -61,6 +62,7 @@ class Packing:
         if names != self.names or tuple(tuple(tensor.shape[1:]) for tensor in tensors) != self.shapes:
             raise ValueError(
                 f"these inputs are {said(inputs)}; the fusion data are {self._said()}. Pass the same tensors everywhere."
+                f"{_or_labels(inputs)}"
             )
         for tensor in tensors:
             _check_whole(tensor)
@@ -116,26 +118,61 @@ def packing_for(models: Sequence[nn.Module], inputs: Inputs) -> Packing | None:
     """How to pack these inputs for these networks; None where they take one tensor of floating-point numbers.
 
     Raises:
-        ValueError: several tensors that a network's forward does not take.
+        ValueError: several tensors that a network's forward does not take, or labels of a form that is taken for an input.
     """
     packing = packing_of(inputs)
     if packing is None or any(hasattr(type(model), "packing") for model in models):
         return None
-    one = packing.pack(each_of(inputs, lambda tensor: tensor[:1]))
     for index, model in enumerate(models):
-        try:
-            with torch.no_grad(), evaluating(model):
-                taking(model, packing)(one.to(_place(model)))
-        except torch.OutOfMemoryError:
-            raise
-        except Exception as error:  # whatever the network's own code raises
-            if isinstance(inputs, Tensor):  # pixels that nobody has normalised: refused as such
-                return None
+        error = _why_not(model, inputs)
+        _refuse_labels(model, inputs, f"parent {index}", taken=error is None)
+        if error is not None and isinstance(inputs, Tensor):  # pixels that nobody has normalised: refused as such
+            return None
+        if error is not None:
             raise ValueError(
                 f"parent {index} ({type(model).__name__}) does not run on the tensors of the data, {said(inputs)}: "
                 f"{first_line(error)}. Name them as its forward does, and leave out what it does not take."
             ) from error
     return packing
+
+
+def _why_not(model: nn.Module, inputs: Inputs) -> Exception | None:
+    """What a network raises on the first of these samples."""
+    packing, one = packing_of(inputs), each_of(inputs, lambda tensor: tensor[:1])
+    parameter = next(model.parameters(), None)
+    sample = packed(one, packing).to(_place(model))
+    if packing is None and parameter is not None and parameter.dtype.is_floating_point:
+        sample = sample.to(parameter.dtype)
+    try:
+        with torch.no_grad(), evaluating(model):
+            taking(model, packing)(sample)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # whatever the network's own code raises
+        return error
+    return None
+
+
+def _refuse_labels(model: nn.Module, inputs: Inputs, network: str, *, taken: bool) -> None:
+    """Refuse a last tensor that is no input of a network but labels in another form than one whole number for each sample.
+
+    Args:
+        taken: whether the network runs on all tensors: then only what looks like labels is doubted, (n, 1) or one-hot.
+    Raises:
+        ValueError: says what to pass.
+    """
+    if not isinstance(inputs, tuple) or len(inputs) < 2:
+        return
+    *others, last = inputs
+    why = why_no_labels(last)
+    if (
+        why is None
+        or (taken and "Pass" not in why)
+        or _why_not(model, others[0] if len(others) == 1 else tuple(others))
+    ):
+        return
+    also = " Where it is an input, name it: pass a dict with the names of forward's arguments." if taken else ""
+    raise ValueError(f"{network} ({type(model).__name__}) runs without the last tensor of the data: {why}{also}")
 
 
 def _place(model: nn.Module) -> torch.device:
@@ -152,7 +189,15 @@ def packed(inputs: Inputs, packing: Packing | None) -> Tensor:
         return packing.pack(inputs)
     if isinstance(inputs, Tensor):
         return inputs
-    raise ValueError(f"these inputs are {said(inputs)}; the fusion data are one tensor. Pass the same everywhere.")
+    raise ValueError(
+        f"these inputs are {said(inputs)}; the fusion data are one tensor. Pass the same everywhere.{_or_labels(inputs)}"
+    )
+
+
+def _or_labels(inputs: Inputs) -> str:
+    """What helps where the last tensor should have been labels."""
+    why = why_no_labels(inputs[-1]) if isinstance(inputs, tuple) and len(inputs) > 1 else None
+    return f" If the last of them should be labels: {why}" if why else ""
 
 
 def each_of(inputs: Inputs, change: Callable[[Tensor], Tensor]) -> Inputs:

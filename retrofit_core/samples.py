@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from .labels import as_labels
 from .packing import Inputs, Packing, each_of, packed, said, tensors_of
+from .registry import first_line
 
 #: Entries of a dict that hold the labels, as Hugging Face's batches do.
 LABELS = ("labels", "label")
@@ -18,7 +20,7 @@ LABELS = ("labels", "label")
 
 def as_inputs(data: Any, samples: int | None = None) -> tuple[Inputs, Tensor | None]:
     """Fusion data as (inputs, labels or None): a tensor, (inputs, labels), a dict, a DataLoader, a Dataset or a list of batches;
-    arrays of numpy are as good as tensors.
+    arrays of numpy are as good as tensors, and so are lists of labels.
 
     Inputs are a tensor, a dict of tensors (keywords of the network's forward) or a tuple of tensors (its arguments in order). In
     a dict without labels beside it the entry `labels` is the labels; in (first, second, ..., labels) and in batches of this form
@@ -29,7 +31,7 @@ def as_inputs(data: Any, samples: int | None = None) -> tuple[Inputs, Tensor | N
     Raises:
         ValueError: empty, or not one of these.
     """
-    data = _of_arrays(data)
+    data = _with_labels(_of_arrays(data))
     if isinstance(data, (Tensor, Mapping)) or _is_pair(data) or (isinstance(data, tuple) and _are_tensors(data)):
         inputs, labels = _split(data)
     elif isinstance(data, (DataLoader, Dataset, Iterable)) and not isinstance(data, (str, bytes)):
@@ -45,6 +47,8 @@ def as_inputs(data: Any, samples: int | None = None) -> tuple[Inputs, Tensor | N
         raise ValueError(f"the tensors of the fusion data hold {sorted(counts)} samples; they must hold equally many.")
     if not max(counts, default=0):
         raise ValueError("the fusion set is empty. Pass at least a few dozen samples; the paper uses 400.")
+    if labels is not None and labels.ndim == 0:
+        raise ValueError("the labels are a single number. Pass one whole number for each sample.")
     if labels is not None and {len(labels)} != counts:
         raise ValueError(f"the fusion data hold {max(counts)} inputs but {len(labels)} labels.")
     return each_of(inputs, lambda tensor: tensor[:samples]), None if labels is None else as_labels(labels)[:samples]
@@ -87,11 +91,45 @@ def parents_data(
 
 def _of_arrays(data: Any) -> Any:
     """Arrays of numpy as tensors, wherever they stand in a batch."""
-    if isinstance(data, np.ndarray):
+    if isinstance(data, np.ndarray) and data.dtype.kind in "biufc":  # words are refused as labels
         return torch.as_tensor(data)
     if isinstance(data, Mapping):
         return {name: _of_arrays(value) for name, value in data.items()}
-    return type(data)(map(_of_arrays, data)) if type(data) in (tuple, list) else data
+    if type(data) in (tuple, list):
+        parts = [_of_arrays(part) for part in data]
+        return parts if isinstance(data, list) else tuple(parts)
+    return data
+
+
+def _with_labels(data: Any) -> Any:
+    """(inputs, labels) with the labels as a tensor where they are a list, of numbers or of rows; anything else as it is."""
+    if not (
+        type(data) in (tuple, list)
+        and len(data) > 1
+        and (isinstance(data[0], (Tensor, Mapping)) or _are_tensors(data[0]))
+    ):
+        return data
+    leaf = data[-1]
+    while isinstance(leaf, (tuple, list, np.ndarray)) and len(leaf):
+        leaf = leaf[0]
+    plain = isinstance(leaf, (Number, str, np.generic)) or (isinstance(leaf, Tensor) and leaf.ndim == 0)
+    return (*data[:-1], _labels(data[-1])) if plain and not isinstance(data[-1], Tensor) else data
+
+
+def _labels(labels: Any) -> Tensor:
+    """Labels of any form as a tensor.
+
+    Raises:
+        ValueError: no numbers, or rows of different lengths.
+    """
+    try:
+        # of several tensors, one number each, or one column each as DataLoader makes of lists
+        return torch.stack(list(labels), -1) if _are_tensors(labels) else torch.as_tensor(labels)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"the labels are {type(labels).__name__} of what makes no tensor ({first_line(error)}). Pass one whole number for "
+            "each sample, or leave them out."
+        ) from error
 
 
 def _is_pair(data: Any) -> bool:
@@ -116,11 +154,11 @@ def _split(batch: Any) -> tuple[Inputs, Tensor | None]:
     if isinstance(inputs, Tensor):
         several = list(takewhile(lambda entry: isinstance(entry, Tensor) and entry.ndim > 1, rest))
         inputs, rest = (inputs, *several) if several else inputs, rest[len(several) :]
-    labels = torch.as_tensor(rest[0]) if rest else None
+    labels = _labels(rest[0]) if rest else None
     if isinstance(inputs, Mapping):
         named = dict(inputs)
         own = [named.pop(name) for name in LABELS if name in named]
-        labels = labels if labels is not None or not own else torch.as_tensor(own[0])
+        labels = labels if labels is not None or not own else _labels(own[0])
         strange = next((name for name, value in named.items() if not isinstance(value, Tensor)), None)
         if strange is not None or not named:
             what = f"the entry {strange!r} of {type(named.get(strange)).__name__}" if strange else "no inputs"

@@ -89,6 +89,7 @@ INSIDE_LAYERS = {
     ("outputs", "registry"),
     ("own", "registry"),
     ("outputs", "training_flags"),
+    ("packing", "labels"),
     ("packing", "registry"),
     ("packing", "training_flags"),
     ("runtime", "device"),

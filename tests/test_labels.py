@@ -2,9 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from torch import nn
+from torch.nn.functional import one_hot
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
+from retrofit_core import METHODS, compare
 from retrofit_core.architectures import build
 from retrofit_core.data import load
 from retrofit_core.evaluation import evaluate, measured
@@ -12,7 +17,7 @@ from retrofit_core.importance import Conductance, DeepLift, importance_scores
 from retrofit_core.labels import as_labels
 from retrofit_core.levels import partition
 from retrofit_core.monitor import Monitor
-from retrofit_core.samples import as_tensors, parents_data
+from retrofit_core.samples import as_inputs, as_tensors, parents_data
 from retrofit_core.training import train
 from retrofit_core.training.files import facts_of
 from tests.flat import fuse
@@ -80,3 +85,114 @@ def test_what_is_no_whole_number_is_refused_where_classes_are_needed():
         as_labels(torch.tensor([0.5])).dtype == torch.float32
     )  # fusion data whose labels nobody needs may hold anything
     assert as_labels([1, 2]).tolist() == [1, 2]
+
+
+# --- forms that are no labels ----------------------------------------------------------------------------------------
+
+
+class Doubling(nn.Module):
+    """Takes a second input, and goes without."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(6, 4)
+
+    def forward(self, x, scale=None):
+        return self.out(x if scale is None else x * scale.sum(1, keepdim=True))
+
+
+ROWS = normal(40, 6).float()
+CLASSES = torch.arange(40) % 4
+FORMS = {
+    "column": (CLASSES[:, None], r"labels of shape \(40, 1\) are not one whole number .* Pass labels\[:, 0\]"),
+    "one-hot": (one_hot(CLASSES, 4), r"labels of shape \(40, 4\) .* Pass labels.argmax\(1\), for these are one-hot"),
+    "one-hot numbers": (one_hot(CLASSES, 4).float(), r"Pass labels.argmax\(1\), for these are one-hot"),
+    "several": (one_hot(CLASSES, 4) | one_hot(CLASSES * 0, 4), "several classes of a sample, which nothing here reads"),
+    "targets": (ROWS[:, :1] * 0.3, "Leave out what is no class of a sample"),
+}
+CALLS = {
+    "a pair": lambda x, y: (x, y),
+    "lists": lambda x, y: (x, y.tolist()),
+    "arrays": lambda x, y: (x.numpy(), y.numpy()),
+    "a loader": lambda x, y: DataLoader(TensorDataset(x, y), batch_size=16),
+    "a set": TensorDataset,
+    "batches": lambda x, y: [(x[:20], y[:20]), (x[20:], y[20:])],
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("form", FORMS)
+def test_other_forms_of_labels_are_no_second_input(form, call):
+    labels, message = FORMS[form]
+    parents = [mlp((6, 8, 4), seed=k).float() for k in range(2)]
+    with pytest.raises(ValueError, match=f"parent 0 .* runs without the last tensor of the data: .*{message}"):
+        METHODS["KF-Linear"].plan(parents, CALLS[call](ROWS, labels), device="cpu")
+    with pytest.raises(ValueError, match=f"If the last of them should be labels: .*{message}"):
+        compare(parents, ROWS, CALLS[call](ROWS, labels), methods="average")
+    pairs = [CALLS[call](ROWS, labels)] * 2
+    with pytest.raises(ValueError, match=f"If the last of them should be labels: .*{message}"):
+        METHODS["KF-Linear"].plan(parents, ROWS, importance="conductance", importance_data=pairs, device="cpu")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_other_forms_in_a_dict_are_refused_where_labels_are_needed(form):
+    labels, message = FORMS[form]
+    parents, data = [Doubling(), Doubling()], {"x": ROWS, "labels": labels}
+    METHODS["KF-Linear"].plan(parents, data, device="cpu")
+    with pytest.raises(ValueError, match=f"a greedy soup: .*{message}"):
+        METHODS["Greedy-Soup"].plan(parents, data, device="cpu")
+    with pytest.raises(ValueError, match=f"importance 'conductance': .*{message}"):
+        METHODS["KF-Linear"].plan(parents, data, importance="conductance", importance_data="fusion", device="cpu")
+    with pytest.raises(ValueError, match=f"the test data: .*{message}"):
+        compare(parents, {"x": ROWS}, data, methods="average")
+
+
+def test_what_looks_like_labels_and_may_be_an_input_is_asked_about():
+    parents = [Doubling(), Doubling()]
+    for labels in (CLASSES[:, None], one_hot(CLASSES, 4)):
+        with pytest.raises(ValueError, match="runs without the last tensor .* Where it is an input, name it"):
+            METHODS["KF-Linear"].plan(parents, (ROWS, labels), device="cpu")
+        METHODS["KF-Linear"].plan(parents, {"x": ROWS, "scale": labels}, device="cpu")
+    METHODS["KF-Linear"].plan(parents, (ROWS, ROWS), device="cpu")  # no labels
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [CLASSES.tolist(), tuple(CLASSES.tolist()), list(CLASSES), list(CLASSES.numpy()), CLASSES.numpy(), CLASSES.short()],
+)
+def test_lists_of_labels_are_labels(labels):
+    for data in ((ROWS, labels), [ROWS, labels], {"x": ROWS, "labels": labels}, [(ROWS, labels)], [[ROWS, labels]]):
+        inputs, found = as_inputs(data)
+        assert torch.equal(found, CLASSES) and found.dtype == torch.int64
+        assert torch.equal(inputs["x"] if isinstance(inputs, dict) else inputs, ROWS)
+
+
+class Named(Dataset):
+    def __init__(self, labels):
+        self.labels = labels
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, index):
+        return ROWS[index], self.labels[index]
+
+
+def test_words_and_rows_of_other_lengths_are_refused_as_labels():
+    words = ["cat", "dog"] * 20
+    for data in (
+        (ROWS, words),
+        (ROWS, np.array(words)),
+        [ROWS, words],
+        {"x": ROWS, "label": words},
+        Named(words),
+        [(ROWS, words)],
+        (ROWS, [[1], [1, 2]] * 20),
+    ):
+        with pytest.raises(
+            ValueError, match="the labels are .* Pass one whole number for each sample, or leave them out"
+        ):
+            as_inputs(data)
+    with pytest.raises(ValueError, match="the labels are a single number"):
+        as_inputs((ROWS, torch.tensor(3)))
+    assert as_inputs(Named([[0, 1]] * 40))[1].shape == (40, 2)
