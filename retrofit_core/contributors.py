@@ -17,6 +17,8 @@ class Contributors(Protocol):
 
     share_rows: bool
     """Whether rows may be handed over, as the dual form needs them, or sums alone"""
+    adds_up: bool
+    """Whether they add up anything, as functions before a residual sum need it, or moments of levels alone"""
 
     def samples(self, samples: int) -> int:
         """Samples of all contributors together; `samples` are this walk's own."""
@@ -30,11 +32,15 @@ class Contributors(Protocol):
         """Any other sum over rows, over all contributors."""
         ...
 
+    def largest(self, number: float) -> float:
+        """The largest of all contributors' numbers."""
+        ...
+
 
 class Alone:
     """No others: this walk has all data."""
 
-    share_rows = True
+    share_rows = adds_up = True
 
     def samples(self, samples: int) -> int:
         return samples
@@ -45,6 +51,9 @@ class Alone:
     def add_up(self, tensor: Tensor) -> Tensor:
         return tensor
 
+    def largest(self, number: float) -> float:
+        return number
+
 
 class Processes:
     """Every process of torch.distributed walks with samples of its own, all of them level by level together.
@@ -53,7 +62,7 @@ class Processes:
         device: on which the processes' backend adds up numbers of samples ("cuda" for NCCL).
     """
 
-    share_rows = True
+    share_rows = adds_up = True
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
         self.device = device
@@ -71,6 +80,13 @@ class Processes:
         dist.all_reduce(total)
         return total
 
+    def largest(self, number: float) -> float:
+        import torch.distributed as dist
+
+        most = torch.tensor(number, dtype=torch.float64, device=self.device)
+        dist.all_reduce(most, dist.ReduceOp.MAX)
+        return most.item()
+
 
 class Parties:
     """Others send the sums of their own data, level by level, and keep the data.
@@ -81,7 +97,7 @@ class Parties:
         others: samples that the others have together.
     """
 
-    share_rows = False
+    share_rows = adds_up = False
 
     def __init__(self, read: Callable[[int], Moments], others: int) -> None:
         self.read, self.others = read, others
@@ -98,3 +114,6 @@ class Parties:
             "on, which sums of other parties do not tell. Leave active away, use networks without skips, or bring the data "
             "together."
         )
+
+    def largest(self, number: float) -> float:
+        raise ValueError("other parties tell sums of their rows, not the largest number.")

@@ -161,6 +161,7 @@ class Retrofit(Algorithm):
                 f"fit={name_of(FITS, self.fit)!r} works on this process's samples alone, and others contribute theirs. Use "
                 "fit='ridge'."
             )
+        _check_contributors(task, levels)
         check_memory(levels.networks, len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
         return FusionPlan(task, levels)
 
@@ -180,7 +181,9 @@ class Retrofit(Algorithm):
         task, levels, runtime = plan.task, plan.levels, plan.task.runtime
         monitor, journal, device = runtime.monitor, runtime.journal, task.device
         inputs = task.inputs.to(task.dtype)
-        scored = parents_scores(levels.parents, task.importance, task.parents_data(), device, monitor)
+        others = runtime.contributors
+        add_up = others.add_up if others is not None and others.adds_up else None
+        scored = parents_scores(levels.parents, task.importance, task.parents_data(), device, monitor, add_up=add_up)
         scores = levels.joined([parent.values for parent in scored])
         products = self.fit.products(inputs.dtype, device)
         clock = devices.Stopwatch(device)
@@ -231,7 +234,7 @@ class Retrofit(Algorithm):
                 journal.add(step.index, reports[-1], weights)
         for level in levels.fused:
             level.put_back()
-        reset_statistics(levels.model, inputs, keep_function=True, batch=walk.batch)
+        reset_statistics(levels.model, inputs, keep_function=True, batch=walk.batch, add_up=walk.pooled)
         seconds = time.perf_counter() - start
         return FusionResult(levels.model, reports, self.config(task), seconds, [parent.report for parent in scored])
 
@@ -432,6 +435,20 @@ def level_generator(seed: int, index: int) -> torch.Generator:
 def _take_over(level: Level, report: LevelReport, weights: dict[str, Tensor]) -> LevelReport:
     level.module.load_state_dict({name: value.to(devices.of(level.module)) for name, value in weights.items()})
     return report
+
+
+def _check_contributors(task: Task, levels: Levels) -> None:
+    """Refuse levels that need other sums of the contributors than their moments, where they give no others."""
+    contributors = task.runtime.contributors
+    if contributors is None or contributors.adds_up:
+        return
+    for level in levels.fused:
+        if level.residual or level.adds or level.function is not None or level.heads is not None:
+            raise ValueError(
+                f"level {level.name!r} belongs to a residual block or an attention, which need other sums than moments, "
+                f"and {type(contributors).__name__} gives no others. Cut the networks so that blocks are not levels "
+                "(boundaries=[module names]), or bring the data together."
+            )
 
 
 def _spec(target: nn.Module | None) -> Any:

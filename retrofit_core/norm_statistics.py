@@ -39,6 +39,7 @@ def reset_statistics(
     batch: int = BATCH,
     monitor: Monitor | None = None,
     leaves: Sequence[str] = (),
+    add_up: Callable[[Tensor], Tensor] | None = None,
 ) -> dict[str, Any]:
     """Give each BatchNorm the exact mean and (population) variance of its inputs over all samples and positions.
 
@@ -51,6 +52,7 @@ def reset_statistics(
         only: names of the BatchNorms; default: all.
         batch: samples that run at once; it changes rounding alone.
         leaves: modules that tracing does not enter.
+        add_up: adds the sums of other processes, which hold other samples; with keep_function.
     Returns:
         What was done: kind "reset", "layers" that were set, and "dead", their neurons that do not vary.
     """
@@ -88,8 +90,11 @@ def reset_statistics(
     finally:
         for hook in hooks:
             hook.remove()
-    for norm, total in sums.items():
-        set_anew(norm, total)
+    for norm, (count, total, squares) in sums.items():
+        if add_up is not None:
+            count = int(add_up(torch.tensor(float(count), dtype=torch.float64, device=total.device)))
+            total, squares = add_up(total), add_up(squares)
+        set_anew(norm, (count, total, squares))
     return facts
 
 

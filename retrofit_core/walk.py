@@ -81,6 +81,10 @@ class Walk:
             if index + 1 < len(self.fused):
                 self._advance(index)
 
+    def pooled(self, tensor: Tensor) -> Tensor:
+        """A sum over rows of all contributors; of this walk's own where the others send moments alone."""
+        return self.contributors.add_up(tensor) if self.contributors.adds_up else tensor
+
     def boundary(self, index: int) -> Boundary:
         """The fused network's boundary before level `index`, first batch."""
         return self._at(self.kept[0], len(self.networks) - 1, index)

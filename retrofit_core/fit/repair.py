@@ -81,4 +81,6 @@ def _pass(
         missed += left.double().square().sum(0)
         lacking += (h - T).double().square().sum(0)
         slope = max(slope, slopes.abs().max().item())
-    return gradient, missed, lacking, slope
+    contributors = step.walk.contributors
+    gradient, missed, lacking = map(contributors.add_up, (gradient, missed, lacking))
+    return gradient, missed, lacking, contributors.largest(slope)

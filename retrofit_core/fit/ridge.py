@@ -232,6 +232,7 @@ def _look_up(fitting: Fitting, groups: Grouping, targets: Targets, s: Tensor) ->
         z,
     ) in step.fitted():  # what rounding leaves; and, of rows that are added to a stream, the stream's own error
         error += (fitted.double() - z.double() @ targets.A).square().sum(0)
+    error = step.walk.pooled(error)
     return {
         "approximation_error": (targets.totals @ error).item(),
         "unavoidable_error": 0.0 if not level.adds else float("nan"),

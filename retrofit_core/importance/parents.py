@@ -1,6 +1,6 @@
 """Scores of all parents, each on its own data."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -40,12 +40,15 @@ def parents_scores(
     data: Sequence[tuple[Tensor, Tensor | None]],
     device: torch.device,
     monitor: Monitor,
+    *,
+    add_up: Callable[[Tensor], Tensor] | None = None,
 ) -> list[Scores]:
     """The scores of each parent's neurons, level by level.
 
     Args:
         parents: the levels of each parent, on the device.
         data: (inputs, labels) for each parent.
+        add_up: adds the sums of other processes, which hold other samples.
     Raises:
         ValueError: as `check_parents_data` and `importance_scores`.
     """
@@ -56,7 +59,9 @@ def parents_scores(
         monitor.emit("phase", name="importance", parent=index, parents=len(parents))
         dtype = next(levels[0].module.parameters()).dtype
         labels = y.to(device) if y is not None else None
-        scores.append(importance_scores(levels, x.to(device, dtype), labels, importance, monitor=monitor))
+        scores.append(
+            importance_scores(levels, x.to(device, dtype), labels, importance, monitor=monitor, add_up=add_up)
+        )
     return scores
 
 

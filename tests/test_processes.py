@@ -1,0 +1,129 @@
+"""Two processes with some of the samples each end with one network: that of all samples in one process."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from retrofit_core import fuse
+from retrofit_core.contributors import Alone, Parties, Processes
+from retrofit_core.fit import Ridge
+from retrofit_core.importance import Conductance
+from retrofit_core.runtime import Runtime
+from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, labels, normal, residual
+
+SAMPLES, FIRST = 40, 13  # unequal shares
+
+
+class Function(nn.Module):
+    """A function between a layer and a residual sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.first, self.head = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+        self.second = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.stem(x).relu()
+        h = h + self.first(h)
+        return self.head(h + nn.functional.gelu(self.second(h)))
+
+
+class Tokens(nn.Module):
+    """Embeddings and places added up, one stream with a block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(9, 5), nn.Embedding(6, 5)
+        self.up, self.head = nn.Linear(5, 5), nn.Linear(5, 3)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        h = self.tokens(ids) + self.places(torch.arange(6, device=ids.device).expand_as(ids))
+        return self.head((h + self.up(h).relu()).mean(1))
+
+
+def of(make):
+    return lambda seed: initialised(make(), seed)
+
+
+IDS = torch.randint(9, (SAMPLES, 6), generator=torch.Generator().manual_seed(0))
+CASES = {
+    "function": (of(Function), normal(SAMPLES, 6), {}),
+    "BatchNorm": (lambda seed: batchnorm_cnn(seed=seed), normal(SAMPLES, *CNN_SHAPE), {}),
+    "residual": (lambda seed: residual(seed=seed), normal(SAMPLES, *CNN_SHAPE), {}),
+    "tokens": (of(Tokens), IDS, {}),
+    "active": (lambda seed: cnn(seed=seed), normal(SAMPLES, *CNN_SHAPE), {"fit": Ridge(active=True)}),
+    "conductance": (of(Function), normal(SAMPLES, 6), {"importance": Conductance("fusion", steps=4)}),
+}
+
+
+def fused(name: str, rows: slice, contributors=None):
+    make, x, options = CASES[name]
+    data = (x[rows], labels(SAMPLES, 3)[rows])
+    return fuse([make(0), make(1)], data, runtime=Runtime(device="cpu", contributors=contributors), **options)
+
+
+def work(rank: int, folder: str) -> None:
+    """One of the two processes."""
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    rows = slice(0, FIRST) if rank == 0 else slice(FIRST, SAMPLES)
+    for name in CASES:
+        result = fused(name, rows, Processes())
+        errors = [(level.rows, level.grouping_error, level.approximation_error) for level in result.levels]
+        torch.save((result.model.state_dict(), errors), Path(folder) / f"{name}-{rank}.pt")
+    dist.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_processes_hold_the_network_of_all_samples(tmp_path):
+    command = "import sys; from tests.test_processes import work; work(int(sys.argv[1]), sys.argv[2])"
+    workers = [subprocess.Popen([sys.executable, "-c", command, str(rank), str(tmp_path)]) for rank in range(2)]
+    assert [worker.wait(timeout=240) for worker in workers] == [0, 0]
+    for name in CASES:
+        (first, errors), (second, others) = (torch.load(tmp_path / f"{name}-{rank}.pt") for rank in range(2))
+        alone = fused(name, slice(None))
+        assert errors == others, name
+        for key, tensor in alone.model.state_dict().items():
+            assert torch.equal(first[key], second[key]), f"{name}: {key}"
+            torch.testing.assert_close(
+                first[key], tensor, rtol=1e-6, atol=1e-8, msg=lambda m, at=f"{name}: {key}": f"{at}: {m}"
+            )
+        for level, facts in zip(alone.levels, errors, strict=True):
+            expected = (level.rows, level.grouping_error, level.approximation_error)
+            assert facts == pytest.approx(expected, rel=1e-5, abs=1e-9 * level.energy), f"{name}: {level.name}"
+
+
+class Twice(Alone):
+    """As if another process held the same samples: every sum is twice as large, no mean is."""
+
+    def samples(self, samples):
+        return 2 * samples
+
+    def total(self, index, sums):
+        return sums.moments() + sums.moments() if not hasattr(sums, "__add__") else sums + sums
+
+    def add_up(self, tensor):
+        return 2 * tensor
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_samples_twice_say_the_same(name):
+    """The ridge is a multiple of the inputs' energy, so nothing changes but sums."""
+    once, twice = fused(name, slice(None)), fused(name, slice(None), Twice())
+    for key, tensor in once.model.state_dict().items():
+        torch.testing.assert_close(twice.model.state_dict()[key], tensor, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["function", "residual", "tokens"])
+def test_parties_are_refused_before_any_work_where_moments_do_not_do(name):
+    def read(index):
+        raise AssertionError("nothing may be asked for")
+
+    with pytest.raises(ValueError, match="Parties gives no others. .*bring the data together"):
+        fused(name, slice(None), Parties(read, SAMPLES))
