@@ -111,7 +111,7 @@ class Parties:
     def add_up(self, tensor: Tensor) -> Tensor:
         raise ValueError(
             "levels on a residual stream are grouped by the sums of all of them at once, and active=True by what neurons hand "
-            "on, which sums of other parties do not tell. Leave active away, use networks without skips, or bring the data "
+            "on, which sums of other parties do not tell. Leave active out, use networks without skips, or bring the data "
             "together."
         )
 

@@ -295,7 +295,7 @@ class Method:
             for name, value in values.items():
                 if keyword in settings_of(type(value)):
                     said = f"{type(value).__name__}(..., {keyword}={keywords[keyword]!r})"
-                    raise ValueError(f"{name} is given as a value, so {keyword} belongs into it: {said}.")
+                    raise ValueError(f"{name} is given as a value, so {keyword} belongs inside it: {said}.")
             if owners := self.owners(keyword):
                 raise ValueError(f"{keyword} is a setting of {' or '.join(owners)}, which is not chosen. Leave it out.")
             known_name(accepted, keyword, f"keyword of {self.name}:")

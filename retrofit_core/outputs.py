@@ -164,7 +164,7 @@ def _found(output: Any, which: str | int | None, network: str) -> str | int | No
         if which in tensors:
             return which
         if not entries and isinstance(output, Tensor):
-            raise ValueError(f"{network} returns one tensor, so logits={which!r} says nothing. Leave it out.")
+            raise ValueError(f"{network} returns one tensor, so logits={which!r} does nothing. Leave it out.")
         raise ValueError(f"{network} returns no tensor {which!r}. Its tensors: {listed}.")
     if USUAL in tensors:
         return USUAL

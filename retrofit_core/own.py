@@ -92,7 +92,7 @@ def source_of(name: str, base: str | Path = ".") -> Source:
     if module.endswith(".py"):
         path = (Path(base) / Path(module).expanduser()).resolve()
         if not path.is_file():
-            raise ValueError(f"the architecture {name!r} is to come from {path}, and there is no such file.")
+            raise ValueError(f"the architecture {name!r} names the file {path}, and there is no such file.")
         return Source(path.stem, path, path.parent)
     if not all(part.isidentifier() for part in module.split(".")):
         raise ValueError(
@@ -203,7 +203,7 @@ def factory(name: str) -> Callable[..., Any]:
     source = _allowed.get(module_name)
     if source is None:
         raise NotAllowed(
-            f"its architecture is {written!r}, a function of somebody's own code. If you trust it, name it: --arch {written} "
+            f"its architecture is {written!r}, a function of a user's own code. If you trust it, name it: --arch {written} "
             f"(arch={written!r} in Python), in the folder in which that module lies, or --arch FILE.py:{function}; {WARNING}."
         )
     module = _imported(source, written)

@@ -64,7 +64,7 @@ def made(table: Mapping[str, type], value: Any, what: str, **options: Any) -> An
         )
     for option, chosen in options.items():
         said = f"{type(value).__name__}(..., {option}={chosen!r})"
-        raise ValueError(f"{what} is given as a value, so {option} belongs into it: {said}.")
+        raise ValueError(f"{what} is given as a value, so {option} belongs inside it: {said}.")
     return value
 
 

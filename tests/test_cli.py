@@ -267,7 +267,10 @@ def test_a_stopped_training_resumes_to_the_same_checkpoints(tmp_path):
         assert process.returncode == code
         assert stop == signal.SIGKILL or ("parent-1.safetensors is not written yet" in shown and "--resume" in shown)
         assert not (tmp_path / "stopped" / "parent-1.safetensors").exists()
-    assert "To begin anew, remove that file" in retrofit(*words, "stopped", cwd=tmp_path, expect=2).stderr
+    assert (
+        "To start again from the beginning, remove that file"
+        in retrofit(*words, "stopped", cwd=tmp_path, expect=2).stderr
+    )
     other = retrofit(*words, "stopped", "--learning-rate", 0.1, "--resume", cwd=tmp_path, expect=2).stderr
     assert "learning_rate 0.003, this training has 0.1" in other
     retrofit(*words, "stopped", "--resume", cwd=tmp_path)

@@ -199,9 +199,9 @@ def test_a_file_called_cancel_stops_the_command_and_resume_goes_on(record, monke
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["a.safetensors", "--record", "run"], "leave the checkpoint away"),
-        (["--record", "run", "--data", "digits"], "leave --data away"),
-        (["--record", "run", "--out", "tuned.safetensors"], "a folder is kept"),
+        (["a.safetensors", "--record", "run"], "leave the checkpoint out"),
+        (["--record", "run", "--data", "digits"], "leave --data out"),
+        (["--record", "run", "--out", "tuned.safetensors"], "is kept in a folder"),
         (["--record", "nothing"], "nothing is no record of a finished run"),
         (["--record", "run", "--epochs", "3", "--learning-rate", "-1"], "learning_rate is -1.0"),
         (["--out", "tuned.safetensors"], "name a checkpoint"),

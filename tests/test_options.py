@@ -163,5 +163,5 @@ def test_a_number_is_stored_in_one_form():
 def test_an_option_of_another_grouping_says_whose_it_is():
     with pytest.raises(ValueError, match="no option 'max_swaps'.* It belongs to grouping='local_search', which is not"):
         checked("KF-Linear", {"max_swaps": 3})
-    with pytest.raises(ValueError, match="importance is given as a value, so steps belongs into it: Conductance"):
+    with pytest.raises(ValueError, match="importance is given as a value, so steps belongs inside it: Conductance"):
         METHODS["KF-Linear"]([], None, importance=IMPORTANCE["conductance"]("fusion"), steps=3)

@@ -310,7 +310,7 @@ def test_what_is_ambiguous_is_asked_for():
         METHODS["Average"]([Two()], x)
     with pytest.raises(ValueError, match=r"returns no tensor 2. Its tensors: 0, 1"):
         METHODS["Average"]([Two()], x, logits=2)
-    with pytest.raises(ValueError, match="returns one tensor, so logits='b' says nothing"):
+    with pytest.raises(ValueError, match="returns one tensor, so logits='b' does nothing"):
         METHODS["Average"]([nn.Linear(4, 3)], x, logits="b")
     model = Two()
     for which in (1, "1", -1):

@@ -84,8 +84,11 @@ def test_the_command_means_the_config(config, tmp_path):
     ("config", "message"),
     [
         (TrainConfig(arch=(SMALL, SMALL, SMALL)), "3 architectures for 2 parents: give one --arch"),
-        (TrainConfig(ratio=0.5), "--ratio is the inequality of a dirichlet split: it says nothing of --split sharded"),
-        (TrainConfig(split="full", shards="0;1"), "--shards are the classes of a sharded split: .* --split full"),
+        (TrainConfig(ratio=0.5), "--ratio belongs to --split dirichlet and does nothing with --split sharded"),
+        (
+            TrainConfig(split="full", shards="0;1"),
+            "--shards belong to --split sharded and do nothing with --split full",
+        ),
         (TrainConfig(shards="cats;dogs"), "--shards are the classes of each part by their numbers.*Found 'cats;dogs'"),
         (TrainConfig(shards="0,1;2"), "each of the classes .* once. Found"),
         (TrainConfig(split="dirichlet", ratio=0.0), "in .0, 1.. Found 0.0"),
@@ -185,7 +188,7 @@ def test_a_cancelled_training_names_what_is_missing_and_goes_on_bit_for_bit(tmp_
     with pytest.raises(Cancelled) as stopped:
         train_parents(QUICK, tmp_path / "stopped", monitor=Monitor(stop))
     assert stopped.value.__notes__ == ["parent-1.safetensors is not written yet."]
-    with pytest.raises(ValueError, match="To begin anew, remove that file"):
+    with pytest.raises(ValueError, match="To start again from the beginning, remove that file"):
         train_parents(QUICK, tmp_path / "stopped")
     train_parents(QUICK, tmp_path / "stopped", resume=True)
     for name in ("parent-0.safetensors", "parent-1.safetensors"):

@@ -165,6 +165,8 @@ def wrong_names(text, module=""):
             keywords = [] if "**" in DEFINED[name] else re.findall(r"\b(\w+)=", inside)
             yield from (f"keyword {word} of {called}()" for word in keywords if word not in DEFINED[name])
             text = text.replace(f"{called}({inside}", called)
+        elif called.startswith("torch.") and resolves(called):  # whose keywords are torch's
+            text = text.replace(f"{called}({inside}", called)
         elif not inside or "=" in inside or "." in called:
             homes = (torch.Tensor, nn.Module, builtins, dataclasses, pandas)
             if not resolves(called) and not any(hasattr(home, name) for home in homes):

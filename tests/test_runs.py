@@ -258,7 +258,7 @@ def test_levels_of_other_parents_are_not_taken_over(copied_inputs, tmp_path):
         runs.execute(config, record, Monitor(cancel_at_level_two))
     before = Path(config.models[1]).read_bytes()
     train_again(config.models[1])
-    with pytest.raises(ValueError, match=r"cannot be gone on with: the content of .*parent-1.* has changed since"):
+    with pytest.raises(ValueError, match=r"cannot be continued: the content of .*parent-1.* has changed since"):
         runs.execute(config, record)
     assert runs.read_run(record).state == "cancelled" and len(runs.read_run(record).levels) == 2
     Path(config.models[1]).write_bytes(before)  # the same content again, written later

@@ -147,7 +147,7 @@ def test_a_class_has_the_options_that_its_name_has(part):
     for chosen in (name, cls):
         with pytest.raises(ValueError, match=f"{option} is {wrong}. Use"):
             method.prepare(pair(), (X, Y), **{part: chosen, option: wrong}, **data)
-    with pytest.raises(ValueError, match=f"{part} is given as a value, so {option} belongs into it: {cls.__name__}"):
+    with pytest.raises(ValueError, match=f"{part} is given as a value, so {option} belongs inside it: {cls.__name__}"):
         method.prepare(pair(), (X, Y), **{part: cls(), **options}, **data)
 
 
@@ -163,7 +163,7 @@ def test_the_data_of_a_score_are_given_once_inside_it_or_beside_it():
 
 
 def test_options_beside_a_score_that_is_a_value_are_refused():
-    with pytest.raises(ValueError, match=r"given as a value, so steps belongs into it: Conductance\(..., steps=3\)"):
+    with pytest.raises(ValueError, match=r"given as a value, so steps belongs inside it: Conductance\(..., steps=3\)"):
         importance_scores(mlp(), X, Y, Conductance(), steps=3)
 
 

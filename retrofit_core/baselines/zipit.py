@@ -354,7 +354,9 @@ def _cut(plan: AlignmentPlan, stop_at: str | float) -> Cut:
     levels = partition(plan.fused, plan.inputs[:2].to(of(plan.fused)), leaves=plan.leaves)
     names = [level.name for level in levels[:-1]]
     if not names:
-        raise ValueError("this network is one level, its head; there is nothing to zip before it. Leave stop_at away.")
+        raise ValueError(
+            "this network is one level, its head, so there is nothing to zip before it. Leave stop_at out."
+        )
     if isinstance(stop_at, str):
         if stop_at not in names:
             raise ValueError(f"stop_at={stop_at!r} is no level before the head. Known: {', '.join(names)}.")

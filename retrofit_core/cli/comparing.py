@@ -126,7 +126,7 @@ def compare_command(
         raise ValueError("name at least one checkpoint.")
     if analyse and records is None:
         raise ValueError(
-            "an analysis is kept in a run's record: name their folder (--records), or leave --analyse away."
+            "an analysis is kept in a run's record: name their folder (--records), or leave --analyse out."
         )
     for folder, flag in ((out_folder, "--out"), (records, "--records")):
         if folder is not None:

@@ -258,7 +258,7 @@ def _check_alone_with_resume(context: typer.Context) -> None:
     ]
     if refused:
         raise ValueError(
-            f"--resume takes the settings of its record, beside which {', '.join(refused)} would do nothing: leave that away, "
+            f"--resume takes the settings of its record, beside which {', '.join(refused)} would do nothing: leave that out, "
             "or start a new run without --resume."
         )
 

@@ -271,7 +271,7 @@ def check_alone_with_record(context: typer.Context, of_record: Sequence[str]) ->
     if given:
         positional = {"models": "the checkpoints", "model": "the checkpoint"}
         flags = [positional.get(name, f"--{name}") for name in given]
-        raise ValueError(f"--record has networks and data of its own: leave {', '.join(flags)} away.")
+        raise ValueError(f"--record has networks and data of its own: leave {', '.join(flags)} out.")
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

@@ -256,8 +256,7 @@ def _finetune_record(
     folder = out_folder or record / FOLDER / config.key(record)
     if folder.suffix == ".safetensors":
         raise ValueError(
-            f"--out {folder}: of a run's fine-tuning a folder is kept, in which the network is {TUNED}. Name a folder, or leave "
-            "--out away."
+            f"--out {folder}: a run's fine-tuning is kept in a folder, with its network as {TUNED}. Name a folder, or omit --out."
         )
     check_folder(folder, "--out")
     config.check_same(folder, record)

@@ -144,7 +144,7 @@ def _check_reading(name: str, readers: Sequence[Level], before: Sequence[Sequenc
     ):
         raise ValueError(
             f"level {name!r}: active=True compares neurons by what the next layer reads of them, which is known of chains of "
-            "layers only, each of which reads every neuron at the same places. Leave it away."
+            "layers only, each of which reads every neuron at the same places. Leave it out."
         )
 
 

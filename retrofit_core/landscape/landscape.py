@@ -132,7 +132,7 @@ class Landscape(Value):
         if self.images > held:
             raise ValueError(
                 f"each point is to be measured on {self.images} images, and there are {held} of {images.name!r} "
-                f"({images.split}). Ask for at most so many (images={held}, --images {held})."
+                f"({images.split}). Ask for no more than that (images={held}, --images {held})."
             )
         drawn = balanced(images.labels, self.images, rows=rows, generator=torch.Generator().manual_seed(self.seed))
         picked = devices.pick(device)
@@ -266,7 +266,7 @@ def _check_same(plan: Plan, sheet: Sheet, known: Survey) -> None:
     ]
     if own != theirs or known.through != sheet.through or known.total != sheet.total or moved:
         raise ValueError(
-            "what was measured before is of other networks or settings, so it cannot be gone on with. Measure the landscape "
+            "what was measured before is of other networks or settings, so it cannot be continued. Measure the landscape "
             "anew, in another folder."
         )
 

@@ -48,7 +48,7 @@ def create(folder: Path, config: RunConfig, base: str | Path = ".") -> Identity:
         raise ValueError(f"{folder} holds another run: {why}. Choose a new folder, or resume it with its own settings.")
     if why := identities.difference(stored, current):
         if _has_levels(folder):
-            raise ValueError(f"{folder} cannot be gone on with: {why}. Choose a new folder for a new run.")
+            raise ValueError(f"{folder} cannot be continued: {why}. Choose a new folder for a new run.")
         write_identity(folder, current)
     return current
 

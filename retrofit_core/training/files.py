@@ -125,4 +125,6 @@ def check_unfinished(file: Path, resume: bool) -> None:
     """Refuse to begin anew where an unfinished training exists, whose work would be lost."""
     state = state_of(file)
     if state.exists() and not resume:
-        raise ValueError(f"{state} is from a training that was stopped. {AGAIN} To begin anew, remove that file.")
+        raise ValueError(
+            f"{state} is from a training that was stopped. {AGAIN} To start again from the beginning, remove that file."
+        )

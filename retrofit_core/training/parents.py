@@ -198,9 +198,13 @@ def _check(config: TrainConfig) -> None:
             f"{len(config.arch)} architectures for {config.parts} parents: give one --arch, or one for each of them."
         )
     if config.ratio != RATIO and config.split.lower() != "dirichlet":
-        raise ValueError(f"--ratio is the inequality of a dirichlet split: it says nothing of --split {config.split}.")
+        raise ValueError(
+            f"--ratio belongs to --split dirichlet and does nothing with --split {config.split}. Leave it out."
+        )
     if config.shards is not None and config.split.lower() != "sharded":
-        raise ValueError(f"--shards are the classes of a sharded split: they say nothing of --split {config.split}.")
+        raise ValueError(
+            f"--shards belong to --split sharded and do nothing with --split {config.split}. Leave them out."
+        )
     if config.twins and (config.split.lower() != "full" or config.parts < 2 or len(set(config.arch)) > 1):
         raise ValueError(
             "--twins are one network and shuffled copies of it, which have its rows and its architecture: ask for "

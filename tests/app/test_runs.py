@@ -241,7 +241,7 @@ def test_a_stopped_run_does_not_go_on_with_parents_that_were_trained_again(runs_
     with pytest.raises(Cancelled):
         execute(pair, "mine", Monitor(cancel))
     train_again(runs_folder / "own" / bundle.PARENTS[0])
-    with pytest.raises(ValueError, match=r"run mine cannot be gone on with: the content of own/parent-0.* has changed"):
+    with pytest.raises(ValueError, match=r"run mine cannot be continued: the content of own/parent-0.* has changed"):
         runs.resume(runs_folder / "mine")
     assert not worker_of(runs_folder / "mine")
 
