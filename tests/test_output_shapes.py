@@ -12,7 +12,7 @@ from retrofit_core import METHODS, compare, evaluate, fuse
 from retrofit_core.analysis import analyse
 from retrofit_core.data import load
 from retrofit_core.evaluation import ensemble
-from retrofit_core.importance import Conductance, DeepLift
+from retrofit_core.importance import Conductance, DeepLift, importance_scores
 from retrofit_core.training import train
 from tests.networks import initialised, normal, shuffled
 from tests.properties import assert_close, assert_same_function, untouched
@@ -157,6 +157,14 @@ def test_scores_for_true_classes_refuse_other_outputs(name, score):
     for method in ("KF-Linear", "OTFusion"):
         with pytest.raises(ValueError, match="importance '.*' needs class scores.*Use importance='uniform'"):
             METHODS[method].plan(parents, (x, y), importance=score(data="fusion"), device="cpu")
+
+
+@pytest.mark.parametrize("name", ["one output", "tokens", "dense"])
+@pytest.mark.parametrize("score", ["conductance", "deeplift"])
+def test_scores_taken_alone_refuse_them_too(name, score):
+    model, x, y = case(name)
+    with pytest.raises(ValueError, match="the logit of the true class needs class scores"):
+        importance_scores(model, x, y, score)
 
 
 @pytest.mark.parametrize("name", ["one output", "tokens", "dense"])

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..levels import Level
 from ..monitor import Monitor
+from ..outputs import check_class_scores
 from ..settings import Value, setting
 
 #: Added to every score, so that a class which a parent never saw keeps a vanishing weight, not none (docs/method.md).
@@ -140,5 +141,10 @@ def gaps(signed: Sequence[float], change: float) -> list[float]:
 
 
 def true_logits(outputs: Tensor, y: Tensor) -> Tensor:
-    """f_y(x): each sample's logit of its own label."""
+    """f_y(x): each sample's logit of its own label.
+
+    Raises:
+        ValueError: outputs that are no class scores.
+    """
+    check_class_scores(outputs.shape[1:], "the logit of the true class", "Use importance='uniform'.")
     return outputs.gather(1, y[:, None].to(torch.int64))[:, 0]

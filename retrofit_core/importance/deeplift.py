@@ -102,6 +102,7 @@ class DeepLift(Importance):
         size = samples_per_batch(levels, copies=16)
         with torch.no_grad():
             zero = network(torch.zeros_like(x[:1]))
+            true_logits(zero, y[:1])  # refused here, not by Captum
         for number, (inputs, labels) in enumerate(zip(x.split(size), y.split(size), strict=True)):
             monitor.check()
             monitor.emit("step", index=number, total=math.ceil(len(x) / size), name="deeplift")
