@@ -96,7 +96,7 @@ def _check_whole(tensor: Tensor) -> None:
     if max(-least, most) > LARGEST:
         raise ValueError(
             f"the inputs hold whole numbers up to {max(-least, most)}, and methods hand them through networks as float32, which "
-            f"holds all of them only up to 2^24 = {LARGEST}. Number them anew before (torch.unique(ids, return_inverse=True)), "
+            f"holds all of them only up to 2^24 = {LARGEST}. Number them anew before, from 0 to their count (torch.unique), "
             "or move what the networks do first, such as ids % buckets, out of them into the data."
         )
 
