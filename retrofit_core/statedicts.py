@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -64,12 +66,24 @@ def found_in(content: Any) -> list[Found]:
         keys, value = todo.pop(0)
         if not isinstance(value, Mapping):
             continue
-        tensors = {name: each for name, each in value.items() if isinstance(name, str) and isinstance(each, Tensor)}
-        if any(tensor.dim() for tensor in tensors.values()):
-            found.append(Found(".".join(keys), {name: each for name, each in value.items() if isinstance(name, str)}))
+        if any(isinstance(name, str) and is_array(each) for name, each in value.items()):
+            named = {name: each for name, each in value.items() if isinstance(name, str)}
+            found.append(Found(".".join(keys), {name: _as_tensor(each) for name, each in named.items()}))
         if len(keys) < DEEPEST:
             todo += [((*keys, key), inner) for key, inner in value.items() if isinstance(key, str)]
     return sorted(found, key=lambda one: (not one.averaged, one.rank))
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is a tensor, or NumPy's, with more than one number's room."""
+    return isinstance(value, Tensor | np.ndarray) and len(value.shape) > 0
+
+
+def _as_tensor(value: Any) -> Any:
+    """NumPy's numbers as a tensor, of the types that torch has; all else as it is."""
+    with suppress(TypeError):
+        return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+    return value
 
 
 def unwrapped(state: Mapping[str, Any]) -> Iterator[dict[str, Tensor]]:
@@ -116,11 +130,8 @@ def fitting(model: nn.Module, found: Iterable[Found]) -> list[Found]:
     fits = [fit for each in found for fit in _fits(each, expected, twins, spare)]
     plain = next((fit for fit in fits if not fit.averaged), None)
     if plain is not None:
-        parameters = {
-            name: value
-            for name, value in expected.items()
-            if name in dict(model.named_parameters(remove_duplicate=False))
-        }
+        names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+        parameters = {name: value for name, value in expected.items() if name in names}
         known = {fit.label for fit in fits}
         others = [each for each in found if each.averaged and each.label not in known]
         partial = (fit for each in others for fit in _fits(each, parameters, twins, spare))
@@ -256,7 +267,7 @@ def averaged_in(content: Any, expected: Container[str]) -> str:
             parts = [part for part in name.split(".") if part not in INSIDE]
             if any(".".join(parts[start:]) in expected for start in range(len(parts))):
                 continue
-            if AVERAGED.search(name) and any(isinstance(each, Tensor | Mapping | list) for each in holds):
+            if AVERAGED.search(name) and any(isinstance(each, Mapping | list) or is_array(each) for each in holds):
                 return ".".join((*keys, name))
             if len(keys) < DEEPEST:
                 todo.append(((*keys, name), inner))

@@ -305,6 +305,18 @@ def test_a_function_may_give_a_wrapped_network(tmp_path):
         loads(tmp_path / "m.pth", model, lambda wrap=wrap: wrap(Net()))
 
 
+def test_numbers_of_numpy_are_read(tmp_path):
+    model = network(0)
+    torch.save({"model": {name: value.numpy() for name, value in model.state_dict().items()}}, tmp_path / "m.pkl")
+    loads(tmp_path / "m.pkl", model)
+
+
+def test_an_averaged_model_alone_is_no_choice(tmp_path):
+    model = network(0)
+    torch.save(torch.optim.swa_utils.AveragedModel(model).state_dict(), tmp_path / "m.pth")
+    loads(tmp_path / "m.pth", model)  # a notice about its counter would be an error
+
+
 class Positions(nn.Module):
     """With a buffer that is not saved, which earlier versions of the network saved."""
 
