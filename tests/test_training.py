@@ -665,3 +665,33 @@ def test_the_seed_decides_what_layers_draw(digits):
         train(model, digits, rows=torch.arange(40), epochs=1, batch=20, seed=seed)
         drawn.append(model.drawn)
     assert len(drawn[0]) == 2 and drawn[0] == drawn[1] and drawn[0] != drawn[2]
+
+
+NARROW = """
+import torch
+from retrofit_core.architectures import build
+from retrofit_core.data import load
+from retrofit_core.training import train
+model = build({"architecture": "resnet", "layers": [1, 1], "width": 3, "channels": 1, "size": 8}, seed=0)
+train(model, load("digits"), torch.arange(200), epochs=2)
+"""
+
+
+@pytest.mark.slow
+def test_narrow_resnets_are_trained_by_one_thread_of_a_processor_without_avx_512():
+    """Strided 1 x 1 convolutions of few channels, channels last: oneDNN writes outside of its memory there."""
+    flags = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", NARROW], env={**os.environ, **flags}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("layer", "layout"),
+    [
+        (nn.Conv2d(1, 4, 1, stride=2), torch.contiguous_format),
+        (nn.Conv2d(1, 4, 1), torch.channels_last),
+        (nn.Conv2d(1, 4, 3, stride=2), torch.channels_last),
+    ],
+)
+def test_channels_lie_last_but_where_that_writes_outside(layer, layout, digits):
+    assert loop._lay_out(nn.Sequential(layer), digits, CPU) == layout
