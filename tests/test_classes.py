@@ -57,6 +57,19 @@ class Both(nn.Module):
         return classes * self.head(h.relu()).sigmoid()
 
 
+class Several(nn.Module):
+    """An ensemble inside of a network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(
+            nn.Sequential(nn.Linear(6, width), nn.ReLU(), nn.Linear(width, 4)) for width in (7, 8, 9)
+        )
+
+    def forward(self, x):
+        return torch.stack([member(x) for member in self.members]).mean(0)
+
+
 JOINED = {
     "mean": lambda early, late: (early + late) / 2,
     "weighted": lambda early, late: 0.3 * early + 0.7 * late,
@@ -64,9 +77,13 @@ JOINED = {
     "probabilities": lambda early, late: (early.softmax(1) + late.softmax(1)).log(),
     "largest": torch.maximum,
     "stacked": lambda early, late: torch.stack([early, late]).mean(0),
+    "python's sum": lambda early, late: sum([early, late]) / 2,
+    "interpolated": lambda early, late: torch.lerp(early, late, 0.3),
+    "log of both": lambda early, late: torch.logaddexp(early.log_softmax(1), late.log_softmax(1)),
+    "one of both": lambda early, late: torch.where(early > late, early, late),
 }
 NETWORKS = {name: lambda joined=joined: Early(joined) for name, joined in JOINED.items()}
-NETWORKS |= {"corrected": Corrected, "both": Both}
+NETWORKS |= {"corrected": Corrected, "both": Both, "ensemble": Several}
 
 
 def network(name, seed=0):
@@ -79,7 +96,9 @@ def test_class_c_stays_class_c_wherever_classes_are_made(name, method):
     options = {"epochs": 1} if "Gradient" in method else {}
     result = METHODS[method]([network(name, 1), network(name, 2)], DATA, device="cpu", **options)
     made = {
-        level.name: level.labels.view(2, -1)[:, :4] for level in result.levels if level.name not in ("first", "second")
+        level.name: level.labels.view(2, -1)[:, :4]
+        for level in result.levels
+        if level.name not in ("first", "second") and not level.name.endswith(".0")
     }
     made.pop("inner", None)
     for level, groups in made.items():

@@ -58,6 +58,34 @@ class Joined(nn.Module):
         return self.last(x.mean((2, 3)))
 
 
+class Gated(nn.Module):
+    """A chain whose first layer makes both halves of a gate, with a buffer for each neuron of one half."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide, self.inner, self.last = nn.Linear(6, 10), nn.Linear(5, 7), nn.Linear(7, 4)
+        self.register_buffer("scale", torch.linspace(0.5, 1.5, 5))
+
+    def forward(self, x):
+        left, right = self.wide(x).chunk(2, 1)
+        return self.last(self.inner(left * self.scale * right.sigmoid()).relu())
+
+
+class Heads(nn.Module):
+    """An early exit and a head, whose logits are averaged, or one of which gates the other."""
+
+    def __init__(self, gated: bool) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 8), nn.Linear(8, 7)
+        self.early, self.late = nn.Linear(8, 4), nn.Linear(7, 4)
+        self.gated = gated
+
+    def forward(self, x):
+        h = self.first(x).relu()
+        early, late = self.early(h), self.late(self.second(h).relu())
+        return late * early.sigmoid() if self.gated else (early + late) / 2
+
+
 VIT = {"architecture": "vit", "hidden": 12, "depth": 2, "heads": 3, "mlp_width": 7, "classes": 4, "size": 8}
 NETWORKS = {
     "mlp": (mlp, (6,)),
@@ -74,6 +102,9 @@ NETWORKS = {
     "vit": (of_spec(**VIT), VGG_SHAPE),
     "shared": (lambda: initialised(Shared(), 1), (3,)),
     "joined": (lambda: initialised(Joined(), 1), VGG_SHAPE),
+    "gate in a chain": (lambda: initialised(Gated(), 1), (6,)),
+    "two heads": (lambda: initialised(Heads(False), 1), (6,)),
+    "gated heads": (lambda: initialised(Heads(True), 1), (6,)),
     "torchvision vit": (vision_transformer, IMAGES),
     "torchvision vgg_bn": (lambda: small_torchvision_vgg(True).double(), VGG_SHAPE),
     "torchvision squeezenet": (vision("squeezenet1_1", num_classes=5), (3, 32, 32)),

@@ -16,6 +16,7 @@ from tests.test_symmetry import NETWORKS
 from tests.unfixed import otfusion, rebasin
 
 ARCHITECTURES = ("mlp", "vgg with a flatten", "vgg with BatchNorm", "resnet", "bottleneck", "vit", "torchvision vit")
+ARCHITECTURES += ("gate in a chain", "two heads", "gated heads")
 LINEAR, GRADIENT = {"ridge": 0.0}, {"epochs": 2, "weight_decay": 0.0}
 #: Every method that aligns, in each of its forms, with its exact solver.
 ALIGNING = {

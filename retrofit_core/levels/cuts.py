@@ -65,11 +65,15 @@ def _layer_ends(graph: fx.Graph, modules: dict[Any, Any], output: fx.Node) -> li
     needed = ancestors(output)
     layers = [node for node in nodes if node in needed and is_layer(node, modules)]
     ends = {sum_behind(node, modules) or function_sum(node, modules) or node for node in layers}
-    return [
-        node
-        for index, node in enumerate(nodes)
-        if node in ends and node is not output and has_parameters(needed & set(nodes[index + 1 :]), modules)
-    ]
+    chosen, passed = list[fx.Node](), set[fx.Node]()
+    for index, node in enumerate(nodes):
+        if node not in ends or node is output:
+            continue
+        passed |= ancestors(node)
+        # a level remains behind it: parameters, or a layer that no level so far needs, such as another head
+        if has_parameters(needed & set(nodes[index + 1 :]), modules) or set(layers) - passed:
+            chosen.append(node)
+    return chosen
 
 
 def ancestors(node: fx.Node) -> set[fx.Node]:

@@ -108,6 +108,21 @@ ENTRYWISE = ACTIVATION_FUNCTIONS | {
     "type_as",
     "zeros_like",
     "ones_like",
+    "selu",
+    "celu",
+    "logsigmoid",
+    "softsign",
+    "tanhshrink",
+    "softshrink",
+    "hardshrink",
+    "threshold",
+    "erf",
+    "log1p",
+    "expm1",
+    "sign",
+    "clamp_max",
+    "clip",
+    "nan_to_num",
 }
 BINARY = {
     "add",
@@ -122,6 +137,13 @@ BINARY = {
     "pow",
     "where",
     "addcmul",
+    "addcdiv",
+    "lerp",
+    "logaddexp",
+    "fmax",
+    "fmin",
+    "hypot",
+    *("gt", "lt", "ge", "le", "eq", "ne"),
 }
 REDUCING = {"mean", "sum", "amax", "amin", "norm", "vector_norm", "var", "std", "logsumexp"}
 POOLING = {
