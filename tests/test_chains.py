@@ -264,11 +264,13 @@ def test_what_cannot_be_known_is_refused_and_the_way_out_works():
     parents = [network(case, 1), network(case, 2)]
     for fit in ("ridge", "gradient"):
         with pytest.raises(
-            ValueError, match=r"level 'a' cannot change places.*behind cumsum\(\)\. .*boundaries=\[module names"
+            ValueError,
+            match=r"level 'a' cannot change places.*behind cumsum\(\)\. .*boundaries=\[names of other modules",
         ):
             fuse(parents, FLAT, fit=fit)
     result = fuse(parents, FLAT, fit="gradient", boundaries=["b"])
     assert [level.name for level in result.levels] == ["b", "c"]
+    assert len(fuse(parents, FLAT, fit="gradient", boundaries=1).levels) == 1
 
 
 def test_rows_that_are_neurons_are_refused():
