@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..device import Stopwatch
 from ..grouping import Grouping
-from ..levels import Level
+from ..levels import Alive, Boundary, Level, each
 from ..monitor import Monitor
 from ..settings import Value
 from ..targets import Targets
@@ -51,13 +51,7 @@ class Fitting:
     def reads(self) -> tuple[Groups | None, ...] | None:
         """For each layer of the level the groups of the fused neurons over which its input columns run in order (None: it reads
         the network's input); None if one does not read its inputs neuron by neuron."""
-        layers = self.step.level.layers
-        if self.before is None or self.step.level.channelwise:  # each channel reads itself
-            return (None,) * len(layers)
-        try:
-            return tuple(neurons_read(self.step.level, k, self.step.boundary, self.before) for k in range(len(layers)))
-        except LookupError:
-            return None
+        return _reads(self.step.level, self.step.boundary, self.before)
 
     def parents_weights(self) -> Tensor:
         """W0 (p, m): the parents' own weights on the fused network's inputs.
@@ -65,15 +59,60 @@ class Fitting:
         Raises:
             ValueError: the level does not read its inputs neuron by neuron, or a parent has other inputs.
         """
-        reads = self.reads
-        if reads is None:
-            raise ValueError(
-                f"level {self.step.name!r} does not read its inputs channel by channel, so the parents' weights cannot be "
-                "mapped onto the fused inputs. Use toward='zero' and refit=True."
-            )
+        level = self.step.level
         return mapped_weights(
-            self.step.level, self.step.parents, reads, self.parts if self.step.level.partwise else None
+            level, self.step.parents, _known_reads(level, self.reads), self.parts if level.partwise else None
         )
+
+
+def _reads(
+    level: Level, boundary: Boundary, before: Sequence[Groups | None] | None
+) -> tuple[Groups | None, ...] | None:
+    """See `Fitting.reads`."""
+    if before is None or level.channelwise:  # each channel reads itself
+        return (None,) * len(level.layers)
+    try:
+        return tuple(neurons_read(level, k, boundary, before) for k in range(len(level.layers)))
+    except LookupError:
+        return None
+
+
+def _known_reads(level: Level, reads: tuple[Groups | None, ...] | None) -> tuple[Groups | None, ...]:
+    if reads is None:
+        raise ValueError(
+            f"level {level.name!r} does not read its inputs channel by channel, so the parents' weights cannot be "
+            "mapped onto the fused inputs. Use toward='zero' and refit=True."
+        )
+    return reads
+
+
+@torch.no_grad()
+def check_mapped(fused: Sequence[Level], parents: Sequence[Sequence[Level]], example: Tensor) -> None:
+    """Refuse, before any work, levels onto whose inputs the parents' weights cannot be mapped, whatever the groups will be.
+
+    Args:
+        example: (B, ...) a few inputs, on the device.
+    Raises:
+        ValueError: see `Fitting.parents_weights`.
+    """
+
+    def groups(tensor: Alive) -> Groups | None:
+        if tensor.maker < 0:
+            return None
+        made, widths = fused[tensor.maker], [levels[tensor.maker].width for levels in parents]
+        labels = torch.cat([torch.arange(width, device=example.device) % made.width for width in widths])
+        return Groups(labels, widths, made.width, tensor.axis, tensor.maker if made.stream is None else made.stream)
+
+    generator, boundary = torch.Generator().manual_seed(0), example
+    for index, level in enumerate(fused):
+        if level.layers:
+            before = tuple(map(groups, fused[index - 1].alive)) if index else None
+            # not the values there, which a target's weights may make zero
+            probe = each(boundary, lambda z: torch.randn(z.shape, generator=generator).to(z)) if index else boundary
+            reads = _known_reads(level, _reads(level, probe, before))
+            if not level.partwise:
+                mapped_weights(level, [levels[index] for levels in parents], reads)
+        boundary = level.module(boundary)
 
 
 @dataclass(frozen=True, eq=False)

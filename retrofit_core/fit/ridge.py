@@ -25,7 +25,7 @@ from ..moments import (
 )
 from ..settings import setting
 from ..targets import Targets
-from .base import Fit, Fitting, Prepared
+from .base import Fit, Fitting, Prepared, check_mapped
 from .repair import repaired
 
 #: The ridge "auto" of networks with levels inside of blocks, and of those with attentions; measured, docs/defaults.md.
@@ -96,6 +96,8 @@ class Ridge(Fit):
                     f"level {level.name!r}: {asked} needs affine levels in every parent, but in one {reasons[0]}. "
                     f"Use {instead}."
                 )
+        if self.needs_parents_weights:
+            check_mapped(fused, parents, example)
 
     def products(self, weights: torch.dtype, device: torch.device) -> torch.dtype:
         """float32 where the ridge outweighs their rounding; see `product_dtype`."""

@@ -116,3 +116,39 @@ def test_toward_the_parents_reads_the_neuron_axis_off_the_level_before():
     assert is_channel_major(levels[1], h, -1) and not is_channel_major(levels[1], h, 1)
     fused = fuse([model, model], x, grouping="hungarian", toward="parents", ridge=1e8).model
     assert_same_function(model, fused, x, 1e-6)
+
+
+class Concatenated(nn.Module):
+    """Two levels side by side are read by a third, as in DenseNets."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.last = nn.Conv2d(2, 4, 3), nn.Conv2d(4, 5, 3, padding=1), nn.Linear(9, 3)
+
+    def forward(self, x):
+        x = self.first(x).relu()
+        return self.last(torch.cat([x, self.second(x).relu()], 1).mean((2, 3)))
+
+
+def channels_last(x):
+    return x.permute(0, 2, 3, 1).flatten(1)
+
+
+class Flattened(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Conv2d(2, 4, 4), nn.Linear(64, 3)
+
+    def forward(self, x):
+        return self.last(channels_last(self.first(x).relu()))
+
+
+@pytest.mark.parametrize("network", [Concatenated, Flattened])
+@pytest.mark.parametrize("options", [{"toward": "parents"}, {"refit": False}])
+def test_weights_that_cannot_be_mapped_are_refused_before_any_level(network, options):
+    def forbidden(*args, **options):
+        raise AssertionError("work has begun")
+
+    parents = [initialised(network(), seed) for seed in range(2)]
+    with pytest.raises(ValueError, match="level 'last' does not read its inputs channel by channel.*toward='zero'"):
+        fuse(parents, normal(30, *CNN_SHAPE), grouping=forbidden, device="cpu", **options)
