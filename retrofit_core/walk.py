@@ -21,7 +21,7 @@ from .contributors import Alone, Contributors
 from .device import MEMORY, Stopwatch, rows_per_batch, sum_dtype
 from .layersums import LayerRows, LayerSums, PartwiseSums
 from .levels import Boundary, Level, each, places_read, rows
-from .moments import Moments, MomentSums, Rows, dual_is_cheaper
+from .moments import Moments, MomentSums, Rows, check_sums, dual_is_cheaper
 from .monitor import Monitor
 
 #: Most samples per forward pass: large enough for full-speed convolutions and long sums.
@@ -246,7 +246,9 @@ class Step:
                     (x, *beside), stream = self.level.read(h)
                     collect.add(x, self._side_by_side(outputs, dtype, stream), beside)
         with self.walk.stopwatch.phase("moments"):
-            return self.walk.contributors.total(self.index, collect.finish())
+            sums = self.walk.contributors.total(self.index, collect.finish())
+        check_sums(self.name, sums.zz)
+        return sums
 
     def _collector(
         self, inputs: bool, dtype: torch.dtype, parts: Tensor | None

@@ -8,8 +8,15 @@ def assigned(costs: Tensor, *, maximize: bool = False) -> tuple[Tensor, Tensor]:
     """(k,) rows and (k,) columns of the best one-to-one assignment, on the CPU; k is the smaller side.
 
     Equals scipy.optimize.linear_sum_assignment (Crouse 2016), which does it.
+    Raises:
+        ValueError: costs that are not finite.
     """
     from scipy.optimize import linear_sum_assignment  # here: it takes half a second to import
 
+    if not torch.isfinite(costs).all():
+        raise ValueError(
+            "the costs of matching neurons overflow or hold NaN: products of weights or of what neurons compute exceed the "
+            "networks' precision. Convert them with model.double()."
+        )
     rows, columns = linear_sum_assignment(costs.cpu().numpy(), maximize=maximize)
     return torch.from_numpy(rows), torch.from_numpy(columns)

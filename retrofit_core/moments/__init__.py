@@ -10,7 +10,7 @@ from .errors import approximation_error, cross_error, cross_of, grouping_error, 
 from .parts import PartMoments, PartSums
 from .solution import Solution
 from .solve import solve
-from .sums import Moments, MomentSums, Rows
+from .sums import Moments, MomentSums, Rows, check_sums
 
 __all__ = [
     "AUTO_STRENGTH",
@@ -21,6 +21,7 @@ __all__ = [
     "Rows",
     "Solution",
     "approximation_error",
+    "check_sums",
     "cross_error",
     "cross_of",
     "dual_is_cheaper",

@@ -224,3 +224,18 @@ def mean_diagonal(sums: Moments | Rows) -> float:
     assert sums.xx is not None
     diagonal = sums.xx.diagonal()[:-1] if sums.bias else sums.xx.diagonal()
     return diagonal.mean().item() if len(diagonal) else 0.0
+
+
+def check_sums(where: str, *sums: Tensor) -> None:
+    """Refuse sums that overflow.
+
+    Args:
+        where: the layer or level whose neurons they are of.
+    Raises:
+        ValueError: some are infinite or NaN.
+    """
+    if not all(torch.isfinite(tensor).all() for tensor in sums):
+        raise ValueError(
+            f"at {where!r} sums over the fusion data overflow or hold NaN: squares of what its neurons compute exceed the "
+            "networks' precision. Normalise the data as in training, or convert the networks with model.double()."
+        )

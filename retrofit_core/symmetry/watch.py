@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from ..device import CHUNK_BYTES
 from ..levels.tracing import trace
+from ..moments import check_sums
 from ..monitor import Monitor
 from .group import Group, Point
 
@@ -163,4 +164,6 @@ def group_sums(
                 totals[number].rows += new.rows
                 totals[number].zz += new.zz
                 totals[number].sz += new.sz
+    for group, total in zip(groups[0], totals, strict=True):
+        check_sums(group.name, total.zz, total.sz)
     return totals
