@@ -29,7 +29,14 @@ def as_shares(shares: Any) -> Tensor:
     """
     wanted = "class_shares must be one row of class counts or shares for each parent"
     try:
-        rows = shares if isinstance(shares, Tensor) else torch.stack([torch.as_tensor(row) for row in shares])
+        if hasattr(shares, "__array__"):
+            rows = (
+                shares if isinstance(shares, Tensor) else torch.tensor(shares.__array__().tolist(), dtype=torch.float64)
+            )
+        else:
+            rows = torch.stack([torch.as_tensor(row, dtype=torch.float64) for row in shares])
+        if rows.is_complex():
+            raise ValueError("complex numbers")
         tensor = rows.to(torch.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{wanted}. Found {shares!r:.80}.") from error
@@ -55,7 +62,7 @@ def why_no_labels(labels: Tensor) -> str | None:
     if labels.ndim == 2 and shape[1] > 1 and ((labels == 0) | (labels == 1)).all():
         if (labels.sum(1) == 1).all():
             return f"{said} Pass labels.argmax(1), for these are one-hot."
-        return f"{said} These name several classes of a sample, which nothing here reads: leave them out."
+        return f"{said} Several labels of a sample are read by nothing here: leave them out."
     return f"{said} Leave out what is no class of a sample."
 
 

@@ -34,7 +34,7 @@ def as_inputs(data: Any, samples: int | None = None) -> tuple[Inputs, Tensor | N
     data = _with_labels(_of_arrays(data))
     if isinstance(data, (Tensor, Mapping)) or _is_pair(data) or (isinstance(data, tuple) and _are_tensors(data)):
         inputs, labels = _split(data)
-    elif isinstance(data, (DataLoader, Dataset, Iterable)) and not isinstance(data, (str, bytes)):
+    elif isinstance(data, (DataLoader, Dataset, Iterable)) and not isinstance(data, (str, bytes, np.ndarray)):
         batches = DataLoader(data, batch_size=256) if isinstance(data, Dataset) else data
         inputs, labels = _joined(_first(batches, samples))
     else:
@@ -90,12 +90,14 @@ def parents_data(
 
 
 def _of_arrays(data: Any) -> Any:
-    """Arrays of numpy as tensors, wherever they stand in a batch."""
-    if isinstance(data, np.ndarray) and data.dtype.kind in "biufc":  # words are refused as labels
-        return torch.as_tensor(data)
+    """Arrays of numpy, and pandas' columns, as tensors, wherever they stand in a batch."""
+    if hasattr(data, "__array__") and not isinstance(data, (Tensor, np.generic)):
+        array = np.asarray(data)
+        array = array if array.flags.writeable else array.copy()  # of which torch warns, and pandas gives such
+        return torch.as_tensor(array) if array.dtype.kind in "biufc" else array  # words are refused as labels
     if isinstance(data, Mapping):
         return {name: _of_arrays(value) for name, value in data.items()}
-    if type(data) in (tuple, list):
+    if isinstance(data, (tuple, list)) and type(data) in (tuple, list):
         parts = [_of_arrays(part) for part in data]
         return parts if isinstance(data, list) else tuple(parts)
     return data
@@ -110,7 +112,9 @@ def _with_labels(data: Any) -> Any:
     ):
         return data
     leaf = data[-1]
-    while isinstance(leaf, (tuple, list, np.ndarray)) and len(leaf):
+    if leaf is None and len(data) == 2:
+        return data[0]
+    while isinstance(leaf, (tuple, list, range, np.ndarray)) and len(leaf):
         leaf = leaf[0]
     plain = isinstance(leaf, (Number, str, np.generic)) or (isinstance(leaf, Tensor) and leaf.ndim == 0)
     return (*data[:-1], _labels(data[-1])) if plain and not isinstance(data[-1], Tensor) else data

@@ -340,6 +340,7 @@ def test_ensembles():
     [
         ("Average", {"sample_counts": [1, 2]}, "sample_counts do nothing .* Use FedAvg, or leave them out"),
         ("FedAvg", {"sample_counts": [1, 2, 3]}, "2 parents need as many weights"),
+        ("FedAvg", {"sample_counts": [1, None]}, "2 parents need as many weights, all of them numbers"),
         ("Ensemble", {"class_shares": torch.ones(2, 4)}, "class_shares do nothing .* Use Ensemble-Shares"),
         ("Ensemble-Logits", {"class_shares": torch.ones(2, 4)}, "class_shares do nothing with combine='logits'"),
         (

@@ -317,6 +317,7 @@ def test_shares_of_classes_may_be_lists_and_arrays_and_are_checked():
             (shares - 0.5, "none negative or NaN. Found -0.5 for parent 0, class 1"),
             (shares[0], r"Found shape \(3,\)"),
             ([[1, 2, 3], [1, 2]], "one row of class counts or shares for each parent"),
+            (shares * 1j, "one row of class counts or shares for each parent"),
             ("all", "one row of class counts or shares for each parent"),
             (3, "one row of class counts or shares for each parent"),
             (shares[:, :2], "of shape|tell of 2 classes, and the parents have 3"),

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -107,7 +108,7 @@ FORMS = {
     "column": (CLASSES[:, None], r"labels of shape \(40, 1\) are not one whole number .* Pass labels\[:, 0\]"),
     "one-hot": (one_hot(CLASSES, 4), r"labels of shape \(40, 4\) .* Pass labels.argmax\(1\), for these are one-hot"),
     "one-hot numbers": (one_hot(CLASSES, 4).float(), r"Pass labels.argmax\(1\), for these are one-hot"),
-    "several": (one_hot(CLASSES, 4) | one_hot(CLASSES * 0, 4), "several classes of a sample, which nothing here reads"),
+    "several": (one_hot(CLASSES, 4) | one_hot(CLASSES * 0, 4), "Several labels of a sample are read by nothing here"),
     "targets": (ROWS[:, :1] * 0.3, "Leave out what is no class of a sample"),
 }
 CALLS = {
@@ -158,7 +159,15 @@ def test_what_looks_like_labels_and_may_be_an_input_is_asked_about():
 
 @pytest.mark.parametrize(
     "labels",
-    [CLASSES.tolist(), tuple(CLASSES.tolist()), list(CLASSES), list(CLASSES.numpy()), CLASSES.numpy(), CLASSES.short()],
+    [
+        CLASSES.tolist(),
+        tuple(CLASSES.tolist()),
+        list(CLASSES),
+        list(CLASSES.numpy()),
+        CLASSES.numpy(),
+        CLASSES.short(),
+        pd.Series(CLASSES.numpy()),
+    ],
 )
 def test_lists_of_labels_are_labels(labels):
     for data in ((ROWS, labels), [ROWS, labels], {"x": ROWS, "labels": labels}, [(ROWS, labels)], [[ROWS, labels]]):
@@ -195,4 +204,7 @@ def test_words_and_rows_of_other_lengths_are_refused_as_labels():
             as_inputs(data)
     with pytest.raises(ValueError, match="the labels are a single number"):
         as_inputs((ROWS, torch.tensor(3)))
+    with pytest.raises(ValueError, match="fusion data must be a tensor"):
+        as_inputs(np.array(words))
+    assert as_inputs((ROWS, None))[1] is None and torch.equal(as_inputs((ROWS, range(40)))[1], torch.arange(40))
     assert as_inputs(Named([[0, 1]] * 40))[1].shape == (40, 2)

@@ -160,6 +160,19 @@ def test_scores_for_true_classes_refuse_other_outputs(name, score):
 
 
 @pytest.mark.parametrize("name", ["one output", "tokens", "dense"])
+def test_a_score_of_ones_own_sees_to_the_outputs_itself(name):
+    model, x, y = case(name)
+
+    def equal(levels, inputs, labels):
+        return [torch.ones(level.width) for level in levels]
+
+    found = METHODS["KF-Linear"](
+        [model, copy.deepcopy(model)], (x, y), importance=equal, importance_data="fusion", **LINEAR
+    )
+    assert_same_function(found.model, model, x, 1e-6)
+
+
+@pytest.mark.parametrize("name", ["one output", "tokens", "dense"])
 @pytest.mark.parametrize("score", ["conductance", "deeplift"])
 def test_scores_taken_alone_refuse_them_too(name, score):
     model, x, y = case(name)

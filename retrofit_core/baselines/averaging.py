@@ -61,7 +61,10 @@ def _shares(weights: Sequence[float] | None, n: int) -> Tensor | None:
     """(n,) float64 weights that sum to one."""
     if weights is None:
         return None
-    shares = torch.as_tensor(weights, dtype=torch.float64)
+    try:
+        shares = torch.as_tensor(weights, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{n} parents need as many weights, all of them numbers. Found {weights!r:.80}.") from error
     if shares.shape != (n,) or not torch.isfinite(shares).all() or (shares < 0).any() or shares.sum() <= 0:
         raise ValueError(f"{n} parents need as many weights, none negative and not all zero. Found {shares.tolist()}.")
     return shares / shares.sum()

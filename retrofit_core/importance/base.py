@@ -41,6 +41,8 @@ class Importance(Value):
     needs_data: ClassVar[bool] = True
     needs_labels: ClassVar[bool] = True
     """Whether it explains decisions for the true classes"""
+    reads_logits: ClassVar[bool] = True
+    """Where it needs labels: whether it reads the logit of the true class, which outputs of other shapes do not have"""
     widths_only: ClassVar[bool] = False
     """Whether it looks at nothing but the widths of levels, so that anything with neurons has scores"""
     scores_anywhere: ClassVar[bool] = False

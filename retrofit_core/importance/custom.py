@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -15,6 +15,8 @@ from .base import Importance, Scores
 @dataclass(frozen=True, eq=False)
 class Custom(Importance):
     """A function `(levels, x, y) -> Scores`, or one (width,) tensor or array per level, as an importance."""
+
+    reads_logits: ClassVar[bool] = False  # its function sees to the outputs itself
 
     function: Callable[..., Any] = field(kw_only=True)
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -25,10 +25,14 @@ def check_parents_data(
     if not importance.needs_labels:
         return
     name = f"importance {importance_name(importance)!r}"
-    classes = check_class_scores(outputs, name, "Use importance='uniform'.")
+    if importance.reads_logits:
+        check_class_scores(outputs, name, "Use importance='uniform'.")
     for _, y in data:
         labels = check_labels(y, importance)
-        if labels is not None and len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
+        classes = outputs[0] if len(outputs) == 1 else None
+        if labels is None or classes is None or not len(labels):
+            continue
+        if not 0 <= int(labels.min()) <= int(labels.max()) < classes:
             raise ValueError(
                 f"labels run from {int(labels.min())} to {int(labels.max())}; the parents have {classes} classes."
             )
