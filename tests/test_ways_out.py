@@ -237,14 +237,14 @@ def without(options, keyword):
 
 
 def with_changes(name, options, changed):
-    """The method of these parts, by name or as `fuse` has it, and its options."""
-    parts = {part: changed.pop(part) for part in ("grouping", "fit") if part in changed and part in FIXED[name]}
+    """The method of which these are fixed, by name or as `fuse` has it, and its options."""
+    parts = {part: changed.pop(part) for part in FIXED[name] if part in changed}
     wanted = {**FIXED[name], **parts}
     names = [name] if not parts else [other for other, fixed in FIXED.items() if fixed == wanted]
     return names[0], {**options, **changed}
 
 
-#: The grouping and fit of each method that has them.
+#: What the name of a method fixes.
 FIXED = {
     name: {"grouping": name.split(", ")[0], "fit": name.split(", ")[1]} if name not in METHODS else METHODS[name].fixed
     for name in EVERY
