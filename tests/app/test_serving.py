@@ -31,7 +31,12 @@ def answers(port: int) -> bool:
 def test_ending_the_command_ends_its_server(tmp_path, name):
     port = free_port()
     command = [sys.executable, "-m", "retrofit_core", "app", "--port", str(port), "--no-browser"]
-    process = psutil.Popen([*command, "--runs", str(tmp_path / "runs")], stdout=subprocess.DEVNULL)
+    process = psutil.Popen(
+        [*command, "--runs", str(tmp_path / "runs")],
+        stdout=subprocess.DEVNULL,
+        # tests that run under `nohup` hand on that the signal does nothing, and the command leaves it so
+        preexec_fn=lambda: signal.signal(getattr(signal, name), signal.SIG_DFL),
+    )
     everything = [process]
     try:
         deadline = time.monotonic() + PATIENCE
