@@ -138,8 +138,8 @@ def _find(source: str, split: str) -> tuple[str, dict[str, Any], SplitFiles]:
     others = [other for other in NAMES if other != split and _files_of(folder, other)]
     if others and not name:
         raise ValueError(
-            f"{folder} holds no {split} split, only {' and '.join(others)}: put its images beside, into {split}/CLASS/FILE or "
-            f"{split}.parquet as the others are."
+            f"{folder} holds no {split} split, only {' and '.join(others)}. Add the missing images as {split}/CLASS/FILE or "
+            f"{split}.parquet."
         )
     raise ValueError(
         f"{folder} holds no {split} split: neither {split}.parquet nor IDX files such as train-images-idx3-ubyte, CIFAR's "

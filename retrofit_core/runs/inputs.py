@@ -62,7 +62,7 @@ def read_inputs(config: RunConfig) -> Inputs:
     parts = read_splits(config.splits, config.models, len(train)) if config.splits else None
     if parts is not None:
         for doubt in changed_rows(config.models, parts, train):
-            advice = "name the splits file and the data of its training, or leave --splits away (--fusion-from iid)"
+            advice = "name the splits file and the data of its training, or use --fusion-from iid without --splits"
             warnings.warn(Notice(f"{doubt}: {advice}."), stacklevel=2)
     chosen = _balanced(train, config.samples, fusion_rows(config, parts), config.seed)
     return Inputs(

@@ -383,7 +383,7 @@ def test_a_split_may_be_asked_for_by_its_other_names(tmp_path, name):
 def test_without_training_images_there_is_something_to_evaluate_and_nothing_to_train(tmp_path, name):
     put(tmp_path, **{f"{name}__{kind}__1_dot_png": 1 for kind in ("cat", "dog")})
     assert load(tmp_path, "test", **PLAIN).classes == ("cat", "dog")
-    with pytest.raises(ValueError, match="holds no train split, only (test|val).*: put its images beside"):
+    with pytest.raises(ValueError, match="holds no train split, only (test|val).*. Add the missing images"):
         load(tmp_path, **PLAIN)
 
 
