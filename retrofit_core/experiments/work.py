@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from .. import comparison, files, runs
 from .. import device as devices
 from ..architectures import parse
-from ..checkpoints import load_model, read_metadata, save_model
+from ..checkpoints import load_model, save_model
 from ..composites import COMPOSITES
 from ..data import Images, load
 from ..data import digest as digest_of_data
@@ -31,6 +31,7 @@ from ..landscape import networks_of
 from ..methods import METHODS
 from ..monitor import Monitor
 from ..results import FusionResult
+from ..runs.identities import architecture_of
 from ..training.files import facts_of, settings_of, state_of, trained
 from ..training.parents import NOTE, read_training, train_parents
 from ..training.state import digest as digest_of_tensors
@@ -148,9 +149,7 @@ def _architecture(source: Source) -> str | None:
     """The name of parent 0's architecture; None where its checkpoint does not tell."""
     if source.training is not None:
         return parse(source.training.arch[0])["architecture"]
-    with suppress(OSError, ValueError):
-        return read_metadata(source.models[0]).get("architecture", {}).get("architecture")
-    return None
+    return architecture_of(source.models[0])
 
 
 def title(unit: Unit) -> str:

@@ -6,11 +6,13 @@ Two runs are the same work exactly if these are equal, whatever the files are ca
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from .. import files, own, weightfiles
+from ..checkpoints import read_metadata
 from ..data import digest as digest_of_data
 from ..methods import METHODS
 from ..registry import find
@@ -71,7 +73,8 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
         inputs[config.base] = _digest(base / config.base)
     for split in _splits(config):
         inputs[f"{config.data} {split}"] = _digest_of_data(config.data, split, base)
-    return Identity(config, inputs, method_version(config.method))
+    architecture = architecture_of(base / config.models[0]) if config.models else None
+    return Identity(config, inputs, method_version(config.method, architecture))
 
 
 def of_network(config: RunConfig) -> RunConfig:
@@ -85,9 +88,17 @@ def _of_words(arch: str, base: Path) -> str:
     return f"the words {arch}" + (f" {code}" if code else "")
 
 
-def method_version(name: str) -> int:
-    """The version of a method, which is raised when its numbers change."""
-    return find(METHODS, name, "method").version
+def method_version(name: str, architecture: str | None) -> int:
+    """The version of a method with which its numbers of such networks last changed."""
+    return find(METHODS, name, "method").version_for(architecture)
+
+
+def architecture_of(path: str | Path) -> str | None:
+    """The name of a checkpoint's architecture; None where the file is missing or does not tell."""
+    with suppress(OSError, ValueError):
+        spec = read_metadata(path).get("architecture")
+        return spec.get("architecture") if isinstance(spec, dict) else None
+    return None
 
 
 def other_settings(old: RunConfig, new: RunConfig) -> str:
