@@ -252,9 +252,9 @@ def aligned(model: nn.Module, x: Tensor) -> dict[str, Any]:
 def closed_form(model: nn.Module, x: Tensor) -> dict[str, Any]:
     """Levels of the closed form, and whether they lie inside of blocks."""
     levels = partition(model, x, Ridge.levels)
-    Ridge().check(levels, [levels])
+    Ridge().check(levels, [levels], x)
     levels = with_streams(model, levels, x, "the network")
-    Ridge().check(levels, [levels])
+    Ridge().check(levels, [levels], x)
     return {"levels": len(levels), "inside": is_branched(levels)}
 
 
