@@ -132,7 +132,7 @@ def test_a_file_called_cancel_stops_the_command_and_a_failure_is_noted(record, m
     assert main(words) == 130
     assert analysis_notes(out)["state"] == "cancelled" and not (out / "cancel").exists()
     assert main([*words, "--images", "5000"]) == 2
-    assert "Ask for at most" in analysis_notes(out)["error"] and (out / "settings.json").exists()
+    assert "Ask for no more" in analysis_notes(out)["error"] and (out / "settings.json").exists()
     capsys.readouterr()
 
 
