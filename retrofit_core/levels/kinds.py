@@ -108,3 +108,8 @@ def parameter_count(node: fx.Node, modules: dict[Any, Any]) -> int:
     if isinstance(target, nn.Module):
         return sum(p.numel() for p in target.parameters())
     return target.numel() if isinstance(target, nn.Parameter) else 0
+
+
+def argument(node: fx.Node, name: str, position: int, default: Any) -> Any:
+    """An argument of a function or method, by name or position."""
+    return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)

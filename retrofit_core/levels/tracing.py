@@ -12,7 +12,7 @@ from torch import Tensor, fx, nn
 from .. import batchnorm
 from ..registry import first_line
 from .inplace import Versions, copy_before, remove_inplace
-from .kinds import AFFINE, operation
+from .kinds import AFFINE, argument, operation
 from .opening import open_attention
 from .plain import call_layers
 from .scales import fold_scales
@@ -159,20 +159,16 @@ def _remove_dropout(graph: fx.Graph, network: str) -> None:
     """
     for node in list(graph.nodes):
         name = operation(node)
-        if name == "scaled_dot_product_attention" and _given(node, "dropout_p", 4, 0.0):
+        if name == "scaled_dot_product_attention" and argument(node, "dropout_p", 4, 0.0):
             raise ValueError(STAYS_RANDOM.format(network=network, name=name, cure=DROPPING_ATTENTION))
         if name not in DROPPING:
             continue
         flag, place, default = DROPPING[name]
-        if _given(node, flag, place, _given(node, "train", place, default)) and _given(node, "p", 1, 0.5):
+        if argument(node, flag, place, argument(node, "train", place, default)) and argument(node, "p", 1, 0.5):
             cure = f"{flag}=self.training"
             raise ValueError(STAYS_RANDOM.format(network=network, name=name, cure=cure))
         node.replace_all_uses_with(node.all_input_nodes[0])
         graph.erase_node(node)
-
-
-def _given(node: fx.Node, name: str, place: int, default: Any) -> Any:
-    return node.args[place] if len(node.args) > place else node.kwargs.get(name, default)
 
 
 def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:

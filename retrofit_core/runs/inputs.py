@@ -83,12 +83,16 @@ def read_parents(config: RunConfig, images: Images) -> list[nn.Module]:
     Raises:
         ValueError: a file is missing or broken, or has other classes.
     """
-    return [read_network(config, path, images) for path in config.models]
+    order = classes_of(config.models, images)
+    return [_read(config, path, images, order) for path in config.models]
 
 
 def read_network(config: RunConfig, path: str | Path, images: Images) -> nn.Module:
     """The network of a checkpoint beside a config's parents, its classes in their order."""
-    order = classes_of(config.models, images)
+    return _read(config, path, images, classes_of(config.models, images))
+
+
+def _read(config: RunConfig, path: str | Path, images: Images, order: Sequence[str]) -> nn.Module:
     return load_model(path, config.arch, like=images, weights=config.weights, classes=order)[0]
 
 

@@ -15,7 +15,15 @@ from torch import Tensor, fx, nn
 from torch.nn.modules import padding
 from torch.nn.modules.batchnorm import _NormBase
 
-from ..levels.kinds import ACTIVATION_FUNCTIONS, ACTIVATIONS, CONVOLUTIONS, TRANSPARENT, is_channelwise, is_sum
+from ..levels.kinds import (
+    ACTIVATION_FUNCTIONS,
+    ACTIVATIONS,
+    CONVOLUTIONS,
+    TRANSPARENT,
+    argument,
+    is_channelwise,
+    is_sum,
+)
 from .ids import FIXED, Ids
 
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -681,9 +689,8 @@ class Rules:
 
 
 def _argument(node: fx.Node, name: str, position: int, default: Any) -> Any:
-    """An argument of a function or method, by name or position."""
-    value = node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
-    return fx.map_arg(value, lambda size: size.meta["value"])
+    """An argument of a function or method, by name or position, sizes as numbers."""
+    return fx.map_arg(argument(node, name, position, default), lambda size: size.meta["value"])
 
 
 def _nodes(node: fx.Node) -> list[fx.Node]:
