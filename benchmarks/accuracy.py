@@ -19,7 +19,7 @@ from scores import in_turn, scores_of
 
 from retrofit_core import METHODS, ensemble, evaluate
 from retrofit_core.data import load
-from retrofit_core.importance import IMPORTANCE
+from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.runs import RunConfig, read_inputs
 
 SEEDS = (0, 1, 2)

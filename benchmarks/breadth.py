@@ -33,12 +33,12 @@ from breadth_timm import TIMM
 from machine import read, write
 from torch import Tensor, nn
 
-from retrofit_core.fit import Ridge
-from retrofit_core.levels import is_branched, partition, single_level
+from retrofit_core.fusion.fit import Ridge
 from retrofit_core.methods import METHODS
-from retrofit_core.registry import first_line
-from retrofit_core.streams import with_streams
-from retrofit_core.symmetry import neuron_groups, shuffled
+from retrofit_core.networks.levels import is_branched, partition, single_level
+from retrofit_core.networks.streams import with_streams
+from retrofit_core.networks.symmetry import neuron_groups, shuffled
+from retrofit_core.system.registry import first_line
 
 CLASSES, SAMPLES = 5, 6
 #: Side of the images, the first at which a network runs.

@@ -35,12 +35,12 @@ from methods import PAPER, content, measured
 from pairs import PAIRS
 
 from retrofit_core import METHODS, evaluate
-from retrofit_core import device as devices
 from retrofit_core.data import load
 from retrofit_core.data.sampling import balanced
 from retrofit_core.methods import RETROFITTING
-from retrofit_core.monitor import Cancelled
 from retrofit_core.runs import RunConfig, read_inputs
+from retrofit_core.system import device as devices
+from retrofit_core.system.monitor import Cancelled
 from retrofit_core.training.parents import TrainConfig, train_parents
 
 ROOT = Path(__file__).parents[1]

@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 import torch
 
 from retrofit_core.data import Images, load
-from retrofit_core.monitor import Monitor
+from retrofit_core.system.monitor import Monitor
 
 #: Rows of the training and test split that are left in a smoke test.
 FEW = {"train": 800, "test": 300}

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from retrofit_core.checkpoints import read_metadata, read_tensors, write_tensors
+from retrofit_core.networks.checkpoints import read_metadata, read_tensors, write_tensors
 
 LARGEST = 16_000_000  # bytes of tensors in a part
 MOST = 4  # parts: with the record they stay below 64 MiB

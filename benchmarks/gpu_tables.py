@@ -19,12 +19,12 @@ from machine import forget_peak, peak_bytes
 from methods import measured
 
 from retrofit_core import METHODS, evaluate
-from retrofit_core.checkpoints import load_model
 from retrofit_core.data import load
-from retrofit_core.device import on_device
-from retrofit_core.importance import IMPORTANCE
-from retrofit_core.monitor import Monitor
+from retrofit_core.fusion.importance import IMPORTANCE
+from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.runs import RunConfig, execute, read_inputs
+from retrofit_core.system.device import on_device
+from retrofit_core.system.monitor import Monitor
 from retrofit_core.training import recipe
 from retrofit_core.training.parents import TrainConfig, train_parents
 

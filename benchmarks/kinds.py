@@ -21,7 +21,7 @@ from torchvision.models.regnet import BlockParams, RegNet
 from retrofit_core import METHODS, evaluate
 from retrofit_core.data import Images, load
 from retrofit_core.data.splits import sharded
-from retrofit_core.evaluation import ensemble
+from retrofit_core.training.evaluation import ensemble
 
 SAMPLES, EPOCHS = 400, 15
 

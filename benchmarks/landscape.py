@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
-from retrofit_core.architectures import build, parse
 from retrofit_core.data import load
-from retrofit_core.landscape import Landscape, Mixtures, networks_of
+from retrofit_core.inspection.landscape import Landscape, Mixtures, networks_of
+from retrofit_core.networks.architectures import build, parse
 from retrofit_core.runs import read_inputs
 
 NETWORKS = {

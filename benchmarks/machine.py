@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from retrofit_core import device as devices
-from retrofit_core.files import write as write_whole
+from retrofit_core.system import device as devices
+from retrofit_core.system.files import write as write_whole
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -20,12 +20,12 @@ from pairs import PAIRS, config
 from scores import in_turn, scores_of
 
 from retrofit_core import METHODS, ensemble, evaluate
-from retrofit_core import device as devices
 from retrofit_core.baselines.repair import statistics as layer_statistics
 from retrofit_core.data import Images, load
 from retrofit_core.data.sampling import balanced
 from retrofit_core.runs import read_inputs
 from retrofit_core.runs.inputs import Inputs
+from retrofit_core.system import device as devices
 
 PAIR = next(iter(PAIRS))
 #: Of methods that take less than LONG seconds.

@@ -27,16 +27,16 @@ from machine import facts, product_rate, read, shared_folder, write
 from pairs import PAIRS, config
 from sklearn import cluster
 
-from retrofit_core import METHODS, importance_scores, lags, partition
-from retrofit_core import device as devices
-from retrofit_core.architectures import build, parse
-from retrofit_core.grouping import KMeans
-from retrofit_core.importance import Conductance
-from retrofit_core.levels import Level
-from retrofit_core.moments import solve
-from retrofit_core.results import LevelReport
+from retrofit_core import METHODS, importance_scores, partition
+from retrofit_core.fusion.grouping import KMeans
+from retrofit_core.fusion.importance import Conductance
+from retrofit_core.fusion.moments import lags, solve
+from retrofit_core.fusion.results import LevelReport
+from retrofit_core.fusion.walk import Walk
+from retrofit_core.networks.architectures import build, parse
+from retrofit_core.networks.levels import Level
 from retrofit_core.runs import read_inputs
-from retrofit_core.walk import Walk
+from retrofit_core.system import device as devices
 
 REPEATS = 5
 PAIR = next(iter(PAIRS))

@@ -20,10 +20,10 @@ from machine import product_rate, shared_folder, write
 from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
-from retrofit_core import device as devices
-from retrofit_core.architectures import ARCHITECTURES, PRESETS, build, fitted, parse
 from retrofit_core.data import Images, load
-from retrofit_core.monitor import Monitor
+from retrofit_core.networks.architectures import ARCHITECTURES, PRESETS, build, fitted, parse
+from retrofit_core.system import device as devices
+from retrofit_core.system.monitor import Monitor
 from retrofit_core.training import recipe, train
 
 IMAGES = 10_000  # an epoch on a CPU, 50,000 on a GPU

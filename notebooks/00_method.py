@@ -44,18 +44,18 @@ from matplotlib.colors import LinearSegmentedColormap
 from retrofit_app.figures import LIGHT
 from retrofit_app.figures.overview import overview
 from retrofit_core import METHODS, ensemble, evaluate, fuse, importance_scores, partition, train
-from retrofit_core.architectures import build
 from retrofit_core.baselines import average
 from retrofit_core.data import load
 from retrofit_core.data.sampling import balanced
 from retrofit_core.data.splits import sharded
-from retrofit_core.fit import Ridge
-from retrofit_core.grouping import KMeans, SameIndex, ordered_like
-from retrofit_core.importance import Conductance
-from retrofit_core.levels import compose
-from retrofit_core.moments import MomentSums, approximation_error, grouping_error, solve, unavoidable_error
-from retrofit_core.results import principal_components
-from retrofit_core.runtime import Runtime
+from retrofit_core.fusion.fit import Ridge
+from retrofit_core.fusion.grouping import KMeans, SameIndex, ordered_like
+from retrofit_core.fusion.importance import Conductance
+from retrofit_core.fusion.moments import MomentSums, approximation_error, grouping_error, solve, unavoidable_error
+from retrofit_core.fusion.results import principal_components
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.levels import compose
+from retrofit_core.system.runtime import Runtime
 
 BLUE, ORANGE, TEAL, GREY, INK = "#0072B2", "#D55E00", "#0B6E6E", "#8A8A85", "#111111"
 PARENTS = (BLUE, ORANGE)  # M1, M2 in every picture

@@ -25,9 +25,9 @@ from IPython.display import display
 from retrofit_app.figures import LIGHT
 from retrofit_app.figures.ticks import tick_grid
 from retrofit_core import METHODS
-from retrofit_core.architectures import build
 from retrofit_core.data import load
 from retrofit_core.experiments.capabilities import capabilities, compared_capabilities
+from retrofit_core.networks.architectures import build
 
 # %% [markdown]
 # ## The paper's algorithms, in the paper and here

@@ -32,10 +32,10 @@ RESULTS = "../benchmarks/results/experiments"  # results that come with the proj
 from retrofit_app.figures import LIGHT
 from retrofit_app.figures.paper import beside_the_paper
 from retrofit_core import METHODS
-from retrofit_core.architectures import build
 from retrofit_core.data import load
 from retrofit_core.experiments import table
 from retrofit_core.experiments.printed_settings import printed_settings
+from retrofit_core.networks.architectures import build
 
 settings = printed_settings()
 

@@ -35,7 +35,7 @@ from IPython.display import display
 from retrofit_app.figures import LIGHT, landscape_plane, loss_path
 from retrofit_app.figures.paper import beside_the_paper
 from retrofit_core.experiments import table
-from retrofit_core.landscape import Survey
+from retrofit_core.inspection.landscape import Survey
 
 landscape = table("landscape", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(SECONDS)
 FUSED = "KF-Gradient, deeplift"

@@ -23,8 +23,8 @@
 # %%
 from retrofit_app.figures import LIGHT, Network, accuracy_bars, class_grid, errors_scatter
 from retrofit_core import METHODS, ensemble, evaluate, train
-from retrofit_core.architectures import build
 from retrofit_core.data import load, splits
+from retrofit_core.networks.architectures import build
 
 # %% [markdown]
 # **Your data.** `load` reads what `retrofit data` downloads, and folders of images; anything else may come as tensors: samples
@@ -37,7 +37,7 @@ own = [(images.inputs(rows), images.labels[rows]) for rows in parts]  # each net
 samples = own[0]  # to fuse on: those of the first network alone
 
 # %% [markdown]
-# **Your networks.** In place of this: `load_model(file)` of `retrofit_core.checkpoints`, or your own modules in `eval()`.
+# **Your networks.** In place of this: `load_model(file)` of `retrofit_core`, or your own modules in `eval()`.
 
 # %%
 parents = [build({"architecture": "cnn"}, seed=seed) for seed in range(2)]
@@ -86,7 +86,7 @@ errors_scatter(results["KF-Linear, conductance"].to_frame(), LIGHT)
 # %% [markdown]
 # ## Keep it
 #
-# `results[...].save(folder)` keeps the result with all its errors, `save_model` of `retrofit_core.checkpoints` the network
+# `results[...].save(folder)` keeps the result with all its errors, `save_model` of `retrofit_core` the network
 # alone; `retrofit app` shows runs in the browser. A whole leaderboard with intervals is `retrofit compare` on the command line.
 
 # %%

@@ -4,24 +4,36 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .checkpoints import load_model, save_model
-    from .comparing import compare
-    from .evaluation import ensemble, evaluate
-    from .fusion import fuse
-    from .importance import importance_scores
-    from .levels import partition
+    from .fusion.algorithm import fuse
+    from .fusion.fit import Gradient, Ridge
+    from .fusion.grouping import Hungarian, KMeans
+    from .fusion.importance import Conductance, Custom, DeepLift, Uniform, importance_scores
+    from .fusion.moments import Moments
+    from .fusion.results import FusionResult
     from .methods import METHODS
-    from .moments import Moments
-    from .outputs import giving_logits
-    from .results import FusionResult
+    from .networks.checkpoints import load_model, save_model
+    from .networks.levels import partition
+    from .networks.outputs import giving_logits
+    from .runs.comparing import compare
+    from .system.runtime import Runtime
     from .training import finetune, train
+    from .training.evaluation import ensemble, evaluate
 
     __version__: str
 
 __all__ = [
-    "METHODS",
+    "Conductance",
+    "Custom",
+    "DeepLift",
     "FusionResult",
+    "Gradient",
+    "Hungarian",
+    "KMeans",
+    "METHODS",
     "Moments",
+    "Ridge",
+    "Runtime",
+    "Uniform",
     "__version__",
     "compare",
     "ensemble",
@@ -38,26 +50,35 @@ __all__ = [
 #: Names are imported when they are first asked for: torch takes seconds, in which the command line must already be
 #: able to answer an interruption.
 _HOMES = {
+    "Conductance": "fusion.importance",
+    "Custom": "fusion.importance",
+    "DeepLift": "fusion.importance",
+    "FusionResult": "fusion.results",
+    "Gradient": "fusion.fit",
+    "Hungarian": "fusion.grouping",
+    "KMeans": "fusion.grouping",
     "METHODS": "methods",
-    "FusionResult": "results",
-    "Moments": "moments",
-    "compare": "comparing",
-    "ensemble": "evaluation",
-    "evaluate": "evaluation",
+    "Moments": "fusion.moments",
+    "Ridge": "fusion.fit",
+    "Runtime": "system.runtime",
+    "Uniform": "fusion.importance",
+    "compare": "runs.comparing",
+    "ensemble": "training.evaluation",
+    "evaluate": "training.evaluation",
     "finetune": "training",
-    "fuse": "fusion",
-    "giving_logits": "outputs",
-    "importance_scores": "importance",
-    "load_model": "checkpoints",
-    "partition": "levels",
-    "save_model": "checkpoints",
+    "fuse": "fusion.algorithm",
+    "giving_logits": "networks.outputs",
+    "importance_scores": "fusion.importance",
+    "load_model": "networks.checkpoints",
+    "partition": "networks.levels",
+    "save_model": "networks.checkpoints",
     "train": "training",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        return import_module(".extras", __name__).library_version()
+        return import_module(".system.extras", __name__).library_version()
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f".{_HOMES[name]}", __name__), name)

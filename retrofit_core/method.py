@@ -9,13 +9,13 @@ from typing import Any
 from torch import nn
 
 from .catalogue import described
-from .importance import IMPORTANCE, Importance, as_importance
-from .presets import preset_settings
-from .registry import find, known_name, made, name_of
-from .results import FusionResult
-from .runtime import Runtime
-from .settings import SAMPLES_SETTING, SEED_SETTING, Setting, Value, settings_of
-from .task import Algorithm, Takes, Task, carry_out, planned
+from .fusion.importance import IMPORTANCE, Importance, as_importance
+from .fusion.results import FusionResult
+from .fusion.task import Algorithm, Takes, Task, carry_out, planned
+from .system.presets import preset_settings
+from .system.registry import find, known_name, made, name_of
+from .system.runtime import Runtime
+from .system.settings import SAMPLES_SETTING, SEED_SETTING, Setting, Value, settings_of
 
 #: Keywords that are no options of a method, in the order in which they are listed.
 KEYWORDS = {

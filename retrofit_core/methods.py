@@ -1,9 +1,9 @@
 """The one table of methods that command line, app, worker and tests read: the lines of `catalogue`, with their classes."""
 
 from . import baselines
+from .baselines.distilled import Distilled
 from .catalogue import CATALOGUE, CONTROL, OURS, PAPER, Line
-from .distilled import Distilled
-from .fusion import Retrofit
+from .fusion.algorithm import Retrofit
 from .method import Method, Methods
 
 #: The classes of values that are no baseline.

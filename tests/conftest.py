@@ -51,7 +51,7 @@ def device(request: pytest.FixtureRequest) -> torch.device:
 @pytest.fixture
 def nobody_trusts(monkeypatch):
     """No module is allowed, and none was permitted, before and after."""
-    from retrofit_core import own
+    from retrofit_core.networks import own
 
     for name, empty in (
         ("_allowed", {}),

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from retrofit_core.baselines import Averaging, Ensembling
-from retrofit_core.fusion import Retrofit
+from retrofit_core.fusion.algorithm import Retrofit
+from retrofit_core.fusion.results import FusionResult
 from retrofit_core.method import Method
-from retrofit_core.results import FusionResult
 
 FLAT = Method("fuse", "Retrofitting.", "", Retrofit, {"grouping": "kmeans", "fit": "ridge"})
 #: All their options are free.

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from retrofit_core.architectures import build
-from retrofit_core.checkpoints import save_model
 from retrofit_core.data import load
 from retrofit_core.data.splits import sharded, write_splits
-from retrofit_core.symmetry import neuron_groups, reordered
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.checkpoints import save_model
+from retrofit_core.networks.symmetry import neuron_groups, reordered
 
 AFFINE = (nn.Linear, nn.Conv2d)
 CNN_SHAPE = (2, 7, 7)

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from retrofit_core.grouping import Grouping
-from retrofit_core.levels import Level, compose
-from retrofit_core.results import LevelReport
-from retrofit_core.symmetry import tensors
+from retrofit_core.fusion.grouping import Grouping
+from retrofit_core.fusion.results import LevelReport
+from retrofit_core.networks.levels import Level, compose
+from retrofit_core.networks.symmetry import tensors
 
 
 def assert_close(actual: Tensor, expected: Tensor, tolerance: float = 1e-8) -> None:

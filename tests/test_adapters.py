@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from retrofit_core.methods import METHODS
-from retrofit_core.symmetry import neuron_groups
+from retrofit_core.networks.symmetry import neuron_groups
 from tests.networks import initialised, labels, mlp, normal
 from tests.properties import assert_close
 from tests.test_contract import options_for

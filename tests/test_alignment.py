@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from retrofit_core import METHODS, FusionResult
-from retrofit_core.symmetry import shuffled, tensors
+from retrofit_core.networks.symmetry import shuffled, tensors
 from tests.marks import slow_but
 from tests.networks import mlp, normal
 from tests.properties import assert_close, assert_same_function, untouched

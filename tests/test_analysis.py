@@ -10,20 +10,20 @@ import torch
 from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
-from retrofit_core.analysis import SEEDS, Analysis, analyse
-from retrofit_core.analysis.accuracy import stopped
-from retrofit_core.analysis.analyse import retrofit_of
-from retrofit_core.analysis.groups import agreement, renumbered
-from retrofit_core.analysis.plane import at
-from retrofit_core.architectures import build
 from retrofit_core.data.images import Images, held
-from retrofit_core.evaluation import ensemble, evaluate
-from retrofit_core.grouping import KMeans
-from retrofit_core.levels import compose, rows
-from retrofit_core.monitor import Cancelled, Monitor
-from retrofit_core.results import FusionResult
-from retrofit_core.runtime import Runtime
-from retrofit_core.task import Task
+from retrofit_core.fusion.grouping import KMeans
+from retrofit_core.fusion.results import FusionResult
+from retrofit_core.fusion.task import Task
+from retrofit_core.inspection.analysis import SEEDS, Analysis, analyse
+from retrofit_core.inspection.analysis.accuracy import stopped
+from retrofit_core.inspection.analysis.analyse import retrofit_of
+from retrofit_core.inspection.analysis.groups import agreement, renumbered
+from retrofit_core.inspection.analysis.plane import at
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.levels import compose, rows
+from retrofit_core.system.monitor import Cancelled, Monitor
+from retrofit_core.system.runtime import Runtime
+from retrofit_core.training.evaluation import ensemble, evaluate
 from tests import reference
 from tests.flat import fuse
 from tests.marks import slow_but

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from retrofit_core import METHODS, fuse
-from retrofit_core.grouping import GROUPINGS
-from retrofit_core.importance import IMPORTANCE
-from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.fusion.grouping import GROUPINGS
+from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.runs import RunConfig, config_options
+from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.grouping.points import gram, points, positive
 from tests.networks import CNN_SHAPE, cnn, labels, mlp, normal
 from tests.properties import as_sets

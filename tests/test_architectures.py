@@ -9,9 +9,9 @@ import torchvision
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from retrofit_core.architectures import ARCHITECTURES, PRESETS, build, fitted, input_shape, parse, recognise
-from retrofit_core.checkpoints import load_model
 from retrofit_core.data import load
+from retrofit_core.networks.architectures import ARCHITECTURES, PRESETS, build, fitted, input_shape, parse, recognise
+from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.training import train
 from tests.networks import normal
 from tests.properties import assert_close

@@ -8,20 +8,20 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from retrofit_core.analysis import analyse
-from retrofit_core.analysis.accuracy import readings, stopped
-from retrofit_core.architectures import build
-from retrofit_core.attention import attention_maps, of_heads
 from retrofit_core.data import Images
 from retrofit_core.data.images import held
-from retrofit_core.fit.heads import joint_basis, value_basis
-from retrofit_core.levels import compose, partition
+from retrofit_core.fusion.fit.heads import joint_basis, value_basis
+from retrofit_core.fusion.network_levels import cut_into_levels
+from retrofit_core.fusion.results import load_levels, save_levels
+from retrofit_core.fusion.walk import Walk
+from retrofit_core.inspection.analysis import analyse
+from retrofit_core.inspection.analysis.accuracy import readings, stopped
 from retrofit_core.methods import METHODS
-from retrofit_core.network_levels import cut_into_levels
-from retrofit_core.results import load_levels, save_levels
-from retrofit_core.streams import with_streams
-from retrofit_core.symmetry import shuffled, tensors
-from retrofit_core.walk import Walk
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.attention import attention_maps, of_heads
+from retrofit_core.networks.levels import compose, partition
+from retrofit_core.networks.streams import with_streams
+from retrofit_core.networks.symmetry import shuffled, tensors
 from tests.flat import Kept, fuse
 from tests.networks import VGG_SHAPE, initialised, labels, normal
 from tests.properties import assert_close, assert_same_function
@@ -416,8 +416,8 @@ def test_budgets_change_nothing(monkeypatch):
     expected = METHODS["KF-Linear"](parents, x, device="cpu").model
     with monkeypatch.context() as patch:
         patch.setattr(Walk, "_fits", lambda self, index: False)
-        patch.setattr("retrofit_core.fit.repair._fits", lambda step, V: False)
+        patch.setattr("retrofit_core.fusion.fit.repair._fits", lambda step, V: False)
         assert_same_function(METHODS["KF-Linear"](parents, x, device="cpu").model, expected, x, 1e-7)
     with monkeypatch.context() as patch:
-        patch.setattr("retrofit_core.walk.BATCH", 7)
+        patch.setattr("retrofit_core.fusion.walk.BATCH", 7)
         assert_same_function(METHODS["KF-Linear"](parents, x, device="cpu").model, expected, x, 1e-7)

@@ -14,13 +14,13 @@ from retrofit_core.baselines.otfusion import transport
 from retrofit_core.baselines.rebasin import match_weights
 from retrofit_core.baselines.repair import AFFINE
 from retrofit_core.baselines.scores import group_scores
-from retrofit_core.batchnorm import BatchNorm
-from retrofit_core.checkpoints import load_model
 from retrofit_core.data import load
-from retrofit_core.importance import Conductance, DeepLift, Uniform, importance_scores
+from retrofit_core.fusion.importance import Conductance, DeepLift, Uniform, importance_scores
 from retrofit_core.methods import methods_with
-from retrofit_core.monitor import Cancelled, Monitor
-from retrofit_core.symmetry import neuron_groups, shuffled, tensors
+from retrofit_core.networks.batchnorm import BatchNorm
+from retrofit_core.networks.checkpoints import load_model
+from retrofit_core.networks.symmetry import neuron_groups, shuffled, tensors
+from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.flat import averaging, ensembling
 from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, rewired, widened
 from tests.properties import assert_close, assert_same_function, untouched

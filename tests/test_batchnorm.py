@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import batchnorm
+from retrofit_core.networks import batchnorm
 from tests.networks import initialised, normal
 from tests.properties import assert_close
 

@@ -9,15 +9,15 @@ from scipy.optimize import linear_sum_assignment
 from torch import nn
 from torch.nn import functional as F
 
-from retrofit_core.analysis import analyse
-from retrofit_core.analysis.accuracy import stopped
 from retrofit_core.data import Images
 from retrofit_core.data.images import held
-from retrofit_core.levels import compose, partition
+from retrofit_core.fusion.network_levels import cut_into_levels
+from retrofit_core.fusion.walk import Walk
+from retrofit_core.inspection.analysis import analyse
+from retrofit_core.inspection.analysis.accuracy import stopped
 from retrofit_core.methods import METHODS
-from retrofit_core.network_levels import cut_into_levels
-from retrofit_core.symmetry import shuffled, tensors
-from retrofit_core.walk import Walk
+from retrofit_core.networks.levels import compose, partition
+from retrofit_core.networks.symmetry import shuffled, tensors
 from tests.flat import Kept, fuse
 from tests.networks import CNN_SHAPE, VGG_SHAPE, initialised, labels, normal
 from tests.properties import assert_close, assert_same_function, assert_same_tensors
@@ -208,10 +208,10 @@ def test_budgets_batches_and_forms_change_nothing(options, monkeypatch):
         patch.setattr(Walk, "_fits", lambda self, index: False)
         same()
     with monkeypatch.context() as patch:
-        patch.setattr("retrofit_core.walk.BATCH", 7)
+        patch.setattr("retrofit_core.fusion.walk.BATCH", 7)
         same()
     with monkeypatch.context() as patch:
-        patch.setattr("retrofit_core.walk.dual_is_cheaper", lambda *_: True)
+        patch.setattr("retrofit_core.fusion.walk.dual_is_cheaper", lambda *_: True)
         assert {level.form for level in same().levels} == {"dual"}
 
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from retrofit_core import METHODS, fuse
-from retrofit_core.architectures import build
 from retrofit_core.cli import main
-from retrofit_core.device import in_units
+from retrofit_core.networks.architectures import build
+from retrofit_core.system.device import in_units
 from tests.networks import digits_parents, mlp, normal
 
 X = normal(20, 6)

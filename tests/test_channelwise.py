@@ -8,13 +8,13 @@ import torchvision
 from torch import nn
 from torch.nn import functional as F
 
-from retrofit_core.analysis import analyse
-from retrofit_core.levels import partition
+from retrofit_core.fusion.moments import PartSums, approximation_error, cross_error, solve, unavoidable_error
+from retrofit_core.fusion.network_levels import cut_into_levels
+from retrofit_core.fusion.targets import Targets, weighted_means
+from retrofit_core.inspection.analysis import analyse
 from retrofit_core.methods import METHODS
-from retrofit_core.moments import PartSums, approximation_error, cross_error, solve, unavoidable_error
-from retrofit_core.network_levels import cut_into_levels
-from retrofit_core.symmetry import shuffled
-from retrofit_core.targets import Targets, weighted_means
+from retrofit_core.networks.levels import partition
+from retrofit_core.networks.symmetry import shuffled
 from tests.networks import CNN_SHAPE, initialised, labels, normal
 from tests.properties import assert_close, assert_same_function, assert_same_tensors, order_of_second
 from tests.test_blocks import flat, least_squares, patches, put

@@ -10,8 +10,8 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from retrofit_core.architectures import build
-from retrofit_core.checkpoints import load_model, read_metadata, save_model
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.checkpoints import load_model, read_metadata, save_model
 
 SPEC = {"architecture": "mlp", "sizes": [4, 3, 2], "bias": True}
 INPUT = torch.linspace(-1, 1, 8).view(2, 1, 2, 2)
@@ -221,7 +221,9 @@ def test_pickles_are_refused_and_never_run(tmp_path, model):
     for name in ("m.pt", "noise.pt"):
         with pytest.raises(ValueError, match="damaged, or holds other Python objects"):
             load_model(tmp_path / name)
-    with pytest.raises(ValueError, match=r"holds a whole pickled network \(retrofit_core.architectures.mlp.MLP\)"):
+    with pytest.raises(
+        ValueError, match=r"holds a whole pickled network \(retrofit_core.networks.architectures.mlp.MLP\)"
+    ):
         load_model(tmp_path / "whole.pt")
     assert not os.path.exists(marker)
 

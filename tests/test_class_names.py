@@ -11,13 +11,14 @@ import torch
 from PIL import Image
 from torch import nn
 
-from retrofit_core import notices, runs
-from retrofit_core.architectures import build
-from retrofit_core.checkpoints import load_model, save_model
-from retrofit_core.classnames import bring_into_order
+from retrofit_core import runs
 from retrofit_core.cli import main
 from retrofit_core.data import load
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.checkpoints import load_model, save_model
+from retrofit_core.networks.classnames import bring_into_order
 from retrofit_core.runs.inputs import read_inputs
+from retrofit_core.system import notices
 
 NAMES = ("cat", "dog", "fox", "owl")
 SPEC = {"architecture": "cnn", "widths": [6, 6, 6], "size": 8, "channels": 3, "classes": 4}

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from retrofit_core import fuse
-from retrofit_core.analysis import analyse
+from retrofit_core.inspection.analysis import analyse
 from retrofit_core.methods import METHODS, RETROFITTING
 from tests.networks import initialised, labels, normal, shuffled
 from tests.properties import assert_same_function, assert_same_tensors

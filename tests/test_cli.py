@@ -15,9 +15,9 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from retrofit_core.architectures import build
-from retrofit_core.checkpoints import save_model
 from retrofit_core.cli import main
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.checkpoints import save_model
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ from torch import nn
 
 from retrofit_core import METHODS, compare
 from retrofit_core.data import load
-from retrofit_core.evaluation import evaluate
+from retrofit_core.training.evaluation import evaluate
 
 
 class Pair(nn.Module):

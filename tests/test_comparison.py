@@ -11,17 +11,25 @@ import pytest
 import torch
 from rich.console import Console
 
-from retrofit_core import comparison, evaluation
-from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.cli import main
 from retrofit_core.cli.comparing import leaderboard_table
-from retrofit_core.comparison import Leaderboard, compare, configurations, difference, operations, quick_first, title
 from retrofit_core.data import load
-from retrofit_core.evaluation import ensemble, evaluate
 from retrofit_core.methods import METHODS
-from retrofit_core.monitor import Cancelled, Monitor
-from retrofit_core.runs import RunConfig, execute
+from retrofit_core.networks.checkpoints import load_model, save_model
+from retrofit_core.runs import RunConfig, comparison, execute
+from retrofit_core.runs.comparison import (
+    Leaderboard,
+    compare,
+    configurations,
+    difference,
+    operations,
+    quick_first,
+    title,
+)
 from retrofit_core.runs.execute import Measurements
+from retrofit_core.system.monitor import Cancelled, Monitor
+from retrofit_core.training import evaluation
+from retrofit_core.training.evaluation import ensemble, evaluate
 from tests.networks import digits_parents, mlp
 
 
@@ -249,7 +257,7 @@ def test_an_interrupted_comparison_tells_how_it_goes_on(base, records, tmp_path,
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("retrofit_core.comparison.compare", interrupt)
+    monkeypatch.setattr("retrofit_core.runs.comparison.compare", interrupt)
     words = ["compare", *base.models, "--splits", str(base.splits), "--methods", "average"]
     assert main([*words, *(["--records", str(tmp_path)] if records else [])]) == 130
     shown = capsys.readouterr().err

@@ -9,10 +9,10 @@ import safetensors.torch
 import torch
 
 from retrofit_core import METHODS, FusionResult, ensemble, load_model, save_model
-from retrofit_core.architectures import build
-from retrofit_core.checkpoints import read_metadata, read_tensors
 from retrofit_core.cli import main
 from retrofit_core.data import load
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.checkpoints import read_metadata, read_tensors
 from retrofit_core.runs import RunConfig, execute, read_run
 from tests.flat import ensembling
 from tests.networks import VGG_SHAPE, digits_parents, initialised, mlp, normal

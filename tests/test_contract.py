@@ -12,12 +12,12 @@ import torchvision
 from torch import nn
 
 from retrofit_core import METHODS, FusionResult
-from retrofit_core.architectures import ARCHITECTURES, build
-from retrofit_core.fit import FITS
-from retrofit_core.grouping import GROUPINGS
-from retrofit_core.importance import IMPORTANCE
+from retrofit_core.fusion.fit import FITS
+from retrofit_core.fusion.grouping import GROUPINGS
+from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.methods import BEYOND, CONTROLS, RETROFITTING
-from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.networks.architectures import ARCHITECTURES, build
+from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.flat import fuse
 from tests.marks import slow_but
 from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, initialised, labels, normal, residual, seeded

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from retrofit_core import METHODS
-from retrofit_core.levels import partition
+from retrofit_core.networks.levels import partition
 from tests.networks import initialised, labels, normal, shuffled
 
 X, Y = normal(60, 2, 12), labels(60, 3)

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from retrofit_core.checkpoints import save_model
 from retrofit_core.cli import main
 from retrofit_core.data import load
-from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.networks.checkpoints import save_model
 from retrofit_core.runs import RunConfig, execute
+from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training import parents
 from retrofit_core.training.parents import TrainConfig, train_parents
 
@@ -151,7 +151,7 @@ def test_a_fusion_looks_at_the_test_images_first(photos, tmp_path):
 
 
 def test_a_fine_tuning_looks_at_all_images_first(photos, tmp_path, capsys):
-    from retrofit_core.architectures import build
+    from retrofit_core.networks.architectures import build
 
     model = tmp_path / "parent.safetensors"
     spec = {"architecture": "cnn", "widths": [4, 6, 6], "classes": 4, "channels": 3, "size": 16}

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import walk
-from retrofit_core.architectures import build
-from retrofit_core.batchnorm import BatchNorm
-from retrofit_core.grouping import Grouping, ordered_like
-from retrofit_core.levels import merged, partition
-from retrofit_core.norm_statistics import reset_statistics
+from retrofit_core.fusion import walk
+from retrofit_core.fusion.grouping import Grouping, ordered_like
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.batchnorm import BatchNorm
+from retrofit_core.networks.levels import merged, partition
+from retrofit_core.networks.norm_statistics import reset_statistics
 from tests.flat import fuse
 from tests.networks import CNN_SHAPE, VGG_SHAPE, cnn, initialised, mlp, normal, residual, widened
 from tests.properties import assert_close, assert_reproduces, assert_same_function, untouched

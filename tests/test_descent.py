@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core.descent import Best, batches, descend, one_epoch
-from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.system.monitor import Cancelled, Monitor
+from retrofit_core.training.descent import Best, batches, descend, one_epoch
 
 
 class Scalar(nn.Module):

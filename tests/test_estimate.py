@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from retrofit_core.architectures import build, fitted, parse
-from retrofit_core.checkpoints import save_model
-from retrofit_core.estimate import estimate, pace, predict, seconds, work
-from retrofit_core.estimate.planning import blank
 from retrofit_core.methods import METHODS
+from retrofit_core.networks.architectures import build, fitted, parse
+from retrofit_core.networks.checkpoints import save_model
 from retrofit_core.runs import RunConfig, execute
+from retrofit_core.runs.estimate import estimate, pace, predict, seconds, work
+from retrofit_core.runs.estimate.planning import blank
 from retrofit_core.training.parents import TrainConfig, train_parents
 
 SMALL = '{"architecture": "cnn", "widths": [4, 6, 6]}'

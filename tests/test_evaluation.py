@@ -5,10 +5,10 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from retrofit_core.checkpoints import load_model
 from retrofit_core.data import Images, load
 from retrofit_core.data.images import held
-from retrofit_core.evaluation import calibration_error, ensemble, evaluate, scores
+from retrofit_core.networks.checkpoints import load_model
+from retrofit_core.training.evaluation import calibration_error, ensemble, evaluate, scores
 
 
 class Constant(nn.Module):

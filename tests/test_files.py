@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from retrofit_core import files
+from retrofit_core.system import files
 
 ROOT = Path(__file__).parent.parent
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 def started(code: str) -> subprocess.Popen:
     """A process that runs the code and has said a line."""
     child = subprocess.Popen(
-        [sys.executable, "-c", f"from retrofit_core.files import *\n{code}"], cwd=ROOT, stdout=subprocess.PIPE
+        [sys.executable, "-c", f"from retrofit_core.system.files import *\n{code}"], cwd=ROOT, stdout=subprocess.PIPE
     )
     assert child.stdout is not None and child.stdout.readline()
     return child

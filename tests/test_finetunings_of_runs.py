@@ -7,14 +7,12 @@ import shutil
 import pytest
 import torch
 
-from retrofit_core.architectures import build
-from retrofit_core.checkpoints import load_model, read_tensors, save_model
 from retrofit_core.cli import main
 from retrofit_core.data import load
-from retrofit_core.estimate import finetuning_seconds
-from retrofit_core.evaluation import ensemble, evaluate
-from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.checkpoints import load_model, read_tensors, save_model
 from retrofit_core.runs import RunConfig, execute
+from retrofit_core.runs.estimate import finetuning_seconds
 from retrofit_core.runs.finetunings import (
     CURVE,
     METRICS,
@@ -26,6 +24,8 @@ from retrofit_core.runs.finetunings import (
     read_tuned,
 )
 from retrofit_core.runs.standing import analysis_notes
+from retrofit_core.system.monitor import Cancelled, Monitor
+from retrofit_core.training.evaluation import ensemble, evaluate
 
 MLP = {"architecture": "mlp", "sizes": [64, 12, 10]}
 SHORT = FinetuneConfig(epochs=2, precision="float32")

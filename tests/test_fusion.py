@@ -8,15 +8,17 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from retrofit_core import METHODS, layersums, walk
-from retrofit_core import device as devices
-from retrofit_core.fit import Gradient, Ridge
-from retrofit_core.grouping import Grouping, Hungarian
-from retrofit_core.importance import Uniform
-from retrofit_core.levels import partition
-from retrofit_core.monitor import Cancelled, Monitor
-from retrofit_core.presets import preset_settings
-from retrofit_core.targets import Targets, group_totals
+from retrofit_core import METHODS
+from retrofit_core.fusion import walk
+from retrofit_core.fusion.fit import Gradient, Ridge
+from retrofit_core.fusion.grouping import Grouping, Hungarian
+from retrofit_core.fusion.importance import Uniform
+from retrofit_core.fusion.moments import layersums
+from retrofit_core.fusion.targets import Targets, group_totals
+from retrofit_core.networks.levels import partition
+from retrofit_core.system import device as devices
+from retrofit_core.system.monitor import Cancelled, Monitor
+from retrofit_core.system.presets import preset_settings
 from tests import reference
 from tests.fit.test_mapping import ChannelsLast
 from tests.flat import Kept, fuse

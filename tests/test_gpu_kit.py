@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from retrofit_core import METHODS
-from retrofit_core.architectures import build
-from retrofit_core.checkpoints import load_model, read_tensors, save_model
-from retrofit_core.monitor import Monitor
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.checkpoints import load_model, read_tensors, save_model
+from retrofit_core.system.monitor import Monitor
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 FACTS = {"classes": ["a", "b"], "best_epoch": 3}

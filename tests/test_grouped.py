@@ -10,13 +10,13 @@ from scipy.optimize import linear_sum_assignment
 from torch import nn
 from torchvision.models.resnet import Bottleneck
 
-from retrofit_core.analysis import analyse
-from retrofit_core.grouping import alike
-from retrofit_core.levels import partition
+from retrofit_core.fusion.grouping import alike
+from retrofit_core.fusion.moments import PartSums, approximation_error, solve, unavoidable_error
+from retrofit_core.fusion.targets import weighted_means
+from retrofit_core.inspection.analysis import analyse
 from retrofit_core.methods import METHODS
-from retrofit_core.moments import PartSums, approximation_error, solve, unavoidable_error
-from retrofit_core.symmetry import shuffled
-from retrofit_core.targets import weighted_means
+from retrofit_core.networks.levels import partition
+from retrofit_core.networks.symmetry import shuffled
 from tests.flat import Kept, fuse
 from tests.networks import CNN_SHAPE, initialised, labels, normal
 from tests.properties import assert_close, assert_same_function, assert_same_tensors, order_of_second

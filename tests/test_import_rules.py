@@ -6,100 +6,27 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
-import pytest
-
 import retrofit_core
 
 CORE = Path(__file__).parents[1] / "retrofit_core"
-#: A file imports only files with a lower number, or of its own folder.
-LAYERS = {
-    "files": 0,
-    "catalogue": 0,
-    "extras": 0,
-    "registry": 0,
-    "settings": 0,
-    "presets": 0,
-    "labels": 0,
-    "monitor": 0,
-    "device": 0,
-    "runtime": 0,
-    "training_flags": 0,
-    "outputs": 0,
-    "packing": 0,
-    "own": 0,
-    "wrappers": 0,
-    "notices": 0,
-    "weightfiles": 1,
-    "statedicts": 1,
-    "classnames": 1,
-    "levels": 1,
-    "batchnorm": 1,
-    "descent": 1,
-    "moments": 1,
-    "lags": 1,
-    "targets": 1,
-    "data": 1,
-    "architectures": 1,
-    "grouping": 2,
-    "importance": 2,
-    "samples": 2,
-    "budget": 2,
-    "contributors": 2,
-    "layersums": 2,
-    "attention": 3,
-    "walk": 3,
-    "norm_statistics": 2,
-    "symmetry": 2,
-    "composites": 2,
-    "fit": 4,
-    "alignment": 3,
-    "evaluation": 3,
-    "checkpoints": 3,
-    "results": 4,
-    "training": 4,
-    "streams": 4,
-    "eligibility": 5,
-    "network_levels": 5,
-    "task": 6,
-    "fusion": 7,
-    "baselines": 7,
-    "method": 7,
-    "distilled": 8,
-    "methods": 8,
-    "analysis": 8,
-    "landscape": 8,
-    "runs": 9,
-    "estimate": 10,
-    "snippets": 10,
-    "comparison": 10,
-    "comparing": 10,
-    "experiments": 10,
-    "__init__": 10,
-    "cli": 11,
-    "__main__": 12,
-}
-#: The steps inside a layer: folding is a part of partitioning, lags are another way to the moments, errors are those of targets,
-#: an experiment counts what a comparison counts, and a comparison is copied as text.
-INSIDE_LAYERS = {
-    ("levels", "batchnorm"),
-    ("methods", "distilled"),
-    ("lags", "moments"),
-    ("moments", "targets"),
-    ("device", "registry"),
-    ("outputs", "registry"),
-    ("own", "registry"),
-    ("outputs", "training_flags"),
-    ("packing", "labels"),
-    ("packing", "registry"),
-    ("packing", "training_flags"),
-    ("runtime", "device"),
-    ("runtime", "monitor"),
-    ("runtime", "settings"),
-    ("experiments", "comparison"),
-    ("snippets", "comparison"),
-    ("comparing", "comparison"),
-    ("__init__", "comparing"),
-}
+#: A file imports files of its own room and of the rooms above it in this list; `docs/architecture.md` shows the same order.
+ROOMS = (
+    "system",
+    "data",
+    "networks",
+    "training",
+    "fusion",
+    "baselines",
+    "catalogue",
+    "method",
+    "methods",
+    "inspection",
+    "runs",
+    "experiments",
+    "__init__",
+    "cli",
+    "__main__",
+)
 FILES = sorted(CORE.rglob("*.py"))
 
 
@@ -137,27 +64,24 @@ def calls_of(path: Path) -> Iterator[tuple[str, int]]:
             yield ast.unparse(node.func), node.lineno
 
 
-def test_every_file_has_a_layer():
-    assert {name_of(path) for path in FILES} == LAYERS.keys()
+def test_every_file_is_in_a_room():
+    assert {name_of(path) for path in FILES} == set(ROOMS)
 
 
-def test_the_architecture_page_tells_the_same_floors():
+def test_the_architecture_page_lists_the_rooms_in_this_order():
     page = (CORE.parent / "docs" / "architecture.md").read_text()
-    rows = re.findall(r"^\| (\d+) \| [^|]+ \| ([^|]+) \|$", page, re.MULTILINE)
-    floors = {name.removesuffix("/"): int(floor) for floor, names in rows for name in re.findall(r"`(\w+/?)`", names)}
-    assert floors == LAYERS
+    rows = re.findall(r"^\| `(\w+)/?` \| [^|]+ \|$", page, re.MULTILINE)
+    assert [row for row in rows if row in ROOMS] == [room for room in ROOMS if not room.startswith("__")]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CORE)))
-def test_imports_go_down(path):
-    importer = name_of(path)
-    for package, part in imports_of(path):
-        assert package not in {"streamlit", "plotly", "app", "retrofit_app"}, f"{path.name} imports {package}"
-        if package == "captum":
-            assert path == CORE / "importance" / "deeplift.py"
-        if package == "retrofit_core" and part != importer:
-            allowed = LAYERS[part] < LAYERS[importer] or (importer, part) in INSIDE_LAYERS
-            assert allowed, f"{importer} (layer {LAYERS[importer]}) imports {part} (layer {LAYERS[part]})"
+def test_rooms_import_only_rooms_above_them():
+    for path in FILES:
+        importer = name_of(path)
+        for package, part in imports_of(path):
+            assert package not in {"streamlit", "plotly", "app", "retrofit_app"}, f"{path} imports {package}"
+            assert package != "captum" or path.name == "deeplift.py", f"{path} imports captum"
+            if package == "retrofit_core" and part != importer:
+                assert ROOMS.index(part) < ROOMS.index(importer), f"{path} ({importer}) imports {part}"
 
 
 def files_imported_by(path: Path) -> Iterator[Path]:
@@ -183,30 +107,27 @@ def test_no_two_files_need_each_other():
     assert not needs, sorted(str(path.relative_to(CORE)) for path in needs)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CORE)))
-def test_only_the_command_line_prints(path):
-    if name_of(path) in ("cli", "__main__"):
-        return
-    assert [line for name, line in calls_of(path) if name in ("print", "sys.stdout.write")] == []
+def test_only_the_command_line_prints():
+    for path in FILES:
+        if name_of(path) not in ("cli", "__main__"):
+            assert [line for name, line in calls_of(path) if name in ("print", "sys.stdout.write")] == [], path
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CORE)))
-def test_the_global_generator_is_seeded_only_in_a_fork(path):
-    tree = ast.parse(path.read_text())
-    forked = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.With) and any("fork_rng" in ast.unparse(item.context_expr) for item in node.items)
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            name = ast.unparse(node.func)
-            if name in ("torch.manual_seed", "torch.random.manual_seed", "torch.default_generator.manual_seed"):
-                assert node in forked, f"{path.name}:{node.lineno} seeds the global generator"
-            assert name not in ("torch.seed", "np.random.seed", "numpy.random.seed", "random.seed"), (
-                f"{path.name}:{node.lineno}"
-            )
+def test_the_global_generator_is_seeded_only_in_a_fork():
+    for path in FILES:
+        tree = ast.parse(path.read_text())
+        forked = {
+            inner
+            for node in ast.walk(tree)
+            if isinstance(node, ast.With) and any("fork_rng" in ast.unparse(item.context_expr) for item in node.items)
+            for inner in ast.walk(node)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                name, where = ast.unparse(node.func), f"{path}:{node.lineno} seeds the global generator"
+                if name in ("torch.manual_seed", "torch.random.manual_seed", "torch.default_generator.manual_seed"):
+                    assert node in forked, where
+                assert name not in ("torch.seed", "np.random.seed", "numpy.random.seed", "random.seed"), where
 
 
 def test_every_public_name_is_found():

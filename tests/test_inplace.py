@@ -9,9 +9,9 @@ from torch.nn import functional as F
 
 from retrofit_core import ensemble
 from retrofit_core.baselines.linear_probe import head_of
-from retrofit_core.importance import Conductance
-from retrofit_core.levels import partition
+from retrofit_core.fusion.importance import Conductance
 from retrofit_core.methods import METHODS
+from retrofit_core.networks.levels import partition
 from tests.networks import initialised, labels, normal
 from tests.properties import assert_close, assert_reproduces
 from tests.test_twins import EVERY

@@ -6,8 +6,8 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from retrofit_core import METHODS, compare, giving_logits
-from retrofit_core.importance import Conductance, importance_scores
-from retrofit_core.packing import packing_of, taking
+from retrofit_core.fusion.importance import Conductance, importance_scores
+from retrofit_core.networks.packing import packing_of, taking
 from tests.networks import initialised, labels, normal, shuffled
 
 TOKENS, LENGTH = 9, 6

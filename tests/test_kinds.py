@@ -8,9 +8,9 @@ import torchvision
 from torch import nn
 from torchvision.models.shufflenetv2 import ShuffleNetV2
 
-from retrofit_core.analysis import analyse
+from retrofit_core.inspection.analysis import analyse
 from retrofit_core.methods import METHODS
-from retrofit_core.symmetry import shuffled
+from retrofit_core.networks.symmetry import shuffled
 from tests.flat import Kept, fuse
 from tests.networks import CNN_SHAPE, initialised, labels, normal
 from tests.properties import assert_same_function, assert_same_tensors

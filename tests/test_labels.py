@@ -11,15 +11,15 @@ from torch.nn.functional import one_hot
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from retrofit_core import METHODS, compare
-from retrofit_core.architectures import build
 from retrofit_core.data import load
-from retrofit_core.evaluation import evaluate, measured
-from retrofit_core.importance import Conductance, DeepLift, importance_scores
-from retrofit_core.labels import as_labels
-from retrofit_core.levels import partition
-from retrofit_core.monitor import Monitor
-from retrofit_core.samples import as_inputs, as_tensors, parents_data
+from retrofit_core.fusion.importance import Conductance, DeepLift, importance_scores
+from retrofit_core.fusion.samples import as_inputs, as_tensors, parents_data
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.levels import partition
+from retrofit_core.system.labels import as_labels
+from retrofit_core.system.monitor import Monitor
 from retrofit_core.training import train
+from retrofit_core.training.evaluation import evaluate, measured
 from retrofit_core.training.files import facts_of
 from tests.flat import fuse
 from tests.networks import mlp, normal

@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import METHODS, lags
-from retrofit_core import device as devices
-from retrofit_core.lags import LagSums, applies
-from retrofit_core.levels import unfolded
-from retrofit_core.moments import MomentSums, product_dtype
-from retrofit_core.moments.products import cholesky
-from retrofit_core.moments.sums import mean_diagonal
+from retrofit_core import METHODS
+from retrofit_core.fusion.moments import MomentSums, lags, product_dtype
+from retrofit_core.fusion.moments.lags import LagSums, applies
+from retrofit_core.fusion.moments.products import cholesky
+from retrofit_core.fusion.moments.sums import mean_diagonal
+from retrofit_core.networks.levels import unfolded
+from retrofit_core.system import device as devices
 from tests.networks import normal
 from tests.properties import assert_close
 

@@ -10,17 +10,17 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from retrofit_core.architectures import build
 from retrofit_core.data import Images
 from retrofit_core.data.images import held
-from retrofit_core.evaluation import evaluate
-from retrofit_core.landscape import Landscape, Mixtures, Path, Survey, networks_of
-from retrofit_core.landscape import mixtures as mixtures_module
-from retrofit_core.landscape.landscape import path_between, pictures, rise_around
-from retrofit_core.landscape.plane import plane
-from retrofit_core.landscape.pooling import SlicedMaxPool
-from retrofit_core.monitor import Cancelled, Monitor
-from retrofit_core.norm_statistics import reset_statistics
+from retrofit_core.inspection.landscape import Landscape, Mixtures, Path, Survey, networks_of
+from retrofit_core.inspection.landscape import mixtures as mixtures_module
+from retrofit_core.inspection.landscape.landscape import path_between, pictures, rise_around
+from retrofit_core.inspection.landscape.plane import plane
+from retrofit_core.inspection.landscape.pooling import SlicedMaxPool
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.norm_statistics import reset_statistics
+from retrofit_core.system.monitor import Cancelled, Monitor
+from retrofit_core.training.evaluation import evaluate
 from tests.networks import batchnorm_cnn, cnn, initialised, labels, mlp, normal, permuted
 
 VGG = {"architecture": "vgg", "plan": [6, "M", 8, "M"], "size": 8, "classes": 3}

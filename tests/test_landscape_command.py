@@ -5,14 +5,14 @@ import json
 
 import pytest
 
-from retrofit_core.architectures import build
-from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.cli import main
 from retrofit_core.cli.landscape import spanning
 from retrofit_core.data import load
-from retrofit_core.evaluation import evaluate
-from retrofit_core.landscape import Survey
+from retrofit_core.inspection.landscape import Survey
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.runs import RunConfig, execute
+from retrofit_core.training.evaluation import evaluate
 
 MLP = {"architecture": "mlp", "sizes": [64, 8, 6, 10]}
 SMALL = ("--resolution", "3", "--images", "40", "--path-points", "3", "--directions", "3", "--device", "cpu")

@@ -8,15 +8,15 @@ import shutil
 import pytest
 import torch
 
-from retrofit_core.architectures import build
-from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.cli import main
-from retrofit_core.landscape import Landscape, Survey, keep
-from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.inspection.landscape import Landscape, Survey, keep
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.runs import RunConfig, execute
 from retrofit_core.runs.kept import content_of
 from retrofit_core.runs.landscapes import LandscapeConfig, material_of
 from retrofit_core.runs.standing import analysis_notes
+from retrofit_core.system.monitor import Cancelled, Monitor
 
 MLP = {"architecture": "mlp", "sizes": [64, 8, 6, 10]}
 THROUGH = ("parent 0", "parent 1", "fused")

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from retrofit_core import METHODS
-from retrofit_core.architectures import build
-from retrofit_core.levels import compose, partition, rows, unfolded
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.levels import compose, partition, rows, unfolded
 from tests.flat import fuse
 from tests.networks import (
     CNN_SHAPE,

@@ -100,7 +100,7 @@ import retrofit_core
 assert "torch" not in sys.modules
 for name in retrofit_core.__all__:
     getattr(retrofit_core, name)
-import retrofit_core.comparison, retrofit_core.runs.execute, retrofit_core.data
+import retrofit_core.runs.comparison, retrofit_core.runs.execute, retrofit_core.data
 print([name for name in {LATER} if name in sys.modules])
 """
     done = python(code, tmp_path)

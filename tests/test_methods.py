@@ -5,11 +5,11 @@ import dataclasses
 import pytest
 
 from retrofit_core import METHODS, evaluate
-from retrofit_core.distilled import Distilled
-from retrofit_core.fusion import Retrofit
+from retrofit_core.baselines.distilled import Distilled
+from retrofit_core.fusion.algorithm import Retrofit
 from retrofit_core.methods import BEYOND, CONTROLS, RETROFITTING
-from retrofit_core.registry import find
 from retrofit_core.runs import RunConfig, execute, read_inputs
+from retrofit_core.system.registry import find
 
 
 def test_the_four_methods_are_one_algorithm():

@@ -11,8 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrofit_core import device as devices
-from retrofit_core.moments import (
+from retrofit_core.fusion.moments import (
     Moments,
     MomentSums,
     Rows,
@@ -24,7 +23,8 @@ from retrofit_core.moments import (
     solve,
     unavoidable_error,
 )
-from retrofit_core.targets import Targets, excess, weighted_means
+from retrofit_core.fusion.targets import Targets, excess, weighted_means
+from retrofit_core.system import device as devices
 from tests import reference
 from tests.networks import normal
 from tests.properties import as_groups, assert_close
@@ -309,7 +309,7 @@ def test_the_precision_of_products_is_read_however_it_was_set():
     """In a process of its own, for the settings are torch's and not all of them can be taken back."""
     lines = [
         "import torch",
-        "from retrofit_core.device import product_rounding",
+        "from retrofit_core.system.device import product_rounding",
         "def show(): print(*(product_rounding(torch.float32, torch.device(name)) for name in ('cuda', 'cpu')))",
         "show()",
         "torch.backends.cuda.matmul.allow_tf32 = True; show()",

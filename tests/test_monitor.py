@@ -2,8 +2,8 @@
 
 import pytest
 
-from retrofit_core.monitor import Cancelled, Monitor
-from retrofit_core.registry import find
+from retrofit_core.system.monitor import Cancelled, Monitor
+from retrofit_core.system.registry import find
 
 
 def test_each_reports_before_every_item():

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrofit_core.cli import main
-from retrofit_core.importance import IMPORTANCE, Importance
+from retrofit_core.fusion.importance import IMPORTANCE, Importance
+from retrofit_core.fusion.task import Task
 from retrofit_core.methods import METHODS
 from retrofit_core.runs import RunConfig, config_options, method_keywords
 from retrofit_core.runs.options import checked, options_of, read_options, written
-from retrofit_core.runtime import Runtime
-from retrofit_core.settings import Range, setting, settings_of
-from retrofit_core.snippets import python
-from retrofit_core.task import Task
+from retrofit_core.runs.snippets import python
+from retrofit_core.system.runtime import Runtime
+from retrofit_core.system.settings import Range, setting, settings_of
 
 FIELDS = [field.name for field in dataclasses.fields(RunConfig)]
 #: Settings of methods that are fields of a config as well, which hands them on.

@@ -9,11 +9,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from retrofit_core import METHODS, compare, evaluate, fuse
-from retrofit_core.analysis import analyse
 from retrofit_core.data import load
-from retrofit_core.evaluation import ensemble
-from retrofit_core.importance import Conductance, DeepLift, importance_scores
+from retrofit_core.fusion.importance import Conductance, DeepLift, importance_scores
+from retrofit_core.inspection.analysis import analyse
 from retrofit_core.training import train
+from retrofit_core.training.evaluation import ensemble
 from tests.networks import initialised, normal, shuffled
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_twins import ALIGNING, LINEAR

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from retrofit_core.grouping.assignment import assigned
+from retrofit_core.fusion.grouping.assignment import assigned
 from retrofit_core.methods import METHODS
 from tests.networks import mlp, normal
 

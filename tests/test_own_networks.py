@@ -9,14 +9,15 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import METHODS, evaluate, own, partition
-from retrofit_core.architectures import build, fitted, input_shape, parse
-from retrofit_core.checkpoints import load_model, read_metadata, save_model
+from retrofit_core import METHODS, evaluate, partition
 from retrofit_core.cli import main
 from retrofit_core.data import load
-from retrofit_core.evaluation import ensemble
+from retrofit_core.networks import own
+from retrofit_core.networks.architectures import build, fitted, input_shape, parse
+from retrofit_core.networks.checkpoints import load_model, read_metadata, save_model
 from retrofit_core.runs import RunConfig, execute, identity
 from retrofit_core.runs import difference as other_work
+from retrofit_core.training.evaluation import ensemble
 from retrofit_core.training.parents import NOTE, TrainConfig, train_parents, write_training
 from tests.own_networks import MYNET
 

@@ -9,12 +9,12 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from retrofit_core.checkpoints import load_model
 from retrofit_core.cli import main
 from retrofit_core.data import digits, load
 from retrofit_core.data.splits import dirichlet, read_splits
-from retrofit_core.files import Locked
-from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.networks.checkpoints import load_model
+from retrofit_core.system.files import Locked
+from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training import parents
 from retrofit_core.training.parents import TrainConfig, read_training, train_parents
 

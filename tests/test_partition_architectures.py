@@ -7,8 +7,8 @@ import torch
 import torchvision
 from torch import Tensor, nn
 
-from retrofit_core.architectures import build, parse
-from retrofit_core.levels import Level, compose, partition
+from retrofit_core.networks.architectures import build, parse
+from retrofit_core.networks.levels import Level, compose, partition
 from tests.networks import normal
 from tests.properties import assert_close, assert_reproduces
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from retrofit_core.baselines import average
-from retrofit_core.grouping import Grouping, KMeans
-from retrofit_core.levels import partition
+from retrofit_core.fusion.grouping import Grouping, KMeans
+from retrofit_core.networks.levels import partition
 from tests.fit.test_mapping import ChannelsLast
 from tests.flat import fuse
 from tests.networks import CNN_SHAPE, cnn, initialised, labels, mlp, normal, permuted

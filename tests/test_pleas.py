@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from retrofit_core import ensemble
-from retrofit_core.architectures import build
 from retrofit_core.baselines.pleas import paired
 from retrofit_core.baselines.repair import head_layers, statistics
-from retrofit_core.levels.level import unfolded
-from retrofit_core.monitor import Cancelled, Monitor
-from retrofit_core.norm_statistics import reset_statistics
-from retrofit_core.symmetry import neuron_groups, tensors
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.levels.level import unfolded
+from retrofit_core.networks.norm_statistics import reset_statistics
+from retrofit_core.networks.symmetry import neuron_groups, tensors
+from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.networks import CNN_SHAPE, cnn, initialised, mlp, normal
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_twins import twins

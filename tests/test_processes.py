@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from retrofit_core import fuse
-from retrofit_core.contributors import Alone, Parties, Processes
-from retrofit_core.fit import Ridge
-from retrofit_core.importance import Conductance
-from retrofit_core.runtime import Runtime
+from retrofit_core.fusion.contributors import Alone, Parties, Processes
+from retrofit_core.fusion.fit import Ridge
+from retrofit_core.fusion.importance import Conductance
+from retrofit_core.system.runtime import Runtime
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, labels, normal, residual
 
 SAMPLES, FIRST = 40, 13  # unequal shares

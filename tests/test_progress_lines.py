@@ -5,9 +5,9 @@ import re
 import pytest
 
 from retrofit_core.cli import main, progress
-from retrofit_core.fusion import fuse
-from retrofit_core.monitor import Monitor
-from retrofit_core.runtime import Runtime
+from retrofit_core.fusion.algorithm import fuse
+from retrofit_core.system.monitor import Monitor
+from retrofit_core.system.runtime import Runtime
 from tests.networks import mlp, normal
 
 LINE = re.compile(r"\d\d:\d\d ")

@@ -10,9 +10,9 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from retrofit_core import METHODS, fuse
+from retrofit_core.fusion.results import FusionResult
+from retrofit_core.fusion.samples import as_tensors
 from retrofit_core.method import KEYWORDS, LAST, Method
-from retrofit_core.results import FusionResult
-from retrofit_core.samples import as_tensors
 
 X = torch.rand(40, 6, generator=torch.Generator().manual_seed(0))
 

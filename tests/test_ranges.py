@@ -4,18 +4,18 @@ import pytest
 import torch
 
 from retrofit_core import METHODS, fuse, train
-from retrofit_core.architectures import build
 from retrofit_core.cli import main
 from retrofit_core.data import load
-from retrofit_core.fit import FITS
-from retrofit_core.fusion import level_generator
-from retrofit_core.grouping import GROUPINGS
-from retrofit_core.importance import IMPORTANCE
-from retrofit_core.monitor import Monitor
+from retrofit_core.fusion.algorithm import level_generator
+from retrofit_core.fusion.fit import FITS
+from retrofit_core.fusion.grouping import GROUPINGS
+from retrofit_core.fusion.importance import IMPORTANCE
+from retrofit_core.networks.architectures import build
 from retrofit_core.runs import RunConfig
 from retrofit_core.runs.config import check_choices
-from retrofit_core.runtime import Runtime
-from retrofit_core.settings import Range, settings_of
+from retrofit_core.system.monitor import Monitor
+from retrofit_core.system.runtime import Runtime
+from retrofit_core.system.settings import Range, settings_of
 from retrofit_core.training.parents import TrainConfig, train_parents
 from tests.networks import mlp, normal
 

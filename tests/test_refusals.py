@@ -17,11 +17,11 @@ from torch import nn
 import retrofit_core
 from retrofit_core import METHODS
 from retrofit_core.cli import app
-from retrofit_core.fit import FITS
-from retrofit_core.grouping import GROUPINGS
-from retrofit_core.importance import IMPORTANCE
-from retrofit_core.levels.cuts import BOUNDARIES
-from retrofit_core.settings import Value, settings_of
+from retrofit_core.fusion.fit import FITS
+from retrofit_core.fusion.grouping import GROUPINGS
+from retrofit_core.fusion.importance import IMPORTANCE
+from retrofit_core.networks.levels.cuts import BOUNDARIES
+from retrofit_core.system.settings import Value, settings_of
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted(path for folder in ("retrofit_core", "app/retrofit_app") for path in (ROOT / folder).rglob("*.py"))

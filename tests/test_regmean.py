@@ -10,8 +10,8 @@ from retrofit_core import METHODS
 from retrofit_core.baselines import average
 from retrofit_core.baselines.layersums import LayerSums
 from retrofit_core.baselines.regmean import solution
-from retrofit_core.levels.level import unfolded
-from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.networks.levels.level import unfolded
+from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.flat import fuse
 from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, residual
 from tests.properties import assert_close, assert_same_function, untouched

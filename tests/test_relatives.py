@@ -7,11 +7,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from retrofit_core.landscape.mixtures import with_batch_statistics
-from retrofit_core.levels import partition
-from retrofit_core.levels.kinds import ACTIVATION_FUNCTIONS, ACTIVATIONS, TRANSPARENT
+from retrofit_core.inspection.landscape.mixtures import with_batch_statistics
 from retrofit_core.methods import METHODS
-from retrofit_core.norm_statistics import reset_statistics
+from retrofit_core.networks.levels import partition
+from retrofit_core.networks.levels.kinds import ACTIVATION_FUNCTIONS, ACTIVATIONS, TRANSPARENT
+from retrofit_core.networks.norm_statistics import reset_statistics
 from tests.networks import CNN_SHAPE, batchnorm_cnn, labels, normal, permuted
 from tests.properties import assert_close
 from tests.test_contract import options_for

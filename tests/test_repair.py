@@ -9,8 +9,8 @@ from torch import nn
 from retrofit_core.baselines import average
 from retrofit_core.baselines.repair import head_layers, repair, statistics
 from retrofit_core.methods import METHODS
-from retrofit_core.norm_statistics import reset_statistics
-from retrofit_core.symmetry import neuron_groups, reordered, shuffled, tensors
+from retrofit_core.networks.norm_statistics import reset_statistics
+from retrofit_core.networks.symmetry import neuron_groups, reordered, shuffled, tensors
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS

@@ -7,8 +7,8 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
-from retrofit_core.architectures import build
-from retrofit_core.results import FusionResult, principal_components
+from retrofit_core.fusion.results import FusionResult, principal_components
+from retrofit_core.networks.architectures import build
 from tests.flat import fuse
 from tests.networks import mlp, normal
 from tests.properties import assert_close

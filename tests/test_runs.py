@@ -13,12 +13,14 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from retrofit_core import analysis, files, runs
-from retrofit_core.checkpoints import load_model, save_model
+from retrofit_core import runs
 from retrofit_core.data import load
 from retrofit_core.data.splits import sharded
+from retrofit_core.inspection import analysis
 from retrofit_core.methods import METHODS
-from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.networks.checkpoints import load_model, save_model
+from retrofit_core.system import files
+from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training.parents import TrainConfig, train_parents, write_training
 from tests.networks import digits_parents
 
@@ -216,7 +218,7 @@ def test_measuring_takes_place_on_the_configs_device(config, monkeypatch):
         devices.append({tensor.device.type for tensor in network.parameters()})
         return torch.zeros(len(images), 10)
 
-    for module in ("retrofit_core.evaluation", "retrofit_core.runs.execute"):
+    for module in ("retrofit_core.training.evaluation", "retrofit_core.runs.execute"):
         monkeypatch.setattr(importlib.import_module(module), "scores", noted)
     measured = runs.measure(inputs.models, copy.deepcopy(inputs.models[0]), load("digits", "test"), Monitor(), "meta")
     assert list(measured["networks"]) == ["parent 0", "parent 1", "ensemble", "average", "fused"]

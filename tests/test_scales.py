@@ -9,9 +9,9 @@ import torchvision
 from torch import nn
 from torchvision.models.convnext import CNBlockConfig, ConvNeXt
 
-from retrofit_core.levels import compose, partition
 from retrofit_core.methods import METHODS
-from retrofit_core.symmetry import shuffled, tensors
+from retrofit_core.networks.levels import compose, partition
+from retrofit_core.networks.symmetry import shuffled, tensors
 from tests.networks import CNN_SHAPE, initialised, normal
 from tests.properties import assert_close, assert_same_function, assert_same_tensors, order_of_second
 from tests.test_blocks import flat, least_squares, patches, put

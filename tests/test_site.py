@@ -20,7 +20,7 @@ import typer.main
 from retrofit_core.cli import documentation, main
 from retrofit_core.cli.terminal import app
 from retrofit_core.methods import METHODS
-from retrofit_core.settings import settings_of
+from retrofit_core.system.settings import settings_of
 from tests.test_cli import HEARING
 
 ROOT = Path(__file__).parents[1]

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from retrofit_core import snippets
-from retrofit_core.runs import RunConfig, execute, read_config, read_run
+from retrofit_core.runs import RunConfig, execute, read_config, read_run, snippets
 from retrofit_core.training.parents import TrainConfig, train_parents
 
 ROOT = Path(__file__).parent.parent
@@ -136,7 +135,7 @@ def made_by(line: str) -> set[str]:
 
     found: list[RunConfig] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("retrofit_core.comparison.compare", lambda configs, **_: found.extend(configs))
+        patch.setattr("retrofit_core.runs.comparison.compare", lambda configs, **_: found.extend(configs))
         patch.setattr("retrofit_core.runs.execute", lambda config, *_: found.append(config))
         for commands in (fusing, comparing):
             patch.setattr(commands, "check_checkpoints", lambda _: None)

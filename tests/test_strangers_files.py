@@ -14,11 +14,11 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from retrofit_core import notices
-from retrofit_core.architectures import build
-from retrofit_core.checkpoints import load_model, read_metadata, save_model
 from retrofit_core.cli import main
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.checkpoints import load_model, read_metadata, save_model
 from retrofit_core.runs import RunConfig, difference, execute, identity, read_config, read_identity
+from retrofit_core.system import notices
 
 MLP = {"architecture": "mlp", "sizes": [64, 6, 10]}
 

@@ -7,9 +7,9 @@ import torch
 import torchvision
 from torch import nn
 
-from retrofit_core.architectures import build
-from retrofit_core.levels import partition
-from retrofit_core.symmetry import group_sums, mapped, matching, neuron_groups, permuted, shuffled, tensors
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.levels import partition
+from retrofit_core.networks.symmetry import group_sums, mapped, matching, neuron_groups, permuted, shuffled, tensors
 from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual, seeded
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_levels import small_torchvision_vgg

@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from retrofit_core.baselines.repair import repair
+from retrofit_core.fusion.task import Task
 from retrofit_core.methods import METHODS, RETROFITTING
-from retrofit_core.task import Task
 from tests.networks import initialised, normal
 from tests.properties import assert_close, untouched
 from tests.test_twins import EVERY

@@ -5,9 +5,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from retrofit_core.levels import partition
 from retrofit_core.methods import METHODS
-from retrofit_core.symmetry import neuron_groups, shuffled
+from retrofit_core.networks.levels import partition
+from retrofit_core.networks.symmetry import neuron_groups, shuffled
 from tests.networks import VGG_SHAPE, initialised, normal
 from tests.properties import assert_reproduces, assert_same_function
 

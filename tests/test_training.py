@@ -14,16 +14,16 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from retrofit_core import device as devices
-from retrofit_core.architectures import build
-from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.cli import main
 from retrofit_core.data import load
 from retrofit_core.data.splits import sharded
-from retrofit_core.evaluation import evaluate
-from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.checkpoints import load_model, save_model
+from retrofit_core.system import device as devices
+from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training import OPTIMIZERS, RECIPES, finetune, loop, recipe, train
 from retrofit_core.training.batches import Augmentation, Source, cutmix, epoch_of, steps_in
+from retrofit_core.training.evaluation import evaluate
 from retrofit_core.training.schedules import rates
 
 CNN = {"architecture": "cnn", "widths": [4, 6, 6]}
@@ -342,9 +342,9 @@ def test_a_cancelled_training_goes_on_bit_for_bit(digits, tmp_path, optimizer, s
 PROGRAM = """
 import sys, torch
 torch.set_num_threads(1)
-from retrofit_core.architectures import build
+from retrofit_core.networks.architectures import build
 from retrofit_core.data import load
-from retrofit_core.monitor import Monitor
+from retrofit_core.system.monitor import Monitor
 from retrofit_core.training import train
 model = build({"architecture": "cnn", "widths": [4, 6, 6]}, seed=0)
 train(model, load("digits"), torch.arange(600), epochs=12, batch=16, crop=1, state=sys.argv[1],
@@ -417,7 +417,7 @@ def damaged_states():
 
     def without(prefix):
         def change(path):
-            from retrofit_core.checkpoints import read_metadata, write_tensors
+            from retrofit_core.networks.checkpoints import read_metadata, write_tensors
 
             kept = {name: value for name, value in load_file(path).items() if not name.startswith(prefix)}
             write_tensors(path, kept, read_metadata(path))
@@ -669,7 +669,7 @@ def test_the_seed_decides_what_layers_draw(digits):
 
 NARROW = """
 import torch
-from retrofit_core.architectures import build
+from retrofit_core.networks.architectures import build
 from retrofit_core.data import load
 from retrofit_core.training import train
 model = build({"architecture": "resnet", "layers": [1, 1], "width": 3, "channels": 1, "size": 8}, seed=0)

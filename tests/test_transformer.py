@@ -8,14 +8,14 @@ import torch
 from torch import nn
 
 from retrofit_core import METHODS
-from retrofit_core.architectures import build
 from retrofit_core.baselines.aligned import mean_of
 from retrofit_core.baselines.repair import statistics
 from retrofit_core.baselines.scores import group_scores
-from retrofit_core.importance import Conductance
-from retrofit_core.symmetry import groups_apart, neuron_groups, shuffled, tensors
-from retrofit_core.symmetry.maps import reordered
-from retrofit_core.symmetry.watch import central
+from retrofit_core.fusion.importance import Conductance
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.symmetry import groups_apart, neuron_groups, shuffled, tensors
+from retrofit_core.networks.symmetry.maps import reordered
+from retrofit_core.networks.symmetry.watch import central
 from tests.marks import slow_but
 from tests.networks import VGG_SHAPE, initialised, labels, mlp, normal
 from tests.properties import assert_close, assert_same_function, untouched

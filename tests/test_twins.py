@@ -9,7 +9,7 @@ from torch import nn
 
 from retrofit_core.data import load
 from retrofit_core.methods import CONTROLS, METHODS, RETROFITTING
-from retrofit_core.symmetry import shuffled, tensors
+from retrofit_core.networks.symmetry import shuffled, tensors
 from tests.networks import Residual, normal
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS

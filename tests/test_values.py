@@ -11,10 +11,10 @@ from torch import nn
 
 from retrofit_core import METHODS, fuse
 from retrofit_core.baselines import OTFusion, ZipIt
-from retrofit_core.contributors import Alone
-from retrofit_core.fit import FITS, Gradient, Ridge
-from retrofit_core.grouping import GROUPINGS, Grouper, Grouping, KMeans, LocalSearch
-from retrofit_core.importance import (
+from retrofit_core.fusion.contributors import Alone
+from retrofit_core.fusion.fit import FITS, Gradient, Ridge
+from retrofit_core.fusion.grouping import GROUPINGS, Grouper, Grouping, KMeans, LocalSearch
+from retrofit_core.fusion.importance import (
     IMPORTANCE,
     Conductance,
     Custom,
@@ -23,10 +23,10 @@ from retrofit_core.importance import (
     Uniform,
     importance_scores,
 )
-from retrofit_core.monitor import Monitor
-from retrofit_core.runtime import Runtime
-from retrofit_core.settings import Range, Value, setting, settings_of
-from retrofit_core.task import Task, carry_out
+from retrofit_core.fusion.task import Task, carry_out
+from retrofit_core.system.monitor import Monitor
+from retrofit_core.system.runtime import Runtime
+from retrofit_core.system.settings import Range, Value, setting, settings_of
 from tests.networks import labels, mlp, normal
 from tests.properties import assert_same_function
 

@@ -10,13 +10,12 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from retrofit_core import layersums
-from retrofit_core import walk as walks
-from retrofit_core.contributors import Alone, Parties, Processes
-from retrofit_core.levels import compose, each, partition, rows
-from retrofit_core.moments import Moments, Rows
-from retrofit_core.samples import as_tensors
-from retrofit_core.walk import Walk
+from retrofit_core.fusion import walk as walks
+from retrofit_core.fusion.contributors import Alone, Parties, Processes
+from retrofit_core.fusion.moments import Moments, Rows, layersums
+from retrofit_core.fusion.samples import as_tensors
+from retrofit_core.fusion.walk import Walk
+from retrofit_core.networks.levels import compose, each, partition, rows
 from tests.networks import CNN_SHAPE, cnn, initialised, labels, normal, residual
 from tests.properties import assert_close
 
@@ -74,7 +73,7 @@ def test_budgets_and_batches_change_nothing(change, device, monkeypatch):
     elif change == "little cache":
         monkeypatch.setattr(Walk, "_fits", lambda self, index: index >= 1)
     elif change == "lags":
-        monkeypatch.setattr("retrofit_core.lags.MIN_CHANNELS", 1)
+        monkeypatch.setattr("retrofit_core.fusion.moments.lags.MIN_CHANNELS", 1)
     elif change == "batches of 7":
         monkeypatch.setattr(walks, "BATCH", 7)
     else:

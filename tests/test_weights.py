@@ -10,10 +10,10 @@ from torch.nn.utils import spectral_norm as old_spectral_norm
 from torch.nn.utils import weight_norm as old_weight_norm
 
 from retrofit_core.baselines.averaging import average
-from retrofit_core.eligibility import check_inputs
-from retrofit_core.levels import partition
+from retrofit_core.fusion.eligibility import check_inputs
 from retrofit_core.methods import METHODS
-from retrofit_core.symmetry import neuron_groups
+from retrofit_core.networks.levels import partition
+from retrofit_core.networks.symmetry import neuron_groups
 from tests.flat import fuse
 from tests.networks import batchnorm_cnn, initialised, mlp, normal
 from tests.properties import assert_close, assert_same_function

@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from retrofit_core import compare, evaluate
-from retrofit_core.analysis import analyse
 from retrofit_core.baselines.repair import repair
-from retrofit_core.levels import partition
+from retrofit_core.inspection.analysis import analyse
 from retrofit_core.methods import METHODS
-from retrofit_core.wrappers import unwrapped
+from retrofit_core.networks.levels import partition
+from retrofit_core.networks.wrappers import unwrapped
 from tests.networks import initialised, labels, mlp, normal
 from tests.properties import assert_close, assert_reproduces, untouched
 from tests.test_contract import options_for

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrofit_core import FusionResult, ensemble
-from retrofit_core.architectures import build
 from retrofit_core.baselines import average
 from retrofit_core.baselines.repair import statistics
 from retrofit_core.baselines.zipit import averages, zip_neurons
-from retrofit_core.monitor import Cancelled, Monitor
-from retrofit_core.norm_statistics import reset_statistics
-from retrofit_core.symmetry import tensors
+from retrofit_core.networks.architectures import build
+from retrofit_core.networks.norm_statistics import reset_statistics
+from retrofit_core.networks.symmetry import tensors
+from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_twins import twins

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from retrofit_core.landscape import keep
+from retrofit_core.inspection.landscape import keep
 from retrofit_core.methods import RETROFITTING
 from retrofit_core.runs import RunConfig, execute
 from retrofit_core.runs.landscapes import FOLDER, LandscapeConfig, material_of

@@ -10,13 +10,13 @@ from typing import Any
 
 from retrofit_core.catalogue import CATALOGUE
 from retrofit_core.experiments.bundles import Bundle, results_in
-from retrofit_core.fit import FITS
-from retrofit_core.grouping import GROUPINGS
-from retrofit_core.importance import IMPORTANCE
+from retrofit_core.fusion.fit import FITS
+from retrofit_core.fusion.grouping import GROUPINGS
+from retrofit_core.fusion.importance import IMPORTANCE
+from retrofit_core.fusion.task import Takes
 from retrofit_core.method import Method
 from retrofit_core.methods import BEYOND, CONTROLS, METHODS, RETROFITTING
-from retrofit_core.settings import Setting, Value, settings_of
-from retrofit_core.task import Takes
+from retrofit_core.system.settings import Setting, Value, settings_of
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -9,21 +9,21 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..alignment import Alignment
-from ..batchnorm import put_back
-from ..device import on_device
-from ..eligibility import check_inputs, output_shape
-from ..importance import importance_name
-from ..importance.parents import check_parents_data
-from ..levels.tracing import trace
-from ..monitor import Monitor
-from ..norm_statistics import has_statistics, reset_statistics
-from ..results import FusionResult, LevelReport, level_report
-from ..settings import setting
-from ..symmetry import Group, Sums, TensorPart, check_rest, matching, neuron_groups, tensors
-from ..targets import weighted_means
-from ..task import Algorithm, Cost, Takes, Task
-from ..training_flags import evaluating
+from ..fusion.alignment import Alignment
+from ..fusion.eligibility import check_inputs, output_shape
+from ..fusion.importance import importance_name
+from ..fusion.importance.parents import check_parents_data
+from ..fusion.results import FusionResult, LevelReport, level_report
+from ..fusion.targets import weighted_means
+from ..fusion.task import Algorithm, Cost, Takes, Task
+from ..networks.batchnorm import put_back
+from ..networks.levels.tracing import trace
+from ..networks.norm_statistics import has_statistics, reset_statistics
+from ..networks.symmetry import Group, Sums, TensorPart, check_rest, matching, neuron_groups, tensors
+from ..networks.training_flags import evaluating
+from ..system.device import on_device
+from ..system.monitor import Monitor
+from ..system.settings import setting
 from .repair import mapped_goals, rescale
 from .scores import check_scores, group_scores
 

@@ -9,14 +9,14 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from ..composites import MEAN_OF_VALUES
-from ..eligibility import check_inputs, check_outputs
-from ..evaluation import ensemble
-from ..levels.weights import refuse_computed_weights
-from ..outputs import check_class_scores
-from ..results import FusionResult
-from ..settings import setting
-from ..task import Algorithm, Cost, Takes, Task
+from ..fusion.eligibility import check_inputs, check_outputs
+from ..fusion.results import FusionResult
+from ..fusion.task import Algorithm, Cost, Takes, Task
+from ..networks.composites import MEAN_OF_VALUES
+from ..networks.levels.weights import refuse_computed_weights
+from ..networks.outputs import check_class_scores
+from ..system.settings import setting
+from ..training.evaluation import ensemble
 
 
 @torch.no_grad()

@@ -10,16 +10,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..architectures import ARCHITECTURES, build
-from ..batchnorm import BatchNorm
-from ..descent import Descent, descend, renew
-from ..device import on_device
-from ..eligibility import check_inputs, check_outputs, output_shape
-from ..monitor import Monitor
-from ..outputs import check_class_scores
-from ..results import FusionResult
-from ..settings import COUNT, Range, setting
-from ..task import Algorithm, Cost, Takes, Task
+from ..fusion.eligibility import check_inputs, check_outputs, output_shape
+from ..fusion.results import FusionResult
+from ..fusion.task import Algorithm, Cost, Takes, Task
+from ..networks.architectures import ARCHITECTURES, build
+from ..networks.batchnorm import BatchNorm
+from ..networks.outputs import check_class_scores
+from ..system.device import on_device
+from ..system.monitor import Monitor
+from ..system.settings import COUNT, Range, setting
+from ..training.descent import Descent, descend, renew
 
 #: Samples that the teachers see at once.
 BATCH = 100

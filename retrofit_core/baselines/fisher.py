@@ -13,12 +13,12 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from ..device import of
-from ..monitor import Monitor
-from ..outputs import check_class_scores
-from ..results import FusionResult
-from ..settings import Range, setting
-from ..task import Algorithm, Cost, Takes, Task
+from ..fusion.results import FusionResult
+from ..fusion.task import Algorithm, Cost, Takes, Task
+from ..networks.outputs import check_class_scores
+from ..system.device import of
+from ..system.monitor import Monitor
+from ..system.settings import Range, setting
 from .averaging import average
 from .merging import check_mergeable
 

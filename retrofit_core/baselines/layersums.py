@@ -7,13 +7,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .. import device as devices
-from ..batchnorm import Affine
-from ..layersums import LayerSums
-from ..levels.kinds import CONVOLUTIONS
-from ..levels.tracing import trace
-from ..levels.weights import shared_weights
-from ..training_flags import evaluating
+from ..fusion.moments.layersums import LayerSums
+from ..networks.batchnorm import Affine
+from ..networks.levels.kinds import CONVOLUTIONS
+from ..networks.levels.tracing import trace
+from ..networks.levels.weights import shared_weights
+from ..networks.training_flags import evaluating
+from ..system import device as devices
 
 #: Samples that run at once.
 BATCH = 100

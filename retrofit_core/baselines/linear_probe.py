@@ -9,18 +9,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .. import device as devices
-from ..descent import Descent
-from ..eligibility import check_inputs, check_outputs
-from ..fit.ridge import why_no_ridge
-from ..levels import rows
-from ..moments import Rows, solve
-from ..monitor import Monitor
-from ..outputs import check_class_scores
-from ..results import FusionResult
-from ..settings import setting, settings_of
-from ..task import Algorithm, Cost, Takes, Task
-from ..training_flags import evaluating
+from ..fusion.eligibility import check_inputs, check_outputs
+from ..fusion.fit.ridge import why_no_ridge
+from ..fusion.moments import Rows, solve
+from ..fusion.results import FusionResult
+from ..fusion.task import Algorithm, Cost, Takes, Task
+from ..networks.levels import rows
+from ..networks.outputs import check_class_scores
+from ..networks.training_flags import evaluating
+from ..system import device as devices
+from ..system.monitor import Monitor
+from ..system.settings import setting, settings_of
+from ..training.descent import Descent
 from .distillation import BATCH, fit_to_goals, logits_of
 from .layersums import inputs_of
 

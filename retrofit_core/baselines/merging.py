@@ -14,12 +14,12 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from ..device import on_device
-from ..eligibility import check_inputs, check_outputs, check_weights
-from ..levels.weights import refuse_computed_weights
-from ..results import FusionResult
-from ..settings import FRACTION, Range, setting
-from ..task import Algorithm, Takes, Task
+from ..fusion.eligibility import check_inputs, check_outputs, check_weights
+from ..fusion.results import FusionResult
+from ..fusion.task import Algorithm, Takes, Task
+from ..networks.levels.weights import refuse_computed_weights
+from ..system.device import on_device
+from ..system.settings import FRACTION, Range, setting
 from .averaging import CombiningPlan, average, check_can_be_averaged
 
 #: Two vectors whose cosine is nearer to one or minus one lie on a line, as far as float64 can tell; there SLERP is linear.

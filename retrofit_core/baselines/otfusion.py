@@ -13,14 +13,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ..alignment import AlignedGroup
-from ..device import Stopwatch, of
-from ..extras import require
-from ..grouping import KMeans
-from ..results import FusionResult, LevelReport
-from ..settings import setting
-from ..symmetry import Group, Sums, group_sums, mapped, tensors
-from ..task import Task
+from ..fusion.alignment import AlignedGroup
+from ..fusion.grouping import KMeans
+from ..fusion.results import FusionResult, LevelReport
+from ..fusion.task import Task
+from ..networks.symmetry import Group, Sums, group_sums, mapped, tensors
+from ..system.device import Stopwatch, of
+from ..system.extras import require
+from ..system.settings import setting
 from .aligned import Aligning, AlignmentPlan, Averager, check_widths, lines_of, plan_alignment, report
 
 Mode = Literal["activations", "weights"]

@@ -11,17 +11,17 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..alignment import hard_groups
-from ..architectures import build, recognise
-from ..device import Stopwatch, of
-from ..fit.ridge import why_no_ridge
-from ..grouping import assigned
-from ..levels import rows
-from ..moments import Moments, product_dtype, solve
-from ..results import FusionResult, LevelReport
-from ..settings import FRACTION, setting
-from ..symmetry import group_sums, neuron_groups, tensors
-from ..task import Takes, Task
+from ..fusion.alignment import hard_groups
+from ..fusion.fit.ridge import why_no_ridge
+from ..fusion.grouping import assigned
+from ..fusion.moments import Moments, product_dtype, solve
+from ..fusion.results import FusionResult, LevelReport
+from ..fusion.task import Takes, Task
+from ..networks.architectures import build, recognise
+from ..networks.levels import rows
+from ..networks.symmetry import group_sums, neuron_groups, tensors
+from ..system.device import Stopwatch, of
+from ..system.settings import FRACTION, setting
 from .aligned import Aligning, AlignmentPlan, Averager, check_pair, plan_alignment, report
 from .layersums import BATCH, Affine, LayerSums, affine_layers, inputs_of, refuse_shared_layers
 from .zipit import corrected, write_combined

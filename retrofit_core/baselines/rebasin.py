@@ -7,14 +7,14 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from ..alignment import hard_groups
-from ..device import Stopwatch, of
-from ..grouping import assigned, pairwise_costs
-from ..monitor import Monitor
-from ..results import FusionResult, LevelReport
-from ..settings import setting
-from ..symmetry import Group, Sums, group_sums, tensors
-from ..task import Takes, Task
+from ..fusion.alignment import hard_groups
+from ..fusion.grouping import assigned, pairwise_costs
+from ..fusion.results import FusionResult, LevelReport
+from ..fusion.task import Takes, Task
+from ..networks.symmetry import Group, Sums, group_sums, tensors
+from ..system.device import Stopwatch, of
+from ..system.monitor import Monitor
+from ..system.settings import setting
 from .aligned import AlignmentPlan, Averager, check_pair, lines_of, plan_alignment, report
 from .otfusion import Mode, incoming
 

@@ -12,14 +12,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from .. import device as devices
-from ..device import on_device
-from ..eligibility import check_inputs, check_outputs
-from ..moments.products import cholesky
-from ..monitor import Monitor
-from ..results import FusionResult
-from ..settings import FRACTION, setting
-from ..task import Algorithm, Cost, Takes, Task
+from ..fusion.eligibility import check_inputs, check_outputs
+from ..fusion.moments.products import cholesky
+from ..fusion.results import FusionResult
+from ..fusion.task import Algorithm, Cost, Takes, Task
+from ..system import device as devices
+from ..system.device import on_device
+from ..system.monitor import Monitor
+from ..system.settings import FRACTION, setting
 from .averaging import average, check_can_be_averaged
 from .layersums import BATCH, LayerSums, affine_layers, inputs_of, refuse_shared_layers
 

@@ -13,11 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import device as devices
-from ..levels.kinds import AFFINE, LAYERS
-from ..levels.weights import repeated
-from ..monitor import Monitor
-from ..norm_statistics import (
+from ..fusion.samples import as_tensors
+from ..networks.levels.kinds import AFFINE, LAYERS
+from ..networks.levels.weights import repeated
+from ..networks.norm_statistics import (
     BATCH,
     Sums,
     channel_sums,
@@ -27,10 +26,11 @@ from ..norm_statistics import (
     reset_statistics,
     stepwise,
 )
-from ..samples import as_tensors
-from ..symmetry import Group, TensorPart, mapped, neuron_groups, tensors
-from ..training_flags import evaluating
-from ..wrappers import refuse_archived, unwrapped
+from ..networks.symmetry import Group, TensorPart, mapped, neuron_groups, tensors
+from ..networks.training_flags import evaluating
+from ..networks.wrappers import refuse_archived, unwrapped
+from ..system import device as devices
+from ..system.monitor import Monitor
 
 #: Layer -> (mean, deviation) of its outputs, (channels,) each, float64.
 Statistics = dict[str, tuple[Tensor, Tensor]]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ..importance import (
+from ..fusion.importance import (
     IMPORTANCE,
     Importance,
     Scores,
@@ -15,9 +15,9 @@ from ..importance import (
     importance_name,
     importance_scores,
 )
-from ..levels import Level, partition
-from ..monitor import Monitor
-from ..symmetry import Group, Watched
+from ..networks.levels import Level, partition
+from ..networks.symmetry import Group, Watched
+from ..system.monitor import Monitor
 
 
 def group_scores(

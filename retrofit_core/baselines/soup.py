@@ -8,12 +8,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..device import of, on_device
-from ..labels import class_labels
-from ..monitor import Monitor
-from ..outputs import check_class_scores
-from ..results import FusionResult
-from ..task import Algorithm, Cost, Takes, Task
+from ..fusion.results import FusionResult
+from ..fusion.task import Algorithm, Cost, Takes, Task
+from ..networks.outputs import check_class_scores
+from ..system.device import of, on_device
+from ..system.labels import class_labels
+from ..system.monitor import Monitor
 from .averaging import average
 from .merging import check_mergeable
 

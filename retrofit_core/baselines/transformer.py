@@ -11,13 +11,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ..device import Stopwatch, of
-from ..extras import require
-from ..results import FusionResult
-from ..settings import COUNT, setting
-from ..symmetry import Group, Junction, Sums, Watched, group_sums, groups_apart, tensors
-from ..symmetry.watch import MOST_SAMPLES
-from ..task import Cost, Task
+from ..fusion.results import FusionResult
+from ..fusion.task import Cost, Task
+from ..networks.symmetry import Group, Junction, Sums, Watched, group_sums, groups_apart, tensors
+from ..networks.symmetry.watch import MOST_SAMPLES
+from ..system.device import Stopwatch, of
+from ..system.extras import require
+from ..system.settings import COUNT, setting
 from .aligned import Aligning, AlignmentPlan, Averager, lines_of, mean_of, plan_alignment
 from .otfusion import Mode, Pairs, Solver, align, anchor_of, mapped_states, weight_gram, why_no_strength
 

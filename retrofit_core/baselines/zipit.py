@@ -13,20 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..alignment import hard_groups
-from ..composites import PartialZip
-from ..device import Stopwatch, of
-from ..eligibility import output_shape
-from ..levels import Level, partition
-from ..levels.cuts import choose_cuts
-from ..levels.tracing import trace
-from ..norm_statistics import has_statistics, reset_statistics
-from ..outputs import check_class_scores
-from ..results import FusionResult, LevelReport
-from ..settings import FRACTION, Range, setting
-from ..symmetry import Group, group_sums, mapped, tensors
-from ..symmetry.rules import Rules
-from ..task import Cost, Takes, Task
+from ..fusion.alignment import hard_groups
+from ..fusion.eligibility import output_shape
+from ..fusion.results import FusionResult, LevelReport
+from ..fusion.task import Cost, Takes, Task
+from ..networks.composites import PartialZip
+from ..networks.levels import Level, partition
+from ..networks.levels.cuts import choose_cuts
+from ..networks.levels.tracing import trace
+from ..networks.norm_statistics import has_statistics, reset_statistics
+from ..networks.outputs import check_class_scores
+from ..networks.symmetry import Group, group_sums, mapped, tensors
+from ..networks.symmetry.rules import Rules
+from ..system.device import Stopwatch, of
+from ..system.settings import FRACTION, Range, setting
 from .aligned import Aligning, AlignmentPlan, Averager, check_widths, plan_alignment, report
 from .repair import mapped_goals, rescale
 

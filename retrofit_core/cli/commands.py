@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..extras import require
+from ..system.extras import require
 from .progress import progress
 from .terminal import (
     CUTS,
@@ -39,7 +39,7 @@ from .terminal import (
 )
 
 if TYPE_CHECKING:
-    from ..levels import Level
+    from ..networks.levels import Level
 
 LAST_PORT = 65535
 #: Seconds between two looks whether the server has ended, and for which it may take its time to end when it is asked to.
@@ -88,10 +88,10 @@ def evaluate_command(
     Example: `retrofit evaluate fused.safetensors --data cifar10`
     """
     check_checkpoints(models)
-    from .. import device as devices
-    from ..checkpoints import classes_of, load_model, read_metadata
     from ..data import load
-    from ..evaluation import ensemble, evaluate
+    from ..networks.checkpoints import classes_of, load_model, read_metadata
+    from ..system import device as devices
+    from ..training.evaluation import ensemble, evaluate
 
     picked = devices.pick(device)
     measured: dict[str, dict[str, Any]] = {}
@@ -144,15 +144,15 @@ def levels_command(
     check_checkpoints([model])
     import torch
 
-    from ..architectures import input_shape
-    from ..checkpoints import load_model, read_metadata
-    from ..classnames import stored
-    from ..composites import COMPOSITES
     from ..data import load
-    from ..levels import is_branched, partition, single_level
-    from ..outputs import as_classifier
+    from ..networks.architectures import input_shape
+    from ..networks.checkpoints import load_model, read_metadata
+    from ..networks.classnames import stored
+    from ..networks.composites import COMPOSITES
+    from ..networks.levels import is_branched, partition, single_level
+    from ..networks.outputs import as_classifier
+    from ..networks.streams import with_streams
     from ..runs import read_boundaries
-    from ..streams import with_streams
 
     images = load(data, "train") if data else None
     own = stored(read_metadata(model))  # levels are the same whatever the classes of these images

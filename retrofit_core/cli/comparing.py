@@ -45,7 +45,7 @@ from .terminal import (
 )
 
 if TYPE_CHECKING:
-    from ..comparison import Leaderboard
+    from ..runs.comparison import Leaderboard
 
 NOTHING_FUSED = 1  # exit code of a comparison in which no method gave a network
 WIDE = 10_000  # characters: more than any table
@@ -132,8 +132,8 @@ def compare_command(
         if folder is not None:
             check_folder(folder, flag)
     check_checkpoints([*models, *([base] if base else [])])
-    from ..comparison import compare, configurations
     from ..runs import RunConfig
+    from ..runs.comparison import compare, configurations
     from ..runs.noting import noted
 
     shared = config_of(context, importance=RunConfig.importance)  # a list of names here

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..extras import require
-from ..registry import known_name
+from ..system.extras import require
+from ..system.registry import known_name
 from .commands import LAST_PORT
 from .terminal import command, new_table, out
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..catalogue import CATALOGUE
-from ..registry import known_name
+from ..system.registry import known_name
 from .progress import progress
 from .run_options import (
     Base,
@@ -54,7 +54,7 @@ from .terminal import (
 )
 
 if TYPE_CHECKING:
-    from ..analysis import Analysis
+    from ..inspection.analysis import Analysis
 
 #: Parameters that may be given with --resume: where the result goes, and in which form.
 BESIDE_RESUME = ("resume", "out_file", "as_json")
@@ -195,9 +195,9 @@ def fuse_command(
     folder = record or resume
     check_output(out_file, folder)
     check_checkpoints([*(models or ()), *([base] if base else [])])
-    from ..checkpoints import save_model
-    from ..comparison import title
+    from ..networks.checkpoints import save_model
     from ..runs import checkpoint_metadata, config_options, execute, read_config
+    from ..runs.comparison import title
     from ..runs.images import read_images
     from ..runs.options import read_options
 

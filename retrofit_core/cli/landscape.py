@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .. import own
-from ..monitor import Monitor
+from ..networks import own
+from ..system.monitor import Monitor
 from .progress import progress
 from .terminal import (
     Arch,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ..data import Images
-    from ..landscape import Landscape, Plan, Survey
+    from ..inspection.landscape import Landscape, Plan, Survey
     from ..runs import RunConfig
     from ..runs.landscapes import LandscapeConfig
 
@@ -115,13 +115,13 @@ def landscape_command(
     """
     if models:
         check_checkpoints(models)
-    from ..landscape import Landscape, Survey, keep
-    from ..landscape.survey import JSON
+    from ..inspection.landscape import Landscape, Survey, keep
+    from ..inspection.landscape.survey import JSON
     from ..runs import RunConfig, read_config
     from ..runs.images import read_images
     from ..runs.landscapes import material_of
     from ..runs.noting import noted
-    from ..settings import settings_of
+    from ..system.settings import settings_of
 
     chosen = {name: context.params[name] for name in settings_of(Landscape)}
     landscape = Landscape(**{name: value for name, value in chosen.items() if value is not None})
@@ -192,8 +192,8 @@ def spanning(networks: "Mapping[str, nn.Module]", text: str | None) -> Sequence[
 
 
 def _config(names: Sequence[str], align: str | None, landscape: "Landscape", tuned: Path | None) -> "LandscapeConfig":
-    from ..files import digest
     from ..runs.landscapes import LandscapeConfig
+    from ..system.files import digest
 
     if len(names) != 3:
         raise ValueError(f"a plane goes through three different networks. Found {', '.join(names) or 'none'}.")
@@ -219,7 +219,7 @@ def _named(
 ) -> "dict[str, nn.Module]":
     """The networks of checkpoints, their classes in one order."""
     from ..data.sampling import balanced
-    from ..landscape import networks_of
+    from ..inspection.landscape import networks_of
     from ..runs import RunConfig
     from ..runs.images import read_images
     from ..runs.inputs import read_parents
@@ -256,7 +256,7 @@ def _say_plan(plan: "Plan", as_json: bool) -> None:
 
 
 def _print_survey(survey: "Survey", out_folder: Path | None) -> None:
-    from ..landscape.survey import SCALING
+    from ..inspection.landscape.survey import SCALING
 
     table = new_table("network", "loss", "accuracy %", "off plane", "mean rise", "largest rise")
     rises = {rise.name: rise for rise in survey.rises}

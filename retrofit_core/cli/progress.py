@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ..monitor import Event, Monitor
+from ..system.monitor import Event, Monitor
 from .terminal import err
 
 #: Seconds between two lines.

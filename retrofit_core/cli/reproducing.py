@@ -6,7 +6,6 @@ from pathlib import Path
 
 import typer
 
-from ..device import pick
 from ..experiments.bundles import Bundle, Given, merged, write_bundle
 from ..experiments.cells import Cell, Table, substitute
 from ..experiments.folders import Written, update_folder, used_by
@@ -22,8 +21,9 @@ from ..experiments.scales import scale_of
 from ..experiments.tables import TABLES
 from ..experiments.units import Source, Unit
 from ..experiments.work import parents_title, short_title, title
-from ..files import write
-from ..registry import find, known_name
+from ..system.device import pick
+from ..system.files import write
+from ..system.registry import find, known_name
 from .measured import measured, results_of, scales_of
 from .progress import units_progress
 from .terminal import advised, err, new_table, out

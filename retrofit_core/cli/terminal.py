@@ -22,11 +22,11 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperCommand
 
-from .. import own
-from ..files import write
-from ..monitor import Cancelled
-from ..notices import Notice
-from ..settings import SEED
+from ..networks import own
+from ..system.files import write
+from ..system.monitor import Cancelled
+from ..system.notices import Notice
+from ..system.settings import SEED
 
 CUTS = "{boundaries}, a number of levels, or module names separated by commas"
 TRAINING = "training.json"  # says in a folder how its missing parents are trained; `training.parents` writes it
@@ -248,7 +248,7 @@ def with_logits(arch: str | None, logits: str | None) -> str | None:
     """
     if logits is None:
         return arch
-    from ..architectures import is_foreign, parse
+    from ..networks.architectures import is_foreign, parse
 
     spec = {"architecture": arch}
     if arch is not None and arch.lstrip().startswith("{"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..monitor import Cancelled
+from ..system.monitor import Cancelled
 from .progress import training_progress
 from .terminal import (
     INTERRUPTED,
@@ -203,10 +203,10 @@ def finetune_command(
         check_checkpoints([model])
     import torch
 
-    from ..checkpoints import load_model, read_metadata
     from ..data import has_split, load
-    from ..evaluation import evaluate
+    from ..networks.checkpoints import load_model, read_metadata
     from ..runs.finetunings import FinetuneConfig
+    from ..training.evaluation import evaluate
     from ..training.files import check_data, check_unfinished, facts_of, settings_of, trained
     from ..training.loop import check_settings
     from ..training.recipes import augmentation
@@ -248,7 +248,7 @@ def _finetune_record(
     record: Path, config: "FinetuneConfig", out_folder: Path | None, resume: bool, device: str, as_json: bool
 ) -> None:
     """Fine-tune the fused network of a finished run, in a folder that shows how far it is."""
-    from ..checkpoints import load_model
+    from ..networks.checkpoints import load_model
     from ..runs import read_run
     from ..runs.finetunings import FOLDER, TUNED, finetune_run, plan_finetuning, read_run_to_tune
     from ..runs.noting import noted

@@ -2,20 +2,20 @@
 
 from collections.abc import Mapping
 
-from ..architectures import PRESETS
 from ..data import DATASETS
 from ..data.augment import POLICIES
 from ..data.splits import SPLITS
 from ..experiments.scales import SCALES
 from ..experiments.tables import TABLES
-from ..fit import FITS
-from ..fusion import Retrofit
-from ..grouping import GROUPINGS, Grouper
-from ..importance import IMPORTANCE, Importance
-from ..landscape import ALIGNMENTS, Landscape
-from ..levels import BOUNDARIES
+from ..fusion.algorithm import Retrofit
+from ..fusion.fit import FITS
+from ..fusion.grouping import GROUPINGS, Grouper
+from ..fusion.importance import IMPORTANCE, Importance
+from ..inspection.landscape import ALIGNMENTS, Landscape
 from ..methods import METHODS
-from ..settings import Value, settings_of
+from ..networks.architectures import PRESETS
+from ..networks.levels import BOUNDARIES
+from ..system.settings import Value, settings_of
 from ..training import RECIPES
 from ..training.parents import RATIO
 

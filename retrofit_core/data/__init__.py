@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..files import digest_of, is_hidden
+from ..system.files import digest_of, is_hidden
 from . import cifar, digits, folders, medmnist, mnist, parquet, tiny_imagenet
 from .datasets import DATASETS, DataSet, plain, recognise
 from .images import Constants, Images, check_images, normalisation

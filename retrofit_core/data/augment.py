@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..extras import require
-from ..registry import find
+from ..system.extras import require
+from ..system.registry import find
 from .images import Images
 
 POLICIES = {

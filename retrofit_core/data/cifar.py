@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..registry import first_line
+from ..system.registry import first_line
 from .images import Content, held
 from .sizes import Fit
 from .splitfiles import SplitFiles

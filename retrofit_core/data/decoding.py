@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..extras import require
-from ..registry import first_line
+from ..system.extras import require
+from ..system.registry import first_line
 from .images import Read
 from .sizes import LARGEST_IMAGE, Fit, fitted
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..extras import require
-from ..files import replacing
-from ..registry import find, first_line
+from ..system.extras import require
+from ..system.files import replacing
+from ..system.registry import find, first_line
 from .datasets import DATASETS, recognise
 
 

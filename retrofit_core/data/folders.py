@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ..files import is_hidden, walk
+from ..system.files import is_hidden, walk
 from .decoding import Encoded, lazily, shape_of
 from .images import Content
 from .sizes import Fit

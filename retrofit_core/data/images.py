@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..files import digest_of
-from ..labels import as_labels
-from ..monitor import Monitor
+from ..system.files import digest_of
+from ..system.labels import as_labels
+from ..system.monitor import Monitor
 
 MEASURED = 2000  # images, at most, on which an unknown normalisation is measured
 CHECKED = 256  # images that are read at once to be checked

@@ -17,7 +17,7 @@ import numpy.lib.format as npy
 import torch
 from torch import Tensor
 
-from ..registry import first_line
+from ..system.registry import first_line
 from .images import Content, Read
 from .sizes import Fit
 from .splitfiles import SplitFiles

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..extras import require
-from ..files import is_hidden
-from ..registry import first_line
+from ..system.extras import require
+from ..system.files import is_hidden
+from ..system.registry import first_line
 from .decoding import Encoded, lazily, shape_of
 from .images import Content
 from .sizes import Fit

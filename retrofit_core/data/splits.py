@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..files import write
+from ..system.files import write
 
 Seed = int | np.random.Generator | torch.Generator
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..files import write
+from ..system.files import write
 from .results import FOLDER, Result, all_results, seal_of
 from .units import Source
 

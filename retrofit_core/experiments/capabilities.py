@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from ..fusion.task import Takes
 from ..methods import METHODS
-from ..task import Takes
 from .paper import claimed_capabilities
 
 #: A column's title, as in the paper, and the declared fact.

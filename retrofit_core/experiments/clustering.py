@@ -10,16 +10,16 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..analysis.groups import agreement
-from ..fusion import level_generator
-from ..grouping import KMeans
-from ..importance import as_importance
-from ..importance.parents import parents_scores
-from ..levels import Level, compose, partition
-from ..levels.level import rows
-from ..monitor import Monitor
-from ..results import principal_components
+from ..fusion.algorithm import level_generator
+from ..fusion.grouping import KMeans
+from ..fusion.importance import as_importance
+from ..fusion.importance.parents import parents_scores
+from ..fusion.results import principal_components
+from ..inspection.analysis.groups import agreement
+from ..networks.levels import Level, compose, partition
+from ..networks.levels.level import rows
 from ..runs import RunConfig, read_inputs
+from ..system.monitor import Monitor
 
 SCORES = ("uniform", "conductance", "deeplift")
 BINS = 40  # of a histogram of scores

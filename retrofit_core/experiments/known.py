@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..architectures import parse
 from ..methods import METHODS
+from ..networks.architectures import parse
 from ..runs import RunConfig
 from .bundles import Bundle, Given
 from .cells import Cell, Column, Table

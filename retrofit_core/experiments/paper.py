@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ..registry import known_name
+from ..system.registry import known_name
 
 #: Name of a table of ours -> label of the paper's figure, which prints no numbers.
 FIGURES = {"landscape": "fig:vgg-landscapes", "importance-histogram": "fig:importancehistogram"}

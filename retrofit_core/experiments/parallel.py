@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from .. import files
 from ..data import VARIABLE
-from ..extras import require
+from ..system import files
+from ..system.extras import require
 from .planning import Planned
 from .results import Result
 from .runner import Left, OnResult, Outcome, attempt, until_done

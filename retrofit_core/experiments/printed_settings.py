@@ -5,9 +5,9 @@ from typing import Any
 import pandas as pd
 import torch
 
-from ..architectures.vit import SIZES, ViT
-from ..fit import Gradient, Ridge
-from ..presets import preset_settings
+from ..fusion.fit import Gradient, Ridge
+from ..networks.architectures.vit import SIZES, ViT
+from ..system.presets import preset_settings
 from ..training.recipes import recipe
 
 #: The table "Hyperparameters used for HF-Gradient and KF-Gradient", by our names.

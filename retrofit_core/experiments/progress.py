@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from html import escape
 from typing import Any
 
-from ..monitor import Event, Monitor
+from ..system.monitor import Event, Monitor
 from .results import Result
 from .runner import OnResult
 from .units import Unit

@@ -25,8 +25,8 @@ from typing import Any
 import pandas as pd
 
 from ..data.datasets import DATASETS
-from ..monitor import Monitor
-from ..registry import find
+from ..system.monitor import Monitor
+from ..system.registry import find
 from .bundles import Bundle, merged, results_in
 from .cells import Table
 from .claims import Claim, Gap, gap

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import write
+from ..system.files import write
 
 SCHEMA = 1
 FOLDER = "experiments/results"

@@ -4,10 +4,10 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from ..importance import IMPORTANCE
+from ..fusion.importance import IMPORTANCE
 from ..methods import METHODS
-from ..registry import find
 from ..runs import RunConfig
+from ..system.registry import find
 
 PARENT = "Parent "
 #: The row of the best of several scores, in the paper's short tables.

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from .. import files
-from ..monitor import Cancelled, Monitor
+from ..system import files
+from ..system.monitor import Cancelled, Monitor
 from .planning import Planned, all_needs
 from .results import Result
 from .units import FineTuning, Parent, Unit

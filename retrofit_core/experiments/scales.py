@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..architectures import parse
-from ..architectures.vgg import PLANS, POOL, scaled
 from ..data import load
-from ..registry import find
+from ..networks.architectures import parse
+from ..networks.architectures.vgg import PLANS, POOL, scaled
+from ..system.registry import find
 from ..training.parents import TrainConfig
 from ..training.recipes import AUTO
 

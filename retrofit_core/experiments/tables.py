@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from ..landscape import Landscape
+from ..inspection.landscape import Landscape
 from .ablation import ABLATION
 from .beyond import BEYOND
 from .cells import Cell, Column, Table, row_unit, usual_cell

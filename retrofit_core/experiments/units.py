@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..files import digest
-from ..landscape import Landscape
+from ..inspection.landscape import Landscape
 from ..runs import RunConfig
+from ..system.files import digest
 from ..training.parents import TrainConfig
 
 #: Where networks that units make are kept, in the runs folder.

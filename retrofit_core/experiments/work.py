@@ -16,22 +16,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import comparison, files, runs
-from .. import device as devices
-from ..architectures import parse
-from ..checkpoints import load_model, save_model
-from ..composites import COMPOSITES
+from .. import runs
 from ..data import Images, load
 from ..data import digest as digest_of_data
 from ..data.sampling import balanced
 from ..data.splits import read_splits
-from ..device import on_device
-from ..evaluation import measured, scores
-from ..landscape import networks_of
+from ..fusion.results import FusionResult
+from ..inspection.landscape import networks_of
 from ..methods import METHODS
-from ..monitor import Monitor
-from ..results import FusionResult
+from ..networks.architectures import parse
+from ..networks.checkpoints import load_model, save_model
+from ..networks.composites import COMPOSITES
+from ..runs import comparison
 from ..runs.identities import architecture_of
+from ..system import device as devices
+from ..system import files
+from ..system.device import on_device
+from ..system.monitor import Monitor
+from ..training.evaluation import measured, scores
 from ..training.files import facts_of, settings_of, state_of, trained
 from ..training.parents import NOTE, read_training, train_parents
 from ..training.state import digest as digest_of_tensors

@@ -11,13 +11,13 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..data.augment import POLICIES
-from ..grouping import GROUPINGS
-from ..importance import IMPORTANCE
-from ..levels import BOUNDARIES
+from ..fusion.grouping import GROUPINGS
+from ..fusion.importance import IMPORTANCE
 from ..methods import METHODS, methods_with
-from ..registry import find, known_name
-from ..runtime import Runtime
-from ..settings import check_seed, settings_of
+from ..networks.levels import BOUNDARIES
+from ..system.registry import find, known_name
+from ..system.runtime import Runtime
+from ..system.settings import check_seed, settings_of
 from .options import checked, written
 
 CHOICES = {

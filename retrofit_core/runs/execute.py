@@ -8,17 +8,17 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .. import analysis as analysing
-from .. import own
 from ..baselines import average
 from ..data import Images, check_images
-from ..device import MEMORY, on_device
-from ..evaluation import evaluate, evaluate_parents, measured, scores
+from ..fusion.results import FusionResult
+from ..inspection import analysis as analysing
 from ..methods import METHODS
-from ..monitor import Cancelled, Monitor
-from ..registry import find
-from ..results import FusionResult
-from ..runtime import Runtime
+from ..networks import own
+from ..system.device import MEMORY, on_device
+from ..system.monitor import Cancelled, Monitor
+from ..system.registry import find
+from ..system.runtime import Runtime
+from ..training.evaluation import evaluate, evaluate_parents, measured, scores
 from .config import RunConfig, all_keywords, check_choices
 from .identities import difference, identity
 from .images import read_images

@@ -14,13 +14,13 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from .. import files
-from ..checkpoints import load_model
 from ..data import Images
-from ..device import on_device
-from ..evaluation import check_suits, evaluate, evaluate_parents
-from ..monitor import Event, Monitor
-from ..settings import AT_LEAST_ONE, SEED, Range, Value, setting, settings_of
+from ..networks.checkpoints import load_model
+from ..system import files
+from ..system.device import on_device
+from ..system.monitor import Event, Monitor
+from ..system.settings import AT_LEAST_ONE, SEED, Range, Value, setting, settings_of
+from ..training.evaluation import check_suits, evaluate, evaluate_parents
 from ..training.files import check_data, check_unfinished, facts_of, trained
 from ..training.files import settings_of as arguments_of
 from ..training.loop import check_settings, held_out_of

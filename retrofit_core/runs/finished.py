@@ -6,9 +6,9 @@ from pathlib import Path
 
 from torch import nn
 
-from .. import own
 from ..data import Images
-from ..results import FusionResult
+from ..fusion.results import FusionResult
+from ..networks import own
 from .config import RunConfig
 from .identities import difference, identity
 from .images import read_images

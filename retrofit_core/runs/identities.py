@@ -11,11 +11,12 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from .. import files, own, weightfiles
-from ..checkpoints import read_metadata
 from ..data import digest as digest_of_data
 from ..methods import METHODS
-from ..registry import find
+from ..networks import own, weightfiles
+from ..networks.checkpoints import read_metadata
+from ..system import files
+from ..system.registry import find
 from .config import RunConfig
 
 #: Fields of a config that name files: an identity holds the files' content, not their names.

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..checkpoints import read_metadata
 from ..data import Images, load
 from ..data.images import Constants
+from ..networks.checkpoints import read_metadata
 from .config import RunConfig
 
 

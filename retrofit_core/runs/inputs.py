@@ -11,20 +11,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import own
-from ..architectures import build, fitted, input_shape_of, parse
-from ..checkpoints import classes_of, load_model, read_metadata
 from ..data import Images, check_images
 from ..data.augment import copies
 from ..data.sampling import balanced
 from ..data.splits import read_splits
-from ..eligibility import output_shape
+from ..fusion.eligibility import output_shape
 from ..methods import METHODS
-from ..monitor import Monitor
-from ..notices import Notice
-from ..outputs import check_class_scores
-from ..registry import find
-from ..statedicts import AUTO, MODEL
+from ..networks import own
+from ..networks.architectures import build, fitted, input_shape_of, parse
+from ..networks.checkpoints import classes_of, load_model, read_metadata
+from ..networks.outputs import check_class_scores
+from ..networks.statedicts import AUTO, MODEL
+from ..system.monitor import Monitor
+from ..system.notices import Notice
+from ..system.registry import find
 from ..training.parents import NOTE, TrainConfig, read_training, train_parents
 from ..training.state import digest
 from .config import RunConfig, check_choices, method_keywords, needs_parents_data

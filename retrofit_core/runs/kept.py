@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
-from .. import files
+from ..system import files
 
 SETTINGS = "settings.json"
 

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 from torch import nn
 
 from ..data import Images
-from ..landscape import Landscape, networks_of
-from ..monitor import Monitor
+from ..inspection.landscape import Landscape, networks_of
+from ..system.monitor import Monitor
 from .config import RunConfig
 from .finetunings import FOLDER as FINETUNINGS
 from .finished import images_of, read_finished

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..files import locked, write
-from ..monitor import Cancelled, Event, Monitor
+from ..system.files import locked, write
+from ..system.monitor import Cancelled, Event, Monitor
 from .recorder import STATUS_INTERVAL
 from .standing import NOTES
 

@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ..methods import METHODS
-from ..registry import find
-from ..settings import Setting
+from ..system.registry import find
+from ..system.settings import Setting
 
 
 def options_of(method: str, fields: Collection[str] = (), **chosen: Any) -> dict[str, Setting]:

@@ -7,9 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from .. import analysis as analysing
-from ..files import digest, write
-from ..results import LevelReport, load_levels
+from ..fusion.results import LevelReport, load_levels
+from ..inspection import analysis as analysing
+from ..system.files import digest, write
 from . import identities
 from .config import RunConfig
 from .identities import Identity

@@ -11,11 +11,11 @@ from typing import Any
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from .. import analysis as analysing
-from ..extras import library_version, require
-from ..files import locked, write
-from ..monitor import Cancelled, Event, Monitor
-from ..results import FusionResult, LevelReport, load_levels, save_levels
+from ..fusion.results import FusionResult, LevelReport, load_levels, save_levels
+from ..inspection import analysis as analysing
+from ..system.extras import library_version, require
+from ..system.files import locked, write
+from ..system.monitor import Cancelled, Event, Monitor
 from ..training.parents import read_training
 from . import identities
 from .config import RunConfig

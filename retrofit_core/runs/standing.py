@@ -8,7 +8,7 @@ from typing import Any
 
 import psutil
 
-from ..files import is_locked
+from ..system.files import is_locked
 
 STATES = ("created", "running", "done", "failed", "cancelled")
 #: A process works on it, or is about to.

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data import Images
-from ..monitor import Monitor
+from ..system.monitor import Monitor
 from .loop import train
 from .optimizers import OPTIMIZERS
 from .recipes import AUTO, PAPER_EPOCHS, RECIPES, recipe

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints import load_model, save_model
 from ..data import Images, check_images
-from ..files import locked
-from ..monitor import Cancelled, Monitor
+from ..networks.checkpoints import load_model, save_model
+from ..system.files import locked
+from ..system.monitor import Cancelled, Monitor
 from .loop import train
 from .recipes import AUTO, recipe
 from .state import compare, digest

@@ -12,17 +12,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from .. import device as devices
 from ..data import Images
 from ..data.augment import POLICIES
-from ..descent import one_epoch
-from ..evaluation import check_suits, rows_of
-from ..monitor import Monitor
-from ..outputs import as_classifier
-from ..registry import find
-from ..settings import check_seed
+from ..networks.outputs import as_classifier
+from ..system import device as devices
+from ..system.monitor import Monitor
+from ..system.registry import find
+from ..system.settings import check_seed
 from . import state as states
 from .batches import Augmentation, Batch, Source, epoch_of, steps_in
+from .descent import one_epoch
+from .evaluation import check_suits, rows_of
 from .optimizers import OPTIMIZERS
 from .schedules import SCHEDULES, rates
 from .state import Progress, Quality

@@ -12,17 +12,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import own
-from ..architectures import build, fitted, parse
-from ..checkpoints import load_model, save_model
 from ..data import Images, has_split, load
 from ..data.splits import SPLITS, read_splits, write_splits
-from ..evaluation import check_suits, evaluate
-from ..files import Locked, write
-from ..monitor import Cancelled, Monitor
-from ..registry import find
-from ..settings import check_seed
-from ..symmetry import shuffled
+from ..networks import own
+from ..networks.architectures import build, fitted, parse
+from ..networks.checkpoints import load_model, save_model
+from ..networks.symmetry import shuffled
+from ..system.files import Locked, write
+from ..system.monitor import Cancelled, Monitor
+from ..system.registry import find
+from ..system.settings import check_seed
+from .evaluation import check_suits, evaluate
 from .files import check_data, check_unfinished, facts_of, settings_of, state_of, trained
 from .loop import check_settings
 from .recipes import AUTO, RECIPES, augmentation

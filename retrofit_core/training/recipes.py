@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..data.augment import POLICIES
-from ..registry import find
+from ..system.registry import find
 
 #: The augmentation that the data set asks for.
 AUTO = "auto"

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from ..registry import find
+from ..system.registry import find
 
 FIRST_CYCLE, GROWTH = 10, 2  # T_0 and T_mult; the paper states neither, these are its earlier code's
 

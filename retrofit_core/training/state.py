@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints import read_metadata, read_tensors, write_tensors
-from ..descent import Best
-from ..registry import first_line
+from ..networks.checkpoints import read_metadata, read_tensors, write_tensors
+from ..system.registry import first_line
+from .descent import Best
 
 FORMAT = 2  # 2: the history begins at the start, and says which epoch is best
 Quality = tuple[float, float]  # accuracy in per cent, minus the loss: the loss decides between equal accuracies

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from retrofit_app import runs
-from retrofit_core.analysis import FILES, Analysis, LevelAnalysis
+from retrofit_core.inspection.analysis import FILES, Analysis, LevelAnalysis
 from retrofit_core.runs import Run
 from retrofit_core.runs.record import checksums
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from retrofit_core.landscape import Marker, Rise, Survey
-from retrofit_core.landscape import Path as Line
+from retrofit_core.inspection.landscape import Marker, Rise, Survey
+from retrofit_core.inspection.landscape import Path as Line
 
 SPANNING = ("parent 0", "parent 1", "fused")
 FACTS: dict[str, Any] = {
@@ -70,7 +70,7 @@ def invented(n: int = 5, finished: int | None = None, **changes: Any) -> Survey:
 
 def placed(record: Path, survey: Survey | None = None, key: str = "0123456789", seed: int = 0) -> Path:
     """A landscape of a record as a worker leaves it behind."""
-    from retrofit_core.landscape import Landscape
+    from retrofit_core.inspection.landscape import Landscape
     from retrofit_core.runs.landscapes import FOLDER, LandscapeConfig
 
     folder = record / FOLDER / key

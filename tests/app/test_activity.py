@@ -14,8 +14,8 @@ from retrofit_app import runs
 from retrofit_app.figures import LIGHT
 from retrofit_app.figures.exciting import Excited, exciting
 from retrofit_app.models import activity
-from retrofit_core.checkpoints import load_model
 from retrofit_core.data import load
+from retrofit_core.networks.checkpoints import load_model
 
 pytestmark = pytest.mark.slow
 

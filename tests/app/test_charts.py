@@ -6,7 +6,7 @@ from retrofit_app import runs
 from retrofit_app.figures import LIGHT, errors_scatter
 from retrofit_app.widgets.charts import signed
 from retrofit_app.widgets.downloads import file_stem
-from retrofit_core.results import frame
+from retrofit_core.fusion.results import frame
 
 
 def test_signing_leaves_the_shared_picture_as_it_is(shipped):

@@ -54,8 +54,8 @@ def test_a_useful_pair_is_compared_where_nothing_was_chosen(runs_folder):
 
 def test_differences_to_the_best_parent_are_those_of_compare(runs_folder):
     """Paired over the same images, as `retrofit compare` computes them."""
-    from retrofit_core.comparison import compare
     from retrofit_core.runs import RunConfig
+    from retrofit_core.runs.comparison import compare
 
     entries = [runs.read_entry(runs.BUNDLED / name, shipped=True) for name in ("kf-linear", "hf-gradient")]
     (group,) = compared.groups(entries, entries)
@@ -233,11 +233,11 @@ def test_the_words_of_the_worker_make_these_runs(runs_folder, monkeypatch):
     assert job.base == runs.BUNDLED and job.within == runs_folder and job.folder == made.folder
     seen = {}
     monkeypatch.setattr(
-        "retrofit_core.comparison.compare", lambda configs, **rest: seen.update(configs=configs, **rest)
+        "retrofit_core.runs.comparison.compare", lambda configs, **rest: seen.update(configs=configs, **rest)
     )
     monkeypatch.chdir(job.base)
     from retrofit_core.cli import main
-    from retrofit_core.comparison import quick_first
+    from retrofit_core.runs.comparison import quick_first
 
     with pytest.raises(AttributeError):  # there is no leaderboard to print
         main(list(job.words))
@@ -247,9 +247,9 @@ def test_the_words_of_the_worker_make_these_runs(runs_folder, monkeypatch):
 
 def test_a_leaderboard_grows_row_by_row_and_ends_whole(runs_folder, monkeypatch):
     """The worker's own work, done here: records, rows with intervals, and what is there is not made again."""
-    from retrofit_core.comparison import compare
-    from retrofit_core.monitor import Monitor
+    from retrofit_core.runs.comparison import compare
     from retrofit_core.runs.noting import noted
+    from retrofit_core.system.monitor import Monitor
 
     made = board_of(**SMALL)
     rows_after: list[int] = []

@@ -15,8 +15,8 @@ from retrofit_app.figures import DARK, LIGHT, Network
 from retrofit_app.figures.counterparts import counterparts, named
 from retrofit_app.figures.errors import AXES, RADIUS, number_box, number_positions
 from retrofit_app.figures.palette import shade
-from retrofit_core.importance import IMPORTANCE, Importance
-from retrofit_core.results import LevelReport, frame
+from retrofit_core.fusion.importance import IMPORTANCE, Importance
+from retrofit_core.fusion.results import LevelReport, frame
 
 NETWORKS = [
     Network("network A", "parent", 49.6, [100.0, 0.0]),

@@ -21,10 +21,10 @@ from retrofit_app.pages import PAGES
 from retrofit_app.pages.fuse import configs, parameters, presets
 from retrofit_app.pages.fuse.plan import Plan
 from retrofit_core import load_model, save_model
-from retrofit_core.architectures import build
-from retrofit_core.grouping import GROUPINGS
-from retrofit_core.importance import IMPORTANCE
+from retrofit_core.fusion.grouping import GROUPINGS
+from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.methods import METHODS, RETROFITTING
+from retrofit_core.networks.architectures import build
 from retrofit_core.runs import RunConfig, create, execute, read_config
 
 from ..test_class_names import SPEC, image_folder

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from retrofit_app import runs
 from retrofit_app.runs import keeping, landscapes
 from retrofit_app.runs.landscapes import Kept
-from retrofit_core.landscape import Landscape
+from retrofit_core.inspection.landscape import Landscape
 from retrofit_core.runs.landscapes import LandscapeConfig
 
 from .pages import clean, to_page, words

@@ -14,10 +14,10 @@ from streamlit.testing.v1 import AppTest
 from retrofit_app import bundle, runs
 from retrofit_app.figures import shown
 from retrofit_app.pages.fuse import configs
-from retrofit_core.grouping import GROUPINGS, Grouper, Grouping
-from retrofit_core.importance import IMPORTANCE, Importance
+from retrofit_core.fusion.grouping import GROUPINGS, Grouper, Grouping
+from retrofit_core.fusion.importance import IMPORTANCE, Importance
 from retrofit_core.runs import execute, read_config
-from retrofit_core.settings import Range, setting
+from retrofit_core.system.settings import Range, setting
 
 from .pages import form_of
 

@@ -11,10 +11,10 @@ from retrofit_app.pages.fuse import configs, parameters, presets
 from retrofit_app.pages.fuse.parameters import Picks
 from retrofit_app.pages.fuse.presets import PRESETS
 from retrofit_app.runs import methods
-from retrofit_core.architectures import build, fitted, parse
-from retrofit_core.grouping import GROUPINGS
-from retrofit_core.importance import IMPORTANCE
+from retrofit_core.fusion.grouping import GROUPINGS
+from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.methods import METHODS
+from retrofit_core.networks.architectures import build, fitted, parse
 from retrofit_core.training.recipes import RECIPES
 
 from .pages import address_of, form_of

@@ -21,11 +21,12 @@ from retrofit_app.pages.fuse import configs, parameters
 from retrofit_app.runs import cancelling, jobs, workers
 from retrofit_app.runs.children import CHILDREN
 from retrofit_app.runs.workers import worker_command
-from retrofit_core import files, load_model, save_model
+from retrofit_core import load_model, save_model
 from retrofit_core.data import load
-from retrofit_core.monitor import Cancelled, Monitor
 from retrofit_core.runs import RunConfig, create, execute, identity, read_run
 from retrofit_core.runs.standing import NOTES, analysis_notes, worker_of
+from retrofit_core.system import files
+from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training.parents import TrainConfig, read_training, train_parents, write_training
 
 from .analyses import plain

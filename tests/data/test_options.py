@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from retrofit_core import runs
-from retrofit_core.checkpoints import load_model
 from retrofit_core.cli import main
 from retrofit_core.data import load
 from retrofit_core.data.augment import copies
 from retrofit_core.data.splits import read_splits
+from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.runs.inputs import _balanced
 from tests.networks import digits_parents
 

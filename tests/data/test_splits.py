@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from retrofit_core.data import load
 from retrofit_core.data.splits import SPLITS, dirichlet, full, read_splits, sharded, write_splits
-from retrofit_core.registry import find
+from retrofit_core.system.registry import find
 
 label_sets = st.lists(st.integers(0, 6), min_size=1, max_size=80).map(torch.tensor)
 

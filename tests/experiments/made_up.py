@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from retrofit_core.architectures import parse
 from retrofit_core.experiments.bundles import Bundle
 from retrofit_core.experiments.cells import Cell
 from retrofit_core.experiments.results import Result, packed
@@ -14,6 +13,7 @@ from retrofit_core.experiments.scales import scale_of
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import FineTuning, Fusion, Source, Unit
 from retrofit_core.methods import METHODS
+from retrofit_core.networks.architectures import parse
 
 MACHINE = {
     "device": "an abacus",

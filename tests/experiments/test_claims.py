@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from retrofit_core.comparison import difference
 from retrofit_core.experiments.cells import Cell
 from retrofit_core.experiments.claims import claims, rank_correlation
 from retrofit_core.experiments.paper import Value
+from retrofit_core.runs.comparison import difference
 from tests.experiments.made_up import cells_of, knowing, made
 
 

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.data import load
-from retrofit_core.evaluation import evaluate
 from retrofit_core.experiments.results import all_results, share_below
 from retrofit_core.experiments.units import NETWORKS, LossLandscape
-from retrofit_core.landscape import Landscape, Survey
+from retrofit_core.inspection.landscape import Landscape, Survey
+from retrofit_core.networks.checkpoints import load_model, save_model
+from retrofit_core.training.evaluation import evaluate
 from tests.experiments.tiny import SOURCE, carry_out, fusion
 
 #: All test images of the digits, so that losses are those of `evaluate`.

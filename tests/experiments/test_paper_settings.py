@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from retrofit_core.architectures.vit import SIZES, ViT
 from retrofit_core.methods import METHODS
-from retrofit_core.presets import preset_settings
+from retrofit_core.networks.architectures.vit import SIZES, ViT
+from retrofit_core.system.presets import preset_settings
 from retrofit_core.training.recipes import PAPER_EPOCHS, recipe
 from tests.experiments.tex_tables import literal, settings_after
 from tests.networks import mlp, normal
@@ -141,9 +141,9 @@ def test_appendices_are_cited_by_their_numbers(tex):
         numbers = re.findall(r"App\. ([A-Z](?:\.\d)?)\b", path.read_text())
         assert set(numbers) <= titles.keys(), path
         cited[path.relative_to(ROOT).as_posix()] = {titles[number] for number in numbers}
-    assert cited["retrofit_core/grouping/kmeans.py"] == {"Minimizing the Grouping Error"}
+    assert cited["retrofit_core/fusion/grouping/kmeans.py"] == {"Minimizing the Grouping Error"}
     assert cited["retrofit_core/training/recipes.py"] == {"Post-Fusion Fine-tuning Hyperparameters"}
-    assert cited["retrofit_core/presets.py"] == {"Fusion Hyperparameters"}
+    assert cited["retrofit_core/system/presets.py"] == {"Fusion Hyperparameters"}
     row = next(
         line for line in (ROOT / "docs" / "defaults.md").read_text().splitlines() if line.startswith("| k-means")
     )

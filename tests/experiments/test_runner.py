@@ -12,8 +12,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from retrofit_core import files
-from retrofit_core.checkpoints import load_model, save_model
 from retrofit_core.experiments import planning, runner
 from retrofit_core.experiments import work as working
 from retrofit_core.experiments.planning import plan
@@ -22,7 +20,9 @@ from retrofit_core.experiments.runner import run
 from retrofit_core.experiments.units import FineTuning, Fusion, Parent, Source
 from retrofit_core.experiments.work import NETWORKS, finished, work
 from retrofit_core.methods import METHODS
-from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.networks.checkpoints import load_model, save_model
+from retrofit_core.system import files
+from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.experiments.tiny import MLP, SOURCE, UNITS, all_numbers, carry_out, cell, fusion, logged, numbers, read_log
 
 pytestmark = pytest.mark.slow

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from retrofit_core.architectures import build, fitted, parse
 from retrofit_core.data.datasets import DATASETS
 from retrofit_core.experiments.paper import FIGURES, OURS, Value, paper_values
 from retrofit_core.experiments.rows import scored
 from retrofit_core.experiments.scales import SCALES, network, scale_of
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import Clustering, FineTuning, Fusion, LossLandscape, Parent, Source, Unit
-from retrofit_core.landscape import Landscape
+from retrofit_core.inspection.landscape import Landscape
+from retrofit_core.networks.architectures import build, fitted, parse
 from retrofit_core.training.parents import TrainConfig
 
 ROOT = Path(__file__).parents[2]

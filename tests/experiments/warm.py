@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 import torch
 from tqdm import tqdm
 
-from retrofit_core.architectures import build, parse
-from retrofit_core.checkpoints import save_model
 from retrofit_core.experiments.units import Source
+from retrofit_core.networks.architectures import build, parse
+from retrofit_core.networks.checkpoints import save_model
 from tests.experiments.tiny import MLP, carry_out, fusion
 
 # The lock of the progress bar of torch.fx would be shared by all who are forked: one that is killed with it stops the others.

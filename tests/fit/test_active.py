@@ -6,10 +6,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from retrofit_core import fuse
-from retrofit_core.fit import Ridge
-from retrofit_core.grouping import Hungarian, KMeans
+from retrofit_core.fusion.fit import Ridge
+from retrofit_core.fusion.grouping import Hungarian, KMeans
 from retrofit_core.methods import METHODS
-from retrofit_core.symmetry import shuffled
+from retrofit_core.networks.symmetry import shuffled
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual
 from tests.properties import assert_close, assert_same_function
 

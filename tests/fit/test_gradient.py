@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core.fit import Gradient
-from retrofit_core.fit.gradient import perturb
-from retrofit_core.levels import partition
-from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.fusion.fit import Gradient
+from retrofit_core.fusion.fit.gradient import perturb
+from retrofit_core.networks.levels import partition
+from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.networks import CNN_SHAPE, cnn, mlp, normal
 from tests.properties import assert_close
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core.fit import Groups, mapped_weights, neurons_read
-from retrofit_core.levels import partition
+from retrofit_core.fusion.fit import Groups, mapped_weights, neurons_read
+from retrofit_core.networks.levels import partition
 from tests import reference
 from tests.flat import fuse
 from tests.networks import CNN_SHAPE, cnn, initialised, mlp, normal

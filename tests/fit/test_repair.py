@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from retrofit_core import fuse
-from retrofit_core.fit import Ridge
-from retrofit_core.symmetry import shuffled
+from retrofit_core.fusion.fit import Ridge
+from retrofit_core.networks.symmetry import shuffled
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, mlp, normal, residual
 from tests.properties import assert_close, assert_same_function, assert_same_tensors
 

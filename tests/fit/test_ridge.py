@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from retrofit_core.device import Stopwatch
-from retrofit_core.levels import partition, rows
-from retrofit_core.moments import Rows, solve
+from retrofit_core.fusion.moments import Rows, solve
+from retrofit_core.networks.levels import partition, rows
+from retrofit_core.system.device import Stopwatch
 from tests.networks import CNN_SHAPE, cnn, mlp, normal
 from tests.properties import assert_close
 

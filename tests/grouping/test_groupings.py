@@ -5,9 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrofit_core.grouping import GROUPINGS, pairwise_costs
-from retrofit_core.grouping.base import squared_distances
-from retrofit_core.targets import weighted_means
+from retrofit_core.fusion.grouping import GROUPINGS, pairwise_costs
+from retrofit_core.fusion.grouping.base import squared_distances
+from retrofit_core.fusion.targets import weighted_means
 from tests import reference
 from tests.grouping.points import HARD, generator, gram, numpy, points, positive
 from tests.properties import as_groups, as_sets, assert_close, assert_is_grouping

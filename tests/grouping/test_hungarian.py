@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrofit_core.grouping import Hungarian
-from retrofit_core.moments import Rows, solve
+from retrofit_core.fusion.grouping import Hungarian
+from retrofit_core.fusion.moments import Rows, solve
 from tests import reference
 from tests.grouping.points import gram, numpy, points, positive
 from tests.networks import normal

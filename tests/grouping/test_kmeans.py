@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans as ScikitKMeans
 
-from retrofit_core.grouping import KMeans, LocalSearch
-from retrofit_core.grouping.base import squared_distances
-from retrofit_core.grouping.kmeans import Centroids, distances_to_centroids, lloyd, seed_centres
+from retrofit_core.fusion.grouping import KMeans, LocalSearch
+from retrofit_core.fusion.grouping.base import squared_distances
+from retrofit_core.fusion.grouping.kmeans import Centroids, distances_to_centroids, lloyd, seed_centres
 from tests import reference
 from tests.grouping.points import generator, gram, numpy, points, positive
 from tests.properties import as_groups, as_sets, assert_close

@@ -5,9 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrofit_core.grouping import KMeans, LocalSearch
-from retrofit_core.grouping.base import squared_distances
-from retrofit_core.grouping.local_search import _best_swap
+from retrofit_core.fusion.grouping import KMeans, LocalSearch
+from retrofit_core.fusion.grouping.base import squared_distances
+from retrofit_core.fusion.grouping.local_search import _best_swap
 from tests import reference
 from tests.grouping.points import generator, gram, numpy, points, positive
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrofit_core.grouping import Grouping, SameIndex, adjusted_rand, adjusted_rand_matrix, ordered_like
+from retrofit_core.fusion.grouping import Grouping, SameIndex, adjusted_rand, adjusted_rand_matrix, ordered_like
 from tests import reference
 from tests.grouping.points import gram, numpy, points, positive
 from tests.properties import as_groups, as_sets

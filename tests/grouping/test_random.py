@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from retrofit_core.grouping import Random
+from retrofit_core.fusion.grouping import Random
 from tests.grouping.points import generator, gram, points, positive
 from tests.properties import as_sets
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core.importance import Conductance, importance_scores
-from retrofit_core.levels import partition
+from retrofit_core.fusion.importance import Conductance, importance_scores
+from retrofit_core.networks.levels import partition
 from tests.networks import CNN_SHAPE, affine_layers, cnn, labels, mlp, normal, permuted, residual
 from tests.properties import assert_close
 
@@ -37,7 +37,7 @@ def test_batches_do_not_matter(monkeypatch, device):
     y = labels(9, 3).to(device)
     levels = partition(model, x)
     whole = Conductance().scores(levels, x, y)
-    module = __import__("retrofit_core.importance.conductance", fromlist=["x"])
+    module = __import__("retrofit_core.fusion.importance.conductance", fromlist=["x"])
     monkeypatch.setattr(module, "samples_per_batch", lambda *_, **__: 2)
     parts = Conductance().scores(levels, x, y)
     for left, right in zip(whole.values, parts.values, strict=True):

@@ -5,9 +5,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from retrofit_core.importance import Conductance, DeepLift, importance_scores
-from retrofit_core.importance.deeplift import uncovered
-from retrofit_core.levels import partition
+from retrofit_core.fusion.importance import Conductance, DeepLift, importance_scores
+from retrofit_core.fusion.importance.deeplift import uncovered
+from retrofit_core.networks.levels import partition
 from tests.networks import CNN_SHAPE, cnn, initialised, labels, mlp, normal
 from tests.properties import assert_close, untouched
 
@@ -97,7 +97,7 @@ def test_batches_do_not_matter(monkeypatch):
     x, y = normal(9, *CNN_SHAPE), labels(9, 3)
     levels = partition(cnn(), x)
     whole = DeepLift().scores(levels, x, y)
-    module = __import__("retrofit_core.importance.deeplift", fromlist=["x"])
+    module = __import__("retrofit_core.fusion.importance.deeplift", fromlist=["x"])
     monkeypatch.setattr(module, "samples_per_batch", lambda *_, **__: 4)
     parts = DeepLift().scores(levels, x, y)
     for left, right in zip(whole.values, parts.values, strict=True):

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from retrofit_core.importance import EPSILON, IMPORTANCE, Conductance, Scores, importance_scores
-from retrofit_core.importance.parents import parents_scores
-from retrofit_core.levels import partition
-from retrofit_core.monitor import Cancelled, Monitor
+from retrofit_core.fusion.importance import EPSILON, IMPORTANCE, Conductance, Scores, importance_scores
+from retrofit_core.fusion.importance.parents import parents_scores
+from retrofit_core.networks.levels import partition
+from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.networks import CNN_SHAPE, cnn, labels, mlp, normal
 from tests.properties import assert_close, untouched
 

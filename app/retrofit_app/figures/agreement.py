@@ -16,7 +16,7 @@ SIZES = ((1, 1), (2, 2), (3, 3), (4, 4), (5, 8), (9, 16), (17, 32), (33, 64), (6
 
 def title(score: str) -> str:
     """An importance score's name on the page; of one that the library does not know, as its record has it."""
-    from retrofit_core.importance import IMPORTANCE  # takes seconds, and not every page needs it
+    from retrofit_core.fusion.importance import IMPORTANCE  # takes seconds, and not every page needs it
 
     return IMPORTANCE[score].title if score in IMPORTANCE else score
 

@@ -8,7 +8,7 @@ import streamlit as st
 
 from retrofit_app.figures import percent
 from retrofit_app.runs import Entry
-from retrofit_core import files
+from retrofit_core.system import files
 
 from . import checkpoints, sources
 
@@ -40,7 +40,7 @@ def words(picks: Any, name: str, entries: Sequence[Entry]) -> str:
 
 def seconds(picks: Any, name: str) -> float:
     """What measuring a network would take."""
-    from retrofit_core.estimate import forward_seconds
+    from retrofit_core.runs.estimate import forward_seconds
 
     spec = checkpoints.model(name).spec
     return forward_seconds(json.dumps(spec)) * min(len(sources.images(picks, "test")), IMAGES)
@@ -50,8 +50,8 @@ def measure(picks: Any, name: str) -> None:
     """Measure a network and keep its accuracy, in words, for all sessions."""
     import torch
 
-    from retrofit_core.checkpoints import load_model
-    from retrofit_core.evaluation import evaluate
+    from retrofit_core.networks.checkpoints import load_model
+    from retrofit_core.training.evaluation import evaluate
 
     test = sources.images(picks, "test")
     rows = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:IMAGES]

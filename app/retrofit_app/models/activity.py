@@ -14,7 +14,7 @@ from retrofit_app import runs
 from retrofit_app.figures.exciting import GAP
 from retrofit_app.memory import MEBI, kept
 from retrofit_app.runs import methods
-from retrofit_core import files
+from retrofit_core.system import files
 
 from . import checkpoints, sources
 
@@ -95,9 +95,9 @@ def _levels(folder: str, updated: float, *, _entry: runs.Entry, _images: Any, _e
     """The levels of every network, the fused one last, cut as the run cut them."""
     import torch
 
-    from retrofit_core.analysis.analyse import retrofit_of
-    from retrofit_core.checkpoints import load_model
-    from retrofit_core.network_levels import cut_into_levels
+    from retrofit_core.fusion.network_levels import cut_into_levels
+    from retrofit_core.inspection.analysis.analyse import retrofit_of
+    from retrofit_core.networks.checkpoints import load_model
 
     retrofit = retrofit_of({**methods.decided(_entry), "importance": "uniform"})
     automatic = retrofit.boundaries == "auto"
@@ -125,7 +125,7 @@ def _activity(folder: str, updated: float, data: str, changed: float, level: int
     import torch
 
     from retrofit_core.data.sampling import balanced
-    from retrofit_core.levels import compose
+    from retrofit_core.networks.levels import compose
 
     images = _images(data, changed, "test", _options(_entry))
     generator = torch.Generator().manual_seed(0)

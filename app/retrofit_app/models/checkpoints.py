@@ -6,7 +6,8 @@ from typing import Any
 
 from retrofit_app.figures import lettered
 from retrofit_app.memory import MEBI, kept
-from retrofit_core import files, own
+from retrofit_core.networks import own
+from retrofit_core.system import files
 
 from .sources import located
 
@@ -54,7 +55,7 @@ def of_run(entry: Any, path: Path, images: Any) -> Any:
     Raises:
         ValueError: as `described`; or it has other classes.
     """
-    from retrofit_core.checkpoints import classes_of, load_model
+    from retrofit_core.networks.checkpoints import classes_of, load_model
 
     config = entry.config
     order = classes_of([entry.base / name for name in config["models"]], images)
@@ -73,14 +74,14 @@ def stamped(name: str) -> tuple[str, str]:
 
 @kept(1024 * MEBI, "Reading the checkpoint…")
 def _read(path: str, content: str) -> tuple[Any, dict[str, Any]]:
-    from retrofit_core.checkpoints import load_model
+    from retrofit_core.networks.checkpoints import load_model
 
     return load_model(path)
 
 
 @kept(MEBI)
 def _described(path: str, content: str, arch: str) -> Checkpoint:
-    from retrofit_core.checkpoints import read_metadata, read_tensors
+    from retrofit_core.networks.checkpoints import read_metadata, read_tensors
 
     metadata = read_metadata(path)
     stored = metadata.get("architecture")

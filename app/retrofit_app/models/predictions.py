@@ -10,7 +10,7 @@ import numpy as np
 import streamlit as st
 
 from retrofit_app.runs import Entry
-from retrofit_core import files
+from retrofit_core.system import files
 
 from . import checkpoints, sources
 
@@ -65,7 +65,7 @@ def seconds(networks: Sequence[Network]) -> float:
     Raises:
         ValueError: a checkpoint or the data set is missing, damaged or another one than the record's.
     """
-    from retrofit_core.estimate import forward_seconds
+    from retrofit_core.runs.estimate import forward_seconds
 
     wanted = [network for network in networks if known(network) is None]
     total = 0.0
@@ -82,7 +82,7 @@ def is_quick(networks: Sequence[Network]) -> bool:
     Raises:
         ValueError: as `seconds`.
     """
-    from retrofit_core.estimate.pace import operations
+    from retrofit_core.runs.estimate.pace import operations
 
     total = 0.0
     for network in (network for network in networks if known(network) is None):
@@ -116,7 +116,7 @@ def _computed(network: Network) -> Answers:
     import torch
 
     from retrofit_core.data.sampling import balanced
-    from retrofit_core.evaluation import scores
+    from retrofit_core.training.evaluation import scores
 
     test = _test(network.entry)
     rows = torch.arange(len(test)) if len(test) <= IMAGES else balanced(test.labels, IMAGES)
@@ -135,7 +135,7 @@ def _computed(network: Network) -> Answers:
 
 def _model(network: Network) -> Any:
     from retrofit_core.baselines import average
-    from retrofit_core.evaluation import ensemble
+    from retrofit_core.training.evaluation import ensemble
 
     models = [checkpoints.of_run(network.entry, path, _test(network.entry)) for path in _paths(network)]
     if network.which in ("ensemble", "average"):
@@ -184,7 +184,7 @@ def _test(entry: Entry) -> Any:
 
 @st.cache_data(max_entries=200, show_spinner=False)
 def _spec_of(path: str, content: str) -> Any:
-    from retrofit_core.checkpoints import load_model
+    from retrofit_core.networks.checkpoints import load_model
 
     return load_model(path)[1]["architecture"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from retrofit_app import runs
 from retrofit_app.memory import MEBI, kept
-from retrofit_core.files import is_hidden
+from retrofit_core.system.files import is_hidden
 
 #: Folders with data sets, besides `data` beside the runs folder; separated as in PATH.
 VARIABLE = "RETROFIT_DATA"

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import PurePath
 
 from retrofit_app import runs
-from retrofit_core import files
+from retrofit_core.system import files
 
 UPLOADS = "uploads"
 LARGEST_UPLOAD = 256 * 2**20  # bytes, as maxUploadSize in .streamlit/config.toml

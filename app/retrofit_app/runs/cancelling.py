@@ -11,8 +11,8 @@ from typing import Any
 
 import psutil
 
-from retrofit_core import files
 from retrofit_core.runs.standing import WORKER, lives, worker_lives, worker_of
+from retrofit_core.system import files
 
 #: Its existence asks the worker of a folder to stop after its current step.
 ASKED = "cancel"

@@ -125,8 +125,8 @@ def leaderboard(entry: Entry, methods: Sequence[str], scores: Sequence[str], ent
     Raises:
         ValueError: no method or no score, or the run's record is of another version.
     """
-    from retrofit_core.comparison import configurations, quick_first, title
     from retrofit_core.runs import RunConfig
+    from retrofit_core.runs.comparison import configurations, quick_first, title
 
     if not methods or not scores:
         raise ValueError("a leaderboard needs at least one method and one importance score. Choose them above.")

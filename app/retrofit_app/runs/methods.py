@@ -22,22 +22,22 @@ def table() -> Mapping[str, Any]:
 
 def importances() -> Mapping[str, Any]:
     """The library's importance scores by name."""
-    from retrofit_core.importance import IMPORTANCE
+    from retrofit_core.fusion.importance import IMPORTANCE
 
     return IMPORTANCE
 
 
 def groupings() -> Mapping[str, Any]:
     """The library's groupings by name."""
-    from retrofit_core.grouping import GROUPINGS
+    from retrofit_core.fusion.grouping import GROUPINGS
 
     return GROUPINGS
 
 
 def takes(method: str) -> Any:
     """What a method can be given (a `Takes`); nothing for one that this version does not know."""
-    from retrofit_core.registry import known_name
-    from retrofit_core.task import Takes
+    from retrofit_core.fusion.task import Takes
+    from retrofit_core.system.registry import known_name
 
     try:
         return table()[known_name(table(), method, "method")].takes

@@ -1,6 +1,6 @@
 """Networks that are built by code of the user's own: whether this server may import it."""
 
-from retrofit_core import own
+from retrofit_core.networks import own
 
 from .records import runs_folder
 

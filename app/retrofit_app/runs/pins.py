@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection
 
-from retrofit_core import files
+from retrofit_core.system import files
 
 from .records import runs_folder
 

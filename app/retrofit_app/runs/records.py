@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from retrofit_core import files
 from retrofit_core.runs.standing import ACTIVE, state_of, worker_lives, worker_of
+from retrofit_core.system import files
 
 BUNDLED = Path(__file__).parents[1] / "bundled"
 

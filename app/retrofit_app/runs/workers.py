@@ -11,8 +11,8 @@ from typing import Any
 
 import psutil
 
-from retrofit_core import files
 from retrofit_core.runs.standing import NOTES, WORKER, birth_of, worker_lives, worker_of
+from retrofit_core.system import files
 
 from . import cancelling, jobs
 from .children import CHILDREN

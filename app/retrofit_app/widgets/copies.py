@@ -45,7 +45,7 @@ def texts(entry: Origin) -> tuple[str, str, str]:
 
 
 def _texts(config: Any, training: Any) -> tuple[str, str, str]:
-    from retrofit_core import snippets
+    from retrofit_core.runs import snippets
 
     made = (snippets.command, snippets.python, snippets.notebook_cell)
     command, python, cell = (make(config, training) for make in made)

@@ -109,7 +109,7 @@ def version(entry: runs.Entry) -> tuple[str, float, str]:
 
 @kept(512 * MEBI, "Reading the analysis…")
 def _analysis(folder: str, updated: float, sealed: str) -> Any:
-    from retrofit_core.analysis import Analysis
+    from retrofit_core.inspection.analysis import Analysis
 
     return Analysis.load(folder) if sealed else None
 
@@ -158,7 +158,7 @@ def _index(
 ) -> float:
     import torch
 
-    from retrofit_core.grouping import adjusted_rand
+    from retrofit_core.fusion.grouping import adjusted_rand
 
     one, other = (torch.from_numpy(grouping(_entry, level, *which).labels) for which in (first, second))
     return float(adjusted_rand(one, other))

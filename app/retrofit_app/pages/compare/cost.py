@@ -28,7 +28,7 @@ class Plan:
 
 def plan(made: Leaderboard, entries: Sequence[runs.Entry]) -> Plan:
     """Count and estimate; nothing is done."""
-    from retrofit_core.estimate.predict import START
+    from retrofit_core.runs.estimate.predict import START
 
     wanted = [run for run in made.runs if run.entry is None and run.name not in _refused(made)]
     if names := closed(made.base.arch, made.base.target) if wanted else []:
@@ -99,20 +99,20 @@ def _estimates(made: Leaderboard, wanted: Sequence[Planned], entries: list[runs.
 
 @st.cache_data(max_size=2**22, show_spinner=False)
 def _estimate(key: tuple[Any, ...], crowding: float, _config: Any, _past: list[dict[str, Any]], _folder: Path) -> Any:
-    from retrofit_core.estimate import estimate
+    from retrofit_core.runs.estimate import estimate
 
     return estimate(_config, None, _past, _folder, crowding)
 
 
 def _crowding() -> float:
     """Of this machine, in half steps: what estimates are made for again."""
-    from retrofit_core.estimate import crowding
+    from retrofit_core.runs.estimate import crowding
 
     return round(2 * crowding()) / 2
 
 
 def _on_cpu(made: Leaderboard) -> bool:
-    from retrofit_core import device
+    from retrofit_core.system import device
 
     return device.pick(made.base.device).type == "cpu"
 

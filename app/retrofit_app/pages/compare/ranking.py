@@ -185,7 +185,7 @@ def origin(made: Leaderboard, entry: runs.Entry) -> widgets.Several:
     """The leaderboard as the origin of pictures and tables."""
 
     def texts() -> tuple[str, str, str]:
-        from retrofit_core import snippets
+        from retrofit_core.runs import snippets
 
         pairs = [(run.config, copies.training_of(entry)) for run in made.runs]
         return (

@@ -26,8 +26,7 @@ def several(groups: Sequence[Group]) -> widgets.Several:
 
 def texts(networks: Sequence[Made]) -> tuple[str, str, str]:
     """The comparison as a command, as Python and as a notebook cell; fine-tunings are lines of the command."""
-    from retrofit_core import snippets
-    from retrofit_core.runs import RunConfig
+    from retrofit_core.runs import RunConfig, snippets
 
     entries = {made.entry.name: made.entry for made in networks}
     pairs = [(RunConfig.from_json(entry.config), copies.training_of(entry)) for entry in entries.values()]

@@ -5,7 +5,7 @@ import streamlit as st
 from retrofit_app import runs
 from retrofit_app.figures import escaped
 from retrofit_app.runs.own_code import closed
-from retrofit_core import own
+from retrofit_core.networks import own
 
 from .presets import FORM
 

@@ -8,7 +8,7 @@ from retrofit_app import runs
 from retrofit_app.address import session
 from retrofit_app.figures import escaped
 from retrofit_app.models import checkpoints, sources, uploads
-from retrofit_core import own
+from retrofit_core.networks import own
 
 from . import own_code, permission, presets
 from .controls import HELP, text

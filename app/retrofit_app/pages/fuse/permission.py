@@ -10,7 +10,7 @@ import streamlit as st
 from retrofit_app.address import session
 from retrofit_app.figures import escaped, listing
 from retrofit_app.models import sources
-from retrofit_core import own
+from retrofit_core.networks import own
 
 from .parameters import Picks
 from .presets import FORM

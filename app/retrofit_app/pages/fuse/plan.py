@@ -203,7 +203,7 @@ def _estimate(config: Any, training: Any, entries: list[runs.Entry]) -> Any:
 
 def _crowding() -> float:
     """Of this machine, in half steps: what the estimate is made for again."""
-    from retrofit_core.estimate import crowding
+    from retrofit_core.runs.estimate import crowding
 
     return round(2 * crowding()) / 2
 
@@ -212,7 +212,7 @@ def _crowding() -> float:
 def _estimated(
     key: tuple, crowding: float, _config: Any, _training: Any, _past: list[dict[str, Any]], _folder: Path
 ) -> Any:
-    from retrofit_core.estimate import estimate
+    from retrofit_core.runs.estimate import estimate
 
     return estimate(_config, _training, _past, _folder, crowding)
 

@@ -149,7 +149,7 @@ def cost(entry: runs.Entry, config: Any) -> str:
     Raises:
         ValueError: as `plan_finetuning`.
     """
-    from retrofit_core.estimate import finetuning_seconds
+    from retrofit_core.runs.estimate import finetuning_seconds
     from retrofit_core.runs.finetunings import plan_finetuning
 
     plan = plan_finetuning(config, *_material(*entry.version, _entry=entry))

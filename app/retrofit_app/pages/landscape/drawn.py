@@ -203,7 +203,7 @@ def line(entry: runs.Entry, palette: Palette, survey: Any, index: int) -> None:
 
 def flatness(entry: runs.Entry, survey: Any) -> None:
     """Each network's own numbers, and how much the loss rises around it."""
-    from retrofit_core.landscape.survey import SCALING
+    from retrofit_core.inspection.landscape.survey import SCALING
 
     table = readings.network_table(survey)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):

@@ -107,7 +107,7 @@ def tuning_words(kept: finetunings.Kept) -> str:
 
 def config_of(asked: Asked, align: str | None, tuned: str | None) -> Any:
     """The `LandscapeConfig` of the form."""
-    from retrofit_core.landscape import Landscape
+    from retrofit_core.inspection.landscape import Landscape
     from retrofit_core.runs.landscapes import LandscapeConfig
 
     measured = Landscape(

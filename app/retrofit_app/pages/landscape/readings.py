@@ -24,7 +24,7 @@ def survey(kept: Kept) -> Any:
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _survey(folder: str, changed: int) -> Any:
-    from retrofit_core.landscape import Survey
+    from retrofit_core.inspection.landscape import Survey
 
     try:
         return Survey.load(folder)
@@ -111,7 +111,7 @@ def _seconds(
     folder: str, updated: float, through: tuple[str, ...], images: int, norms: Any, tuned: str | None, *, _entry: Any
 ) -> tuple[float, float]:
     """Of a network, and of a point of the grid."""
-    from retrofit_core.landscape import Landscape
+    from retrofit_core.inspection.landscape import Landscape
 
     shared = material(_entry, tuned)
     device = _entry.config.get("device") or "auto"

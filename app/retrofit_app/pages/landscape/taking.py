@@ -11,7 +11,7 @@ from retrofit_app.runs import finetunings
 from retrofit_app.runs.landscapes import Kept
 
 PYTHON = """\
-from retrofit_core.landscape import Landscape
+from retrofit_core.inspection.landscape import Landscape
 from retrofit_core.runs.landscapes import material_of
 
 material = material_of({record!r})
@@ -86,7 +86,7 @@ def command_of(entry: runs.Entry, settings: Mapping[str, Any]) -> str:
 
 def python_of(entry: runs.Entry, kept: Kept) -> str:
     """The same as a script."""
-    from retrofit_core.landscape import Landscape
+    from retrofit_core.inspection.landscape import Landscape
 
     settings, record = kept.settings["landscape"], record_of(entry)
     words = ", ".join(f"{name}={value!r}" for name, value in settings.items() if value != getattr(Landscape, name))

@@ -1,0 +1,107 @@
+"""A fusion by retrofitting that is then trained towards its parents' mean prediction; ours, not the paper's."""
+
+import time
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from ..data.augment import crop, usual_padding
+from ..fusion.algorithm import FusionPlan, Retrofit
+from ..fusion.eligibility import check_outputs
+from ..fusion.results import FusionResult
+from ..fusion.task import Cost, Task
+from ..networks.outputs import check_class_scores
+from ..system.settings import COUNT, Range, setting
+from ..training.descent import Descent
+from .distillation import fit_to_goals, kl, logits_of
+
+#: What a copy of an image is filled with where nothing was.
+EDGE = "replicate"
+
+
+@dataclass(frozen=True, eq=False)
+class DistilledPlan(FusionPlan):
+    """A fusion and the training behind it."""
+
+    settings: "Distilled"
+
+    def cost(self) -> Cost:
+        """The fusion's, a pass of the teachers over all copies, and the epochs."""
+        fusion, descent = super().cost(), self.settings.descent
+        samples = self.settings.samples(self.task)
+        return replace(
+            fusion,
+            passes=fusion.passes + samples,
+            trained="network",
+            epochs=descent.epochs_range,
+            descent=descent,
+            samples=samples,
+        )
+
+
+@dataclass(frozen=True)
+class Distilled(Retrofit):
+    """Algorithm 1, and from the fused network on distillation: all levels together, towards the parents' mean prediction.
+
+    A student with random weights learns little from a few hundred samples; one that starts at the fused network has little
+    left to learn. No labels take part. The loss is KL(teachers || student) at a temperature, as in KD, and the epoch that
+    is best on held-out samples is restored, the fusion itself included. Images are moved by a few pixels in each copy of
+    the fusion samples. What level reports say is of the fusion, before this training.
+    """
+
+    distil_epochs: int = setting(3, "passes over the fusion samples and their copies", COUNT)
+    distil_rate: float = setting(1e-4, "learning rate of AdamW behind the fusion", Range(0, without_low=True))
+    distil_temperature: float = setting(
+        2.0, "what logits are divided by; a higher one shows more of the small probabilities", Range(0.001, 10_000)
+    )
+    copies: int = setting(7, "moved copies of each fusion sample, where these are images", COUNT)
+
+    @property
+    def descent(self) -> Descent:
+        """How the whole network is trained."""
+        return Descent(learning_rate=self.distil_rate, epochs=self.distil_epochs, patience=None)
+
+    def samples(self, task: Task) -> int:
+        """How many samples it is trained on."""
+        return len(task.inputs) * (1 + self.copies if task.inputs.dim() == 4 else 1)
+
+    def plan(self, task: Task) -> DistilledPlan:
+        """As `Retrofit.plan`; see `Algorithm`."""
+        fusion = super().plan(task)
+        check_class_scores(check_outputs(task.parents, task.inputs), "KF-Linear-KD", "Use KF-Linear.")
+        return DistilledPlan(fusion.task, fusion.levels, self)
+
+    def run(self, plan: FusionPlan) -> FusionResult:
+        """Fuse, ask the teachers, train."""
+        fused, begin, task = super().run(plan), time.perf_counter(), plan.task
+        monitor, device, student = task.runtime.monitor, task.device, fused.model
+        inputs = moved(task.inputs.to(device, task.dtype), self.copies, task.seed)
+        logits = logits_of(task.parents, inputs, device, monitor)  # (n, B, classes)
+        goals = (logits / self.distil_temperature).softmax(2).mean(0)
+        monitor.emit("phase", name="distillation")
+        curve = fit_to_goals(
+            student,
+            inputs,
+            goals,
+            lambda z, p: kl(z, p, self.distil_temperature),
+            self.descent,
+            seed=task.seed,
+            monitor=monitor,
+        )
+        config = {**fused.config, "curve": curve}
+        return replace(fused, config=config, seconds=fused.seconds + time.perf_counter() - begin)
+
+
+def moved(inputs: Tensor, copies: int, seed: int) -> Tensor:
+    """Images (B, C, H, W) followed by copies of them, each moved by its own few pixels; other inputs alone.
+
+    Args:
+        copies: of each image.
+    """
+    if inputs.dim() != 4 or not copies:
+        return inputs
+    generator = torch.Generator().manual_seed(seed)
+    channels, height, width = inputs.shape[1:]
+    padding = usual_padding((channels, height, width))
+    return torch.cat([inputs, *(crop(inputs, padding, generator, EDGE) for _ in range(copies))])

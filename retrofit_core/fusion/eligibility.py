@@ -1,0 +1,135 @@
+"""What may be fused with what: decided before any work, one sentence per refusal."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..networks.levels.weights import refuse_computed_weights
+from ..networks.outputs import logits_in
+from ..networks.training_flags import evaluating
+from ..system.registry import first_line
+
+
+def check_inputs(
+    models: Sequence[nn.Module],
+    inputs: Tensor,
+    *,
+    target: nn.Module | None,
+    least: int,
+    method: str,
+    written: Sequence[nn.Module] | None = None,
+) -> None:
+    """Refuse parents and fusion data that no method can use.
+
+    Args:
+        least: number of samples that the method needs.
+        written: the networks whose weights are written, averaged or mapped, the others only run; default: all of them.
+    Raises:
+        ValueError: no parents; NaN, no or mixed floating-point weights, or computed ones; too few, integer or infinite
+            samples.
+    """
+    check_models(models)
+    _check_data(inputs, least, method)
+    everyone = [*models, *([target] if target is not None else [])]
+    for index, model in enumerate(everyone):
+        name = f"parent {index}" if index < len(models) else "the target"
+        check_weights(model, name)
+        if written is None or any(model is other for other in written):
+            refuse_computed_weights(model, name)
+    _check_precision(everyone)
+
+
+def check_models(models: Any) -> None:
+    """Refuse anything but a list of networks.
+
+    Raises:
+        ValueError: another type, an empty list, or an entry that is no torch.nn.Module.
+    """
+    if not isinstance(models, (list, tuple, nn.ModuleList)):
+        raise ValueError(
+            f"the parents are {type(models).__name__}, not a list. Pass a list of networks, each a torch.nn.Module."
+        )
+    if not len(models):
+        raise ValueError("there is no parent to fuse. Pass a list of at least one model.")
+    for index, model in enumerate(models):
+        if not isinstance(model, nn.Module):
+            raise ValueError(
+                f"parent {index} is {type(model).__name__}, not a torch.nn.Module. Read checkpoints with load_model(FILE)[0]."
+            )
+
+
+def check_outputs(models: Sequence[nn.Module], inputs: Tensor) -> tuple[int, ...]:
+    """Run one sample through every network, for methods that do not look at neurons.
+
+    Returns:
+        The shape of the outputs for a sample.
+    Raises:
+        ValueError: a network does not take it, or their outputs have different shapes.
+    """
+    shapes = [output_shape(model, inputs, f"parent {index}") for index, model in enumerate(models)]
+    if len(set(shapes)) > 1:
+        raise ValueError(
+            f"the networks have {' and '.join('x'.join(map(str, shape)) for shape in shapes)} classes; class c is fused with "
+            "class c. Give all of them the same classes."
+        )
+    return shapes[0]
+
+
+def output_shape(model: nn.Module, inputs: Tensor, network: str) -> tuple[int, ...]:
+    """The shape of a network's outputs for a sample, of which one is run.
+
+    Args:
+        network: the network, at the start of the sentence.
+    Raises:
+        ValueError: the network does not take the sample.
+    """
+    parameter = next(model.parameters())
+    try:
+        with torch.no_grad(), evaluating(model):
+            output = model(inputs[:1].to(parameter.device, parameter.dtype))
+    except Exception as error:  # whatever the network's own code raises
+        raise ValueError(
+            f"{network} does not run on an input of shape {tuple(inputs[:1].shape)}: {first_line(error)}. Pass data of "
+            "the shape that it was trained on."
+        ) from error
+    return tuple(logits_in(output, network).shape[1:])
+
+
+def _check_data(inputs: Tensor, least: int, method: str) -> None:
+    if len(inputs) < least:
+        raise ValueError(
+            f"the fusion set holds {len(inputs)} sample{'s' * (len(inputs) != 1)}; {method} needs at least {least}, and the "
+            "paper uses 400."
+        )
+    if not inputs.dtype.is_floating_point:
+        raise ValueError(
+            f"the fusion data are {inputs.dtype}, not floating-point. Normalise them as the parents' training did."
+        )
+    finite = torch.isfinite(inputs).flatten(1).all(1)
+    if not finite.all():
+        first = int((~finite).nonzero()[0])
+        raise ValueError(
+            f"fusion sample {first} holds NaN or infinity ({int((~finite).sum())} samples do). Remove them."
+        )
+
+
+def check_weights(model: nn.Module, network: str) -> None:
+    for name, tensor in model.state_dict().items():
+        if tensor.dtype.is_floating_point and not torch.isfinite(tensor).all():
+            raise ValueError(f"{network} has NaN or infinity in {name!r}. Load an earlier checkpoint of it.")
+    kinds = {parameter.dtype for parameter in model.parameters()}
+    if not kinds:
+        raise ValueError(f"{network} has no parameters, so there is nothing to fuse.")
+    if not kinds <= {torch.float32, torch.float64}:
+        raise ValueError(f"{network} has {', '.join(map(str, kinds))} parameters. Convert it with model.float().")
+
+
+def _check_precision(models: Sequence[nn.Module]) -> None:
+    dtypes = [parameter.dtype for model in models for parameter in model.parameters()]
+    if len(set(dtypes)) > 1:
+        raise ValueError(
+            f"the parents and the target mix {' and '.join(sorted(map(str, set(dtypes))))}. "
+            "Convert all of them with model.float()."
+        )

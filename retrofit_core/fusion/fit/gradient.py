@@ -1,0 +1,163 @@
+"""The gradient fit for any differentiable level (paper sec. 4.2.2 b and App. F.1)."""
+
+import copy
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ...networks.levels import Level, is_branched, rows
+from ...system.monitor import Monitor
+from ...system.settings import FRACTION, setting
+from ...training.descent import Descent, descend, renew
+from ..grouping import Grouping
+from ..moments import Moments, Rows, cross_of
+from ..targets import Targets, excess
+from ..walk import Step
+from .base import Fit, Fitting, Prepared
+
+
+@torch.no_grad()
+def perturb(module: nn.Module, amount: float, generator: torch.Generator) -> None:
+    """(1 - amount) x the weights + amount x fresh ones, see `renew`."""
+    seed = int(torch.randint(2**31, (1,), generator=generator))
+    fresh = copy.deepcopy(module)
+    # torch initialisers draw from the global generator: seed a fork of it and leave the caller's untouched
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        renew(fresh)
+    for parameter, new in zip(module.parameters(), fresh.parameters(), strict=True):
+        parameter.lerp_(new, amount)
+
+
+@dataclass(frozen=True)
+class Gradient(Descent, Fit):
+    """Gradient descent (AdamW) on the squared distance to the targets; for levels of any kind.
+
+    It starts at parent 0's weights, or at the mapped mean of the parents' where shapes differ.
+    """
+
+    least_samples: ClassVar[int] = 10
+    levels: ClassVar[str] = "blocks"
+
+    perturbation: float = setting(0.0, "0: start at parent 0's weights; 1: start afresh", FRACTION)
+    weighted_loss: bool = setting(False, "errors of a neuron weighted by its importance")
+
+    def check(self, fused: Sequence[Level], parents: Sequence[Sequence[Level]], example: Tensor) -> None:
+        """Refuse levels inside of blocks: it fits what stands between one tensor and the next."""
+        if is_branched(fused) or fused[-1].tail:
+            raise ValueError(
+                "a gradient fit needs levels that end where one tensor is alive. Use boundaries='blocks', or fit='ridge' "
+                "(HF-Linear, KF-Linear)."
+            )
+
+    def prepare(self, fitting: Fitting, sums: Moments | Rows) -> Prepared:
+        """Neurons are grouped by their raw outputs."""
+        return Prepared(sums.zz, partial(self._fit, fitting))
+
+    def descend(
+        self,
+        level: Level,
+        inputs: Tensor,
+        targets: Tensor,
+        *,
+        generator: torch.Generator,
+        weights: Tensor | None = None,
+        monitor: Monitor | None = None,
+    ) -> list[dict[str, Any]]:
+        """Fit a level from the weights that it holds, in evaluation mode (no dropout).
+
+        Plain MSE unless there are weights: near-zero scores would starve those neurons of gradient and spoil later levels
+        (App. B.2). The best epoch on the held-out samples is restored, the start (epoch 0) included. With a perturbation
+        epsilon the start is (1 - epsilon) x the held weights + epsilon x freshly initialised ones.
+
+        Args:
+            inputs: (B, ...) boundary tensors of the fused network.
+            targets: (B, positions, d).
+            weights: (d,) of the neurons' errors; only their ratios matter.
+        Returns:
+            One dict per epoch: epoch, loss (training), validation; epoch 0 is the start.
+        """
+        module, axis = level.module, level.axis
+        if self.perturbation:
+            perturb(module, self.perturbation, generator)
+        scale = torch.ones(targets.shape[2]) if weights is None else weights * len(weights) / weights.sum()
+        scale = scale.to(targets)
+
+        def loss(samples: Tensor) -> Tensor:
+            outputs = rows(module(inputs[samples]), axis).reshape(len(samples), -1, targets.shape[2])
+            return ((outputs - targets[samples]).square() * scale).mean()
+
+        def measure(samples: Tensor) -> float:
+            parts = samples.split(max(self.batch_size, 64))
+            return sum(loss(part).item() * len(part) for part in parts) / len(samples)
+
+        return descend(
+            module,
+            len(inputs),
+            loss,
+            measure,
+            generator=generator,
+            **self.descent,
+            monitor=monitor,
+        )
+
+    def _fit(self, fitting: Fitting, groups: Grouping, targets: Targets, s: Tensor) -> dict[str, Any]:
+        step, level, totals = fitting.step, fitting.step.level, targets.totals
+        _start_at_parents(fitting, targets.A)
+        x, T = step.inputs_and_targets(targets.A)
+        with fitting.clock.phase("fit"):
+            weights = totals if self.weighted_loss else None
+            curve = self.descend(level, x, T, generator=fitting.generator, weights=weights, monitor=fitting.monitor)
+        with fitting.clock.phase("report"):
+            error = torch.zeros_like(totals)
+            for h, t in zip(x.split(step.walk.batch), T.split(step.walk.batch), strict=True):
+                error += (rows(level.module(h), level.axis) - t.flatten(0, 1)).double().square().sum(0)
+        nan = float("nan")
+        return {
+            "approximation_error": (totals @ error).item(),
+            "cross_error": _cross_of_rows(step, s, groups.labels, targets),
+            "unavoidable_error": nan,
+            "ridge": nan,
+            "form": "gradient",
+            "curve": curve,
+        }
+
+
+def _cross_of_rows(step: Step, s: Tensor, labels: Tensor, targets: Targets) -> float:
+    """Theorem 1's cross term of a level that is not affine, from its rows; 0 without any work for weighted means."""
+    extra = excess(targets, labels, s)
+    if extra is None:
+        return 0.0
+    products = torch.zeros_like(extra)
+    for f, z in step.fitted():
+        z = z.double()
+        products += z.T @ (f.double() - z @ targets.A)
+    return cross_of(products, extra)
+
+
+@torch.no_grad()
+def _start_at_parents(fitting: Fitting, A: Tensor) -> None:
+    """Start at parent 0's weights, or at the mapped mean of the parents' where shapes differ.
+
+    In levels of several layers, and where the parents' weights cannot be mapped, those tensors start at parent 0's that it has
+    too, of the same name and shape; the others keep the target's.
+    """
+    level = fitting.step.level
+    carried = {own.name for own in level.carried}
+    tensors = {name: tensor for name, tensor in level.state().items() if name not in carried}
+    first = fitting.first_parent_state
+    shared = {name: first[name] for name in tensors if name in first and first[name].shape == tensors[name].shape}
+    affine = level.affine is not None and all(parent.affine is not None for parent in fitting.step.parents)
+    if len(shared) < len(tensors) and affine:
+        with suppress(
+            ValueError
+        ):  # its inputs are not the parents' neurons one by one, as behind a flatten of another order
+            level.write(fitting.parents_weights() @ A)
+            return
+    for name, value in shared.items():
+        tensors[name].copy_(value)

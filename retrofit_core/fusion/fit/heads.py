@@ -1,0 +1,237 @@
+"""What the heads of a fused attention are fitted to (docs/method.md).
+
+Legend: a fused head has d neurons and stands for a group of the parents' heads, whose n neurons lie side by side; q, k (N, n)
+queries and keys, c (N, n) the values that the maps have mixed, rows being tokens; w (n,) the weight of each one's head.
+
+Queries and keys enter as q'k and values as a product with the layer that reads them, so within a head any invertible change
+of basis leaves the function alone: neurons have no counterparts in another head, spaces have. A fused head keeps the d
+directions that matter most to the mean logits sum_i w_i q_i k_i, or to what the heads together add to the stream.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...networks.attention import attention_maps, mixed_values, of_heads
+from ...networks.levels import Heads, Level
+from ..grouping import Grouping, assigned, check_grouping
+from ..moments import MomentSums
+from ..walk import Walk
+
+#: Eigenvalues below this share of the largest are no directions of the data.
+CUTOFF = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class HeadSums:
+    """Sums over the samples of one attention, all heads of all parents side by side, in float64."""
+
+    maps: Tensor
+    """(heads, heads) inner products of attention maps"""
+    query: Tensor
+    """(n, n) inner products of queries"""
+    key: Tensor
+    """(n, n) of keys, less each sample's mean over tokens: what is added to all keys changes no map"""
+    mixed: Tensor
+    """(n, n) of mixed values"""
+
+
+@torch.no_grad()
+def head_sums(walk: Walk, index: int, parents: Sequence[Heads]) -> HeadSums:
+    """Run the parents ahead to where their attentions are read.
+
+    Args:
+        index: the level at which the walk stands.
+    """
+    totals: list[MomentSums] = []
+    for boundaries in walk.parents_ahead(index, parents[0].reader):
+        with walk.stopwatch.phase("moments"):
+            rows: list[list[Tensor]] = [[], [], [], []]
+            for levels, heads, boundary in zip(walk.parents, parents, boundaries, strict=True):
+                maps = attention_maps(levels, heads, boundary)
+                q, k = (of_heads(levels, heads, made, boundary) for made in (heads.query, heads.key))
+                tokens = (q, k - k.mean(2, keepdim=True), mixed_values(levels, heads, boundary))
+                flat = [
+                    maps.movedim(1, -1).flatten(0, -2),
+                    *(part.transpose(1, 2).flatten(2).flatten(0, 1) for part in tokens),
+                ]
+                for side_by_side, part in zip(rows, flat, strict=True):
+                    side_by_side.append(part.double())
+            totals = totals or [MomentSums(sum(part.shape[1] for part in parts), device=walk.device) for parts in rows]
+            for total, parts in zip(totals, rows, strict=True):
+                total.add(torch.cat(parts, 1))
+    return HeadSums(*(walk.contributors.add_up(total.finish().zz) for total in totals))
+
+
+def head_groupings(
+    walk: Walk,
+    index: int,
+    scores: Sequence[Sequence[Tensor]],
+    stream: Tensor | None,
+    grouping: Callable[..., Grouping],
+    generator: torch.Generator,
+) -> dict[int, Grouping]:
+    """Level -> what the queries, keys or values that it makes are fitted to, for the attention to which level `index` belongs.
+
+    Heads are grouped by their maps, as neurons are by their outputs, weighted by the scores of all their neurons together. A
+    neuron's label is the fused neuron in which it has most weight, one to one with the neurons of its head where it can be.
+
+    Args:
+        scores: of each parent's neurons at each level.
+        stream: (neurons of all parents, fused neurons) the weights of the targets of the level that reads the attention, where
+            they are known already.
+        grouping: of heads.
+    """
+    *parents, fused = [heads for levels in walk.networks if (heads := levels[index].heads) is not None]
+    sums = head_sums(walk, index, parents)
+    members = [(k, head) for k, heads in enumerate(parents) for head in range(heads.count)]
+    s = torch.stack([_head_score(parents[k], head, scores[k]) for k, head in members])
+    counts = tuple(heads.count for heads in parents)
+    groups = grouping(sums.maps, s, counts, fused.count, generator=generator)
+    groups = check_grouping(groups, len(members), fused.count)
+    sizes = [parents[k].columns.shape[1] for k, _ in members]
+    columns = torch.arange(sum(sizes), device=s.device).split(sizes)
+    outgoing = _outgoing(walk.parents, parents, stream)
+    by_level: dict[int, tuple[Tensor, Tensor]] = {}
+    for number in range(fused.count):
+        inside = (groups.labels == number).nonzero().flatten().tolist()
+        n = torch.cat([columns[j] for j in inside])
+        share = s[inside] / s[inside].sum()
+        w = torch.cat(
+            [(share[i] * parents[members[j][0]].scale / fused.scale).expand(sizes[j]) for i, j in enumerate(inside)]
+        )
+        d, first = fused.columns.shape[1], sizes[inside[0]]
+        A_q, A_k = joint_basis(sums.query[n][:, n], sums.key[n][:, n], w, d, first)
+        A_v = value_basis(sums.mixed[n][:, n], outgoing[:, n], d, first)
+        for A, role in ((A_q, "query"), (A_k, "key"), (A_v, "value")):
+            level, places = getattr(fused, role)
+            weights, labels = by_level.setdefault(level, _empty(walk, level))
+            to = places[number].to(s.device)
+            for j, part in zip(inside, A.split([sizes[j] for j in inside]), strict=True):
+                k, head = members[j]
+                rows = _before(walk.parents, level, k) + getattr(parents[k], role)[1][head].to(s.device)
+                weights[rows[:, None], to] = part
+                labels[rows] = to[_labels(part)]
+    report = {**groups.report, "heads": groups.labels.tolist(), "heads_cost": groups.cost}
+    return {
+        level: Grouping(labels, weights.shape[1], 0.0, report, weights) for level, (weights, labels) in by_level.items()
+    }
+
+
+def joint_basis(query: Tensor, key: Tensor, w: Tensor, d: int, first: int) -> tuple[Tensor, Tensor]:
+    """A_q and A_k (n, d) such that (q A_q)(k A_k)' comes as near as d directions can to sum_i w_i q_i k_i.
+
+    Of Q the square root of q'q and K that of k'k, the best approximation of Q W K is that of its singular values
+    (Eckart and Young); both sides take the root of each, so that they are of one size.
+
+    Args:
+        query, key: (n, n) inner products.
+        w: (n,).
+        first: number of neurons of the first head, to whose order the basis is turned.
+    """
+    Q, Q_inverse = _roots(query)
+    K, K_inverse = _roots(key)
+    U, S, V = torch.linalg.svd(Q @ (w[:, None] * K))
+    root = S[:d].sqrt()
+    A_q, A_k = Q_inverse @ (U[:, :d] * root), K_inverse @ (V[:d].T * root)
+    turn = _turn(A_q.T @ query[:, :first] + A_k.T @ key[:, :first])
+    return _padded(A_q @ turn, d), _padded(A_k @ turn, d)
+
+
+def value_basis(mixed: Tensor, outgoing: Tensor, d: int, first: int) -> Tensor:
+    """A_v (n, d): the d directions of c outgoing' that hold most of its energy.
+
+    Args:
+        mixed: (n, n) inner products of c.
+        outgoing: (D, n) what each value adds to what is read.
+        first: as in `joint_basis`.
+    """
+    C, _ = _roots(mixed)
+    added = outgoing @ C  # its products are those of c outgoing'
+    _, S, V = torch.linalg.svd(added, full_matrices=False)
+    kept = int((S[:d] > CUTOFF**0.5 * S[0]).sum())
+    U = added @ V[:kept].T / S[:kept]
+    A = outgoing.T @ U
+    return _padded(A @ _turn(A.T @ mixed[:, :first]), d)
+
+
+def _roots(gram: Tensor) -> tuple[Tensor, Tensor]:
+    """The square root of a Gram matrix and its pseudo-inverse."""
+    values, vectors = torch.linalg.eigh(gram)
+    root = values.clamp_min(0).sqrt()
+    kept = values > CUTOFF * values[-1].clamp_min(1e-300)
+    inverse = torch.where(kept, 1 / root.clamp_min(1e-300), 0.0)
+    return (vectors * root) @ vectors.T, (vectors * inverse) @ vectors.T
+
+
+def _turn(products: Tensor) -> Tensor:
+    """The rotation of a basis that brings it nearest to the neurons of one head (Procrustes).
+
+    Args:
+        products: (directions, neurons of the head) inner products.
+    """
+    if products.shape[0] != products.shape[1]:
+        return torch.eye(len(products)).to(products)
+    U, _, V = torch.linalg.svd(products)
+    return U @ V
+
+
+def _padded(A: Tensor, d: int) -> Tensor:
+    """With columns of zeros where there are fewer directions than fused neurons."""
+    return torch.cat([A, A.new_zeros(len(A), d - A.shape[1])], 1)
+
+
+def read_back(A: Tensor, zz: Tensor) -> Tensor:
+    """(d, m) the weights that give each parent neuron back best from the targets z A of its head: what stands for it.
+
+    Args:
+        A: (m, d) weights of the targets; neurons of one head have weight in the same ones.
+        zz: (m, m) inner products of the neurons.
+    """
+    reading = A.new_zeros(A.shape[1], A.shape[0])
+    heads, head_of = (A != 0).unique(dim=0, return_inverse=True)
+    for number, columns in enumerate(heads):
+        members, to = (head_of == number).nonzero()[:, 0], columns.nonzero()[:, 0]
+        T, inner = A[members][:, to], zz[members][:, members]
+        solution = torch.linalg.lstsq((T.T @ inner @ T).cpu(), (T.T @ inner).cpu(), driver="gelsd").solution
+        reading[to[:, None], members] = solution.to(A.device)
+    return reading
+
+
+def _labels(A: Tensor) -> Tensor:
+    """(n,) the column in which each row has most weight; one to one as far as there are columns."""
+    labels = A.abs().argmax(1)
+    rows, columns = assigned(A.abs(), maximize=True)
+    labels[rows.to(A.device)] = columns.to(A.device)
+    return labels
+
+
+def _head_score(heads: Heads, head: int, scores: Sequence[Tensor]) -> Tensor:
+    """The scores of all neurons of a head together."""
+    parts = (heads.query, heads.key, heads.value)
+    return torch.stack([scores[level][places[head].to(scores[level].device)].sum() for level, places in parts]).sum()
+
+
+def _outgoing(parents: Sequence[Sequence[Level]], heads: Sequence[Heads], stream: Tensor | None) -> Tensor:
+    """(D, n) the weights of the layers that read the values, onto the fused stream where its groups are known; else onto each
+    parent's own neurons."""
+    weights = [
+        levels[own.reader].layers[0].weight.detach().flatten(1).double()[:, own.columns.flatten()]
+        for levels, own in zip(parents, heads, strict=True)
+    ]
+    together = torch.block_diag(*weights)
+    return together if stream is None else stream.T.to(together) @ together
+
+
+def _before(parents: Sequence[Sequence[Level]], level: int, k: int) -> int:
+    """Neurons of the parents before parent k at a level."""
+    return sum(levels[level].width for levels in parents[:k])
+
+
+def _empty(walk: Walk, level: int) -> tuple[Tensor, Tensor]:
+    """Weights and labels of a level of which no head is known yet."""
+    m = sum(levels[level].width for levels in walk.parents)
+    weights = torch.zeros(m, walk.fused[level].width, dtype=torch.float64, device=walk.device)
+    return weights, torch.zeros(m, dtype=torch.int64, device=walk.device)

@@ -1,0 +1,151 @@
+"""The parents' own weights on the fused network's inputs: W0 of the ridge towards the parents (docs/method.md)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from ...networks.batchnorm import Affine
+from ...networks.levels import Boundary, Level, each, unfolded
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """How the parents' neurons of a level were grouped."""
+
+    labels: Tensor
+    """(m,) group of each neuron"""
+    widths: Sequence[int]
+    """Neurons of each parent"""
+    width: int
+    """Number of groups"""
+    axis: int = 1
+    """Neuron axis of the boundary tensor there"""
+    stream: int = 0
+    """Tensors of one number hold the same neurons"""
+
+
+def mapped_weights(
+    fused: Level, parents: Sequence[Level], reads: Sequence[Groups | None], parts: Tensor | None = None
+) -> Tensor:
+    """W0 (p, m): each parent neuron's weights, its inputs replaced by the fused neurons that stand for them.
+
+    Weights of several neurons in one group sum onto it; fused neurons without a member of that parent get 0;
+    convolutions map per kernel position; the bias is the parent's.
+
+    Args:
+        reads: for each layer the groups of the neurons that it reads, None where it reads the network's input (the parents'
+            weights stay as they are).
+        parts: (m,) the fused network's part to which each neuron is assigned, of grouped convolutions, whose neurons read their
+            own part alone.
+    Raises:
+        ValueError: a parent's inputs do not correspond to the fused ones position by position.
+    """
+    columns = []
+    of_parents = [None] * len(parents) if parts is None else parts.split([parent.width for parent in parents])
+    for k, parent in enumerate(parents):
+        weights = [
+            _mapped_layer(fused, k, layer, own, groups, of_parents[k])
+            for layer, own, groups in zip(fused.layers, parent.layers, reads, strict=True)
+        ]
+        biases = [own.bias.detach().double()[None] for own in parent.layers if own.bias is not None]
+        if fused.bias:
+            weights.append(torch.stack(biases).sum(0) if biases else weights[0].new_zeros(1, weights[0].shape[1]))
+        columns.append(torch.cat(weights))
+    return torch.cat(columns, 1)
+
+
+def _mapped_layer(
+    fused: Level, k: int, layer: Affine, own: Affine, previous: Groups | None, parts: Tensor | None
+) -> Tensor:
+    """(p, neurons of parent k) the parent's weights in one layer, without its bias."""
+    weights = own.weight.detach().flatten(1).T.double()  # (inputs of the parent, its neurons)
+    mapped = weights
+    if previous is not None and parts is not None:
+        mapped = _mapped_part(layer, own, weights, previous.labels.split(list(previous.widths))[k], parts)
+    elif previous is not None:
+        groups = previous.labels.split(list(previous.widths))[k]
+        positions = len(weights) // len(groups)  # kernel or spatial positions per channel; inputs are channel-major
+        mapped = weights.new_zeros(previous.width, positions, weights.shape[1])
+        mapped.index_add_(0, groups, weights.reshape(len(groups), positions, -1))
+        mapped = mapped.flatten(0, 1)
+    p = layer.weight[0].numel()
+    if mapped.shape[0] != p:
+        raise ValueError(
+            f"level {fused.name!r}: parent {k} has {len(weights)} inputs per neuron where the fused level has {p}; "
+            "their weights cannot be mapped. Use toward='zero' and refit=True."
+        )
+    return mapped
+
+
+def _mapped_part(layer: Affine, own: Affine, weights: Tensor, groups: Tensor, parts: Tensor) -> Tensor:
+    """(p, neurons) the weights of a parent's grouped convolution, on the inputs of the fused part of each neuron.
+
+    Args:
+        weights: (inputs of a part, neurons).
+        groups: of all channels that the layer reads.
+    """
+    each, neurons = layer.weight.shape[1], torch.arange(weights.shape[1], device=weights.device)
+    of_part = weights.reshape(own.weight.shape[1], -1, len(neurons))  # (channels of a part, kernel positions, neurons)
+    mapped = of_part.new_zeros(each, *of_part.shape[1:])
+    first = own.weight.shape[1] * (neurons // (len(neurons) // own.groups))  # type: ignore[operator, union-attr]
+    for channel, weight in enumerate(of_part):
+        slots = groups[first + channel] - each * parts  # of the fused neuron, within its part
+        mapped[slots, :, neurons] += weight.T
+    return mapped.flatten(0, 1)
+
+
+@torch.no_grad()
+def neurons_read(level: Level, number: int, boundary: Boundary, before: Sequence[Groups | None]) -> Groups | None:
+    """The groups of the neurons over which the input columns of a layer run in order, each with equally many columns; None
+    where it reads the network's input.
+
+    Args:
+        number: of the layer in its level.
+        boundary: before the level.
+        before: the groups of each tensor there.
+    Raises:
+        LookupError: there are no such neurons.
+    """
+    plain = _inputs(level, number, boundary)
+    streams = {groups.stream: groups for groups in before if groups is not None}
+    turned = {stream: _inputs(level, number, _turned(boundary, before, stream)) for stream in streams}
+    read = [stream for stream in streams if len(before) == 1 or not torch.equal(plain, turned[stream])]
+    if not read:
+        return None
+    groups = streams[read[0]]
+    if len(read) == 1 and _in_blocks(plain, turned[read[0]], groups.width):
+        return groups
+    raise LookupError(level.name)
+
+
+def _inputs(level: Level, number: int, boundary: Boundary) -> Tensor:
+    """The input rows of one layer for one sample."""
+    one = each(boundary, lambda tensor: tensor[:1])
+    tensor = level.read(one)[0][number]
+    if level.partwise:  # all channels, those of the parts one after the other
+        alone = replace(level, layers=(level.layers[number],))
+        inputs = alone.part_inputs([tensor])
+        return inputs[..., : inputs.shape[-1] - alone.bias].flatten(1)
+    return unfolded(level.layers[number], tensor)
+
+
+def _turned(boundary: Boundary, before: Sequence[Groups | None], stream: int) -> Boundary:
+    """The boundary with the neurons of one stream in reversed order."""
+    tensors = (boundary,) if isinstance(boundary, Tensor) else boundary
+    turned = tuple(
+        tensor.flip(groups.axis) if groups is not None and groups.stream == stream else tensor
+        for tensor, groups in zip(tensors, before, strict=True)
+    )
+    return turned[0] if isinstance(boundary, Tensor) else turned
+
+
+def _in_blocks(plain: Tensor, turned: Tensor, width: int) -> bool:
+    """Whether blocks of columns are reversed as the neurons are, up to rounding: a mean over positions adds in another order
+    where the tensor lies otherwise in memory."""
+    if plain.shape[1] % width:
+        return False
+    blocks = plain.reshape(len(plain), width, -1).flip(1).reshape(plain.shape)
+    rounding = 100 * torch.finfo(plain.dtype).eps * plain.abs().max().item()
+    return torch.allclose(blocks, turned, rtol=0, atol=rounding)

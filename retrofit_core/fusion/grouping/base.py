@@ -1,0 +1,145 @@
+"""Groupings, the base of their options, and the costs that all of them minimise."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ...system.settings import Value
+from ..targets import Targets, group_sums, weighted_means
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """Group numbers of the parents' neurons."""
+
+    labels: Tensor
+    """(m,) int64: neuron j belongs to group labels[j], 0 <= labels[j] < width"""
+    width: int
+    """d, the number of groups; none is empty"""
+    cost: float
+    """The minimised cost, sum_j s_j |phi_j - centroid|^2"""
+    report: dict[str, Any] = field(default_factory=dict)
+    """Facts about the search (restarts, iterations, swaps)"""
+    weights: Tensor | None = None
+    """(m, d) of each neuron in each group's target, where these are not the groups' means"""
+    reading: Tensor | None = None
+    """(d, m) what stands for each neuron then: the targets, weighted"""
+
+    def targets(self, scores: Tensor) -> Targets:
+        """The importance-weighted means of the groups."""
+        means = weighted_means(self.labels, scores, self.width)
+        return means if self.weights is None else Targets(self.weights, means.totals)
+
+
+@dataclass(frozen=True)
+class Grouper(Value):
+    """Base of all grouping algorithms. A new one is a class with `__call__`, and one line in GROUPINGS; its fields are its
+    options."""
+
+    parents: ClassVar[tuple[int, int | None]] = (1, None)
+    """Least and greatest number of parents; None: any"""
+    equal_widths: ClassVar[bool] = False
+    """Whether all of them must have the fused width"""
+    is_random: ClassVar[bool] = False
+    """Whether another seed can give another grouping"""
+
+    def check(self, widths: tuple[int, ...], width: int) -> None:
+        """Refuse, before any work, parents' widths and a fused width that cannot be grouped.
+
+        Raises:
+            ValueError: the reason and the way out, without the level's name.
+        """
+
+    def seconds(self, m: int, width: int) -> float:
+        """About how long m neurons in `width` groups take on one core; at 0 the estimate leaves the grouping out."""
+        return 0.0
+
+    def __call__(
+        self,
+        gram: Tensor,
+        scores: Tensor,
+        widths: tuple[int, ...],
+        width: int,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Grouping:
+        """Group m neurons. What is returned is checked, and its groups are renumbered; the class head is not grouped.
+
+        Args:
+            gram: (m, m) float64 inner products of the neurons.
+            scores: (m,) float64 weights, not negative, on the same device.
+            widths: neurons of each parent, summing to m.
+            width: d, the number of groups.
+            generator: the source of randomness, on the CPU.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} has no __call__(self, gram, scores, widths, width, *, generator=None)."
+        )
+
+
+def check_enough(widths: tuple[int, ...], width: int) -> None:
+    """Refuse more groups than neurons.
+
+    Raises:
+        ValueError: the reason and the way out, without the level's name.
+    """
+    if width > sum(widths):
+        raise ValueError(
+            f"{width} fused neurons for {sum(widths)} parents' neurons: groups would stay empty. "
+            f"Use a fused width of at most {sum(widths)}."
+        )
+
+
+def check_grouping(grouping: Grouping, m: int, width: int) -> Grouping:
+    """Check what a grouping returned.
+
+    Raises:
+        ValueError: labels of another shape, type or range, another number of groups, or an empty group.
+    """
+    labels = grouping.labels if isinstance(grouping, Grouping) else None
+    if (
+        not isinstance(labels, Tensor)
+        or labels.shape != (m,)
+        or labels.dtype.is_floating_point
+        or grouping.width != width
+    ):
+        raise ValueError(
+            f"the grouping must return Grouping(labels, width={width}, cost) with {m} whole-number labels, a tensor."
+        )
+    counts = torch.bincount(labels.long().clamp(0, width - 1), minlength=width)
+    if not 0 <= int(labels.min()) <= int(labels.max()) < width:
+        raise ValueError(
+            f"the grouping's labels run from {int(labels.min())} to {int(labels.max())}; use 0 to {width - 1}."
+        )
+    if not counts.all():
+        empty = int((counts == 0).sum())
+        raise ValueError(
+            f"{empty} of the grouping's {width} groups are empty; each fused neuron must stand for some neuron."
+        )
+    return Grouping(labels.long(), width, grouping.cost, grouping.report)
+
+
+def grouped_cost(gram: Tensor, scores: Tensor, labels: Tensor, width: int) -> float:
+    """sum_j s_j |phi_j - centroid of its group|^2 from the Gram matrix: what every grouping minimises."""
+    A = weighted_means(labels, scores, width).A
+    totals = group_sums(scores, labels, width)
+    return (scores @ gram.diagonal() - totals @ ((gram @ A) * A).sum(0)).clamp_min(0).item()
+
+
+def squared_distances(gram: Tensor) -> Tensor:
+    """(m, m) |phi_i - phi_j|^2 from inner products, clamped at 0."""
+    norms = gram.diagonal()
+    return (norms[:, None] + norms[None] - 2 * gram).clamp_min_(0)
+
+
+def pairwise_costs(gram: Tensor, scores: Tensor, first: int) -> Tensor:
+    """(first, m - first): the exact cost of joining neuron i of the first parent with neuron j of the others.
+
+    s_i s_j / (s_i + s_j) |phi_i - phi_j|^2 (docs/method.md): by how much the grouping error grows, at any ridge.
+    """
+    s, t = scores[:first, None], scores[None, first:]
+    norms = gram.diagonal()
+    distances = (norms[:first, None] + norms[None, first:] - 2 * gram[:first, first:]).clamp_min_(0)
+    return s * t / (s + t).clamp_min(1e-300) * distances

@@ -1,0 +1,187 @@
+"""Importance: how much each neuron matters to its parent's decisions (paper sec. 2.2 and App. F).
+
+A score is a class of `Importance` whose fields are its options, and one line in IMPORTANCE. A user's own is passed as a
+function `(levels, x, y) -> list of one (width,) tensor per level`, alone or as `Custom(data, function=...)`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...networks.levels import Level, is_branched, partition
+from ...system.labels import class_labels
+from ...system.monitor import Monitor
+from ...system.registry import made, name_of
+from .base import EPSILON, Importance, Scores
+from .conductance import Conductance
+from .custom import Custom
+from .deeplift import DeepLift
+from .uniform import Uniform
+
+IMPORTANCE: dict[str, type[Importance]] = {
+    "uniform": Uniform,
+    "conductance": Conductance,
+    "deeplift": DeepLift,
+}
+
+__all__ = [
+    "EPSILON",
+    "IMPORTANCE",
+    "Conductance",
+    "Custom",
+    "DeepLift",
+    "Importance",
+    "Scores",
+    "Uniform",
+    "as_importance",
+    "check_labels",
+    "checked_scores",
+    "importance_name",
+    "importance_scores",
+]
+
+
+def as_importance(importance: str | Importance | Callable[..., Any], **options: Any) -> Importance:
+    """The value that a name, a class or a function stands for.
+
+    Args:
+        options: its fields, where it is not a value already; of a function the keywords that it takes.
+    Raises:
+        ValueError: an unknown name, or a field that the score does not have or take.
+    """
+    if callable(importance) and not isinstance(importance, (type, Importance)):
+        shared = {name: options.pop(name) for name in ("data", "normalise_scores") if name in options}
+        return Custom(function=importance, options=options, **shared)
+    return made({**IMPORTANCE, "custom": Custom}, importance, "importance", **options)
+
+
+def importance_name(importance: Importance) -> str:
+    """The name under which tables, records and messages know a score."""
+    return name_of(IMPORTANCE, importance)
+
+
+def check_labels(y: Tensor | None, importance: Importance) -> Tensor | None:
+    """The labels as int64, unless they name no classes.
+
+    Raises:
+        ValueError: no labels where the score needs them, or other than whole numbers.
+    """
+    name = importance_name(importance)
+    if not importance.needs_labels:
+        return y
+    if y is None:
+        raise ValueError(
+            f"importance {name!r} needs labels. Pass one (inputs, labels) per parent as importance data, or use "
+            "importance='uniform'."
+        )
+    return class_labels(y, f"importance {name!r}")
+
+
+def importance_scores(
+    model: nn.Module | Sequence[Level],
+    x: Tensor,
+    y: Tensor | None,
+    importance: str | Importance | Callable[..., Any] = "conductance",
+    *,
+    monitor: Monitor | None = None,
+    add_up: Callable[[Tensor], Tensor] | None = None,
+    **options: Any,
+) -> Scores:
+    """Scores of one parent's neurons at every level, + 1e-8, normalised to sum 1 per level.
+
+    Args:
+        model: a module, or its levels.
+        x: (B, ...) inputs on the model's device.
+        y: (B,) labels; attributions explain the logit of the true class.
+        importance: a value, a name in IMPORTANCE, or a function `(levels, x, y)`.
+        add_up: adds the sums of other processes, which hold other samples: scores are then means over all samples.
+        options: fields of the value, where only its name is given; `normalise_scores=False` keeps the raw scores (a
+            parent with larger logits then weighs more).
+    Raises:
+        ValueError: unknown name, missing labels, or scores that are negative, not finite or of the wrong shape.
+    """
+    value = as_importance(importance, **options)
+    levels = partition(model, x[:2]) if isinstance(model, nn.Module) else list(model)
+    check_covered(value, levels)
+    y = check_labels(y, value)
+    with torch.enable_grad():
+        if is_branched(levels) and not value.widths_only:
+            assert y is not None
+            scores = _at_outputs(value, levels, x, y, monitor or Monitor())
+        else:
+            scores = value.scores(levels, x, y, monitor=monitor or Monitor())
+    scores = scores if isinstance(scores, Scores) else Scores([torch.as_tensor(score) for score in scores])
+    if add_up is not None:
+        count = add_up(torch.tensor(float(len(x)), dtype=torch.float64, device=x.device))
+        scores = replace(scores, values=[add_up(value.double() * len(x)) / count for value in scores.values])
+    widths = [(level.name, level.width) for level in levels]
+    return checked_scores(scores, value, widths, x.device)
+
+
+def check_covered(importance: Importance, levels: Sequence[Level]) -> None:
+    """Refuse, before any work, levels that a score does not cover.
+
+    Raises:
+        ValueError: says what is not covered, and the way out.
+    """
+    if is_branched(levels) and not importance.widths_only:
+        check_anywhere(importance)
+    importance.check(levels)
+
+
+def check_anywhere(importance: Importance) -> None:
+    """Refuse a score that is known at the ends of levels only.
+
+    Raises:
+        ValueError: names others.
+    """
+    others = [f"{other!r}" for other, score in IMPORTANCE.items() if score.scores_anywhere or score.widths_only]
+    if not importance.scores_anywhere:
+        raise ValueError(
+            f"importance {importance_name(importance)!r} is known at the ends of levels only, and this network has neurons "
+            f"inside of blocks. Use importance={' or '.join(others)}."
+        )
+
+
+def _at_outputs(value: Importance, levels: Sequence[Level], x: Tensor, y: Tensor, monitor: Monitor) -> Scores:
+    """Scores at the outputs of levels, some of which lie inside of blocks."""
+
+    def run(inputs: Tensor, *, with_gradients: bool) -> list[Tensor]:
+        boundary, outputs = inputs.detach().requires_grad_(with_gradients), []
+        with torch.set_grad_enabled(with_gradients):
+            for level in levels:
+                boundary = level.module(boundary)
+                outputs.append(level.output(boundary))
+        return outputs
+
+    scores = value.scores_at(run, [level.axis for level in levels], x, y, monitor=monitor)
+    # what sums to f_y(x) - f_y(0) at a level does not inside of a block
+    return Scores(scores.values, {name: fact for name, fact in scores.report.items() if name != "completeness_gap"})
+
+
+def checked_scores(
+    scores: Scores, importance: Importance, widths: Sequence[tuple[str, int]], device: torch.device
+) -> Scores:
+    """Raw scores as float64, + 1e-8, and normalised where that is wanted.
+
+    Args:
+        widths: (name, neurons) of each level or neuron group.
+    Raises:
+        ValueError: another number of levels or neurons; negative or non-finite scores.
+    """
+    name = importance_name(importance)
+    if len(scores.values) != len(widths):
+        raise ValueError(f"importance {name!r} returned {len(scores.values)} tensors for {len(widths)} levels.")
+    for value, (level, width) in zip(scores.values, widths, strict=True):
+        if value.shape != (width,):
+            raise ValueError(
+                f"importance {name!r} returned shape {tuple(value.shape)} for level {level!r}; it has {width} neurons."
+            )
+        if not torch.isfinite(value).all() or (value < 0).any():
+            raise ValueError(f"importance {name!r} returned negative or non-finite scores for level {level!r}.")
+    values = [value.detach().to(device, torch.float64) + EPSILON for value in scores.values]
+    normalised = [value / value.sum() for value in values] if importance.normalise_scores else values
+    return Scores(normalised, scores.report)

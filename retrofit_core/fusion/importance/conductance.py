@@ -1,0 +1,181 @@
+"""Conductance of every neuron at every level, in one pass per interpolation point (Dhamdhere et al. 2018)."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ...networks.levels import Level
+from ...system.labels import as_labels
+from ...system.monitor import Monitor
+from ...system.settings import AT_LEAST_ONE, setting
+from .base import Importance, Scores, absolute_sum, gaps, samples_per_batch, true_logits
+
+Run = Callable[..., list[Tensor]]
+
+
+@dataclass(frozen=True, eq=False)
+class Conductance(Importance):
+    """What flows through a neuron to the logit of the true class (Dhamdhere et al. 2018).
+
+    With boundary tensors h(a) at inputs a x and gradients g(a) = d f_y / d h, the attribution of a neuron is
+    sum_i (h(a_i+1) - h(a_i)) g(a_i) over Gauss-Legendre points a_1 ... a_(steps+1): Captum's LayerConductance, which
+    makes two passes per level where one backward pass per point gives the gradients at all levels. The score is the sum
+    over positions of its absolute value, averaged over samples. The baseline is zero, the mean image in normalised input
+    space. Where inputs are whole numbers, such as tokens, the path leads from zero to what nn.Embedding makes of them.
+    """
+
+    scores_anywhere: ClassVar[bool] = True
+
+    steps: int = setting(10, "intervals of the path from the zero image to the sample", AT_LEAST_ONE)
+    mixed_precision: bool = setting(False, "passes in bfloat16, sums in float64")
+    whole: Tensor | None = field(default=None, repr=False)
+    """Which numbers of a sample are whole; see `for_whole_numbers`"""
+
+    def for_whole_numbers(self, whole: Tensor) -> Self:
+        """The path of whole numbers is that of their embeddings."""
+        return replace(self, whole=whole)
+
+    def check(self, levels: Sequence[Level]) -> None:
+        """Refuse whole numbers that are looked up in no nn.Embedding."""
+        tables = any(isinstance(part, nn.Embedding) for level in levels for part in level.module.modules())
+        if self.whole is not None and not tables:
+            raise ValueError(
+                "importance 'conductance' follows a path from zero, and these networks read whole numbers without an "
+                "nn.Embedding, whose outputs could be followed. Use importance='uniform'."
+            )
+
+    def passes(self, levels: int) -> float:
+        """One pass for each of the points, whatever the number of levels."""
+        return self.steps + 1
+
+    def scores(self, levels: Sequence[Level], x: Tensor, y: Tensor | None, *, monitor: Monitor | None = None) -> Scores:
+        """Conductance at each level's output."""
+        assert y is not None
+        return conductance_at(
+            partial(_boundaries, levels),
+            [level.axis for level in levels],
+            x,
+            y,
+            steps=self.steps,
+            monitor=monitor,
+            mixed_precision=self.mixed_precision,
+            batch=samples_per_batch(levels, copies=8),
+            whole=self.whole,
+        )
+
+    def scores_at(
+        self, run: Run, axes: Sequence[int], x: Tensor, y: Tensor, *, monitor: Monitor | None = None
+    ) -> Scores:
+        """Conductance at the tensors that `run` returns."""
+        facts = {"steps": self.steps, "mixed_precision": self.mixed_precision, "whole": self.whole}
+        return conductance_at(run, axes, x, y, monitor=monitor, **facts)
+
+
+def conductance_at(
+    run: Run,
+    axes: Sequence[int],
+    x: Tensor,
+    y: Tensor,
+    *,
+    steps: int = 10,
+    batch: int = 64,
+    monitor: Monitor | None = None,
+    mixed_precision: bool = False,
+    whole: Tensor | None = None,
+) -> Scores:
+    """Conductance wherever a network can be watched.
+
+    Args:
+        run: (inputs, with_gradients=) -> the tensors at these places, the last one being the outputs.
+        axes: the neuron axis of each.
+        steps: number of intervals.
+        batch: samples in one pass.
+        mixed_precision: passes in bfloat16; sums stay float64.
+        whole: which numbers of a sample are whole; their embeddings follow the path in their place.
+    """
+    y = as_labels(y)
+    points = (np.polynomial.legendre.leggauss(steps + 1)[0] + 1) / 2
+    sums: list[Tensor | float] = [0.0] * len(axes)
+    signed, change = np.zeros(len(axes)), 0.0
+    monitor = monitor or Monitor()
+    path = partial(_scaled, run) if whole is None else partial(_along_embeddings, run, whole.to(x.device))
+    starts = range(0, len(x), batch)
+    for number, start in enumerate(starts):
+        monitor.check()
+        monitor.emit("step", index=number, total=len(starts), name="conductance")
+        inputs, labels = x[start : start + batch], y[start : start + batch]
+        with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=mixed_precision):
+            for index, attribution in enumerate(_attributions(path, inputs, labels, points)):
+                sums[index] = sums[index] + absolute_sum(attribution, axes[index])
+                signed[index] += attribution.sum(dtype=torch.float64).item()
+            change += _change(path, inputs, inputs[:1] if whole is None else inputs, labels)
+    report = {"steps": steps, "samples": len(x), "completeness_gap": gaps(signed.tolist(), change)}
+    return Scores([torch.as_tensor(total / len(x)) for total in sums], report)
+
+
+def _scaled(run: Run, x: Tensor, point: float, *, with_gradients: bool) -> list[Tensor]:
+    """The boundaries at a point of the path from zero to the inputs."""
+    return run(x * point, with_gradients=with_gradients)
+
+
+def _along_embeddings(run: Run, whole: Tensor, x: Tensor, point: float, *, with_gradients: bool) -> list[Tensor]:
+    """The same where some inputs are whole numbers: these stay, and what each nn.Embedding makes is scaled."""
+    thread = threading.get_ident()
+
+    def scale(module: nn.Module, _: Any, output: Tensor) -> Tensor | None:
+        if not isinstance(module, nn.Embedding) or threading.get_ident() != thread:
+            return None
+        return (output.detach() * point).requires_grad_(torch.is_grad_enabled())
+
+    # of every module that runs meanwhile, copies included; its stub knows no hooks that return something
+    hook = nn.modules.module.register_module_forward_hook(scale)  # type: ignore[arg-type]
+    try:
+        return run(torch.where(whole, x, x * point), with_gradients=with_gradients)
+    finally:
+        hook.remove()
+
+
+def _attributions(path: Run, x: Tensor, y: Tensor, points: np.ndarray) -> list[Tensor]:
+    """Conductance at each place, shaped like its tensor."""
+    totals: list[Tensor] = []
+    before: list[Tensor] = []
+    gradients: tuple[Tensor, ...] = ()
+    for point in points:
+        last = point == points[-1]
+        boundaries = path(x, float(point), with_gradients=not last)
+        if gradients:
+            steps = [(h.detach() - h0) * g for h, h0, g in zip(boundaries, before, gradients, strict=True)]
+            totals = [total + step for total, step in zip(totals, steps, strict=True)] if totals else steps
+        if not last:
+            gradients = torch.autograd.grad(true_logits(boundaries[-1], y).sum(), boundaries)
+        before = [h.detach() for h in boundaries]
+    return totals
+
+
+def _boundaries(levels: Sequence[Level], x: Tensor, *, with_gradients: bool) -> list[Tensor]:
+    """The output of every level. The first is a leaf: nothing before it needs a backward pass."""
+    with torch.no_grad():
+        h = levels[0].module(x)
+    boundaries = [h.requires_grad_(with_gradients)]
+    with torch.set_grad_enabled(with_gradients):
+        for level in levels[1:]:
+            boundaries.append(level.module(boundaries[-1]))
+    return boundaries
+
+
+@torch.no_grad()
+def _change(path: Run, x: Tensor, start: Tensor, y: Tensor) -> float:
+    """Sum over samples of f_y(x) - f_y(0).
+
+    Args:
+        start: samples at whose point 0 the paths begin; one, where that is the same for all.
+    """
+    after = true_logits(path(x, 1.0, with_gradients=False)[-1], y)
+    zero = path(start, 0.0, with_gradients=False)[-1]
+    return (after - true_logits(zero.expand(len(y), -1), y)).sum(dtype=torch.float64).item()

@@ -1,0 +1,77 @@
+"""Scores of all parents, each on its own data."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from ...networks.levels import Level, compose
+from ...networks.outputs import check_class_scores
+from ...system.monitor import Monitor
+from . import Importance, Scores, check_labels, importance_name, importance_scores
+
+
+def check_parents_data(
+    importance: Importance, data: Sequence[tuple[Tensor, Tensor | None]], outputs: Sequence[int]
+) -> None:
+    """Refuse, before any work, data on which neurons cannot be scored.
+
+    Args:
+        data: (inputs, labels) for each parent.
+        outputs: shape of the parents' outputs for a sample.
+    Raises:
+        ValueError: missing or strange labels, labels that the parents have no class for, or outputs without classes.
+    """
+    if not importance.needs_labels:
+        return
+    name = f"importance {importance_name(importance)!r}"
+    if importance.reads_logits:
+        check_class_scores(outputs, name, "Use importance='uniform'.")
+    for _, y in data:
+        labels = check_labels(y, importance)
+        classes = outputs[0] if len(outputs) == 1 else None
+        if labels is None or classes is None or not len(labels):
+            continue
+        if not 0 <= int(labels.min()) <= int(labels.max()) < classes:
+            raise ValueError(
+                f"labels run from {int(labels.min())} to {int(labels.max())}; the parents have {classes} classes."
+            )
+
+
+def parents_scores(
+    parents: Sequence[Sequence[Level]],
+    importance: Importance,
+    data: Sequence[tuple[Tensor, Tensor | None]],
+    device: torch.device,
+    monitor: Monitor,
+    *,
+    add_up: Callable[[Tensor], Tensor] | None = None,
+) -> list[Scores]:
+    """The scores of each parent's neurons, level by level.
+
+    Args:
+        parents: the levels of each parent, on the device.
+        data: (inputs, labels) for each parent.
+        add_up: adds the sums of other processes, which hold other samples.
+    Raises:
+        ValueError: as `check_parents_data` and `importance_scores`.
+    """
+    if importance.needs_labels:
+        check_parents_data(importance, data, _outputs(parents[0], data[0][0][:1].to(device)))
+    scores = []
+    for index, (levels, (x, y)) in enumerate(zip(parents, data, strict=True)):
+        monitor.emit("phase", name="importance", parent=index, parents=len(parents))
+        dtype = next(levels[0].module.parameters()).dtype
+        labels = y.to(device) if y is not None else None
+        scores.append(
+            importance_scores(levels, x.to(device, dtype), labels, importance, monitor=monitor, add_up=add_up)
+        )
+    return scores
+
+
+@torch.no_grad()
+def _outputs(levels: Sequence[Level], x: Tensor) -> tuple[int, ...]:
+    """The shape of a network's outputs for a sample."""
+    outputs = compose(levels, x.to(next(levels[0].module.parameters()).dtype))
+    assert isinstance(outputs, Tensor)
+    return tuple(outputs.shape[1:])

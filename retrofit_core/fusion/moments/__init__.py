@@ -1,0 +1,33 @@
+"""The moment form: sums over rows from which grouping, fit and errors of an affine level follow (docs/method.md).
+
+Legend: x (N, p) input rows of the fused level, the last column 1 if it has a bias; z (N, m) output rows of all parents,
+side by side; xx = x'x, xz = x'z, zz = z'z, sz = sum of z: sums, not means, because the paper's ridge strengths refer to
+sums.
+"""
+
+from .choices import AUTO_STRENGTH, dual_is_cheaper, product_dtype, ridge_strength
+from .errors import approximation_error, cross_error, cross_of, grouping_error, squared_misses, unavoidable_error
+from .parts import PartMoments, PartSums
+from .solution import Solution
+from .solve import solve
+from .sums import Moments, MomentSums, Rows
+
+__all__ = [
+    "AUTO_STRENGTH",
+    "MomentSums",
+    "Moments",
+    "PartMoments",
+    "PartSums",
+    "Rows",
+    "Solution",
+    "approximation_error",
+    "cross_error",
+    "cross_of",
+    "dual_is_cheaper",
+    "grouping_error",
+    "product_dtype",
+    "ridge_strength",
+    "solve",
+    "squared_misses",
+    "unavoidable_error",
+]

@@ -1,0 +1,57 @@
+"""What is decided before any sum: how strong the ridge is, how exact the products, which of the two forms."""
+
+import math
+
+import torch
+
+from ...system import device as devices
+
+AUTO_STRENGTH = {"zero": 1e-2, "parents": 1e-1}
+"""Ridge strengths relative to the mean of the diagonal of xx; measured, docs/defaults.md."""
+#: A relative ridge this many times the rounding of the products makes it harmless: 1e-3 for float32.
+_OUTWEIGHS = 8000
+
+
+def ridge_strength(ridge: float | str, diagonal: float, toward: str) -> float:
+    """lambda of a level, in units of a sum over rows.
+
+    Args:
+        ridge: a number (the paper's convention); "0.1x" for 0.1 times the mean diagonal of xx; "auto" for the relative
+            strength of AUTO_STRENGTH.
+        diagonal: mean of the diagonal of xx over the weight columns.
+        toward: "zero" or "parents".
+    Raises:
+        ValueError: none of these, or negative.
+    """
+    try:
+        relative = isinstance(ridge, str) and ridge.endswith("x")
+        factor = AUTO_STRENGTH[toward] if ridge == "auto" else float(ridge[:-1] if relative else ridge)  # type: ignore
+    except ValueError:
+        factor = math.nan
+    if not 0 <= factor < math.inf:
+        raise ValueError(
+            f"ridge must be 'auto', a number from 0, or a multiple of the mean input energy such as '0.1x'. Found {ridge!r}."
+        )
+    return factor * diagonal if ridge == "auto" or relative else factor
+
+
+def product_dtype(ridge: float | str | None, weights: torch.dtype, device: torch.device) -> torch.dtype:
+    """Precision of the products whose sums are the moments.
+
+    float64 where the device is good at it; float32 for float32 networks where the ridge outweighs their rounding (or
+    no ridge is asked for: None), at twice the speed. Sums are float64 in any case. Products that the
+    device carries out in TF32 or bfloat16 round more and need a larger ridge.
+    """
+    if weights == torch.float64 or ridge is None:
+        return weights
+    relative = ridge if isinstance(ridge, str) else "0x"
+    strength = min(AUTO_STRENGTH.values()) if relative == "auto" else float(relative[:-1])
+    needed = _OUTWEIGHS * devices.product_rounding(torch.float32, device)
+    return torch.float32 if strength >= needed else devices.sum_dtype(device)
+
+
+def dual_is_cheaper(rows: int, p: int, m: int) -> bool:
+    """Compare the floating-point operations of both forms (docs/method.md)."""
+    primal = rows * p * p + 2 * rows * p * m + p**3 / 3 + 2 * p * p * m
+    dual = 2 * rows * rows * p + rows**3 / 3 + 2 * rows * rows * m + 4 * rows * p * m + 2 * p * m * m
+    return rows < p and dual < primal

@@ -1,0 +1,102 @@
+"""Moments of one affine layer from its input tensors: unfolded, or by lags where that is cheaper."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from ...networks.batchnorm import Affine
+from ...networks.levels.level import Level, unfolded_together
+from ...system.device import CHUNK_BYTES, rows_per_batch
+from . import Moments, MomentSums, PartMoments, PartSums, Rows, lags
+
+
+class LayerSums:
+    """Sums over the rows of one layer, collected batch by batch: x its (unfolded) input rows, z rows of targets.
+
+    Args:
+        layer: gives kernel, stride and padding; only shapes of its weights are read.
+        m: columns of z; where `add` gets no targets they are zero.
+        bias: a column of ones is appended to x.
+        dtype: precision of products; sums are float64.
+        beside: layers whose outputs are added to the layer's; their input rows stand beside its own.
+    """
+
+    def __init__(self, layer: Affine, m: int, *, bias: bool, dtype: torch.dtype, beside: Sequence[Affine] = ()) -> None:
+        self.layers, self.m, self.bias, self.dtype = (layer, *beside), m, bias, dtype
+        self.columns = sum(each.weight[0].numel() for each in self.layers)
+        device = layer.weight.device
+        self.sums: MomentSums | lags.LagSums
+        if lags.applies(layer) and not beside:
+            self.sums = lags.LagSums(layer.weight.shape[1], m, bias=bias, device=device)
+        else:
+            self.sums = MomentSums(m, self.columns + bias, bias=bias, device=device)
+
+    def add(self, h: Tensor, z: Tensor | None = None, beside: Sequence[Tensor] = ()) -> None:
+        """One batch of the layers' input tensors and, where there are targets, their rows (N, m)."""
+        for parts, rows in self._chunks((h, *beside), z):
+            if isinstance(self.sums, lags.LagSums):
+                self.sums.add(parts[0], rows)
+            else:
+                self.sums.add(rows, unfolded_together(self.layers, parts, self.dtype, ones=self.bias))
+
+    def _chunks(self, inputs: Sequence[Tensor], z: Tensor | None) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
+        """Samples whose rows fit into memory."""
+        h = inputs[0]
+        positions = unfolded_together(self.layers, [tensor[:1] for tensor in inputs]).shape[0]
+        columns = h.shape[1] + self.m if isinstance(self.sums, lags.LagSums) else self.columns
+        step = rows_per_batch(self.dtype.itemsize * positions * columns, CHUNK_BYTES)
+        z = h.new_zeros(len(h) * positions, self.m) if z is None else z
+        parts = zip(*(tensor.split(step) for tensor in inputs), strict=True)
+        yield from zip(parts, z.to(self.dtype).split(step * positions), strict=True)
+
+    def finish(self) -> Moments:
+        """The moments. Nothing can be added afterwards."""
+        return self.sums.finish()
+
+
+class PartwiseSums:
+    """The same of a level of grouped convolutions, each part of which reads its own inputs.
+
+    Args:
+        parts: (m,) the fused network's part to which each of the parents' neurons is assigned; the neurons of a stream to which
+            the level adds are those of its own parts.
+    """
+
+    def __init__(self, level: Level, parts: Tensor, *, dtype: torch.dtype) -> None:
+        self.level, self.dtype = level, dtype
+        if level.adds:
+            own = torch.arange(level.width, device=parts.device) // (level.width // level.partwise)
+            parts = torch.cat([parts, own])
+        self.sums = PartSums(parts, level.partwise, level.inputs_per_neuron + level.bias, bias=level.bias)
+
+    def add(self, h: Tensor, z: Tensor, beside: Sequence[Tensor] = ()) -> None:
+        """One batch of the layers' input tensors and their rows (N, m)."""
+        positions, (count, p, most) = self.level.positions, self.sums.xz.shape
+        step = rows_per_batch(8 * positions * (2 * count * (p + most) + z.shape[1]), CHUNK_BYTES)
+        for inputs, rows in zip(
+            zip(*(x.split(step) for x in (h, *beside)), strict=True), z.split(step * positions), strict=True
+        ):
+            self.sums.add(rows, self.level.part_inputs(inputs, self.dtype))
+
+    def finish(self) -> PartMoments:
+        """The moments. Nothing can be added afterwards."""
+        return self.sums.finish()
+
+
+class LayerRows:
+    """The rows themselves, where the dual form is to be used; otherwise like `LayerSums`."""
+
+    def __init__(self, layer: Affine, *, bias: bool, dtype: torch.dtype, beside: Sequence[Affine] = ()) -> None:
+        self.layers, self.bias, self.dtype = (layer, *beside), bias, dtype
+        self.parts: list[tuple[Tensor, Tensor]] = []
+
+    def add(self, h: Tensor, z: Tensor, beside: Sequence[Tensor] = ()) -> None:
+        """One batch of the layers' input tensors and their rows (N, m) of targets."""
+        x = unfolded_together(self.layers, (h, *beside), self.dtype, ones=self.bias)
+        self.parts.append((x, z.to(self.dtype)))
+
+    def finish(self) -> Rows:
+        """All rows, in float64."""
+        inputs, outputs = zip(*self.parts, strict=True)
+        return Rows(torch.cat(inputs).double(), torch.cat(outputs).double(), self.bias)

@@ -1,0 +1,226 @@
+"""Sums over rows, the accumulator that makes them, and the rows themselves."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ...system import device as devices
+from .products import add_gram, add_product, column_sums, mirrored, upper_gram
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sums over N rows, complete and unchangeable. They add up: workers and parties contribute in any order and split.
+
+    `MomentSums` makes them from batches of rows. Raises nothing by itself; `solve` refuses sums that are not finite.
+    """
+
+    zz: Tensor
+    """(m, m)"""
+    sz: Tensor
+    """(m,)"""
+    xx: Tensor | None = None
+    """(p, p), None where only the outputs were summed"""
+    xz: Tensor | None = None
+    """(p, m)"""
+    rows: int = 0
+    """N"""
+    bias: bool = False
+    """Whether the last column of x is 1"""
+    rounding: float = 0.0
+    """Machine epsilon of the coarsest products that were added"""
+
+    def __add__(self, other: "Moments | Rows") -> "Moments":
+        """The moments of both sets of rows.
+
+        Raises:
+            ValueError: they are of different levels.
+        """
+        other = other.moments() if isinstance(other, Rows) else other
+        if (self.xx is None) != (other.xx is None) or self.zz.shape != other.zz.shape or self.bias != other.bias:
+            raise ValueError("moments of different levels cannot be added: their shapes or biases differ.")
+        if self.xx is not None and other.xx is not None and self.xx.shape != other.xx.shape:
+            raise ValueError("moments of different levels cannot be added: their numbers of inputs differ.")
+        xx = self.xx + other.xx if self.xx is not None and other.xx is not None else None
+        xz = self.xz + other.xz if self.xz is not None and other.xz is not None else None
+        rounding = max(self.rounding, other.rounding)
+        zz, sz, rows = self.zz + other.zz, self.sz + other.sz, self.rows + other.rows
+        return replace(self, zz=zz, sz=sz, xx=xx, xz=xz, rows=rows, rounding=rounding)
+
+    def times(self, V: Tensor) -> Tensor:
+        """(p, d) xx V."""
+        assert self.xx is not None
+        return self.xx @ V
+
+    def all_reduce(self) -> "Moments":
+        """The sums over all processes of torch.distributed, the same on every rank."""
+        import torch.distributed as dist
+
+        def summed(tensor: Tensor | None) -> Tensor | None:
+            if tensor is None:
+                return None
+            total = tensor.clone(memory_format=torch.contiguous_format)
+            dist.all_reduce(total)
+            return total
+
+        zz, sz = summed(self.zz), summed(self.sz)
+        assert zz is not None and sz is not None
+        rows = torch.tensor(self.rows, device=self.zz.device)
+        dist.all_reduce(rows)
+        rounding = torch.tensor(self.rounding, dtype=torch.float64, device=self.zz.device)
+        dist.all_reduce(rounding, op=dist.ReduceOp.MAX)
+        facts = {"rows": int(rows), "rounding": rounding.item()}
+        return replace(self, zz=zz, sz=sz, xx=summed(self.xx), xz=summed(self.xz), **facts)
+
+    def save(self, path: str | Path) -> None:
+        """Write the sums to a safetensors file: what a party sends instead of its images."""
+        from safetensors.torch import save_file
+
+        tensors = {"zz": self.zz, "sz": self.sz, "xx": self.xx, "xz": self.xz}
+        present = {name: tensor.contiguous().cpu() for name, tensor in tensors.items() if tensor is not None}
+        facts = {"rows": str(self.rows), "bias": str(int(self.bias)), "rounding": str(self.rounding)}
+        save_file(present, str(path), facts)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Moments":
+        """Read what `save` wrote.
+
+        Raises:
+            ValueError: the file is missing, broken, or holds something else.
+        """
+        from safetensors import safe_open
+
+        try:
+            with safe_open(str(path), "pt") as file:
+                facts, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return cls(**tensors, rows=int(facts["rows"]), bias=facts["bias"] == "1", rounding=float(facts["rounding"]))
+        except Exception as error:  # safetensors has exceptions of its own
+            raise ValueError(f"{path} holds no sums ({error}). Pass a file that `Moments.save` wrote.") from error
+
+
+class MomentSums:
+    """Adds up rows, batch by batch; `finish` gives the moments and ends it.
+
+    Args:
+        m: columns of the outputs z.
+        p: columns of the inputs x, the column of ones included; None where only outputs are summed.
+        bias: the last column of x is 1.
+    """
+
+    def __init__(self, m: int, p: int | None = None, *, bias: bool = False, device: torch.device | None = None) -> None:
+        self.zz = torch.zeros(m, m, dtype=torch.float64, device=device)
+        self.sz = self.zz.new_zeros(m)
+        self.xx, self.xz = (None, None) if p is None else (self.zz.new_zeros(p, p), self.zz.new_zeros(p, m))
+        self.rows, self.bias, self.rounding, self._finished = 0, bias, 0.0, False
+
+    def add(self, z: Tensor, x: Tensor | None = None) -> None:
+        """Add rows z (n, m) and, where inputs are summed, x (n, p); products in the rows' own precision.
+
+        Raises:
+            ValueError: x is missing or not asked for, or `finish` was called before.
+        """
+        if self._finished:
+            raise ValueError("these sums are finished. Add the moments of further rows to them with +.")
+        if (x is None) != (self.xx is None):
+            raise ValueError("these sums need rows x and z." if x is None else "these sums are of outputs z alone.")
+        self.rows += len(z)
+        self.rounding = max(self.rounding, devices.product_rounding(z.dtype, z.device))
+        self.sz += column_sums(z)
+        add_gram(self.zz, z)
+        if x is not None and self.xx is not None and self.xz is not None:
+            add_gram(self.xx, x)
+            add_product(self.xz, x, z)
+
+    def finish(self) -> Moments:
+        """The moments of all rows so far. They take the tensors over, so nothing can be added afterwards."""
+        if not self._finished:
+            for square in (self.zz, self.xx):  # until now only their upper triangles are right
+                if square is not None:
+                    mirrored(square)
+        self._finished = True
+        return Moments(self.zz, self.sz, self.xx, self.xz, self.rows, self.bias, self.rounding)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows themselves: the dual form needs them in memory and pays where N < p (late convolutions)."""
+
+    x: Tensor
+    """(N, p), the last column 1 if there is a bias"""
+    z: Tensor
+    """(N, m)"""
+    bias: bool = False
+
+    @property
+    def rows(self) -> int:
+        """N"""
+        return len(self.z)
+
+    @cached_property
+    def zz(self) -> Tensor:
+        """(m, m)"""
+        return self.z.T @ self.z
+
+    @property
+    def sz(self) -> Tensor:
+        """(m,)"""
+        return self.z.sum(0)
+
+    @cached_property
+    def centred(self) -> tuple[Tensor, Tensor]:
+        """x (N, weight columns) and z, minus their means where there is a bias: that is what not penalising it means."""
+        if not self.bias:
+            return self.x, self.z
+        return self.x[:, :-1] - self.x[:, :-1].mean(0), self.z - self.z.mean(0)
+
+    @cached_property
+    def kernel(self) -> Tensor:
+        """(N, N) inner products of the centred rows x."""
+        x = self.centred[0]
+        return mirrored(upper_gram(x.T))
+
+    def __add__(self, other: "Rows") -> "Rows":
+        """Both sets of rows, one below the other.
+
+        Raises:
+            ValueError: they are of different levels.
+        """
+        widths = [(rows.x.shape[1], rows.z.shape[1], rows.bias) for rows in (self, other)]
+        if widths[0] != widths[1]:
+            raise ValueError("rows of different levels cannot be added: their shapes or biases differ.")
+        return Rows(torch.cat([self.x, other.x]), torch.cat([self.z, other.z]), self.bias)
+
+    def all_gather(self) -> "Rows":
+        """The rows of all processes of torch.distributed, the same on every rank."""
+        import torch.distributed as dist
+
+        counts = [0] * dist.get_world_size()
+        dist.all_gather_object(counts, self.rows)
+
+        def gathered(tensor: Tensor) -> Tensor:
+            parts = [tensor.new_empty(count, tensor.shape[1]) for count in counts]
+            parts[dist.get_rank()] = tensor.contiguous()
+            for rank, part in enumerate(parts):
+                dist.broadcast(part, rank)
+            return torch.cat(parts)
+
+        return Rows(gathered(self.x), gathered(self.z), self.bias)
+
+    def moments(self) -> Moments:
+        """The same sums in the primal form."""
+        sums = MomentSums(self.z.shape[1], self.x.shape[1], bias=self.bias, device=self.z.device)
+        sums.add(self.z, self.x)
+        return sums.finish()
+
+
+def mean_diagonal(sums: Moments | Rows) -> float:
+    """Mean of the diagonal of xx over the weight columns: the bias left out, dead columns counted."""
+    if isinstance(sums, Rows):
+        weights = sums.x[:, :-1] if sums.bias else sums.x
+        return (torch.linalg.vector_norm(weights).square() / max(weights.shape[1], 1)).item()
+    assert sums.xx is not None
+    diagonal = sums.xx.diagonal()[:-1] if sums.bias else sums.xx.diagonal()
+    return diagonal.mean().item() if len(diagonal) else 0.0

@@ -1,0 +1,318 @@
+"""What a fusion returns: the model and one report per level, as objects, a table, or a folder."""
+
+import html
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..networks.checkpoints import load_model, save_model
+from ..networks.levels import single_level
+from ..system import files
+from ..system.extras import require
+from .alignment import Alignment
+from .moments import grouping_error
+from .targets import Targets
+
+ARRAYS = ("labels", "scores", "gram")
+COMPONENTS = 3
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class LevelReport:
+    """One level of a finished fusion. n parents with m neurons together, d fused neurons."""
+
+    name: str
+    kind: str
+    """Linear, Conv2d, ... or "not affine" """
+    widths: tuple[int, ...]
+    """Neurons of each parent"""
+    width: int
+    """d, neurons of the fused level"""
+    rows: int
+    """Samples x positions"""
+    scores: Tensor = field(repr=False)
+    """(m,) importance, parents side by side; at the head what weighs its targets"""
+    labels: Tensor = field(repr=False)
+    """(m,) group of each parent neuron"""
+    gram: Tensor = field(repr=False)
+    """(m, m) float32 inner products of the raw outputs, sums over rows"""
+    energy: float
+    """sum_j s_j |z_j|^2: what both errors are compared with"""
+    grouping_error: float
+    approximation_error: float
+    unavoidable_error: float
+    """The part of `cost` that no weights of this level could avoid, whatever the grouping; NaN for gradient fits, where it is not
+    computed. It can exceed the approximation error: what single neurons miss cancels in part in their group's mean, and is
+    grouping error then"""
+    ridge: float
+    """lambda that was used; NaN for gradient fits"""
+    form: str
+    """primal, dual, lookup (rows of embeddings) or gradient"""
+    grouping: dict[str, Any]
+    """Facts about the grouping"""
+    cross_error: float = 0.0
+    """Theorem 1's third term: 0 where the targets are the groups' weighted means, of either sign for other targets"""
+    stream: str = ""
+    """The first level of the residual stream that the level writes to; empty where no other level makes its neurons"""
+    missing_error: float = float("nan")
+    """sum_k S_k |T_k - h_k|^2 where the level's outputs are added to a stream h: what they were fitted to, of which the
+    approximation error is left; else NaN"""
+    weights: Tensor | None = field(default=None, repr=False)
+    """(m, d) of each parent neuron in each target, where these are not the groups' means (heads of an attention)"""
+    curve: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    """Loss per epoch of a gradient fit; empty for a closed form"""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """forward, moments, group, solve, fit, report"""
+
+    @property
+    def parents(self) -> Tensor:
+        """(m,) the parent of each neuron."""
+        return torch.repeat_interleave(torch.arange(len(self.widths)), torch.tensor(self.widths))
+
+    @property
+    def cost(self) -> float:
+        """J = sum_j s_j |f_k(j) - z_j|^2 of the fused neurons f: grouping, approximation and cross error together."""
+        return self.grouping_error + self.approximation_error + self.cross_error
+
+    @cached_property
+    def _components(self) -> tuple[Tensor, Tensor]:
+        return principal_components(self.gram)
+
+    @property
+    def coordinates(self) -> Tensor:
+        """(m, 3) principal components of the neurons' raw outputs, from the Gram matrix centred over neurons."""
+        return self._components[0]
+
+    @property
+    def explained(self) -> Tensor:
+        """(3,) share of the variance on each component."""
+        return self._components[1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the arrays, as JSON types."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*ARRAYS, "weights")}
+        return {**plain, "widths": list(self.widths)}
+
+
+def level_report(
+    level: Any,
+    widths: Sequence[int],
+    rows: int,
+    zz: Tensor,
+    s: Tensor,
+    labels: Tensor,
+    targets: Targets,
+    *,
+    reading: Tensor | None = None,
+    **facts: Any,
+) -> LevelReport:
+    """The report of a level whose parents' neurons were put into groups.
+
+    Args:
+        level: the fused `Level` or neuron group: name, kind and width.
+        zz: (m, m) inner products of the parents' outputs, sums over rows.
+        s: (m,) scores.
+        labels: (m,) groups.
+        targets: what the groups' neurons were fitted to.
+        reading: (d, m) what stands for each neuron, where it is not its group's target but weighs several.
+        facts: the other fields: of the grouping, of the fit, seconds.
+    """
+    weights = s.to(zz)
+    own = labels.to(zz.device), targets
+    if reading is not None:
+        own = torch.arange(len(s), device=zz.device), Targets(targets.A @ reading, weights)
+    return LevelReport(
+        name=level.name,
+        kind=level.kind,
+        widths=tuple(widths),
+        width=level.width,
+        rows=rows,
+        scores=s.cpu(),
+        labels=labels.cpu(),
+        gram=zz.float().cpu(),
+        energy=(weights @ zz.diagonal()).item(),
+        grouping_error=grouping_error(zz, weights, *own),
+        **facts,
+    )
+
+
+def principal_components(gram: Tensor, components: int = COMPONENTS) -> tuple[Tensor, Tensor]:
+    """PCA of m points from their Gram matrix: coordinates (m, components) and explained shares (components,).
+
+    Equals scikit-learn's PCA on the points, up to signs; signs are fixed so that the largest entry is positive.
+    """
+    from scipy.linalg import eigh
+
+    full = gram.double().cpu().numpy()
+    centred = full - full.mean(0) - full.mean(1)[:, None] + full.mean()
+    m = len(full)
+    count = min(components, m)
+    values, vectors = eigh((centred + centred.T) / 2, subset_by_index=(m - count, m - 1))
+    values, vectors = np.clip(values[::-1], 0, None), vectors[:, ::-1]
+    signs = np.sign(vectors[np.abs(vectors).argmax(0), np.arange(count)])
+    points = np.zeros((m, components))
+    points[:, :count] = vectors * signs * np.sqrt(values)
+    shares = np.zeros(components)
+    shares[:count] = values / max(np.trace(centred), 1e-300)
+    return torch.from_numpy(points), torch.from_numpy(shares)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FusionResult:
+    """The fused model with its reports."""
+
+    model: nn.Module
+    levels: list[LevelReport]
+    config: dict[str, Any]
+    """Everything needed to repeat the run"""
+    seconds: float
+    importance: list[dict[str, Any]] = field(default_factory=list)
+    """One report per parent: completeness gaps of attributions"""
+    alignment: Alignment | None = None
+    """Of methods that align neurons and average: the map of their neurons, and the parents reordered. Files do not hold it;
+    the labels of its groups are those of the levels, which they do hold"""
+    processor_seconds: float | None = None
+    """Of all threads of this process, hardly changed by others on the machine, unlike `seconds`; files do not hold it"""
+
+    @property
+    def note(self) -> str:
+        """A sentence where the network was one single level, which is distillation; else empty."""
+        return single_level([level.kind for level in self.levels])
+
+    def __repr__(self) -> str:
+        """What was done, and a line for each level."""
+        return "\n".join([self._headline(), *([self._short().to_string(index=False)] if self.levels else [])])
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook."""
+        head = f"<p>{html.escape(self._headline())}</p>"
+        return head + (self._short().to_html(index=False) if self.levels else "")
+
+    def _headline(self) -> str:
+        words = [self.config[name] for name in ("method", "grouping", "fit", "importance") if self.config.get(name)]
+        levels = f"{len(self.levels)} levels" if self.levels else "no levels"
+        return f"FusionResult: {', '.join(map(str, words))}; {levels}, {self.seconds:.2f} s"
+
+    def _short(self) -> "pd.DataFrame":
+        table = self.to_frame()
+        shares = {name: f"{name.removesuffix(' share')} %" for name in ("grouping share", "approximation share")}
+        for name, short in shares.items():
+            table[short] = (100 * table[name]).round(2)
+        return table.loc[:, ["level", "widths", "fused", *shares.values(), "form"]]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row per level: widths, errors (also relative to the energy), seconds."""
+        return frame(self.levels)
+
+    def save(self, folder: str | Path, **metadata: Any) -> None:
+        """Write a folder that `load` and the workbench read: fused.safetensors, levels.parquet, arrays.npz, result.json."""
+        require("pyarrow", "data")
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        save_model(self.model, folder / "fused.safetensors", **metadata)
+        save_levels(self.levels, folder)
+        facts = {"config": self.config, "seconds": self.seconds, "importance": self.importance}
+        files.write(folder / "result.json", json.dumps(facts, indent=1, default=str))
+
+    @classmethod
+    def load(cls, folder: str | Path, model: nn.Module | None = None) -> "FusionResult":
+        """Read what `save` wrote. For an architecture that is not ours pass a `model`; its weights are overwritten.
+
+        Raises:
+            ValueError: a file is missing or broken.
+        """
+        folder = Path(folder)
+        try:
+            facts = json.loads((folder / "result.json").read_text())
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{folder} is not a saved fusion: result.json is missing or broken.") from error
+        if not isinstance(facts, dict) or not {"config", "seconds", "importance"} <= facts.keys():
+            raise ValueError(f"{folder} is not a saved fusion: result.json lacks config, seconds or importance.")
+        weights = folder / "fused.safetensors"
+        if model is None:
+            model, _ = load_model(weights)
+        else:
+            from safetensors.torch import load_file
+
+            try:
+                model.load_state_dict(load_file(str(weights)))
+            except Exception as error:  # safetensors and torch each have their own
+                raise ValueError(f"{weights} is broken or does not fit the model passed ({error}).") from error
+        return cls(model, load_levels(folder), facts["config"], facts["seconds"], facts["importance"])
+
+
+def frame(levels: Sequence[LevelReport]) -> "pd.DataFrame":
+    """The levels' numbers as a table; it has its columns also where a method has no levels."""
+    columns: dict[str, Callable[[LevelReport], Any]] = {
+        "level": lambda level: level.name,
+        "kind": lambda level: level.kind,
+        "widths": lambda level: " + ".join(map(str, level.widths)),
+        "fused": lambda level: level.width,
+        "rows": lambda level: level.rows,
+        "grouping error": lambda level: level.grouping_error,
+        "approximation error": lambda level: level.approximation_error,
+        "unavoidable error": lambda level: level.unavoidable_error,
+        "grouping share": lambda level: level.grouping_error / level.energy if level.energy else 0.0,
+        "approximation share": lambda level: level.approximation_error / level.energy if level.energy else 0.0,
+        "ridge": lambda level: level.ridge,
+        "form": lambda level: level.form,
+        "seconds": lambda level: sum(level.seconds.values()),
+    }
+    import pandas as pd
+
+    return pd.DataFrame({name: [value(level) for level in levels] for name, value in columns.items()})
+
+
+def save_levels(levels: Sequence[LevelReport], folder: Path) -> None:
+    """Write arrays.npz and levels.parquet (one row per level, nested facts as JSON).
+
+    In this order: arrays of more levels than the table has are no fault, and the table says how many are finished.
+    """
+    arrays = {}
+    for index, level in enumerate(levels):
+        for name in ARRAYS:
+            arrays[f"{index}/{name}"] = getattr(level, name).cpu().numpy()
+        if level.weights is not None:
+            arrays[f"{index}/weights"] = level.weights.cpu().numpy()
+        arrays[f"{index}/coordinates"] = level.coordinates.numpy().astype(np.float32)
+    with files.replacing(folder / "arrays.npz") as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+    table = frame(levels)
+    table["report"] = [json.dumps(level.to_dict(), default=str) for level in levels]
+    with files.replacing(folder / "levels.parquet") as temporary:
+        table.to_parquet(temporary)
+
+
+def load_levels(folder: str | Path) -> list[LevelReport]:
+    """Read what `save_levels` wrote.
+
+    Raises:
+        ValueError: a file is missing or broken.
+    """
+    require("pyarrow", "data")
+    import pandas as pd
+
+    folder = Path(folder)
+    try:
+        table = pd.read_parquet(folder / "levels.parquet")
+        # opened here, because numpy leaves a broken file open
+        with (folder / "arrays.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return [_read_level(json.loads(report), arrays, index) for index, report in enumerate(table["report"])]
+    except Exception as error:  # pyarrow, zip, json and numpy each have their own
+        raise ValueError(f"{folder}: levels.parquet or arrays.npz is missing or broken ({error}).") from error
+
+
+def _read_level(facts: dict[str, Any], arrays: Any, index: int) -> LevelReport:
+    tensors: dict[str, Any] = {name: torch.from_numpy(arrays[f"{index}/{name}"]) for name in ARRAYS}
+    if f"{index}/weights" in arrays:
+        tensors["weights"] = torch.from_numpy(arrays[f"{index}/weights"])
+    return LevelReport(**{**facts, "widths": tuple(facts["widths"]), **tensors})

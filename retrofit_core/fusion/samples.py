@@ -1,0 +1,216 @@
+"""What counts as fusion data, and as the data of each parent."""
+
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
+from numbers import Number
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from ..networks.packing import Inputs, Packing, each_of, packed, said, tensors_of
+from ..system.labels import as_labels
+from ..system.registry import first_line
+
+#: Entries of a dict that hold the labels, as Hugging Face's batches do.
+LABELS = ("labels", "label")
+
+
+def as_inputs(data: Any, samples: int | None = None) -> tuple[Inputs, Tensor | None]:
+    """Fusion data as (inputs, labels or None): a tensor, (inputs, labels), a dict, a DataLoader, a Dataset or a list of batches;
+    arrays of numpy are as good as tensors, and so are lists of labels.
+
+    Inputs are a tensor, a dict of tensors (keywords of the network's forward) or a tuple of tensors (its arguments in order). In
+    a dict without labels beside it the entry `labels` is the labels; in (first, second, ..., labels) and in batches of this form
+    the first tensor with one axis.
+
+    Args:
+        samples: no more than the first so many are taken, and no more batches are read than hold them.
+    Raises:
+        ValueError: empty, or not one of these.
+    """
+    data = _with_labels(_of_arrays(data))
+    if isinstance(data, (Tensor, Mapping)) or _is_pair(data) or (isinstance(data, tuple) and _are_tensors(data)):
+        inputs, labels = _split(data)
+    elif isinstance(data, (DataLoader, Dataset, Iterable)) and not isinstance(data, (str, bytes, np.ndarray)):
+        batches = DataLoader(data, batch_size=256) if isinstance(data, Dataset) else data
+        inputs, labels = _joined(_first(batches, samples))
+    else:
+        raise ValueError(
+            f"fusion data must be a tensor, (inputs, labels), a dict of tensors, a DataLoader or a Dataset. Found "
+            f"{type(data).__name__}."
+        )
+    counts = {len(tensor) for tensor in tensors_of(inputs)}
+    if len(counts) > 1:
+        raise ValueError(f"the tensors of the fusion data hold {sorted(counts)} samples; they must hold equally many.")
+    if not max(counts, default=0):
+        raise ValueError("the fusion set is empty. Pass at least a few dozen samples; the paper uses 400.")
+    if labels is not None and labels.ndim == 0:
+        raise ValueError("the labels are a single number. Pass one whole number for each sample.")
+    if labels is not None and {len(labels)} != counts:
+        raise ValueError(f"the fusion data hold {max(counts)} inputs but {len(labels)} labels.")
+    return each_of(inputs, lambda tensor: tensor[:samples]), None if labels is None else as_labels(labels)[:samples]
+
+
+def as_tensors(data: Any, samples: int | None = None) -> tuple[Tensor, Tensor | None]:
+    """The same where only one tensor will do.
+
+    Raises:
+        ValueError: as `as_inputs`, or there are several.
+    """
+    inputs, labels = as_inputs(data, samples)
+    if not isinstance(inputs, Tensor):
+        raise ValueError(f"these data are {said(inputs)}, and one tensor is needed. Pass (inputs, labels).")
+    return inputs, labels
+
+
+def parents_data(
+    data: Any, fusion: tuple[Tensor, Tensor | None], n: int, packing: Packing | None = None
+) -> list[tuple[Tensor, Tensor | None]]:
+    """(inputs, labels) of each of n parents: its own data as `as_inputs` takes them, or the fusion data (None, "fusion").
+
+    Args:
+        packing: of the fusion data, which these must fit.
+    Raises:
+        ValueError: no sets at all, another number of them than parents, or other tensors.
+    """
+    if data is None or data == "fusion":
+        return [fusion] * n
+    if not isinstance(data, Iterable) or isinstance(data, (str, bytes)):
+        given = repr(data) if isinstance(data, (str, bytes)) else f"of type {type(data).__name__}"
+        raise ValueError(
+            f"importance data are {given}. Pass [(inputs, labels), ...], one pair per parent, or 'fusion' for the fusion data."
+        )
+    pairs = [as_inputs(pair) for pair in data]
+    if len(pairs) != n:
+        raise ValueError(f"importance_data holds {len(pairs)} sets for {n} parents.")
+    return [(packed(inputs, packing), labels) for inputs, labels in pairs]
+
+
+def _of_arrays(data: Any) -> Any:
+    """Arrays of numpy, and pandas' columns, as tensors, wherever they stand in a batch."""
+    if hasattr(data, "__array__") and not isinstance(data, (Tensor, np.generic)):
+        array = np.asarray(data)
+        array = array if array.flags.writeable else array.copy()  # of which torch warns, and pandas gives such
+        return torch.as_tensor(array) if array.dtype.kind in "biufc" else array  # words are refused as labels
+    if isinstance(data, Mapping):
+        return {name: _of_arrays(value) for name, value in data.items()}
+    if isinstance(data, (tuple, list)) and type(data) in (tuple, list):
+        parts = [_of_arrays(part) for part in data]
+        return parts if isinstance(data, list) else tuple(parts)
+    return data
+
+
+def _with_labels(data: Any) -> Any:
+    """(inputs, labels) with the labels as a tensor where they are a list, of numbers or of rows; anything else as it is."""
+    if not (
+        type(data) in (tuple, list)
+        and len(data) > 1
+        and (isinstance(data[0], (Tensor, Mapping)) or _are_tensors(data[0]))
+    ):
+        return data
+    leaf = data[-1]
+    if leaf is None and len(data) == 2:
+        return data[0]
+    while isinstance(leaf, (tuple, list, range, np.ndarray)) and len(leaf):
+        leaf = leaf[0]
+    plain = isinstance(leaf, (Number, str, np.generic)) or (isinstance(leaf, Tensor) and leaf.ndim == 0)
+    return (*data[:-1], _labels(data[-1])) if plain and not isinstance(data[-1], Tensor) else data
+
+
+def _labels(labels: Any) -> Tensor:
+    """Labels of any form as a tensor.
+
+    Raises:
+        ValueError: no numbers, or rows of different lengths.
+    """
+    try:
+        # of several tensors, one number each, or one column each as DataLoader makes of lists
+        return torch.stack(list(labels), -1) if _are_tensors(labels) else torch.as_tensor(labels)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"the labels are {type(labels).__name__} of what makes no tensor ({first_line(error)}). Pass one whole number for "
+            "each sample, or leave them out."
+        ) from error
+
+
+def _is_pair(data: Any) -> bool:
+    """Whether these are (inputs, labels), not two batches."""
+    if not (isinstance(data, (tuple, list)) and len(data) == 2 and isinstance(data[1], Tensor) and data[1].ndim <= 1):
+        return False
+    return isinstance(data[0], (Tensor, Mapping)) or _are_tensors(data[0])
+
+
+def _are_tensors(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and len(value) > 0 and all(isinstance(part, Tensor) for part in value)
+
+
+def _split(batch: Any) -> tuple[Inputs, Tensor | None]:
+    """One batch as inputs and labels.
+
+    Raises:
+        ValueError: it holds something else than tensors.
+    """
+    batch = _of_arrays(batch)
+    inputs, *rest = batch if isinstance(batch, (tuple, list)) and len(batch) else (batch,)
+    if isinstance(inputs, Tensor):
+        several = list(takewhile(lambda entry: isinstance(entry, Tensor) and entry.ndim > 1, rest))
+        inputs, rest = (inputs, *several) if several else inputs, rest[len(several) :]
+    labels = _labels(rest[0]) if rest else None
+    if isinstance(inputs, Mapping):
+        named = dict(inputs)
+        own = [named.pop(name) for name in LABELS if name in named]
+        labels = labels if labels is not None or not own else _labels(own[0])
+        strange = next((name for name, value in named.items() if not isinstance(value, Tensor)), None)
+        if strange is not None or not named:
+            what = f"the entry {strange!r} of {type(named.get(strange)).__name__}" if strange else "no inputs"
+            raise ValueError(
+                f"a dict of the fusion data holds {what}: its entries are the keywords of the networks' forward, as tensors, and "
+                "labels. Leave out what is neither."
+            )
+        return named, labels
+    if _are_tensors(inputs):
+        return tuple(inputs), labels
+    if not hasattr(inputs, "__array__"):
+        raise ValueError(
+            f"a batch of the fusion data starts with {type(inputs).__name__}, not a tensor. Yield inputs or (inputs, labels)."
+        )
+    return torch.as_tensor(inputs), labels
+
+
+def _first(batches: Iterable[Any], samples: int | None) -> list[Any]:
+    """The batches that hold the first samples; all of them where no number is given."""
+    read: list[Any] = []
+    count = 0
+    for batch in batches:
+        read.append(batch)
+        count += _count(batch)
+        if samples is not None and count >= samples:
+            break
+    return read
+
+
+def _count(batch: Any) -> int:
+    """Samples in a batch, as far as it tells."""
+    while isinstance(batch, (Mapping, tuple, list)) and len(batch):
+        batch = next(iter(batch.values())) if isinstance(batch, Mapping) else batch[0]
+    return len(batch) if hasattr(batch, "__len__") else 0
+
+
+def _joined(batches: list[Any]) -> tuple[Inputs, Tensor | None]:
+    pairs = [_split(batch) for batch in batches]
+    if not pairs:
+        return torch.empty(0), None
+    first, labels = pairs[0]
+    kinds = {tuple(inputs) if isinstance(inputs, Mapping) else len(tensors_of(inputs)) for inputs, _ in pairs}
+    if len(kinds) > 1 or len({y is None for _, y in pairs}) > 1:
+        raise ValueError(
+            "the batches of the fusion data hold different things. Let each hold the same tensors, and labels."
+        )
+    columns = [torch.cat(column) for column in zip(*(tensors_of(inputs) for inputs, _ in pairs), strict=True)]
+    joined = iter(columns)
+    return each_of(first, lambda _: next(joined)), None if labels is None else torch.cat(
+        [y for _, y in pairs if y is not None]
+    )

@@ -1,0 +1,1 @@
+"""What a finished fusion looks like: clusters, errors, shared energy, loss landscapes."""

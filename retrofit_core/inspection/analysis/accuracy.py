@@ -1,0 +1,99 @@
+"""Where knowledge is lost: the accuracy if the fusion had stopped after each level."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ...data import Images
+from ...fusion.fit.heads import read_back
+from ...fusion.network_levels import Levels
+from ...fusion.results import LevelReport
+from ...networks.composites import mean_of_softmax
+from ...networks.levels import Boundary, Level, compose
+from ...system.device import rows_per_batch
+from ...system.monitor import Monitor
+from ...training.evaluation import ensemble, evaluate
+
+#: Images per batch: large enough for full-speed convolutions.
+BATCH = 200
+
+
+def accuracy_by_level(
+    models: Sequence[nn.Module],
+    fused: nn.Module,
+    plan: Levels,
+    reports: Sequence[LevelReport],
+    images: Images,
+    rows: Tensor,
+    monitor: Monitor,
+) -> list[float]:
+    """Per cent on some rows: the ensemble, then fusion stopped after level 1, 2, ..., then the fused network.
+
+    Stopped after a level, every parent goes on with its own remaining levels; there its neuron j is read from the fused
+    neuron that stands for it. The parents' softmax outputs are averaged, as in the ensemble. Before the first level that
+    is the ensemble of the parents, and after the last all of them are the fused network.
+    """
+    device = next(plan.model.parameters()).device
+    representatives = {index: readings(report, device) for index, report in enumerate(reports)}
+    hits = torch.zeros(len(plan.fused) - 1)
+    for batch in monitor.each("step", rows.split(_batch(plan))):
+        labels = images.labels[batch]
+        with torch.inference_mode():
+            h = images.inputs(batch).to(device, next(plan.model.parameters()).dtype)
+            for index in range(len(hits)):
+                h = plan.fused[index].module(h)
+                logits = stopped(h, plan, index, representatives)
+                hits[index] += (logits.argmax(1).cpu() == labels).sum()
+    ends = [evaluate(network, images, rows=rows)["accuracy"] for network in (ensemble(list(models)), fused)]
+    return [ends[0], *(100 * hits.double() / len(rows)).tolist(), ends[1]]
+
+
+def stopped(h: Boundary, plan: Levels, index: int, representatives: Mapping[int, Sequence[Tensor]]) -> Tensor:
+    """(n, classes) log-probabilities if the fusion had stopped after level `index`.
+
+    Args:
+        h: the fused network's boundary after that level.
+        representatives: level -> for each parent its `readings`.
+    """
+    tails = [
+        compose(levels[index + 1 :], read_from(h, plan.fused[index], levels[index], representatives, k))
+        for k, levels in enumerate(plan.parents)
+    ]
+    return mean_of_softmax(torch.stack(tails), None)
+
+
+def read_from(
+    h: Boundary, fused: Level, parent: Level, representatives: Mapping[int, Sequence[Tensor]], k: int
+) -> Boundary:
+    """Parent k's boundary with each neuron taken from the fused neuron that stands for it."""
+    tensors = (h,) if isinstance(h, Tensor) else h
+    read = [
+        tensor  # the network's input
+        if alive.maker < 0
+        else _picked(tensor.movedim(alive.axis, -1), representatives[alive.maker][k]).movedim(-1, of_parent.axis)
+        for tensor, alive, of_parent in zip(tensors, fused.alive, parent.alive, strict=True)
+    ]
+    return read[0] if isinstance(h, Tensor) else tuple(read)
+
+
+def _picked(fused: Tensor, reading: Tensor) -> Tensor:
+    """A parent's neurons (..., width) from fused ones (..., d)."""
+    if reading.dtype.is_floating_point:
+        return fused @ reading.to(fused.dtype)
+    return fused.index_select(-1, reading)
+
+
+def readings(report: LevelReport, device: torch.device) -> list[Tensor]:
+    """How each parent's neurons are read from the fused ones: (width,) the one that stands for each, or, where targets are not
+    the means of groups, (d, width) the weights that give it back best from the targets of its head."""
+    if report.weights is None:
+        return list(report.labels.to(device).split(list(report.widths)))
+    reading = read_back(report.weights.double(), report.gram.double())
+    return list(reading.to(device).split(list(report.widths), 1))
+
+
+def _batch(plan: Levels) -> int:
+    networks = [*plan.parents, plan.fused]
+    largest = max(level.numbers for network in networks for level in network)
+    return min(BATCH, rows_per_batch(4 * len(networks) * largest))

@@ -1,0 +1,343 @@
+"""analyse(): run once after a fusion, on the same data, level by level from moments as the fusion itself."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...data import Images
+from ...data.sampling import balanced
+from ...fusion.algorithm import FusionPlan, Retrofit
+from ...fusion.eligibility import output_shape
+from ...fusion.fit import Fitting, missing_targets
+from ...fusion.grouping import SameIndex, alike
+from ...fusion.importance import IMPORTANCE, as_importance
+from ...fusion.importance.parents import parents_scores
+from ...fusion.network_levels import Levels
+from ...fusion.results import FusionResult, LevelReport
+from ...fusion.samples import parents_data
+from ...fusion.targets import Targets, weighted_means
+from ...fusion.task import Task
+from ...fusion.walk import Step, Walk
+from ...networks.outputs import check_class_scores
+from ...networks.training_flags import keeps_training_flags
+from ...networks.wrappers import unwrapped
+from ...system import device as devices
+from ...system.monitor import Event, Monitor
+from ...system.registry import find, made
+from ...system.runtime import Runtime
+from ...system.settings import settings_of
+from .accuracy import accuracy_by_level
+from .groups import agreement, regrouped
+from .plane import loss_plane, parent_weights
+from .record import Analysis, LevelAnalysis
+
+#: Seeds per score: ten pairs of seeds for the noise floor.
+SEEDS = 5
+#: Test images at most: half a percentage point is five of them.
+TEST_IMAGES = 1000
+#: Rows of targets and outputs that are kept.
+ROWS = 128
+#: Variance below this share of the mean square is rounding: the neuron is constant.
+CONSTANT = 1e-12
+
+
+@keeps_training_flags
+@torch.no_grad()
+def analyse(
+    models: Sequence[nn.Module],
+    result: FusionResult,
+    data: Any,
+    *,
+    importance_data: Any = "fusion",
+    test: Images | None = None,
+    runtime: Runtime | None = None,
+) -> Analysis:
+    """Analyse a finished fusion (docs/method.md). Nothing is changed; the same run gives the same analysis.
+
+    Args:
+        models, data, importance_data: those of the fusion; with uniform importance too, importance data are needed for the
+            other scores.
+        result: the fusion's; its config says how the levels were made.
+        test: images for the accuracy by level; without them it is left out.
+        runtime: device and memory; its monitor gets events named "analysis: ..." and may cancel between steps.
+    Raises:
+        ValueError: a run with a custom grouping function, one that did not go level by level, or data or boundaries of
+            another run.
+    """
+    start = time.perf_counter()
+    runtime, models = runtime or Runtime(), [unwrapped(model) for model in models]
+    monitor, config, reports = runtime.monitor, result.config, result.levels
+    if "fit" not in config:
+        raise ValueError("an analysis looks at the levels of HF and KF methods; this one did not go level by level.")
+    retrofit = retrofit_of(config)
+    plain = Runtime(device=runtime.device, memory=runtime.memory)
+    plan = retrofit.plan(Task.of(models, data, target=result.model, class_shares=_shares(config), runtime=plain))
+    task, device = plan.task, plan.task.device
+    why_no_accuracy = _why_no_accuracy(task, test)
+    clock = devices.Stopwatch(device)
+    _check_levels(plan.levels, reports, len(task.inputs))
+    inputs = task.inputs.to(task.dtype)
+    pairs = parents_data(importance_data, (task.inputs, task.labels), len(models))
+    with clock.phase("importance"):
+        scores, missing = _all_scores(retrofit, plan, reports, config, pairs, device, monitor)
+    inner = _named(monitor, "analysis: levels")
+    walk = Walk(
+        plan.levels.parents,
+        plan.levels.fused,
+        inputs,
+        device=device,
+        memory=runtime.memory,
+        stopwatch=clock,
+        monitor=inner,
+    )
+    levels = []
+    for step in walk:
+        index = step.index
+        monitor.emit("phase", name="analysis: levels", level=step.name, index=index, total=len(reports))
+        level_scores = {name: values[index].to(device) for name, values in scores.items()}
+        fitting = retrofit.fitting(plan, step, reports[:index], clock)
+        begun = plan.levels.stream(index)[0]
+        grouped = levels[begun] if begun < index else None
+        others = plan.levels.stream(index)[1:] if grouped is None else []
+        levels.append(_level(retrofit, fitting, reports[index], level_scores, config, grouped, others))
+    accuracy, samples = [], 0
+    if why_no_accuracy is not None:
+        missing["accuracy"] = why_no_accuracy
+    else:
+        assert test is not None
+        monitor.emit("phase", name="analysis: accuracy by level")
+        rows = _test_rows(test, config["seed"])
+        with clock.phase("accuracy"):
+            accuracy = accuracy_by_level(
+                models, result.model, plan.levels, reports, test, rows, _named(monitor, "analysis: accuracy by level")
+            )
+        samples = len(rows)
+    return Analysis(levels, accuracy, samples, missing, time.perf_counter() - start, clock.seconds)
+
+
+def _named(monitor: Monitor, name: str) -> Monitor:
+    """A monitor that passes steps on under this name, so that they are not taken for steps of the fusion."""
+
+    def event(event: Event) -> None:
+        if event["kind"] == "step":
+            monitor.emit(**{**event, "name": name})
+
+    def cancelled() -> bool:
+        monitor.check()
+        return False
+
+    return Monitor(event, cancelled)
+
+
+def _why_no_accuracy(task: Task, test: Images | None) -> str | None:
+    if test is None:
+        return "there are no test images."
+    try:
+        check_class_scores(output_shape(task.parents[0], task.inputs, "parent 0"), "an accuracy", "Leave test out.")
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _check_levels(plan: Levels, reports: Sequence[LevelReport], samples: int) -> None:
+    levels_now = [
+        (
+            level.name,
+            level.kind,
+            tuple(levels[index].width for levels in plan.parents),
+            level.width,
+            samples * level.positions,
+        )
+        for index, level in enumerate(plan.fused)
+    ]
+    if levels_now != [(report.name, report.kind, report.widths, report.width, report.rows) for report in reports]:
+        raise ValueError(
+            f"the run has levels {[report.name for report in reports]} with other layers, widths or rows than the "
+            f"{len(plan.fused)} found now. Pass the parents, data and boundaries that were fused."
+        )
+
+
+def retrofit_of(config: dict[str, Any]) -> Retrofit:
+    """The value that a result's config describes.
+
+    Raises:
+        ValueError: a custom grouping function, which no config can hold.
+    """
+    settings = {name: config[name] for name in (*settings_of(Retrofit), "boundaries") if name in config}
+    parts = {}
+    for part, table in Retrofit.parts.items():
+        fields = settings_of(find(table, config[part], part))
+        parts[part] = made(table, config[part], part, **{name: config[name] for name in fields if name in config})
+    return Retrofit(**settings, **parts)
+
+
+def _shares(config: dict[str, Any]) -> Tensor | None:
+    return torch.tensor(config["class_shares"]) if config.get("class_shares") is not None else None
+
+
+def _all_scores(
+    retrofit: Retrofit,
+    plan: FusionPlan,
+    reports: Sequence[LevelReport],
+    config: dict[str, Any],
+    data: Sequence[tuple[Tensor, Tensor | None]],
+    device: torch.device,
+    monitor: Monitor,
+) -> tuple[dict[str, list[Tensor]], dict[str, str]]:
+    """Importance -> (m,) per level, for the run's importance the scores it used; and why others are missing."""
+    used, levels = config["importance"], plan.levels
+    scores: dict[str, list[Tensor]] = {}
+    missing = {}
+    for name in dict.fromkeys([*IMPORTANCE, used]):
+        if name == used:
+            scores[name] = [report.scores for report in reports]
+            continue
+        monitor.emit("phase", name=f"analysis: {name}")
+        importance = as_importance(name, normalise_scores=config["normalise_scores"])
+        inner = _named(monitor, f"analysis: {name}")
+        try:
+            parents = levels.joined(
+                [parent.values for parent in parents_scores(levels.parents, importance, data, device, inner)]
+            )
+        except ValueError as error:
+            missing[name] = str(error)
+            continue
+        each = zip(zip(*levels.parents, strict=True), zip(*parents, strict=True), strict=True)
+        scores[name] = [retrofit.weights_of(of_parents, s, plan.task) for of_parents, s in each]
+        if config["head"] != "scores":  # its targets do not go by importance
+            for index, level in enumerate(levels.fused):
+                scores[name][index] = reports[index].scores if level.fixed else scores[name][index]
+    return scores, missing
+
+
+def _level(
+    retrofit: Retrofit,
+    fitting: Fitting,
+    report: LevelReport,
+    scores: dict[str, Tensor],
+    config: dict[str, Any],
+    grouped: LevelAnalysis | None,
+    later: Sequence[int],
+) -> LevelAnalysis:
+    """
+    Args:
+        grouped: the level at which the residual stream was grouped, if that was an earlier one.
+        later: the other levels of a stream that is grouped here.
+    """
+    step, level, clock = fitting.step, fitting.step.level, fitting.clock
+    used, labels = scores[config["importance"]], report.labels.to(step.device)
+    A = weighted_means(labels, used, level.width).A if report.weights is None else report.weights.to(step.device)
+    with clock.phase("forward"):
+        W0, why = _mapped(fitting)
+    fit = retrofit.fit
+    parts = fitting.parts if level.partwise else None
+    sums = step.moments(inputs=fit.needs_inputs, dtype=fit.products(step.walk.dtype, step.device), parts=parts)
+    m = len(labels)
+    gram = alike([sums.zz[:m, :m], *step.grams(later).values()]) if later else fit.prepare(fitting, sums).gram
+    if W0 is not None and not fit.needs_inputs:
+        sums = step.moments(inputs=True, parts=parts)  # no ridge outweighs their rounding
+    with clock.phase("groups"):
+        if grouped is not None:
+            groups, agreements = grouped.labels, grouped.agreement
+        elif level.heads is not None or level.parts is not None or not level.plain or fitting.stream is not None:
+            # grouped head by head, by what they attend to; part by part; kind by kind; or by levels before
+            groups = dict.fromkeys(scores, report.labels[None])
+            agreements = agreement(groups)
+        else:
+            groups = _groups(retrofit.grouping, step.index, level.fixed, report, gram, scores, config)
+            agreements = agreement(groups)
+    with clock.phase("plane"):
+        plane = {"why": why}
+        if W0 is not None:
+            parents = parent_weights(W0, used, labels, report.widths, level.width)
+            totals = used.new_zeros(level.width).index_add_(0, labels, used)
+            energy = (used @ sums.zz.diagonal()[: len(used)]).item() or 1.0
+            missing = missing_targets(level, Targets(A, totals))
+            plane = loss_plane(sums, missing, energy, level.weights(), parents)
+    with clock.phase("rows"):
+        kept, targets, outputs = _compare(step, labels, A, config["seed"])
+    return LevelAnalysis(
+        level.name, {name: s.cpu() for name, s in scores.items()}, groups, agreements, kept, targets, outputs, plane
+    )
+
+
+def _mapped(fitting: Fitting) -> tuple[Tensor | None, str]:
+    """(p, m) the parents' weights on the fused inputs, or why there are none."""
+    level = fitting.step.level
+    if level.affine is None:
+        return None, f"the level is not affine in its weights: {level.why_not_affine}. Its loss is no quadratic."
+    if level.heads is not None:
+        return (
+            None,
+            "what it is fitted to are directions within heads, in which parents' neurons have no weights of their own.",
+        )
+    if level.function is not None:
+        return None, "an activation function follows before the level's outputs are added, so its loss is no quadratic."
+    reasons = [parent.why_not_affine for parent in fitting.step.parents if parent.affine is None]
+    if reasons:
+        return None, f"a parent's level is not affine in its weights: {reasons[0]}."
+    if fitting.reads is None:
+        return None, "the level does not read its inputs neuron by neuron, so parents' weights cannot be put on them."
+    try:
+        return fitting.parents_weights(), ""
+    except ValueError:
+        return None, "a parent has another number of inputs per neuron, so its weights cannot be put on the fused ones."
+
+
+def _groups(
+    grouping: Any,
+    index: int,
+    fixed: bool,
+    report: LevelReport,
+    gram: Tensor,
+    scores: dict[str, Tensor],
+    config: dict[str, Any],
+) -> dict[str, Tensor]:
+    """Importance -> (seeds, m); the first row of the run's importance is the run's own grouping."""
+    grouping = SameIndex() if fixed else grouping
+    seeds = [config["seed"] + k for k in range(SEEDS if grouping.is_random else 1)]
+    groups = {}
+    for name, s in scores.items():
+        made_by_run = [report.labels[None]] if name == config["importance"] else []
+        rows = regrouped(grouping, gram, s, report.widths, index, seeds[len(made_by_run) :], report.labels)
+        groups[name] = torch.cat([*made_by_run, rows])
+    return groups
+
+
+def _compare(step: Step, labels: Tensor, A: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Over all rows: the squared correlation of each neuron with its fused neuron, (m,); of some rows: targets, outputs."""
+    total = step.walk.samples * step.level.positions
+    chosen = torch.randperm(total, generator=torch.Generator().manual_seed(seed))[:ROWS].sort().values
+    m = len(labels)
+    sums = torch.zeros(
+        5, m, dtype=torch.float64, device=step.device
+    )  # of z, z^2, f, f^2, f z, f being its fused neuron
+    targets, outputs, start = [], [], 0
+    for f, z in step.fitted():
+        for part_f, part_z in zip(*(rows.split(devices.rows_per_batch(32 * m)) for rows in (f, z)), strict=True):
+            a, b = part_z.double(), part_f.double()[:, labels]
+            for line, product in zip(sums, (a, a * a, b, b * b, a * b), strict=True):
+                line += product.sum(0)
+        in_batch = chosen[(chosen >= start) & (chosen < start + len(z))].to(step.device) - start
+        targets.append((z[in_batch].double() @ A).float().cpu())
+        outputs.append(f[in_batch].float().cpu())
+        start += len(z)
+    return squared_correlation(sums, total).cpu(), torch.cat(targets), torch.cat(outputs)
+
+
+def squared_correlation(sums: Tensor, count: int) -> Tensor:
+    """(m,) from sums over rows of z, z^2, f, f^2 and f z; 0 where either side is constant."""
+    z, zz, f, ff, fz = sums
+    var_z, var_f, both = zz - z * z / count, ff - f * f / count, fz - f * z / count
+    varies = (var_z > CONSTANT * zz) & (var_f > CONSTANT * ff)
+    return torch.where(varies, both.square() / (var_z * var_f).where(varies, 1.0), 0.0).clamp(0, 1)
+
+
+def _test_rows(images: Images, seed: int) -> Tensor:
+    """All rows, or a balanced part of them."""
+    if len(images) <= TEST_IMAGES:
+        return torch.arange(len(images))
+    return balanced(images.labels, TEST_IMAGES, generator=torch.Generator().manual_seed(seed))

@@ -1,0 +1,62 @@
+"""The groupings that other scores and other seeds would have made, and how far they agree."""
+
+from collections.abc import Callable, Sequence
+from itertools import combinations, combinations_with_replacement, product
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...fusion.algorithm import level_generator
+from ...fusion.grouping import Grouping, adjusted_rand, assigned
+
+
+def regrouped(
+    grouping: Callable[..., Grouping],
+    gram: Tensor,
+    scores: Tensor,
+    widths: tuple[int, ...],
+    index: int,
+    seeds: Sequence[int],
+    like: Tensor,
+) -> Tensor:
+    """(seeds, m) groups of the neurons at level `index`, one row a seed.
+
+    Args:
+        like: (m,) groups by which the new ones are numbered (`renumbered`).
+    """
+    width, groups = int(like.max()) + 1, like.new_empty(len(seeds), len(like))  # no group is empty
+    for row, seed in zip(groups, seeds, strict=True):
+        labels = grouping(gram, scores, widths, width, generator=level_generator(seed, index)).labels
+        row.copy_(renumbered(labels.to(like.device), like))
+    return groups
+
+
+def renumbered(labels: Tensor, like: Tensor) -> Tensor:
+    """The same groups, numbered so that as many neurons as possible keep their number in `like` (equally many groups)."""
+    width = int(max(labels.max(), like.max())) + 1
+    shared = torch.bincount(labels * width + like, minlength=width * width).reshape(width, width)
+    _, numbers = assigned(shared, maximize=True)
+    return numbers.to(labels.device)[labels]
+
+
+def agreement(labels: dict[str, Tensor]) -> list[dict[str, Any]]:
+    """The adjusted Rand index of every two scores over all pairs of their seeds, and of every score with itself.
+
+    A score with one seed only (a grouping without randomness) agrees with itself: 1.
+    """
+    rows = []
+    for first, second in combinations_with_replacement(labels, 2):
+        left, right = labels[first], labels[second]
+        pairs = combinations(left, 2) if first == second else product(left, right)
+        indices = [adjusted_rand(a, b) for a, b in pairs] or [1.0]
+        rows.append(
+            {
+                "first": first,
+                "second": second,
+                "mean": sum(indices) / len(indices),
+                "least": min(indices),
+                "most": max(indices),
+            }
+        )
+    return rows

@@ -1,0 +1,313 @@
+"""A landscape from its settings: checked and counted first, then computed, the coarse picture before the fine one."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import pi
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from ...data import Images
+from ...data.sampling import balanced
+from ...networks.outputs import as_classifier
+from ...networks.wrappers import unwrapped
+from ...system import device as devices
+from ...system.monitor import Monitor
+from ...system.registry import known_name
+from ...system.settings import SEED, Range, Value, setting
+from ...training.evaluation import check_suits
+from .mixtures import Mixtures, Norms
+from .plane import Plane, plane
+from .survey import Marker, Path, Rise, Sheet, Survey
+from .weights import check_alike
+
+#: Points a side in the first picture; each further one has twice as many intervals.
+COARSE = 3
+#: Facts of a survey that change no number: it may be gone on with under others. The radius follows from the plane.
+FREE = ("device", "clip", "radius")
+#: A network has not moved if it lies less than this share of the plane's extent from where it was: sums round otherwise with
+#: another number of threads.
+SAME = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A landscape that can be computed: checked, images decoded, nothing measured yet."""
+
+    landscape: "Landscape"
+    through: tuple[str, str, str]
+    mixtures: Mixtures
+    plane: Plane
+    xs: Tensor
+    """(n,) float64"""
+    ys: Tensor
+    """(n,) float64"""
+    cells: tuple[Tensor, ...]
+    """For each picture, from coarse to fine, (c, 2) int64 rows and columns that it adds"""
+    facts: dict[str, Any]
+
+    @property
+    def evaluations(self) -> dict[str, int]:
+        """How many points of weight space are measured: networks, grid, paths, flatness."""
+        settings, networks = self.landscape, len(self.mixtures.names)
+        return {
+            "networks": networks,
+            "grid": sum(map(len, self.cells)),
+            "paths": 3 * settings.path_points,
+            "flatness": networks * (settings.directions + 1) if settings.directions else 0,
+        }
+
+    @property
+    def precision(self) -> torch.dtype | None:
+        """Of the grid's products; None: that of the weights."""
+        return torch.bfloat16 if self.facts["precision"] == "bfloat16" else None
+
+    def seconds(self) -> float:
+        """About how long it will take on this machine as it is now, from a fraction of one point's work."""
+        counts = self.evaluations
+        exact = sum(counts.values()) - counts["grid"]
+        once = self.mixtures.seconds()
+        on_grid = self.mixtures.seconds(self.precision) if self.precision else once
+        return exact * once + counts["grid"] * on_grid
+
+
+@dataclass(frozen=True)
+class Landscape(Value):
+    """Loss and accuracy on the plane through three networks of one architecture."""
+
+    resolution: int = setting(15, "points along each axis", Range(2, 501))
+    images: int = setting(256, "images on which each point is measured, balanced over the classes", Range(2))
+    seed: int = setting(0, "decides which images; same seed, same numbers", SEED)
+    margin: float = setting(0.3, "how far the grid goes beyond the networks, in shares of their extent", Range(0, 10))
+    norms: Norms = setting(
+        "estimated",
+        "statistics of BatchNorm at each point: estimated anew on the images, or interpolated as the weights are",
+    )
+    precision: Literal["auto", "float32", "bfloat16"] = setting(
+        "auto",
+        "of the grid's products; auto: bfloat16 for large networks where the processor multiplies it faster. Networks, paths and "
+        "flatness are always measured in float32",
+    )
+    path_points: int = setting(11, "points along the path between two networks, its ends among them", Range(3, 1001))
+    radius: float = setting(
+        0.1,
+        "distance at which flatness is measured, in units of that between the plane's first two networks",
+        Range(0, 10, without_low=True),
+    )
+    directions: int = setting(8, "directions in the plane in which flatness is measured; 0: not at all", Range(0, 1000))
+    clip: float | None = setting(
+        None, "loss above which a drawing is hatched; the numbers are kept as they are", Range(0, without_low=True)
+    )
+
+    def plan(
+        self,
+        networks: Mapping[str, nn.Module],
+        through: Sequence[str],
+        images: Images,
+        *,
+        rows: Tensor | None = None,
+        device: str | torch.device | None = "auto",
+    ) -> Plan:
+        """Check everything, decode and normalise the images, find the plane; nothing is measured.
+
+        Args:
+            networks: name -> network, all of one architecture; those outside of `through` are projected onto the plane.
+            through: names of the three that span it.
+            rows: images are drawn from these rows only (default: all).
+        Raises:
+            ValueError: other than three networks, unknown ones, of different shapes, on one line; too few images, or images
+                that do not suit the networks.
+        """
+        spanning = [known_name(networks, name, "network of the landscape") for name in through]
+        if len(spanning) != 3 or len(set(spanning)) != 3:
+            raise ValueError(f"a plane goes through three different networks. Found {', '.join(through) or 'none'}.")
+        ordered = {name: unwrapped(networks[name]) for name in (*spanning, *networks)}
+        check_alike(ordered)
+        check_suits(ordered[spanning[0]], images)
+        ordered = {name: as_classifier(network, images.inputs([0])) for name, network in ordered.items()}
+        held = len(images) if rows is None else len(rows)
+        if self.images > held:
+            raise ValueError(
+                f"each point is to be measured on {self.images} images, and there are {held} of {images.name!r} "
+                f"({images.split}). Ask for no more than that (images={held}, --images {held})."
+            )
+        drawn = balanced(images.labels, self.images, rows=rows, generator=torch.Generator().manual_seed(self.seed))
+        picked = devices.pick(device)
+        mixtures = Mixtures(ordered, images.inputs(drawn), images.labels[drawn], norms=self.norms, device=picked)
+        through_plane = plane(list(mixtures.weights), mixtures.names)
+        xs, ys = (self._axis(through_plane.coordinates[:, axis]) for axis in (0, 1))
+        low_precision = devices.autocast_dtype(self.precision, picked) == torch.bfloat16
+        # Small networks take no time, and other weights than float32 were chosen with care.
+        gains = self.precision != "auto" or mixtures.points_at_once == 1
+        low_precision &= gains and mixtures.weights.dtype == torch.float32
+        facts = {
+            "data": images.name,
+            "split": images.split,
+            "images": self.images,
+            "resolution": self.resolution,
+            "seed": self.seed,
+            "norms": self.norms if mixtures.has_statistics else "none",
+            "precision": "bfloat16" if low_precision else str(mixtures.weights.dtype).split(".")[1],
+            "device": str(picked),
+            "radius": self.radius * through_plane.coordinates[1, 0].item(),
+            "clip": self.clip,
+        }
+        names = (spanning[0], spanning[1], spanning[2])
+        return Plan(self, names, mixtures, through_plane, xs, ys, pictures(self.resolution), facts)
+
+    def run(self, plan: Plan, monitor: Monitor | None = None, known: Survey | None = None) -> Iterator[Survey]:
+        """Compute a landscape; what is known so far is handed over again and again, the last time complete.
+
+        Networks first, then the grid from coarse to fine, then paths and flatness. Events are "phase" and "step".
+
+        Args:
+            known: what an earlier run of the same plan measured before it was stopped; none of it is measured again.
+        Raises:
+            ValueError: `known` is of another plan.
+            Cancelled: the monitor asked for it; what was handed over before stays good.
+        """
+        monitor, start = monitor or Monitor(), time.perf_counter()
+        sheet = Sheet(plan.through, plan.xs, plan.ys, plan.facts, sum(plan.evaluations.values()))
+        if known is not None:
+            _check_same(plan, sheet, known)
+            sheet.take(known)
+            start -= known.seconds
+            yield sheet.survey(time.perf_counter() - start)
+        for work in (_networks, _cells, _paths, _rises):
+            monitor.emit("phase", name=f"landscape: {work.__name__.removeprefix('_')}")
+            for count in work(plan, sheet, monitor):
+                sheet.done += count
+                monitor.emit("step", index=sheet.done, total=sheet.total, name="landscape")
+                yield sheet.survey(time.perf_counter() - start)
+
+    def _axis(self, coordinates: Tensor) -> Tensor:
+        """(n,) from below the lowest network to above the highest, as far beyond on both axes as the margin says."""
+        low, high = coordinates.min(), coordinates.max()
+        beyond = self.margin * (high - low)
+        return torch.linspace((low - beyond).item(), (high + beyond).item(), self.resolution, dtype=torch.float64)
+
+
+def pictures(n: int) -> tuple[Tensor, ...]:
+    """The cells of an n x n grid from coarse to fine: (c, 2) int64 rows and columns that each picture adds.
+
+    The first has COARSE points a side, spread over the grid, each further one twice as many intervals, the last all.
+    """
+    finished = torch.zeros(n, n, dtype=torch.bool)
+    added = []
+    points = min(COARSE, n)
+    while not finished.all():
+        chosen = torch.linspace(0, n - 1, min(points, n), dtype=torch.float64).round().long()
+        picture = torch.zeros_like(finished)
+        picture[chosen[:, None], chosen[None]] = True
+        new = (picture & ~finished).nonzero()
+        if len(new):
+            added.append(new)
+        finished |= picture
+        points = 2 * points - 1
+    return tuple(added)
+
+
+def path_between(mixtures: Mixtures, first: str, last: str, points: int, monitor: Monitor | None = None) -> Path:
+    """Loss and accuracy along the straight line between two networks, both with the landscape's handling of BatchNorm.
+
+    Raises:
+        ValueError: a network that the mixtures do not have.
+    """
+    ends = [mixtures.names.index(known_name(dict.fromkeys(mixtures.names), name, "network")) for name in (first, last)]
+    t = torch.linspace(0, 1, points, dtype=torch.float64)
+    shares = torch.zeros(points, len(mixtures.names), dtype=torch.float64)
+    shares[:, ends[0]] = 1 - t
+    shares[:, ends[1]] += t
+    losses, accuracies = mixtures.measure(shares, monitor=monitor).T.tolist()
+    return Path(mixtures.names[ends[0]], mixtures.names[ends[1]], tuple(t.tolist()), tuple(losses), tuple(accuracies))
+
+
+def rise_around(
+    mixtures: Mixtures,
+    plane_through: Plane,
+    index: int,
+    radius: float,
+    directions: int,
+    monitor: Monitor | None = None,
+) -> Rise:
+    """How much the loss rises on a circle around a network, in the directions of a plane."""
+    angles = 2 * pi * torch.arange(directions, dtype=torch.float64) / directions
+    circle = radius * torch.stack([angles.cos(), angles.sin()], 1)
+    points = torch.cat([torch.zeros(1, 2, dtype=torch.float64), circle])
+    measured = mixtures.measure(plane_through.shares(points, index), monitor=monitor)
+    centre, *around = measured[:, 0].tolist()
+    rises = [loss - centre for loss in around]
+    return Rise(mixtures.names[index], radius, sum(rises) / len(rises), max(rises))
+
+
+def _check_same(plan: Plan, sheet: Sheet, known: Survey) -> None:
+    """Refuse a survey of other networks or settings."""
+    own, theirs = (
+        {name: value for name, value in facts.items() if name not in FREE} for facts in (sheet.facts, known.facts)
+    )
+    places = {
+        name: (*coordinates, distance)
+        for name, coordinates, distance in zip(
+            plan.mixtures.names, plan.plane.coordinates.tolist(), plan.plane.distances.tolist(), strict=True
+        )
+    }
+    extent = (plan.xs[-1] - plan.xs[0]).item()
+    moved = [
+        marker.name
+        for marker in known.markers
+        if marker.name not in places
+        or any(
+            abs(was - now) > SAME * extent
+            for was, now in zip((marker.x, marker.y, marker.distance), places[marker.name], strict=True)
+        )
+    ]
+    if own != theirs or known.through != sheet.through or known.total != sheet.total or moved:
+        raise ValueError(
+            "what was measured before is of other networks or settings, so it cannot be continued. Measure the landscape "
+            "anew, in another folder."
+        )
+
+
+def _networks(plan: Plan, sheet: Sheet, monitor: Monitor) -> Iterator[int]:
+    measured = {marker.name for marker in sheet.markers}
+    for index, name in enumerate(plan.mixtures.names):
+        if name in measured:
+            continue
+        monitor.check()
+        x, y = plan.plane.coordinates[index].tolist()
+        loss, accuracy = plan.mixtures.measure_network(index).tolist()
+        sheet.markers.append(Marker(name, x, y, plan.plane.distances[index].item(), loss, accuracy))
+        yield 1
+
+
+def _cells(plan: Plan, sheet: Sheet, monitor: Monitor) -> Iterator[int]:
+    for picture in plan.cells:
+        left = picture[~sheet.finished[picture[:, 0], picture[:, 1]]]
+        for cells in left.split(plan.mixtures.points_at_once) if len(left) else ():
+            rows, columns = cells.T
+            points = torch.stack([plan.xs[columns], plan.ys[rows]], 1)
+            sheet.values[rows, columns] = plan.mixtures.measure(plan.plane.shares(points), plan.precision, monitor)
+            sheet.finished[rows, columns] = True
+            yield len(cells)
+
+
+def _paths(plan: Plan, sheet: Sheet, monitor: Monitor) -> Iterator[int]:
+    measured = {(path.first, path.last) for path in sheet.paths}
+    for first, last in combinations(plan.through, 2):
+        if (first, last) in measured:
+            continue
+        sheet.paths.append(path_between(plan.mixtures, first, last, plan.landscape.path_points, monitor))
+        yield plan.landscape.path_points
+
+
+def _rises(plan: Plan, sheet: Sheet, monitor: Monitor) -> Iterator[int]:
+    directions = plan.landscape.directions
+    measured = {rise.name for rise in sheet.rises}
+    for index, name in enumerate(plan.mixtures.names) if directions else ():
+        if name in measured:
+            continue
+        sheet.rises.append(rise_around(plan.mixtures, plan.plane, index, plan.facts["radius"], directions, monitor))
+        yield directions + 1

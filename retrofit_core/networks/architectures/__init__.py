@@ -1,0 +1,284 @@
+"""Networks: plain nn.Modules, each described by a spec (a JSON object).
+
+A spec names its entry of ARCHITECTURES under "architecture", or a factory of others (`own`, `libraries`); the rest are the
+builder's keywords. Built models carry theirs as `model.spec`.
+"""
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...system.registry import find, first_line
+from ...system.settings import check_seed
+from .. import own
+from ..outputs import giving_logits
+from . import cnn, libraries, mlp, resnet, vgg, vit
+from .base import Architecture
+from .cnn import CNN
+from .mlp import MLP
+from .resnet import ResNet
+from .vgg import VGG
+from .vit import ViT
+
+__all__ = [
+    "ARCHITECTURES",
+    "CNN",
+    "MLP",
+    "PRESETS",
+    "VGG",
+    "Architecture",
+    "ResNet",
+    "ViT",
+    "build",
+    "fitted",
+    "input_shape",
+    "input_shape_of",
+    "is_foreign",
+    "parse",
+    "recognise",
+]
+
+ARCHITECTURES: dict[str, type[Architecture]] = {"mlp": MLP, "cnn": CNN, "vgg": VGG, "resnet": ResNet, "vit": ViT}
+# The first that recognises wins: cnn comes before vgg, which is more general.
+RECOGNISERS = {
+    "mlp": mlp.recognise,
+    "cnn": cnn.recognise,
+    "vgg": vgg.recognise,
+    "resnet": resnet.recognise,
+    "vit": vit.recognise,
+}
+WIDTHS = {"": 1.0, "-half": 0.5, "-double": 2.0, "-quad": 4.0}  # the paper's 1x, 0.5x, 2x, 4x
+# What the data decide (channels, image size, classes) is left open.
+PRESETS: dict[str, dict[str, Any]] = {
+    **{
+        f"{name}{suffix}": {"architecture": "vgg", "plan": vgg.scaled(plan, width)}
+        for name, plan in vgg.PLANS.items()
+        for suffix, width in WIDTHS.items()
+    },
+    **{name: {"architecture": "resnet", **depth} for name, depth in resnet.DEPTHS.items()},
+    **{
+        f"{name}-imagenet": {"architecture": "resnet", **depth, "imagenet_stem": True}
+        for name, depth in resnet.DEPTHS.items()
+    },
+    **{name: {"architecture": "vit", **sizes} for name, sizes in vit.SIZES.items()},
+}
+LARGEST = 1 << 20  # of any number in a spec
+DEEPEST = 1000  # entries in a plan or a list of sizes, blocks in a row
+LONGEST = 200  # characters of a word in a spec
+#: What else `--arch` and `arch=` take.
+OTHERS = "package.module:function, timm:NAME, torchvision:NAME"
+
+
+def is_foreign(name: Any) -> bool:
+    """Whether an architecture is a factory of others: a user's own, or a library's."""
+    return own.is_own(name) or libraries.is_library(name)
+
+
+def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Any:
+    """The network of a spec, freshly initialised.
+
+    Args:
+        spec: architecture and its keywords, or what `parse` reads, such as the name of a preset.
+        seed: of the initial weights; the global random state is left as it was. None draws from the global
+            state.
+
+    Examples:
+        >>> build({"architecture": "mlp", "sizes": [784, 256, 10]}, seed=0).fc2.out_features
+        10
+
+    Returns:
+        An `Architecture`, or the module that a factory of others made.
+    Raises:
+        NotAllowed: a factory of a user's own, and nobody has named it in this process (`own.allow`).
+        ValueError: unknown architecture or keyword, a keyword that is missing, numbers that make no network.
+    """
+    keywords = parse(spec) if isinstance(spec, str) else dict(spec)
+    name = keywords.pop("architecture", None)
+    foreign = is_foreign(name)
+    builder = _factory(str(name)) if foreign else find(ARCHITECTURES, str(name), "architecture")
+    if not foreign:
+        _check(name, builder, keywords)
+    with torch.random.fork_rng(devices=[]) if seed is not None else nullcontext():
+        if seed is not None:
+            check_seed(seed)
+            torch.default_generator.manual_seed(seed)
+        try:
+            return _built(str(name), builder, keywords) if foreign else builder(**keywords)
+        except RuntimeError as error:  # more memory than there is, or more numbers than can be counted
+            reason = first_line(error)
+            raise ValueError(f"architecture {name!r} cannot be built with these numbers: {reason}.") from error
+
+
+def _factory(name: str) -> Any:
+    return libraries.factory(name) if libraries.is_library(name) else own.factory(name)
+
+
+def _built(name: str, make: Any, spec: dict[str, Any]) -> nn.Module:
+    """What a factory of others makes. On the CPU also where others are built without memory: not all can be."""
+    keywords = {key: value for key, value in spec.items() if key not in own.OURS}
+    wrong = [key for key, value in keywords.items() if key in libraries.REFUSED or not _is_plain(value)]
+    if libraries.is_library(name) and wrong:
+        raise ValueError(f"architecture {name!r}: {wrong[0]!r} cannot be {str(keywords[wrong[0]])[:80]}.")
+    try:
+        with torch.device("cpu"):
+            model = make(**keywords)
+    except Exception as error:  # whatever the factory's own code raises
+        said = ", ".join(f"{key}={value!r}" for key, value in keywords.items())
+        raise ValueError(
+            f"architecture {name!r} cannot be built with ({said}): {type(error).__name__}: {first_line(error)}."
+        ) from error
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"architecture {name!r} gives {type(model).__name__}. Let it return a torch.nn.Module.")
+    if hasattr(model, "spec") and not isinstance(model, Architecture):
+        raise ValueError(
+            f"architecture {name!r}: the network has an attribute 'spec', under which is noted here how it was built. Rename it."
+        )
+    if spec.get("logits") is not None:
+        model = giving_logits(model, spec["logits"])
+    model.spec = {"architecture": name, **spec}  # type: ignore[assignment]
+    return model
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a file may hand it to a library's builder."""
+    if isinstance(value, list):
+        return len(value) <= DEEPEST and all(map(_is_plain, value))
+    if isinstance(value, str):
+        return len(value) <= LONGEST
+    return value is None or isinstance(value, bool) or (isinstance(value, int | float) and abs(value) <= LARGEST)
+
+
+def parse(text: str) -> dict[str, Any]:
+    """A spec written by a user: a JSON object, a name in ARCHITECTURES, a preset such as "vgg11-half", or a factory of others.
+
+    Of a user's own only the name is read: nothing is imported.
+
+    Raises:
+        ValueError: none of these.
+    """
+    if text.lstrip().startswith("{"):
+        try:
+            spec = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"the architecture {text!r} is not JSON: {error}.") from error
+        if own.is_own(spec.get("architecture")):
+            spec["architecture"] = own.canonical(spec["architecture"])
+        return spec
+    if is_foreign(text):
+        return {"architecture": own.canonical(text) if own.is_own(text) else text}
+    if text in PRESETS:
+        return dict(PRESETS[text])
+    try:
+        find({**ARCHITECTURES, **PRESETS}, text, "architecture")
+    except ValueError as error:
+        raise ValueError(f"{error} Others: {OTHERS}, or a JSON object.") from None
+    return {"architecture": text}
+
+
+def fitted(spec: Mapping[str, Any], shape: Sequence[int], classes: int) -> dict[str, Any]:
+    """The spec with what the data decide filled in, where it leaves that open.
+
+    Args:
+        shape: (channels, height, width) of the images.
+    Raises:
+        ValueError: an unknown architecture; of factories of others as `build`.
+    """
+    name = spec["architecture"]
+    if libraries.is_library(name):
+        return {**libraries.keywords_for(name, shape, classes), "input": list(shape), **spec}
+    if own.is_own(name):
+        return {**own.keywords_for(own.factory(name), shape, classes), "input": list(shape), **spec}
+    return {**find(ARCHITECTURES, name, "architecture").keywords_for(shape, classes), **spec}
+
+
+def input_shape(spec: str | Mapping[str, Any]) -> tuple[int, ...]:
+    """The shape of one input of a spec's network, as its architecture declares it; nothing is initialised.
+
+    Raises:
+        ValueError: as `build`; or a network of others that nobody has said the input of.
+    """
+    if not isinstance(spec, str) and is_foreign(name := spec.get("architecture")):
+        shape = spec.get("input")
+        if not isinstance(shape, list) or not shape or not all(map(_is_count, shape)):
+            raise ValueError(
+                f"what the network {name!r} reads is not known. Name a data set whose images it takes: --data FOLDER; or say it: "
+                f'--arch \'{{"architecture": "{name}", "input": [3, 32, 32]}}\'.'
+            )
+        return tuple(shape)
+    with torch.device("meta"):
+        return build(spec).input_shape
+
+
+def input_shape_of(model: nn.Module) -> tuple[int, ...]:
+    """The shape of one input of a network that `build` made.
+
+    Raises:
+        ValueError: as `input_shape`.
+    """
+    return model.input_shape if isinstance(model, Architecture) else input_shape(model.spec)  # type: ignore[arg-type]
+
+
+def recognise(state: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The spec of a bare checkpoint, from its keys and shapes alone.
+
+    Raises:
+        ValueError: it is none of ours; the message names some keys.
+    """
+    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    spec = next(filter(None, (look(shapes) for look in RECOGNISERS.values())), None)
+    if spec is None:
+        keys = ", ".join(list(shapes)[:4]) + (" ..." if len(shapes) > 4 else "")
+        raise ValueError(
+            f"the architecture is not recognised from the keys {keys or '(none)'}: name it with --arch "
+            f"({', '.join([*ARCHITECTURES, *PRESETS])}, {OTHERS}, or a JSON object)."
+        )
+    return spec
+
+
+def completed(spec: Mapping[str, Any], state: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The spec with the keywords that it leaves open read off the tensors, if they are recognised."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
+    look = RECOGNISERS.get(str(spec.get("architecture")))
+    return {**((look(shapes) if look else None) or {}), **spec}
+
+
+def _check(name: Any, builder: type[nn.Module], keywords: dict[str, Any]) -> None:
+    """Refuse keywords that the builder does not know, misses or cannot use."""
+    parameters = inspect.signature(builder).parameters
+    required = [key for key, entry in parameters.items() if entry.default is entry.empty]
+    unknown = [key for key in keywords if key not in parameters]
+    missing = [key for key in required if key not in keywords]
+    if unknown or missing:
+        fault = f"does not know {unknown[0]!r}" if unknown else f"needs {missing[0]!r}"
+        raise ValueError(f"architecture {name!r} {fault}. Its keywords: {', '.join(parameters)}.")
+    for key, value in keywords.items():
+        if not _is_usable(key, value):
+            raise ValueError(f"architecture {name!r}: {key!r} cannot be {str(value)[:80]}.")
+
+
+def _is_usable(key: str, value: Any) -> bool:
+    if key in ("bias", "batch_norm", "bottleneck", "imagenet_stem"):
+        return isinstance(value, bool)
+    if key in ("plan", "sizes", "widths", "layers"):
+        return _is_list_of_counts(value, key)
+    if key == "dropout":
+        return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
+    return _is_count(value, DEEPEST if key == "depth" else LARGEST)
+
+
+def _is_count(value: Any, largest: int = LARGEST) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= largest
+
+
+def _is_list_of_counts(values: Any, key: str) -> bool:
+    if not isinstance(values, list | tuple) or not 1 <= len(values) <= DEEPEST:
+        return False
+    counts = [value for value in values if not (key == "plan" and value == vgg.POOL)]
+    if not all(map(_is_count, counts)) or (key == "layers" and sum(counts) > DEEPEST):
+        return False
+    return len(counts) >= (2 if key == "sizes" else 1)

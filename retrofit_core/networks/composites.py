@@ -1,0 +1,256 @@
+"""Networks made of several networks: ensembles, and partial zips (a common trunk with the parents' own tails).
+
+Their spec holds the specs of their parts, so that their checkpoint is one file. A part that is not in ARCHITECTURES has
+the spec None: the file keeps its tensors, and the reader must supply the module.
+"""
+
+import copy
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..system.registry import find
+from . import architectures
+from .levels import partition
+from .outputs import check_class_scores, logits_in
+
+Combination = Callable[[Tensor, Tensor | None], Tensor]
+#: Numbers that each part of a partial zip, and an input, may hold: it is built and run before its tensors are seen.
+LARGEST = 1 << 30
+#: Ensembles of ensembles, at most.
+DEEPEST = 4
+#: The way out where outputs have no probabilities.
+MEAN_OF_VALUES = "Use the mean of outputs: Ensemble-Logits, or combine='logits'."
+
+
+def mean_of_softmax(logits: Tensor, shares: Tensor | None) -> Tensor:
+    """(models, n, classes) -> log of the mean probabilities (n, classes).
+
+    Raises:
+        ValueError: outputs that are no class scores.
+    """
+    _check_scores(logits)
+    return logits.log_softmax(2).logsumexp(0) - torch.log(torch.tensor(float(len(logits))))
+
+
+def mean_of_logits(logits: Tensor, shares: Tensor | None) -> Tensor:
+    """(models, n, classes) -> (n, classes)."""
+    return logits.mean(0)
+
+
+def share_of_softmax(logits: Tensor, shares: Tensor | None) -> Tensor:
+    """Probabilities weighted by the models' shares of a class's samples, as logarithms (n, classes).
+
+    Raises:
+        ValueError: outputs that are no class scores.
+    """
+    assert shares is not None
+    _check_scores(logits)
+    # log 0 = -inf is right here: a model without samples of a class has no say in it.
+    return (logits.log_softmax(2) + shares.to(logits).log().unsqueeze(1)).logsumexp(0).log_softmax(1)
+
+
+def _check_scores(logits: Tensor) -> None:
+    if isinstance(logits, Tensor):  # torch.fx traces with what has no shape
+        check_class_scores(logits.shape[2:], "a mean of probabilities", MEAN_OF_VALUES)
+
+
+COMBINATIONS: dict[str, Combination] = {
+    "softmax": mean_of_softmax,
+    "logits": mean_of_logits,
+    "shares": share_of_softmax,
+}
+
+
+class Ensemble(nn.Module):
+    """Several classifiers as one: images -> (n, classes), see `evaluation.ensemble`."""
+
+    def __init__(self, models: Sequence[nn.Module], combine: Combination, shares: Tensor | None) -> None:
+        super().__init__()
+        self.models = nn.ModuleList(models)
+        self.combine = combine
+        self.has_shares = shares is not None
+        self.register_buffer("shares", shares)
+
+    @property
+    def spec(self) -> dict[str, Any] | None:
+        """None where a function that has no name in COMBINATIONS combines."""
+        name = next((name for name, function in COMBINATIONS.items() if function is self.combine), None)
+        classes = {"classes": self.get_buffer("shares").shape[1]} if self.has_shares else {}
+        spec = {"architecture": "ensemble", "members": [spec_of(model) for model in self.models], "combine": name}
+        return {**spec, **classes} if name else None
+
+    def forward(self, images: Tensor) -> Tensor:
+        # copies, for a network may write into its input
+        logits = torch.stack([logits_in(model(images.clone())) for model in self.models])  # (models, n, classes)
+        return self.combine(logits, self.get_buffer("shares") if self.has_shares else None)
+
+
+class PartialZip(nn.Module):
+    """A common trunk that runs once, and the parents' own tails on it: images -> (n, classes).
+
+    Args:
+        fused: the network whose first levels are the trunk. Its parameters and the parents' are shared, not copied.
+        parents: the networks whose other levels are the tails.
+        entries: for each parent (its neurons at the cut,) the trunk's neuron that each of them reads; None: all the first.
+        levels: how many levels the trunk has.
+        combine: of the heads, an entry of COMBINATIONS without shares.
+        example: (B, ...) input.
+    Raises:
+        ValueError: as `partition`.
+    """
+
+    def __init__(
+        self,
+        fused: nn.Module,
+        parents: Sequence[nn.Module],
+        entries: Sequence[Tensor] | None,
+        *,
+        levels: int,
+        combine: str,
+        example: Tensor,
+        leaves: Sequence[str] = (),
+    ) -> None:
+        super().__init__()
+        self.spec = {
+            "architecture": "partial-zip",
+            "trunk": spec_of(fused),
+            "tails": [spec_of(parent) for parent in parents],
+            "levels": levels,
+            "combine": combine,
+            "input": list(example.shape[1:]),
+            "leaves": list(leaves),
+        }
+        common = _cut(fused, example, levels, leaves)[0]
+        self.trunk = nn.Sequential(*(level.module for level in common))
+        readers = []
+        for k, parent in enumerate(parents):
+            before, tail = _cut(parent, example, levels, leaves)
+            entry = torch.zeros(before[-1].width, dtype=torch.int64) if entries is None else entries[k]
+            readers.append(_Reader(nn.Sequential(*(level.module for level in tail)), entry, common[-1]))
+        self.heads = Ensemble(readers, find(COMBINATIONS, combine, "combination of an ensemble"), None)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.heads(self.trunk(images))
+
+    def separate(self, images: Tensor) -> Tensor:
+        """(parents, n, classes) the outputs of each head."""
+        h = self.trunk(images)
+        return torch.stack([reader(h) for reader in self.heads.models])
+
+
+def _cut(model: nn.Module, example: Tensor, count: int, leaves: Sequence[str]) -> tuple[list[Any], list[Any]]:
+    levels = partition(model, example, leaves=leaves)
+    if not 1 <= count < len(levels):
+        raise ValueError(
+            f"a network of {len(levels)} levels cannot be cut behind level {count}, so that both parts have some."
+        )
+    return levels[:count], levels[count:]
+
+
+class _Reader(nn.Module):
+    """A parent's tail behind U: each of its neurons reads the fused neuron that it went into."""
+
+    def __init__(self, tail: nn.Module, entry: Tensor, end: Any) -> None:
+        super().__init__()
+        self.tail, self.axis, self.width = tail, end.axis, end.width
+        self.register_buffer("entry", entry)
+
+    def forward(self, h: Tensor) -> Tensor:
+        return self.tail(h.index_select(self.axis, self.get_buffer("entry")))
+
+
+def spec_of(model: nn.Module) -> dict[str, Any] | None:
+    """The spec of a network that carries one."""
+    spec = getattr(model, "spec", None)
+    return copy.deepcopy(spec) if isinstance(spec, dict) else None
+
+
+# --- from a spec ----------------------------------------------------------------------------------------------------
+
+
+def build(spec: Mapping[str, Any], depth: int = 0) -> nn.Module:
+    """The network of a spec, also of one that is made of several; its weights are to be overwritten.
+
+    Raises:
+        ValueError: as `architectures.build`; a part that is no architecture of ours, or a spec that makes no network.
+    """
+    builder = COMPOSITES.get(str(spec.get("architecture")))
+    if builder is None:
+        return architectures.build(spec)
+    if depth >= DEEPEST:
+        raise ValueError(f"networks that are made of several can lie in each other {DEEPEST} times at most.")
+    return builder(spec, depth + 1)
+
+
+def _ensemble(spec: Mapping[str, Any], depth: int) -> nn.Module:
+    combine = spec.get("combine")
+    counted = combine == "shares"
+    if not isinstance(combine, str) or combine not in COMBINATIONS or (counted and not _is_count(spec.get("classes"))):
+        names = ", ".join(COMBINATIONS)
+        raise ValueError(f"an ensemble combines by {names}, the last of which needs classes. Found {combine!r:.80}.")
+    members = [build(part, depth) for part in _parts(spec, "members")]
+    return Ensemble(members, COMBINATIONS[combine], torch.zeros(len(members), spec["classes"]) if counted else None)
+
+
+def _partial_zip(spec: Mapping[str, Any], depth: int) -> nn.Module:
+    shape, combine, leaves = spec.get("input"), spec.get("combine"), spec.get("leaves", [])
+    if not isinstance(shape, list) or not all(_is_count(size) for size in shape) or math.prod(shape) > LARGEST:
+        raise ValueError(f"a partial zip needs the shape of one input. Found {shape!r:.80}.")
+    if combine not in ("softmax", "logits") or not _is_count(spec.get("levels"), architectures.DEEPEST):
+        raise ValueError("a partial zip needs its number of levels, and combines by softmax or logits.")
+    if not isinstance(leaves, list) or not all(isinstance(name, str) for name in leaves):
+        raise ValueError(f"the leaves of a partial zip are names of modules. Found {leaves!r:.80}.")
+    parts = [*_parts({"trunk": [spec.get("trunk")]}, "trunk"), *_parts(spec, "tails")]
+    for part in parts:
+        with torch.device("meta"):
+            numbers = sum(parameter.numel() for parameter in build(part, depth).parameters())
+        if numbers > LARGEST:
+            raise ValueError(f"a part of a partial zip would hold {numbers} numbers; {LARGEST} are allowed.")
+    # Cutting runs the parts, so they cannot be without memory; their first weights must not disturb the caller's seeds.
+    with torch.device("cpu"), torch.random.fork_rng(devices=[]):
+        trunk, *tails = (build(part, depth) for part in parts)
+        example = torch.zeros(2, *shape)
+        return PartialZip(trunk, tails, None, levels=spec["levels"], combine=combine, example=example, leaves=leaves)
+
+
+#: Architectures that are made of others. They are not in ARCHITECTURES, for they are not trained from scratch.
+COMPOSITES: dict[str, Callable[[Mapping[str, Any], int], nn.Module]] = {
+    "ensemble": _ensemble,
+    "partial-zip": _partial_zip,
+}
+
+
+def _parts(spec: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    parts = spec.get(name)
+    if not isinstance(parts, list) or not 1 <= len(parts) <= architectures.DEEPEST:
+        raise ValueError(f"a network that is made of several needs a list of {name}. Found {parts!r:.80}.")
+    strange = next((k for k, part in enumerate(parts) if not isinstance(part, Mapping)), None)
+    if strange is not None:
+        raise ValueError(
+            f"entry {strange} of its {name} is no architecture of this library, so the file alone does not tell how to "
+            "build it. Pass a function that builds the whole network (arch=...), or the network to FusionResult.load."
+        )
+    return parts
+
+
+def _is_count(value: Any, largest: int = architectures.LARGEST) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= largest
+
+
+def check_entries(model: nn.Module) -> None:
+    """Refuse tails that read neurons which the trunk does not have.
+
+    Raises:
+        ValueError: names the tail.
+    """
+    for name, module in model.named_modules():
+        if isinstance(module, _Reader):
+            entry = module.get_buffer("entry")
+            if entry.dtype != torch.int64 or entry.min() < 0 or entry.max() >= module.width:
+                raise ValueError(
+                    f"{name!r} reads neurons {entry.min().item()} to {entry.max().item()} of a trunk that has {module.width}."
+                )

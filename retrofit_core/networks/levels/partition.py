@@ -1,0 +1,180 @@
+"""Levels of a model: traced, cut where one tensor is alive or behind every layer, checked (paper sec. 3; docs/method.md)."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from ...system.registry import first_line
+from ..outputs import as_classifier
+from ..wrappers import refuse_archived, unwrapped
+from .axes import NeuronAxes
+from .building import build_level
+from .cuts import choose_cuts
+from .kinds import operation
+from .level import Boundary, Level, compose
+from .segments import cut_into_segments, names_of
+from .tracing import trace
+from .weights import batch_statistics, refuse_batch_statistics
+
+#: What is to be said of a network that is one level, which is not affine.
+SINGLE = (
+    "The network is one single level, for its code cannot be followed inside or has no place where one tensor is alive: fitting "
+    "it is distillation, not fusion level by level."
+)
+
+
+def partition(
+    model: nn.Module,
+    example: Tensor,
+    boundaries: str | int | Sequence[str] = "preactivations",
+    *,
+    leaves: Sequence[str] = (),
+    neuron_axis: int | None = None,
+) -> list[Level]:
+    """Cut a model into levels whose composition is the model.
+
+    BatchNorm is folded into the affine layer directly before it, unless one of the two shares a weight with another
+    layer. Where the model folds tokens or frames into the axis of the samples, (B * T, ...), levels hand on (B, T, ...).
+    The model is put into evaluation mode.
+
+    Args:
+        example: (B, ...) input, B >= 1; it fixes shapes and is used to check that the composition is right.
+        boundaries: "preactivations" (after every affine layer or residual sum where one tensor is alive),
+            "activations" (after every activation function), "blocks" (stem, each residual block, head; as
+            "preactivations" where there are no such blocks), "layers" (after every affine layer, inside of blocks too, or
+            after the sum to which alone its outputs go), a number of levels, or names of modules after which to cut.
+        leaves: names of submodules to take whole; those inside of the model whose code torch.fx cannot follow are taken so by
+            themselves, up to the whole model but for its last layers: see `SINGLE`.
+        neuron_axis: axis of the neurons at all boundaries; default: read off the model.
+    Raises:
+        ValueError: the model cannot be traced or cut this way (with the reason and the way out), a parameter would
+            lie in two levels, a BatchNorm keeps no running statistics, or a level ends where the first axis counts
+            neither samples nor samples and their tokens.
+    """
+    model = unwrapped(model)
+    refuse_archived(model, type(model).__name__)
+    model = as_classifier(model.eval(), example)
+    inside = boundaries == "layers"
+    graph, modules, folds = trace(model, leaves, example, whole=True, layers=inside, opened=inside)
+    _refuse_batch_statistics(graph, modules)
+    axes = NeuronAxes(graph, modules, example)
+    cuts = choose_cuts(graph, modules, boundaries, model)
+    segments = cut_into_segments(graph, cuts)
+    names = names_of(segments, modules)
+    parts = {
+        node: _parts_per_sample(name, node, len(example))
+        for name, segment in zip(names, segments, strict=True)
+        for node in segment.alive
+    }
+    if parts[cuts[-1]]:
+        raise ValueError(_not_by_samples(names[-1], tuple(cuts[-1].meta["value"])))
+    levels = [
+        build_level(
+            name,
+            segment,
+            modules,
+            folds,
+            parts,
+            head=segment.after is cuts[-1],
+            axes=partial(axes.of, by_user=neuron_axis),
+            adding=boundaries == "layers",
+        )
+        for name, segment in zip(names, segments, strict=True)
+    ]
+    _refuse_tied_weights(levels)
+    opened = inside and any(isinstance(module, nn.MultiheadAttention) for module in model.modules())
+    facts = next(iter(graph.nodes)).meta
+    _check_composition(model, levels, example, exact=not folds and not opened and not facts["spelled"])
+    if any(parts.values()) or facts["sizes"]:
+        _check_samples(levels, example, opposite=not hasattr(type(model), "packing"))
+    return levels
+
+
+def single_level(kinds: Sequence[str]) -> str:
+    """What is to be said of levels of these kinds: that they are one, which is not affine; "" else."""
+    return SINGLE if list(kinds) == ["not affine"] else ""
+
+
+def _parts_per_sample(name: str, cut: fx.Node, samples: int) -> int:
+    """Entries of the first axis per sample, if tokens or frames were folded into it; 0 if it counts samples."""
+    shape = tuple(cut.meta["value"])
+    if not shape or shape[0] % samples:
+        raise ValueError(_not_by_samples(name, shape))
+    return 0 if shape[0] == samples else shape[0] // samples
+
+
+def _refuse_tied_weights(levels: list[Level]) -> None:
+    owners: dict[int, tuple[str, int]] = {}
+    for index, level in enumerate(levels):
+        for name, parameter in level.module.named_parameters():
+            first_name, first = owners.setdefault(id(parameter), (name, index))
+            if first != index:
+                raise ValueError(
+                    f"levels {levels[first].name!r} and {level.name!r} share the weights {first_name!r}: tied weights "
+                    "cannot be fitted one level at a time. Cut so that both uses lie in one level (boundaries=[...], or "
+                    "boundaries=1) and fit it by gradient, or give each layer weights of its own."
+                )
+
+
+def _refuse_batch_statistics(graph: fx.Graph, modules: dict[Any, Any]) -> None:
+    layers = [node.target for node in graph.nodes if node.op == "call_module"]
+    refuse_batch_statistics((str(name), modules[name]) for name in dict.fromkeys(layers))
+    for node in graph.nodes:
+        if operation(node) == "batch_norm":
+            names = ("input", "running_mean", "running_var", "weight", "bias", "training")
+            arguments = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
+            if arguments.get("running_mean") is None or arguments.get("training") is True:
+                raise ValueError(batch_statistics(node.name))
+
+
+@torch.no_grad()
+def _check_samples(levels: list[Level], example: Tensor, *, opposite: bool) -> None:
+    """Levels are compared sample by sample, so one sample alone must give the first part of what a batch gives.
+
+    Args:
+        opposite: whether a sample's negative is a sample too.
+    """
+    alone: Boundary = example[:1]
+    # whole numbers, such as tokens, have no opposite
+    both: Boundary = torch.cat([example[:1], -example[:1] if opposite else example[-1:]])
+    for level in levels:
+        try:
+            alone, both = level.module(alone), level.module(both)
+        except Exception as error:  # whatever an operation raises on another number of samples
+            raise ValueError(
+                f"level {level.name!r} does not run on a batch of another size: {first_line(error)}"
+            ) from error
+        for one, batch in zip(*((end,) if isinstance(end, Tensor) else end for end in (alone, both)), strict=True):
+            same = one.shape == batch[:1].shape
+            if not same or not torch.allclose(
+                one, batch[:1], rtol=1e-4, atol=1e-4 * max(1.0, batch.abs().max().item()), equal_nan=True
+            ):
+                raise ValueError(_not_by_samples(level.name, tuple(batch.shape)))
+
+
+def _not_by_samples(name: str, shape: tuple[int, ...]) -> str:
+    return (
+        f"level {name!r} ends with a tensor of shape {shape}, whose first axis does not count samples, nor samples and their "
+        "tokens in this order. Keep samples first there, or let levels end elsewhere (boundaries=[module names])."
+    )
+
+
+@torch.no_grad()
+def _check_composition(model: nn.Module, levels: list[Level], example: Tensor, *, exact: bool) -> None:
+    expected = model(example.clone())  # it may write into it
+    try:
+        composed = compose(levels, example)
+    except Exception as error:  # whatever an operation raises on a shape that does not fit
+        raise ValueError(
+            f"partition does not reproduce the model: {first_line(error)}. Name other boundaries."
+        ) from error
+    gap = (expected - composed).abs().max().item() if expected.shape == composed.shape else float("inf")
+    tolerance = 0.0 if exact else 1e-4 * max(1.0, expected.abs().max().item())
+    if not gap <= tolerance and torch.isfinite(expected).all():
+        raise ValueError(
+            f"partition does not reproduce the model: outputs differ by up to {gap:.2g} (tolerance {tolerance:.2g}). "
+            "Is its forward random or dependent on earlier calls? Name other boundaries with boundaries=[...]."
+        )

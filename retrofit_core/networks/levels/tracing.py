@@ -1,0 +1,317 @@
+"""torch.fx traces of a model: without in-place operations and foldable BatchNorms, shapes recorded."""
+
+import inspect
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from ...system.registry import first_line
+from .. import batchnorm
+from .inplace import Versions, copy_before, remove_inplace
+from .kinds import AFFINE, argument, operation
+from .opening import open_attention
+from .plain import call_layers
+from .scales import fold_scales
+from .spelling import spell_sums
+from .tracer import Unregistered, holds_tensors, inputs_of, traced
+from .weights import computed_weights, repeated
+
+#: Names and order of the leading tensor arguments of the torch functions whose arguments are inspected.
+LEADING = {
+    "scaled_dot_product_attention": ("query", "key", "value"),
+    **dict.fromkeys(("cat", "concat", "stack"), ("tensors",)),
+    **dict.fromkeys(("bmm", "mm"), ("input", "mat2")),
+    **dict.fromkeys(("add", "sub", "mul", "div", "matmul", "multiply", "subtract"), ("input", "other")),
+    **dict.fromkeys(("permute", "transpose"), ("input",)),
+}
+
+#: Functions that drop at random: the argument that tells whether to do so, its place, its default.
+DROPPING: dict[str, tuple[str, int, bool]] = {
+    **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d"), ("training", 2, True)),
+    **dict.fromkeys(("alpha_dropout", "feature_alpha_dropout", "feature_dropout"), ("training", 2, False)),
+    "stochastic_depth": ("training", 3, True),
+}
+DROPPING_ATTENTION = "a dropout_p of 0.0 unless self.training"
+STAYS_RANDOM = (
+    "{network} calls {name}(), which drops at random in evaluation mode too, so its outputs are not those of one network. Pass "
+    "{cure} to it."
+)
+
+
+def trace(
+    model: nn.Module,
+    leaves: Sequence[str],
+    example: Tensor,
+    *,
+    fold: bool = True,
+    whole: bool = False,
+    layers: bool = False,
+    opened: bool = False,
+) -> tuple[fx.Graph, dict[Any, Any], dict[str, tuple[tuple, ...]]]:
+    """The traced graph without in-place operations and foldable BatchNorms, the objects behind its targets, the folds
+    of each layer, those that are to be put back first before the others.
+
+    The nodes hold the shapes of their values on the example, see `record_values`; the meta of the first one tells whether sums
+    were "spelled" anew, which rounds otherwise.
+    Args:
+        example: (B, ...) input; control flow may ask for shapes, which are taken from it.
+        fold: False keeps every BatchNorm where it is. A BatchNorm behind a Linear is folded only where it reads flat tensors,
+            not tokens.
+        whole: take modules whole whose code cannot be followed, as if `leaves` named them.
+        layers: for levels behind every layer. Layer scales are folded, too; what is left of BatchNorms of maps becomes
+            convolutions that work channel by channel, noted as folds.
+        opened: take attention modules apart, see `open_attention`.
+    Raises:
+        ValueError: `leaves` names no submodule, the model cannot be traced, does not run on the example, or takes more than
+            one input.
+    """
+    unknown = set(leaves) - {name for name, _ in model.named_modules()}
+    if unknown:
+        raise ValueError(f"leaves={sorted(unknown)} are not submodules of {type(model).__name__}.")
+    graph = _traced(model, list(leaves), example, whole)
+    modules = _targets(model, graph)
+    _name_no_tensors(graph, modules)
+    in_place = remove_inplace(graph, modules)
+    _remove_dropout(graph, type(model).__name__)
+    next(iter(graph.nodes)).meta["spelled"] = spell_sums(graph)
+    if opened:
+        open_attention(graph, modules)
+    with torch.no_grad():
+        output, writing = record_values(graph, modules, example, model)
+        if writing:
+            copy_before(graph, writing)
+            output, _ = record_values(graph, modules, example, model)
+        if in_place or writing:
+            _check_views(model, example, output)
+    for node in reversed(list(graph.nodes)):  # what the code asked for, and the graph does not need
+        if not node.users and node.op not in ("placeholder", "output") and not node.meta["holds_tensors"]:
+            graph.erase_node(node)
+    call_layers(graph, modules)
+    folds = [_fold_batchnorms(graph, modules)] if fold else []
+    if layers:
+        folds += [fold_scales(graph, modules), _norms_by_channel(graph, modules)]
+    names = dict.fromkeys(name for of_step in folds for name in of_step)
+    return (
+        graph,
+        modules,
+        {name: tuple(of_step[name] for of_step in reversed(folds) if name in of_step) for name in names},
+    )
+
+
+def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -> fx.Graph:
+    name = type(model).__name__
+    inputs = inputs_of(model)
+    if len(inputs) != 1:
+        raise ValueError(
+            f"{name} takes {len(inputs)} inputs; levels need exactly one. Wrap it in a module whose forward takes one tensor."
+        )
+    try:
+        return traced(model, leaves, example, whole=whole)
+    except Unregistered as error:
+        raise ValueError(
+            f"{name} calls a {error} that is none of its submodules, so nobody finds its weights. Make it in __init__ as an "
+            "attribute (self.layer = ...), lists of modules as nn.ModuleList."
+        ) from error
+    except Exception as error:  # the model's own code raises whatever it likes
+        with torch.no_grad():
+            _run(model, model, example)
+        raise ValueError(
+            f"{name} cannot be traced by torch.fx ({first_line(error)}). Name the submodule in which this "
+            "happens in leaves=[...], to take it whole, or wrap the model in one whose forward has no data-dependent "
+            "branches."
+        ) from error
+
+
+def _targets(model: nn.Module, graph: fx.Graph) -> dict[str, Any]:
+    targets: dict[Any, Any] = {}
+    for node in graph.nodes:
+        if node.op == "call_module":
+            targets[node.target] = model.get_submodule(node.target)
+        elif node.op == "get_attr":
+            targets[node.target] = operator.attrgetter(node.target)(model)
+    return targets
+
+
+def _name_no_tensors(graph: fx.Graph, modules: dict[Any, Any]) -> None:
+    """Tensors that are passed by name (`layer(input=x)`, `torch.add(x, other=y)`) become positional arguments."""
+    for node in graph.nodes:
+        names: Iterable[str] = ()
+        if node.op == "call_module":
+            names = inspect.signature(modules[node.target].forward).parameters
+        else:
+            names = LEADING.get(operation(node), ())
+        for name in list(names)[len(node.args) :]:
+            if not isinstance(node.kwargs.get(name), (fx.Node, list, tuple)):
+                break  # what comes after it cannot be positional either
+            node.args = (*node.args, node.kwargs[name])
+            node.kwargs = {key: value for key, value in node.kwargs.items() if key != name}
+
+
+def _remove_dropout(graph: fx.Graph, network: str) -> None:
+    """Leave out functions that drop at random in training alone.
+
+    Raises:
+        ValueError: one of them drops in evaluation mode too.
+    """
+    for node in list(graph.nodes):
+        name = operation(node)
+        if name == "scaled_dot_product_attention" and argument(node, "dropout_p", 4, 0.0):
+            raise ValueError(STAYS_RANDOM.format(network=network, name=name, cure=DROPPING_ATTENTION))
+        if name not in DROPPING:
+            continue
+        flag, place, default = DROPPING[name]
+        if argument(node, flag, place, argument(node, "train", place, default)) and argument(node, "p", 1, 0.5):
+            cure = f"{flag}=self.training"
+            raise ValueError(STAYS_RANDOM.format(network=network, name=name, cure=cure))
+        node.replace_all_uses_with(node.all_input_nodes[0])
+        graph.erase_node(node)
+
+
+def _fold_batchnorms(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
+    """Replace each affine layer that only a BatchNorm reads, and that BatchNorm, by one new layer.
+
+    Except if another layer uses a tensor of either (the tie would be lost), or if a weight is computed (it cannot be
+    written back).
+    """
+    calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
+    tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module))
+    tied |= {id(tensor) for tensor in modules.values() if isinstance(tensor, Tensor)}
+    folds: dict[str, tuple] = {}
+    for node in list(graph.nodes):
+        before = node.args[0] if node.args else None
+        if not (
+            node.op == "call_module"
+            and isinstance(modules[node.target], batchnorm.BatchNorm)
+            and modules[node.target].running_mean is not None
+            and isinstance(before, fx.Node)
+            and before.op == "call_module"
+            and isinstance(modules[before.target], AFFINE)
+            and len(before.users) == 1
+            and calls[before.target] == calls[node.target] == 1
+        ):
+            continue
+        affine, norm = modules[before.target], modules[node.target]
+        tensors = (*affine.parameters(), *norm.parameters(), *norm.buffers())
+        if (
+            _normalises_neurons(affine, norm, before)
+            and not tied & set(map(id, tensors))
+            and not computed_weights(affine)
+            and not computed_weights(norm)
+        ):
+            del modules[node.target]
+            layer = batchnorm.folded(affine, norm)
+            folds[str(before.target)] = (layer, affine, norm)
+            modules[before.target] = layer
+            node.replace_all_uses_with(before)
+            graph.erase_node(node)
+    return folds
+
+
+def _norms_by_channel(graph: fx.Graph, modules: dict[Any, Any]) -> dict[str, tuple]:
+    """Replace each BatchNorm of maps by a convolution of one weight for each channel; those that share tensors stay."""
+    calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
+    tied = repeated(holder for holder in modules.values() if isinstance(holder, nn.Module))
+    folds: dict[str, tuple] = {}
+    for node in graph.nodes:
+        norm = modules.get(node.target) if node.op == "call_module" else None
+        dimensions = len(node.meta["value"]) - 2 if node.meta.get("is_tensor") else 0
+        if not (
+            isinstance(norm, batchnorm.BatchNorm) and norm.running_mean is not None and norm.affine and dimensions > 0
+        ):
+            continue
+        shared = any(id(tensor) in tied for tensor in (*norm.parameters(), *norm.buffers()))
+        if calls[node.target] == 1 and not shared and not computed_weights(norm):
+            layer = batchnorm.by_channel(norm, dimensions)
+            folds[str(node.target)] = (layer, None, norm)
+            modules[node.target] = layer
+    return folds
+
+
+def _normalises_neurons(affine: nn.Module, norm: batchnorm.BatchNorm, node: fx.Node) -> bool:
+    """Whether the BatchNorm normalises the axis of the layer's neurons; on (B, tokens, D) it normalises tokens."""
+    shape = node.meta.get("value")
+    if isinstance(affine, nn.Linear) and shape is not None and len(shape) != 2:
+        return False
+    return norm.num_features == len(affine.weight)  # type: ignore[arg-type]
+
+
+class _Recorder(fx.Interpreter):
+    def __init__(self, graph: fx.Graph, modules: dict[Any, Any]) -> None:
+        super().__init__(nn.Module(), graph=graph)  # a GraphModule would compile code for this one run
+        self.modules = modules
+        self.writing: dict[fx.Node, list[fx.Node]] = {}
+        """Nodes that write into their inputs, and into which"""
+
+    def fetch_attr(self, target: str) -> Any:
+        return self.modules[target]
+
+    def run_node(self, n: fx.Node) -> Any:
+        versions = Versions(n, self.env)
+        result = super().run_node(n)
+        if written := versions.written():
+            self.writing[n] = written
+        n.meta["value"] = result.shape if isinstance(result, Tensor) else result
+        n.meta["is_tensor"] = isinstance(result, Tensor)
+        n.meta["holds_tensors"] = holds_tensors(result)
+        return result
+
+
+def record_values(
+    graph: fx.Graph, modules: dict[Any, Any], example: Tensor, model: nn.Module
+) -> tuple[Tensor, dict[fx.Node, list[fx.Node]]]:
+    """Run an example through a graph; each node's meta then holds "value" (a tensor's shape, or anything else as it is),
+    "is_tensor" and "holds_tensors".
+
+    Returns:
+        The output, and the nodes that write into their inputs, with these.
+    Raises:
+        ValueError: the model does not run on the example, or returns something else than one tensor.
+    """
+    recorder = _Recorder(graph, modules)
+    output = _run(recorder.run, model, example)
+    check_output(type(model).__name__, output)
+    return output, recorder.writing
+
+
+def _check_views(model: nn.Module, example: Tensor, output: Tensor) -> None:
+    """Refuse a model whose trace without operations in place computes something else: one wrote into a view."""
+    expected = model(example.clone())
+    if not torch.allclose(
+        output, expected, rtol=1e-4, atol=1e-4 * max(1.0, expected.abs().max().item()), equal_nan=True
+    ):
+        raise ValueError(
+            f"{type(model).__name__} writes into a part of a tensor that it reads again as a whole (an operation in place on a "
+            "view), or is random; its operations cannot be followed. Let it compute a new tensor instead, as x = x * 2 does "
+            "where x.mul_(2) writes."
+        )
+
+
+def _run(network: Callable[[Tensor], Any], model: nn.Module, example: Tensor) -> Any:
+    """What a network, or a trace of it, makes of an example."""
+    try:
+        return network(example.clone())  # it may write into it
+    except Exception as error:
+        raise ValueError(
+            f"{type(model).__name__} does not run on an input of shape {tuple(example.shape)}: "
+            f"{first_line(error)}. Pass data of the shape that it was trained on."
+        ) from error
+
+
+def check_output(network: str, output: Any) -> None:
+    """Refuse outputs that are not one tensor.
+
+    Args:
+        network: its name, for the start of the message.
+    Raises:
+        ValueError: says what was returned.
+    """
+    if not isinstance(output, Tensor):
+        kind = type(output).__name__.removeprefix("immutable_")  # torch.fx's own lists and dicts
+        raise ValueError(
+            f"{network} returns {kind}, not one tensor. Say which of its tensors holds the logits: "
+            "retrofit_core.giving_logits(model, NAME)."
+        )

@@ -1,0 +1,188 @@
+"""Which tensor of what a network returns is the logits, and which outputs are class scores at all.
+
+Dicts, tuples and objects hold the logits beside others. Class scores are one row of numbers for a sample, a column for
+each class.
+"""
+
+import copy
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..system.registry import first_line
+from .training_flags import evaluating
+
+#: Of an entry in a dict, or a field, that needs no further word.
+USUAL = "logits"
+
+
+def giving_logits(model: nn.Module, which: str | int) -> nn.Module:
+    """The same network, weights and all, whose forward gives one of its outputs alone.
+
+    Args:
+        which: a key of the dict, a field of the object, or a place in the tuple that it returns.
+    Returns:
+        A network that shares everything with `model`; its class is made of that of `model`.
+    """
+    return _of_class(model, _class_giving(type(model), which))
+
+
+def _of_class(model: nn.Module, cls: type[nn.Module]) -> nn.Module:
+    """A network that shares everything with `model`, but for its class."""
+    same = copy.copy(model)
+    same.__class__ = cls
+    return same
+
+
+def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = None, network: str = "") -> nn.Module:
+    """The network itself where it returns one tensor, else the same network that gives the logits alone.
+
+    Of a network that writes into its input (`x -= mean`), the same network that writes into a copy: others read that input too.
+
+    Args:
+        example: (B, ...) input, of which one sample is run.
+        which: see `giving_logits`; None: the entry called logits, or the only tensor.
+        network: its name, for the start of a refusal.
+    Raises:
+        ValueError: nothing says which of several outputs is meant, or there is no such output.
+    """
+    if getattr(type(model), "gives_logits", False):
+        return model
+    first = next(model.parameters(), None)
+    with torch.inference_mode(False):
+        sample = example[:1].clone() if first is None else example[:1].to(first.device, copy=True)
+        if first is not None and sample.dtype.is_floating_point and first.dtype.is_floating_point:
+            sample = sample.to(first.dtype)
+    before = sample._version
+    try:
+        with torch.inference_mode(False), torch.no_grad(), evaluating(model):
+            output = model(sample)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # whatever the network's own code raises
+        if which is None:
+            return model  # whoever runs it next says what it does not take
+        raise ValueError(
+            f"{type(model).__name__} does not run on an input of shape {tuple(sample.shape)}: {first_line(error)}. Pass data of "
+            "the shape that it was trained on."
+        ) from error
+    network = network or type(model).__name__
+    chosen = None if isinstance(output, Tensor) and which is None else _found(output, which, network)
+    if sample._version != before:
+        model = _of_class(model, _class_copying(type(model)))
+    return model if chosen is None else giving_logits(model, chosen)
+
+
+def logits_in(output: Any, network: str = "the network", which: str | int | None = None) -> Tensor:
+    """The logits among what a network has returned.
+
+    Args:
+        network: its name, for the start of a refusal.
+    Raises:
+        ValueError: as `as_classifier`.
+    """
+    if isinstance(output, Tensor) and which is None:
+        return output
+    chosen = _found(output, which, network)
+    return output if chosen is None else _entry(output, chosen)
+
+
+def check_class_scores(shape: Sequence[int], reader: str, way_out: str) -> int:
+    """Refuse outputs that are no class scores; the number of classes.
+
+    Whatever takes a softmax or an argmax over classes, or compares with labels, asks here before any work: of several rows for
+    a sample nothing says along which axis the classes lie, (tokens, classes) or (classes, height, width), and a softmax
+    of one number is 1. What only matches values takes outputs of any shape and does not ask.
+
+    Args:
+        shape: of the outputs for one sample.
+        reader: who reads classes, at the start of the sentence.
+        way_out: what to do instead, a sentence of its own.
+    Raises:
+        ValueError: not one row of at least two numbers for a sample.
+    """
+    if len(shape) == 1 and shape[0] > 1:
+        return shape[0]
+    if prod(shape) == 1:
+        said = "one number for a sample, as in a regression or from one logit for two classes"
+    else:
+        said = (
+            f"{' x '.join(map(str, shape))} numbers for a sample, as where each token or pixel has classes of its own"
+        )
+    raise ValueError(
+        f"{reader} needs class scores, one row of at least two for a sample, and outputs are {said}. {way_out}"
+    )
+
+
+@lru_cache(maxsize=64)
+def _class_giving(cls: type[nn.Module], which: str | int) -> type[nn.Module]:
+    class GivingLogits(cls):
+        gives_logits = True
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return _entry(super().forward(*args, **kwargs), which)
+
+    GivingLogits.forward.__signature__ = inspect.signature(cls.forward)  # type: ignore[attr-defined]
+    GivingLogits.__name__ = GivingLogits.__qualname__ = cls.__name__
+    return GivingLogits
+
+
+@lru_cache(maxsize=64)
+def _class_copying(cls: type[nn.Module]) -> type[nn.Module]:
+    class CopyingInput(cls):
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return super().forward(*(arg.clone() for arg in args), **kwargs)
+
+    CopyingInput.forward.__signature__ = inspect.signature(cls.forward)  # type: ignore[attr-defined]
+    CopyingInput.__name__ = CopyingInput.__qualname__ = cls.__name__
+    return CopyingInput
+
+
+def _entry(output: Any, which: str | int) -> Any:
+    """One entry; also of what torch.fx traces, where neither keys nor types are known."""
+    if isinstance(which, str) and not isinstance(output, Mapping) and hasattr(type(output), which):
+        return getattr(output, which)
+    if isinstance(which, str) and not isinstance(output, Mapping) and which in getattr(output, "__dict__", {}):
+        return getattr(output, which)
+    return output[which]
+
+
+def _found(output: Any, which: str | int | None, network: str) -> str | int | None:
+    """What picks the logits out of an output; None where the output is the tensor itself."""
+    entries = _entries(output)
+    if which is not None and isinstance(output, (tuple, list)) and str(which).lstrip("-").isdigit():
+        which = int(which)
+        which = which if which >= 0 else len(output) + which
+    tensors = [name for name, value in entries.items() if isinstance(value, Tensor)]
+    listed = ", ".join(map(str, tensors)) or "none"
+    if which is not None:
+        if which in tensors:
+            return which
+        if not entries and isinstance(output, Tensor):
+            raise ValueError(f"{network} returns one tensor, so logits={which!r} does nothing. Leave it out.")
+        raise ValueError(f"{network} returns no tensor {which!r}. Its tensors: {listed}.")
+    if USUAL in tensors:
+        return USUAL
+    if len(tensors) == 1:
+        return tensors[0]
+    kind = type(output).__name__.removeprefix("immutable_")  # torch.fx's own lists and dicts
+    raise ValueError(
+        f"{network} returns {kind}, not one tensor, and which of its tensors ({listed}) holds the logits is not known. Say "
+        "so: --logits NAME (logits=... in Python; of a tuple the place, from 0)."
+    )
+
+
+def _entries(output: Any) -> dict[str | int, Any]:
+    """The outputs by name or place."""
+    if isinstance(output, Mapping):
+        return dict(output)
+    if isinstance(output, tuple) and hasattr(output, "_fields"):
+        return {name: getattr(output, name) for name in getattr(output, "_fields")}  # noqa: B009 - pyright does not know it
+    if isinstance(output, (tuple, list)):
+        return dict(enumerate(output))
+    return dict(getattr(output, "__dict__", {})) if not isinstance(output, Tensor) else {}

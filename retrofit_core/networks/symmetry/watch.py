@@ -1,0 +1,168 @@
+"""What the neurons of each group compute: rows of values, summed into Gram matrices.
+
+Legend: N rows = samples x positions, m neurons of all networks side by side.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isqrt
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn import functional as F
+
+from ...system.device import CHUNK_BYTES, check_sums
+from ...system.monitor import Monitor
+from ..levels.tracing import trace
+from .group import Group, Point
+
+MOST_SAMPLES = 100  # in one batch, so that progress is seen and cancelling is quick
+
+
+@dataclass(eq=False)
+class Sums:
+    """Sums over rows of one group's values, all networks side by side."""
+
+    rows: int
+    zz: Tensor
+    """(m, m) inner products, float64"""
+    sz: Tensor
+    """(m,) sums"""
+
+    def correlation(self) -> Tensor:
+        """(m, m) Pearson correlations; 0 for neurons that never change."""
+        mean = self.sz / self.rows
+        covariance = self.zz / self.rows - mean[:, None] * mean
+        deviation = covariance.diagonal().clamp_min(0).sqrt()
+        scale = torch.where(deviation > 1e-12, 1 / deviation.clamp_min(1e-12), 0.0)
+        return covariance * scale[:, None] * scale
+
+
+class Watched(fx.Interpreter):
+    """A network that hands out the values at the points of its groups.
+
+    Args:
+        example: (B, ...) input, of which one sample is used.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        groups: Sequence[Group],
+        example: Tensor,
+        *,
+        after: bool = False,
+        window: int | None = None,
+        leaves: Sequence[str] = (),
+    ):
+        graph, modules, _ = trace(model.eval(), leaves, example, fold=False)
+        super().__init__(fx.GraphModule(modules, graph))
+        self.graph, self.after, self.window = graph, after, window
+        self.points = {self._key(point): point for group in groups for point in group.points}
+        self.watched: dict[tuple[str, str], Tensor] = {}
+
+    def _key(self, point: Point) -> tuple[str, str]:
+        return (point.after if self.after else point.node), point.part
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        if (n.name, "output") in self.points:
+            self.watched[n.name, "output"] = result
+        if (n.name, "out_proj") in self.points:
+            self.watched[n.name, "out_proj"] = result[0]
+        if (n.name, "in_proj") in self.points:
+            args, _ = self.fetch_args_kwargs_from_env(n)
+            layer = self.fetch_attr(str(n.target))
+            self.watched[n.name, "in_proj"] = F.linear(args[0], layer.in_proj_weight, layer.in_proj_bias)
+        return result
+
+    def watch(self, x: Tensor) -> tuple[dict[tuple[str, str], Tensor], Tensor]:
+        """The values at all points and the outputs."""
+        self.watched = {}
+        return self.watched, self.run(x)
+
+    def rows(self, group: Group, values: dict[tuple[str, str], Tensor]) -> Tensor:
+        """(N, width) values of a group's neurons, its points one below the other."""
+        parts = []
+        for point in group.points:
+            lines = values[self._key(point)].movedim(point.axis, -1)
+            lines = (lines if self.window is None else central(lines, self.window)).flatten(0, -2)
+            whole = len(point.index) == lines.shape[1]  # every neuron once: picking would copy what stands in order
+            if whole and torch.equal(point.index[:, 0].cpu(), torch.arange(lines.shape[1])):
+                parts.append(lines)
+                continue
+            parts += [lines[:, copy] for copy in point.index.to(lines.device).T]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def central(tokens: Tensor, window: int) -> Tensor:
+    """The class token and the central window x window of square patches; other values of neurons stay as they are.
+
+    Args:
+        tokens: (B, 1 + side x side, neurons), or anything else.
+    """
+    side = isqrt(max(0, tokens.shape[1] - 1)) if tokens.ndim == 3 else 0
+    if side <= window or 1 + side**2 != tokens.shape[1]:
+        return tokens
+    line = torch.arange(window) + (side - window) // 2
+    chosen = torch.cat([torch.zeros(1, dtype=torch.int64), 1 + (side * line[:, None] + line).flatten()])
+    return tokens[:, chosen.to(tokens.device)]
+
+
+@torch.no_grad()
+def group_sums(
+    models: Sequence[nn.Module],
+    groups: Sequence[Sequence[Group]],
+    inputs: Tensor,
+    *,
+    after: bool = False,
+    window: int | None = None,
+    monitor: Monitor | None = None,
+    leaves: Sequence[str] = (),
+) -> list[Sums]:
+    """Sums over all samples and positions, one for each group.
+
+    Args:
+        models: in evaluation mode, on one device.
+        groups: of each model, in the same order.
+        inputs: (B, ...).
+        after: behind the activation function, where there is one.
+        window: tokens that count, see `central`; None: all.
+    Raises:
+        ValueError: a group has different numbers of positions in different models.
+    """
+    device = next(models[0].parameters()).device
+    example = inputs[:1].to(device)
+    watched = [
+        Watched(model, model_groups, example, after=after, window=window, leaves=leaves)
+        for model, model_groups in zip(models, groups, strict=True)
+    ]
+    size = sum(
+        value.numel() * value.element_size() for network in watched for value in network.watch(example)[0].values()
+    )
+    batch = max(1, min(MOST_SAMPLES, CHUNK_BYTES // max(1, size)))
+    totals: list[Sums] = []
+    for x in (monitor or Monitor()).each("step", inputs.split(batch), name="forward"):
+        values = [network.watch(x.to(device))[0] for network in watched]
+        for number, together in enumerate(zip(*groups, strict=True)):
+            rows = [
+                network.rows(group, watched_values)
+                for network, group, watched_values in zip(watched, together, values, strict=True)
+            ]
+            if len({len(z) for z in rows}) > 1:
+                raise ValueError(
+                    f"the neurons at {together[0].name!r} have {[len(z) // len(x) for z in rows]} positions per sample in "
+                    "the parents; they can be compared only position by position. Use a KF method."
+                )
+            z = torch.cat(rows, 1)  # products in the networks' precision, sums in float64
+            new = Sums(len(z), (z.T @ z).double(), z.sum(0).double())
+            if len(totals) <= number:
+                totals.append(new)
+            else:
+                totals[number].rows += new.rows
+                totals[number].zz += new.zz
+                totals[number].sz += new.sz
+    for group, total in zip(groups[0], totals, strict=True):
+        check_sums(group.name, total.zz, total.sz)
+    return totals

@@ -1,0 +1,461 @@
+"""Files with weights: told apart by their content and not by their names, and read without running anything in them.
+
+What is read is nested: `safetensors` are tensors by name, what torch.save wrote may hold them under any key beside other things.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import pickle
+import struct
+import types
+import warnings
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from ..system.registry import first_line
+
+PICKLED = (".pt", ".pth", ".bin", ".ckpt", ".tar")  # timm's training writes .pth.tar
+LARGEST_HEADER = 100_000_000  # bytes, the limit of the safetensors format
+#: Of a folder with several, the first one is read.
+INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json", "*.safetensors.index.json", "*.index.json")
+DEEPEST = 6  # mappings within mappings that are looked into
+_ARRAYS: Any = getattr(np, "_core", None) or getattr(np, "core")  # noqa: B009 - of NumPy 1
+_ARRAYS = _ARRAYS.multiarray
+#: Beside tensors and Python's own numbers, texts and lists: what training scripts save of their settings and measurements.
+HARMLESS = [
+    argparse.Namespace,
+    types.SimpleNamespace,
+    collections.defaultdict,
+    pathlib.PosixPath,
+    pathlib.PurePosixPath,
+    np.ndarray,
+    np.dtype,
+    *(type(np.dtype(name)) for name in ("float32", "float64", "int32", "int64", "bool")),
+    (_ARRAYS.scalar, "numpy.core.multiarray.scalar"),
+    (_ARRAYS.scalar, "numpy._core.multiarray.scalar"),
+    (_ARRAYS._reconstruct, "numpy.core.multiarray._reconstruct"),
+    (_ARRAYS._reconstruct, "numpy._core.multiarray._reconstruct"),
+]
+#: How files begin that are something else, and what to do about it.
+STRANGERS = {
+    b"\x89HDF\r\n\x1a\n": "is an HDF5 file, as Keras writes them: only weights of PyTorch are read.",
+    b"GGUF": "is a GGUF file, whose weights are quantised: name the network that it was made from.",
+    b"\x93NUMPY": "is a NumPy array: write the whole network's tensors with torch.save(model.state_dict(), FILE).",
+    b"\x1f\x8b": "is packed with gzip: unpack it, and name the checkpoint in it.",
+    b"7z\xbc\xaf": "is a packed archive: unpack it, and name the checkpoint in it.",
+    b"BZh": "is packed with bzip2: unpack it, and name the checkpoint in it.",
+    b"version https://git-lfs": "is a pointer of Git LFS in place of the file: fetch that with `git lfs pull`.",
+    b"<!DOCTYPE": "is a web page in place of the file: download it again.",
+    b"<!doctype": "is a web page in place of the file: download it again.",
+    b"<html": "is a web page in place of the file: download it again.",
+}
+
+
+def kind_of(path: Path) -> str:
+    """ "safetensors", "torch", "script" or "index", by the content; where that says nothing, by the name.
+
+    Raises:
+        ValueError: it is not there, or another kind of file, with what to do about it.
+    """
+    if path.is_dir():
+        return _kind_of_folder(path)
+    if not path.is_file():
+        raise ValueError(f"there is no checkpoint at {path}.")
+    try:
+        with path.open("rb") as file:
+            head = file.read(300)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}.") from error
+    if len(head) > 8 and head[8:9] == b"{" and struct.unpack("<Q", head[:8])[0] <= LARGEST_HEADER:
+        return "safetensors"
+    if head.startswith(b"PK\x03\x04"):
+        return _kind_of_archive(path)
+    if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05":
+        return "torch"
+    for start, sentence in STRANGERS.items():
+        if head.startswith(start):
+            raise ValueError(f"{path} {sentence}")
+    if head[257:262] == b"ustar":
+        raise ValueError(f"{path} is a packed archive: unpack it, and name the checkpoint in it.")
+    if head.lstrip()[:1] == b"{" and path.suffix == ".json":
+        return "index"
+    if path.suffix in PICKLED:
+        return "torch"
+    if path.suffix == ".safetensors":
+        return "safetensors"
+    raise ValueError(f"{path} is no checkpoint by its name: .safetensors, .pt, .pth, .pth.tar, .ckpt or .bin are read.")
+
+
+def _kind_of_folder(path: Path) -> str:
+    if _index_in(path):
+        return "index"
+    if (path / ".metadata").is_file() and any(path.glob("*.distcp")):
+        raise ValueError(
+            f"{path} is a distributed checkpoint. In Python: from torch.distributed.checkpoint.format_utils import "
+            f"dcp_to_torch_save; dcp_to_torch_save({str(path)!r}, 'tensors.pt')."
+        )
+    if (path / "adapter_config.json").is_file():
+        raise ValueError(f"{path} {_adapter_words(path)}")
+    endings = (".safetensors", *PICKLED)
+    inside = next((f", such as {file}" for end in endings for file in sorted(path.glob(f"*{end}"))), "")
+    raise ValueError(f"{path} is a folder. Name the checkpoint in it{inside}.")
+
+
+def _index_in(folder: Path) -> Path | None:
+    return next((found for pattern in INDEXES for found in sorted(folder.glob(pattern)) if found.is_file()), None)
+
+
+def _kind_of_archive(path: Path) -> str:
+    with suppress(zipfile.BadZipFile, OSError), zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        if any(name.endswith("/constants.pkl") for name in names) and any("/code/" in name for name in names):
+            return "script"
+        if any(name.endswith("data.pkl") for name in names):
+            return "torch"
+        if any(name.endswith(("models/model.json", "serialized_exported_program.json")) for name in names):
+            raise ValueError(
+                f"{path} is an exported program (torch.export), of which only the weights can be read. In Python: "
+                f"torch.save(torch.export.load({str(path)!r}).state_dict, 'tensors.pt')."
+            )
+        if names and all(name.endswith(".npy") for name in names):
+            raise ValueError(
+                f"{path} holds NumPy arrays. In Python: torch.save({{name: torch.from_numpy(array) for name, array in "
+                f"numpy.load({str(path)!r}).items()}}, 'tensors.pt')."
+            )
+        raise ValueError(
+            f"{path} is a packed archive without weights of PyTorch: unpack it, and name the checkpoint in it."
+        )
+    return "torch"  # cut off: torch says so
+
+
+def content_of(path: Path) -> Any:
+    """What a file, a folder of shards or their index holds; tensors as they are.
+
+    Raises:
+        ValueError: it is not there, damaged, or of a kind that is not read; the sentence says what to do.
+    """
+    kind = kind_of(path)
+    if kind == "safetensors":
+        header(path)
+        return _safetensors(path)
+    if kind == "index":
+        return _sharded(path)
+    if kind == "script":
+        raise ValueError(
+            f"{path} is a scripted network (TorchScript), of which only the weights can be read. In Python: "
+            f"torch.save(torch.jit.load({str(path)!r}).state_dict(), 'tensors.pt')."
+        )
+    return _unpickled(path)
+
+
+def facts_of(path: Path) -> dict[str, Any]:
+    """What a file says beside its tensors: the metadata of safetensors, decoded; of others, the class names where it has them.
+
+    Raises:
+        ValueError: as `content_of`.
+    """
+    kind = kind_of(path)
+    if kind == "safetensors":
+        facts = {name: _decoded(text) for name, text in header(path).get("__metadata__", {}).items()}
+        return classes_in(facts) | facts
+    if kind == "torch":
+        with suppress(ValueError):  # whoever reads the tensors says what is wrong
+            return classes_in(_unpickled(path, mapped=zipfile.is_zipfile(path)))
+    return {}
+
+
+def classes_in(content: Any) -> dict[str, Any]:
+    """{"classes": names in the order of the outputs} where what torch.save wrote has them under a usual key."""
+    if not isinstance(content, Mapping):
+        return {}
+    for key in ("classes", "class_names"):
+        names = content.get(key)
+        if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
+            return {"classes": list(names)}
+    numbers = content.get("class_to_idx")
+    if not isinstance(numbers, Mapping):
+        turned = content.get("idx_to_class")
+        numbers = {name: number for number, name in turned.items()} if isinstance(turned, Mapping) else {}
+    with suppress(TypeError, ValueError):  # JSON makes texts of numbers
+        by_number = {int(number): name for name, number in numbers.items()}
+        if by_number and sorted(by_number) == list(range(len(numbers))) and all(isinstance(n, str) for n in numbers):
+            return {"classes": [by_number[number] for number in range(len(numbers))]}
+    return {}
+
+
+def header(path: Path) -> dict[str, Any]:
+    """The header of a safetensors file: 8 bytes of length, JSON, then data that must end where it says.
+
+    Raises:
+        ValueError: it has none, or is truncated.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(8)
+        length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+        if length > LARGEST_HEADER or not length:
+            raise ValueError(f"{path} is not a safetensors file: it announces a header of {length} bytes.")
+        text = file.read(length)
+    if len(text) < length:
+        if text[:1] != b"{":
+            raise ValueError(f"{path} is not a safetensors file: no header follows its length.")
+        raise ValueError(f"{path} is truncated within its header ({size} of {8 + length} bytes): copy it again.")
+    try:
+        content = json.loads(text)
+        facts = content.get("__metadata__", {})
+        entries = {name: entry for name, entry in content.items() if name != "__metadata__"}
+        end = max((int(entry["data_offsets"][1]) for entry in entries.values()), default=0)
+        if not all(isinstance(value, str) for value in facts.values()):
+            raise TypeError("metadata values must be text")
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path} is not a safetensors file: its header is damaged ({error}).") from error
+    held = size - 8 - length
+    if held != end:
+        fault = "truncated" if held < end else "oversized"
+        raise ValueError(f"{path} is {fault}: its header announces {end} bytes of data, the file has {held}.")
+    return content
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _safetensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return safetensors.torch.load_file(path)
+    # A KeyError is a dtype that safetensors knows and torch does not.
+    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{path} is not a readable safetensors file: {first_line(error)}.") from error
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that a checkpoint consists of: itself, or an index and its shards.
+
+    Raises:
+        ValueError: an index that is none, or without its shards.
+    """
+    index = _index_in(path) if path.is_dir() else path if path.name.endswith(".index.json") else None
+    if index is None:
+        return [path]
+    return [index, *_shards(index)[1]]
+
+
+def _shards(index: Path) -> tuple[set[str], list[Path]]:
+    """(names of the tensors, files that hold them) of an index."""
+    try:
+        placed = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        names, files = set(placed), sorted(set(placed.values()))
+        if not files or any(file != Path(file).name for file in files):
+            raise ValueError("shards are files beside it")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(
+            f"{index} is no index of a sharded checkpoint: its weight_map names the file of each tensor ({first_line(error)})."
+        ) from error
+    shards = [index.parent / file for file in files]
+    if missing := [shard for shard in shards if not shard.is_file()]:
+        raise ValueError(
+            f"{index} names {missing[0].name}, which is not there: put all {len(shards)} shards beside it."
+        )
+    return names, shards
+
+
+def _sharded(path: Path) -> dict[str, Tensor]:
+    index = (_index_in(path) or path) if path.is_dir() else path
+    names, shards = _shards(index)
+    tensors: dict[str, Tensor] = {}
+    for shard in shards:
+        content = content_of(shard)
+        if not isinstance(content, Mapping):
+            raise ValueError(f"{shard} holds a {type(content).__name__} instead of named tensors.")
+        tensors.update(content)
+    if missing := sorted(names - tensors.keys()):
+        raise ValueError(f"{index} names {missing[0]!r}, which is in none of its shards: copy them again.")
+    return tensors
+
+
+def _unpickled(path: Path, mapped: bool = False) -> Any:
+    """What torch.save wrote; `mapped`: without reading its tensors, for what stands beside them."""
+    try:
+        with torch.serialization.safe_globals(HARMLESS), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's word on quantised tensors, which are refused
+            if mapped and path.suffix != ".safetensors":
+                return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+            with path.open("rb") as file:  # by its name, torch would take it for safetensors
+                return torch.load(file, map_location="cpu", weights_only=True)
+    # Unpickling damaged bytes raises almost anything; nothing in the file is run in any case.
+    except Exception as error:
+        raise ValueError(_why_not(path)) from error
+
+
+def _why_not(path: Path) -> str:
+    """The sentence for what torch.save wrote and `torch.load(weights_only=True)` refuses."""
+    outline, strange = _outline(path)
+    opened = (
+        f"io.BytesIO(pathlib.Path({str(path)!r}).read_bytes())" if path.suffix == ".safetensors" else repr(str(path))
+    )
+    # By such a name torch.load would take it for safetensors.
+    load = f"torch.load({opened}, weights_only=False)"
+    for keys, value in _walk(outline):
+        if isinstance(value, _Inert) and value.is_module():
+            what = f"a whole pickled network ({value.name()}), whose code would have to be run"
+            return (
+                f"{path} holds {what}; pickled code is never run here. Where you trust it, in Python beside that code: "
+                f"torch.save({load}{_keyed(keys)}.state_dict(), 'tensors.pt')."
+            )
+    for keys, value in _walk(outline):
+        if isinstance(value, Mapping) and any(part is _TENSOR for part in value.values()):
+            listed = ", ".join(strange[:3]) or "unknown ones"
+            return (
+                f"{path} holds other Python objects than tensors ({listed}), which are never loaded. Where you trust it, in "
+                f"Python: torch.save({load}{_keyed(keys)}, 'tensors.pt')."
+            )
+    return (
+        f"{path} is damaged, or holds other Python objects than tensors, which are never loaded: save the model's "
+        "state_dict() alone, best as safetensors."
+    )
+
+
+def _keyed(keys: tuple[Any, ...]) -> str:
+    return "".join(f"[{key!r}]" for key in keys)
+
+
+def _walk(value: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """(keys, value) of everything in nested mappings, outer values first."""
+    todo = [(keys, value)]
+    while todo:
+        keys, value = todo.pop(0)
+        yield keys, value
+        if isinstance(value, Mapping) and len(keys) < DEEPEST:
+            todo += [((*keys, key), inner) for key, inner in value.items()]
+
+
+class _Inert:
+    """Stands for any object of a pickle whose outline is looked at: made, called and filled, it does nothing."""
+
+    held: Any = None
+
+    def __new__(cls, *_: Any, **__: Any) -> "_Inert":
+        return super().__new__(cls)
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    def __setstate__(self, state: Any) -> None:
+        self.held = state
+
+    def __setitem__(self, key: Any, value: Any) -> None: ...
+    def __call__(self, *_: Any, **__: Any) -> "_Inert":
+        return self
+
+    def append(self, value: Any) -> None: ...
+    def extend(self, values: Any) -> None: ...
+    def add(self, value: Any) -> None: ...
+
+    def is_module(self) -> bool:
+        """Whether it has what every torch.nn.Module has."""
+        return isinstance(self.held, Mapping) and "_modules" in self.held
+
+    def name(self) -> str:
+        return type(self).__qualname__
+
+
+_TENSOR = _Inert()
+
+
+class _Outliner(pickle.Unpickler):
+    """Reads the outline of a pickle: every class and function of it is an `_Inert`, so that nothing is imported or run."""
+
+    def __init__(self, file: Any) -> None:
+        super().__init__(file)
+        self.found: list[str] = []
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("collections", "OrderedDict"):
+            return collections.OrderedDict
+        if module == "torch._utils" and name.startswith("_rebuild"):
+            return lambda *_: _TENSOR
+        if not module.startswith(("torch", "builtins", "numpy", "_codecs")) and f"{module}.{name}" not in self.found:
+            self.found.append(f"{module}.{name}")
+        return type(name, (_Inert,), {"__qualname__": f"{module}.{name}"})
+
+    def persistent_load(self, pid: Any) -> Any:
+        return None
+
+
+def _outline(path: Path) -> tuple[Any, list[str]]:
+    """(nested mappings with `_Inert` in place of objects, classes of strangers) of a pickle; None where it is damaged."""
+    # Damaged bytes raise almost anything.
+    try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                name = next(name for name in archive.namelist() if name.endswith("data.pkl"))
+                with archive.open(name) as file:
+                    reader = _Outliner(file)
+                    return reader.load(), reader.found
+        with path.open("rb") as file:
+            reader = _Outliner(file)
+            content = reader.load()
+            if isinstance(
+                content, int
+            ):  # torch's form before 1.6: a magic number, a version and the machine come first
+                for _ in range(3):
+                    reader = _Outliner(file)
+                    content = reader.load()
+            return content, reader.found
+    except Exception:
+        return None, []
+
+
+#: Parts of names that quantisers write.
+QUANTISED = (
+    "_packed_params",
+    "zero_point",
+    "qweight",
+    "qzeros",
+    "SCB",
+    "absmax",
+    "quant_map",
+    "weight_format",
+    "g_idx",
+)
+#: Parts of names that adapters have.
+ADAPTERS = ("lora_", "lokr_", "loha_", "hada_", "ia3_", "oft_", "vera_lambda", "prompt_embeddings")
+
+
+def other_kind(path: Path, state: Mapping[str, Any]) -> str:
+    """The sentence for tensors that are no network's by themselves; empty for others."""
+    for name, value in state.items():
+        parts = name.split(".")
+        if any(part.startswith(ADAPTERS) for part in parts):
+            return f"{path} {_adapter_words(path.parent)}"
+        whole = isinstance(value, Tensor) and value.is_quantized
+        if whole or any(part in QUANTISED or "bitsandbytes" in part for part in parts):
+            return (
+                f"{path} holds quantised weights ({name}), which are not read: name the checkpoint from before they were "
+                "quantised, fuse, and quantise the fused network."
+            )
+    return ""
+
+
+def _adapter_words(folder: Path) -> str:
+    base = "BASE"
+    with suppress(OSError, ValueError, AttributeError):
+        config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+        base = config.get("base_model_name_or_path") or base
+    return (
+        f"holds an adapter (LoRA or the like) in place of a whole network. In Python, with {base} loaded as `base`: "
+        f"torch.save(peft.PeftModel.from_pretrained(base, {str(folder)!r}).merge_and_unload().state_dict(), 'merged.pt')."
+    )

@@ -1,0 +1,135 @@
+"""Bytes of a run: of memory at its peak, and of disk when it is done."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ...data import Images
+from ...fusion.algorithm import FusionPlan
+from ...fusion.budget import boundary_bytes, columns, working_bytes
+from ...fusion.fit import Fit
+from ...fusion.importance import IMPORTANCE
+from ...fusion.network_levels import Levels
+from ...inspection.analysis import ROWS, SEEDS
+from ...networks.levels import Level
+from ...system import device as devices
+from .planning import MethodPlan
+
+#: Bytes that Python and the libraries take.
+PROCESS = 750 * 2**20
+#: Chunks of rows that live at once: inputs, outputs, and what becomes of them.
+CHUNKS = 4
+#: Images of a training step, where memory is concerned: of a parent, and of a student (at most).
+BATCH, STUDENT_BATCH = 128, 64
+#: Bytes on disk that a level has in tables, its arrays aside, and a run besides its levels.
+LEVEL_FACTS, RUN_FACTS = 7_000, 8_000
+
+
+def peak_memory(planned: MethodPlan, images: int, data: Images, missing: Sequence[int]) -> int:
+    """Networks, data, and the most that the method or a training step takes beside them.
+
+    Args:
+        missing: numbers of the parents that are trained before.
+    """
+    if isinstance(planned.plan, FusionPlan):
+        return _peak_of_levels(planned, planned.plan.levels, images, data, bool(missing))
+    weights = sum(map(_bytes, [*planned.task.parents, *planned.networks]))
+    training = max((_step_bytes(planned.task.parents[k], data.shape, BATCH) for k in missing), default=0)
+    return PROCESS + weights + _held_bytes(images, data) + max(_method_bytes(planned, images, data), training)
+
+
+def _peak_of_levels(planned: MethodPlan, levels: Levels, images: int, data: Images, training: bool) -> int:
+    weights = [_weights(network) for network in levels.networks]
+    most = max(
+        _level_bytes(levels, planned.algorithm.fit, k, images, planned.task.runtime.memory)
+        for k in range(len(levels.fused))
+    )
+    if training:  # weights, gradients, two moments, the best; activations and their gradients
+        numbers = max(sum(level.width * level.positions for level in network) for network in levels.networks)
+        most = max(most, 5 * max(weights) + 2 * 4 * 3 * BATCH * numbers)
+    return PROCESS + sum(weights) + _held_bytes(images, data) + most
+
+
+def _level_bytes(levels: Levels, fit: Fit, index: int, images: int, budget: int) -> int:
+    """Sums of a level, what the walk keeps where it fits, a few chunks of rows, and what an optimiser goes over."""
+    level, before = levels.fused[index], levels.fused[index - 1] if index else None
+    sums = working_bytes(levels.networks, index, images)
+    kept = boundary_bytes(levels.networks, index, images)
+    row = level.inputs_per_neuron + columns(levels.networks, index)
+    chunks = CHUNKS * min(devices.CHUNK_BYTES, 4 * images * level.positions * row)
+    sides = [level, before] if fit.epochs_range[1] else []  # targets and inputs of all samples
+    rows = sum(4 * images * side.width * side.positions for side in sides if side)
+    return sums + min(kept, max(0, budget - sums)) + chunks + rows
+
+
+def _method_bytes(planned: MethodPlan, images: int, data: Images) -> int:
+    """What a method that does not go level by level takes beside networks and data."""
+    cost, network = planned.cost, planned.networks[0]
+    most = cost.bytes
+    if cost.groups:  # sums of all groups in float64, their products, and what all samples are at one operation
+        most += 2 * 8 * sum(sum(widths) ** 2 for widths in cost.groups)
+        most += 4 * images * max(_outputs(network, data.shape))
+    if cost.trained == "network":
+        most += _step_bytes(network, data.shape, min(images, STUDENT_BATCH))
+    return most
+
+
+def disk_bytes(planned: MethodPlan, missing: Sequence[int], analyse: bool) -> int:
+    """The parents that are trained, the result, and what the record keeps of each level or neuron group."""
+    if isinstance(planned.plan, FusionPlan):
+        levels = planned.plan.levels
+        trained = sum(_weights(levels.parents[index]) for index in missing)
+        kept = sum(_kept(levels, index, analyse) for index in range(len(levels.fused)))
+        return RUN_FACTS + trained + _weights(levels.fused) + kept
+    groups = sum(_kept_of(sum(widths)) for widths in planned.cost.groups)
+    trained = sum(_bytes(planned.task.parents[index]) for index in missing)
+    return RUN_FACTS + trained + sum(map(_bytes, planned.networks)) + groups
+
+
+def _kept(levels: Levels, index: int, analyse: bool) -> int:
+    """Of an analysis also groupings of every score, examples of targets and outputs."""
+    m, d = sum(levels.widths(index)), levels.fused[index].width
+    return _kept_of(m) + (4 * SEEDS * len(IMPORTANCE) * m + 2 * 2 * ROWS * d) * analyse
+
+
+def _kept_of(m: int) -> int:
+    """The Gram matrix, groups and scores of m neurons."""
+    return LEVEL_FACTS + 4 * m * m + 24 * m
+
+
+def _held_bytes(images: int, data: Images) -> int:
+    """The data set as far as it is kept, and the fusion samples."""
+    pixels = math.prod(data.shape)
+    return min(pixels * len(data), devices.PIXEL_BYTES) + 4 * images * pixels
+
+
+def _step_bytes(model: nn.Module, shape: Sequence[int], batch: int) -> int:
+    """Of a training step: gradients, two moments and the best weights; activations and their gradients."""
+    return 4 * _bytes(model) + 2 * 4 * batch * sum(_outputs(model, shape))
+
+
+def _outputs(model: nn.Module, shape: Sequence[int]) -> list[int]:
+    """Numbers that each module without parts of its own hands on for an image."""
+    numbers: list[int] = [0]
+
+    def count(_: nn.Module, __: object, output: object) -> None:
+        if isinstance(output, Tensor):
+            numbers.append(output.numel())
+
+    leaves = [module for module in model.modules() if not list(module.children())]
+    hooks = [leaf.register_forward_hook(count) for leaf in leaves]
+    with torch.no_grad():
+        model(torch.zeros(1, *shape))
+    for hook in hooks:
+        hook.remove()
+    return numbers
+
+
+def _bytes(model: nn.Module) -> int:
+    return 4 * sum(value.numel() for value in model.state_dict().values())
+
+
+def _weights(levels: Sequence[Level]) -> int:
+    return 4 * sum(level.parameters for level in levels)

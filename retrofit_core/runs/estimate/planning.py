@@ -1,0 +1,104 @@
+"""What a run's method plans, or its refusal: the networks have no weights worth the name, and nothing is computed."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...data import Images
+from ...fusion.task import Cost, Task
+from ...method import Method
+from ...methods import METHODS, RETROFITTING
+from ...networks.architectures import Architecture, build
+from ...system.registry import find
+from .. import RunConfig, all_keywords
+
+
+@lru_cache(maxsize=32)
+def blank(spec: str) -> Any:
+    """The network of a spec in JSON, its weights zero: enough to be cut into levels, and free to make.
+
+    That of a factory of others is as it makes it: what it keeps besides weights may not be zero.
+    """
+    with torch.device("meta"), torch.random.fork_rng(devices=[]):
+        model = build(json.loads(spec))
+    if not isinstance(model, Architecture):
+        return model.eval()
+    model = model.to_empty(device="cpu").eval()
+    with torch.no_grad():
+        for tensor in model.state_dict().values():
+            tensor.zero_()
+    return model
+
+
+@dataclass(frozen=True, eq=False)
+class MethodPlan:
+    """A method that found nothing to refuse."""
+
+    algorithm: Any
+    """Its value"""
+    task: Task
+    plan: Any
+    """What the value planned"""
+    cost: Cost
+
+    @property
+    def networks(self) -> list[nn.Module]:
+        """Networks of the shapes that the result holds: one, or all parents side by side."""
+        if self.algorithm.takes.keeps_parents:
+            return list(self.task.parents)
+        return [self.task.target if self.task.target is not None else self.task.parents[0]]
+
+
+def plan_method(
+    config: RunConfig,
+    models: Sequence[nn.Module],
+    target: nn.Module | None,
+    base: nn.Module | None,
+    data: Images,
+    images: int,
+    counts: list[int] | None,
+    shares: Tensor | None,
+) -> MethodPlan:
+    """What the method of a config would do with networks without weights.
+
+    Args:
+        images: number of fusion samples.
+        counts, shares: as the splits tell; see `Task`.
+    Raises:
+        ValueError: its refusal, with a method that works here if it goes level by level and there is one.
+    """
+    inputs = torch.zeros(1, *data.shape).expand(images, -1, -1, -1)
+    labels = torch.zeros(images, dtype=torch.long)
+    parents_data = [(inputs[:2], torch.zeros(2, dtype=torch.long))] * len(models)
+
+    def attempt(method: Method) -> MethodPlan:
+        changed = dataclasses.replace(config, method=method.name)
+        keywords = all_keywords(
+            changed, importance_data=parents_data, target=target, base=base, shares=shares, counts=counts
+        )
+        algorithm, task = method.prepare(list(models), (inputs, labels), **{**keywords, "device": "cpu"})
+        plan = algorithm.plan(task)
+        return MethodPlan(algorithm, task, plan, plan.cost())
+
+    method = find(METHODS, config.method, "method")
+    try:
+        return attempt(method)
+    except ValueError as error:
+        others = [METHODS[name] for name in RETROFITTING] if method.takes.levels else []
+        others.sort(key=lambda other: -len(other.fixed.items() & method.fixed.items()))
+        works = next((other.name for other in others if _passes(attempt, other)), None)
+        raise ValueError(f"{error} {works} works here." if works else str(error)) from error
+
+
+def _passes(attempt: Callable[[Method], MethodPlan], method: Method) -> bool:
+    try:
+        attempt(method)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,189 @@
+"""A run, or a comparison of runs, as text to paste: command line, Python, notebook cell. All three give the same numbers.
+
+They are written from the same configurations that the run was made of, and are to be executed in the runs folder or in
+any empty one: parents that are missing are trained first.
+"""
+
+import dataclasses
+import shlex
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+from ..methods import METHODS
+from ..training.parents import TrainConfig
+from . import RunConfig
+from .comparison import DEFAULT, SAME, STYLE, configurations
+
+IMPORTS = "from retrofit_core.runs import RunConfig, execute"
+COMPARISON_IMPORTS = "from retrofit_core.runs.comparison import compare\nfrom retrofit_core.runs import RunConfig"
+#: Columns that a comparison prints.
+SHOWN = '["name", "accuracy", "difference", "low", "high", "loss", "seconds"]'
+TRAINING_IMPORTS = "from retrofit_core.training.parents import TrainConfig, train_parents"
+
+
+def command(config: RunConfig, training: TrainConfig | None = None) -> str:
+    """Lines for a shell: the parents' training if it is known, then the fusion into a record named by its key.
+
+    Examples:
+        >>> print(command(RunConfig(models=("a.safetensors",), splits="splits.json")))
+        retrofit fuse a.safetensors --splits splits.json --record 929374ab51
+    """
+    lines = [] if training is None else [f"{training.command(_folder(config))} --resume"]
+    return "\n".join([*lines, f"{config.command()} --record {config.key()}"])
+
+
+def python(config: RunConfig, training: TrainConfig | None = None) -> str:
+    """A script that does the same and prints the levels' errors and, if they are measured, the accuracies."""
+    lines = [*_imports(training), "", *_training(config, training), *_assignment("config", config)]
+    lines += [f'result, metrics = execute(config, "{config.key()}")', "print(result.to_frame().to_string())"]
+    if config.evaluate:
+        lines += [
+            'for name, network in metrics["networks"].items():',
+            "    print(f\"{name:12} {network['accuracy']:.2f} %\")",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def notebook_cell(config: RunConfig, training: TrainConfig | None = None) -> str:
+    """A cell for Jupyter that does the same and shows the accuracies, or else the levels."""
+    shown = "result.to_frame()"
+    lines = [*_imports(training), "", *_training(config, training), *_assignment("config", config)]
+    lines += [f'result, metrics = execute(config, "{config.key()}")']
+    if config.evaluate:
+        shown = 'pd.DataFrame(metrics["networks"]).T[["accuracy", "loss"]]'
+        lines = ["import pandas as pd", *lines]
+    return "\n".join([*lines, shown])
+
+
+def comparison_command(runs: Sequence[tuple[RunConfig, TrainConfig | None]]) -> str:
+    """Lines for a shell that make some runs, as far as they are not there yet, and rank those that can be ranked together.
+
+    Runs of other parents, data or settings get a line of their own.
+
+    Args:
+        runs: each with the training of its parents, if it is known.
+    """
+    lines = [f"{training.command(_folder(config))} --resume" for config, training in runs if training is not None]
+    together: dict[str, list[RunConfig]] = {}
+    for config, _ in runs:
+        together.setdefault(str(_shared(config)), []).append(config)
+    for configs in together.values():
+        lines += _comparison_lines(configs)
+    return "\n".join(dict.fromkeys(lines))
+
+
+def comparison_python(runs: Sequence[tuple[RunConfig, TrainConfig | None]]) -> str:
+    """A script that does the same and prints a leaderboard for each set of parents."""
+    return _comparison(runs, f"print(board.to_frame()[{SHOWN}].to_string())")
+
+
+def comparison_cell(runs: Sequence[tuple[RunConfig, TrainConfig | None]]) -> str:
+    """A cell for Jupyter that does the same and shows the leaderboards."""
+    return _comparison(runs, f"display(board.to_frame()[{SHOWN}])")
+
+
+def _comparison(runs: Sequence[tuple[RunConfig, TrainConfig | None]], shown: str) -> str:
+    trainings = {_folder(config): training for config, training in runs if training is not None}
+    lines = [COMPARISON_IMPORTS, *([TRAINING_IMPORTS] if trainings else []), ""]
+    for folder, training in trainings.items():
+        lines += [*_assignment("training", training), f"train_parents(training, {_quoted(folder)}, resume=True)"]
+    boards: dict[str, list[RunConfig]] = {}
+    for config, _ in runs:
+        boards.setdefault(str([getattr(config, name) for name in SAME]), []).append(config)
+    for configs in boards.values():
+        calls = [[f"    {line}" for line in _call(config)] for config in configs]
+        lines += ["configs = [", *(line for call in calls for line in (*call[:-1], f"{call[-1]},")), "]"]
+        lines += ['board = compare(configs, records=".")', shown]
+    return "\n".join(lines) + "\n"
+
+
+def _comparison_lines(configs: Sequence[RunConfig]) -> list[str]:
+    """One line for all of these, which differ in method, grouping, importance and options only; else one for each score, or
+    each run."""
+    if line := _ranking(configs):
+        return [line]
+    scores = dict.fromkeys(config.importance for config in configs)
+    each = [_ranking([config for config in configs if config.importance == score]) for score in scores]
+    if all(each):
+        return [line for line in each if line]
+    return [f"{config.command()} --record {config.key()}" for config in configs]
+
+
+def _ranking(configs: Sequence[RunConfig]) -> str | None:
+    """The `retrofit compare` that runs exactly these, in a folder of records; None where none does."""
+    base = dataclasses.replace(
+        max(configs, key=lambda config: sum(getattr(config, name) != DEFAULT[name] for name in STYLE)),
+        method=DEFAULT["method"],
+        importance=DEFAULT["importance"],
+        grouping=None,
+        options=None,
+        analyse=any(config.analyse for config in configs),
+    )
+    methods = ",".join(dict.fromkeys(map(_word, configs)))
+    weighing = [config.importance for config in configs if METHODS[config.method].takes.importance]
+    scores = ",".join(dict.fromkeys(weighing or [RunConfig.importance]))
+    unsaid = [
+        name for name in ("head", "boundaries", "augment", "auto_augment") if getattr(base, name) != DEFAULT[name]
+    ]
+    try:
+        made = configurations(base, methods, scores)
+    except ValueError:
+        return None
+    if unsaid or {config.key() for config in made} != {config.key() for config in configs}:
+        return None
+    _, _, *words = shlex.split(base.command())
+    said = ["--methods", methods, *(["--importance", scores] if weighing else []), "--records", "."]
+    return shlex.join(["retrofit", "compare", *words, *said])
+
+
+def _word(config: RunConfig) -> str:
+    """A config's method as `retrofit compare --methods` takes it."""
+    options = [
+        f"{name}={str(value).lower() if value is True else value}" for name, value in (config.options or {}).items()
+    ]
+    return "+".join([config.method, *([f"grouping={config.grouping}"] if config.grouping else []), *options])
+
+
+def _shared(config: RunConfig) -> dict[str, Any]:
+    """The settings that all runs of one `retrofit compare` have."""
+    own = ("method", "grouping", "importance", "options", "analyse", *STYLE)
+    return {name: value for name, value in dataclasses.asdict(config).items() if name not in own}
+
+
+def _imports(training: TrainConfig | None) -> list[str]:
+    return [IMPORTS, TRAINING_IMPORTS] if training is not None else [IMPORTS]
+
+
+def _folder(config: RunConfig) -> str:
+    return str(PurePath(config.models[0]).parent)
+
+
+def _training(config: RunConfig, training: TrainConfig | None) -> list[str]:
+    if training is None:
+        return []
+    return [*_assignment("training", training), f"train_parents(training, {_quoted(_folder(config))}, resume=True)"]
+
+
+def _assignment(name: str, config: Any) -> list[str]:
+    """A dataclass, given a name."""
+    first, *rest = _call(config)
+    return [f"{name} = {first}", *rest]
+
+
+def _call(config: Any) -> list[str]:
+    """A dataclass as the call that makes it, without what has its default."""
+    fields = [(field.name, getattr(config, field.name), field.default) for field in dataclasses.fields(config)]
+    arguments = [f"    {key}={_quoted(value)}," for key, value, default in fields if value != default]
+    kind = type(config).__name__
+    return [f"{kind}(", *arguments, ")"] if arguments else [f"{kind}()"]
+
+
+def _quoted(value: Any) -> str:
+    """Python's own notation, with double quotes where that needs no escapes."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_quoted, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_quoted(key)}: {_quoted(held)}' for key, held in value.items())}}}"
+    text = repr(value)
+    return f'"{value}"' if isinstance(value, str) and text == f"'{value}'" and '"' not in value else text

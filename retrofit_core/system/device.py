@@ -1,0 +1,196 @@
+"""The only place that knows about devices: which one to use, the precision of sums, bytes -> rows per batch."""
+
+import copy
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from .registry import first_line
+
+#: Bytes that one chunk of unfolded rows may take; large enough for full-speed products, small enough for any machine.
+CHUNK_BYTES = 128 * 2**20
+#: Bytes that a level may take besides networks and data: sums, factors and kept boundary tensors.
+MEMORY = 8 * 2**30
+#: Bytes of pixels that training keeps on its device before it decodes them again for every epoch.
+PIXEL_BYTES = 2 * 2**30
+
+#: Machine epsilon of float32 products in the precisions that are coarser than their own.
+_FLOAT32_ROUNDING = {"tf32": 2.0**-10, "bf16": 2.0**-7}
+
+PRECISIONS = ("auto", "float32", "bfloat16")
+
+
+def pick(name: str | torch.device | None = None) -> torch.device:
+    """The device called `name`; by default CUDA where there is one, else the CPU.
+
+    It says which one it is ("cuda" becomes "cuda:0"), as the tensors on it do, so that devices can be compared.
+
+    Raises:
+        ValueError: the device does not exist on this machine, or it cannot hold sums in float64.
+    """
+    if name is None or name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        if device.type == "mps":
+            raise ValueError("device 'mps' has no float64, in which sums are held. Use 'cpu' or 'auto'.")
+        device = torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        reason = first_line(error)
+        raise ValueError(f"device {name!r} is not available here ({reason}). Use 'cpu' or 'auto'.") from error
+    return device
+
+
+def same(left: torch.device, right: torch.device) -> bool:
+    """Whether both are the same device: "cuda" is the current one of them, "cpu" and "cpu:0" are one."""
+    return normalised(left) == normalised(right)
+
+
+def normalised(device: torch.device) -> torch.device:
+    """The device with its index, where there can be several."""
+    if device.type == "cpu":
+        return torch.device("cpu")
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", torch.cuda.current_device())
+    return device
+
+
+def on_device(model: nn.Module, device: str | torch.device | None) -> nn.Module:
+    """The model if all of it lies on the device, else a copy that does.
+
+    Args:
+        device: as `pick` takes it.
+    """
+    chosen = pick(device)
+    lies_there = all(same(tensor.device, chosen) for tensor in (*model.parameters(), *model.buffers()))
+    return model if lies_there else copy.deepcopy(model).to(chosen)
+
+
+def of(module: nn.Module) -> torch.device:
+    """The device on which a module's parameters lie (the CPU if it has none)."""
+    return next((p.device for p in module.parameters()), torch.device("cpu"))
+
+
+def in_units(count: int) -> str:
+    """Bytes as a person reads them: 300 bytes, 12 kB, 1,130 MB."""
+    unit, size = next((pair for pair in (("MB", 10**6), ("kB", 10**3)) if count >= pair[1]), ("bytes", 1))
+    return f"{count / size:,.0f} {unit}"
+
+
+def sum_dtype(device: torch.device) -> torch.dtype:
+    """float64 where the device multiplies it at a good rate (CPUs, data-centre GPUs), else float32.
+
+    float32 products are still accumulated in float64 over batches (see `moments`).
+    """
+    if device.type == "cpu":
+        return torch.float64
+    if device.type == "cuda":
+        # Data-centre cards (P100 6.0, V100 7.0, A100 8.0, H100 9.0, B200 10.0) run float64 at half the float32 rate;
+        # the consumer cards of the same generations (x.6, x.9, 12.x) at 1/64.
+        return (
+            torch.float64
+            if torch.cuda.get_device_capability(device) in {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
+            else torch.float32
+        )
+    return torch.float32
+
+
+def product_rounding(dtype: torch.dtype, device: torch.device) -> float:
+    """Machine epsilon of matrix products of `dtype` as the device carries them out.
+
+    float32 products are rounded to TF32 or bfloat16 where that was allowed (torch.set_float32_matmul_precision,
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cuda.matmul.fp32_precision).
+    """
+    if dtype != torch.float32:
+        return torch.finfo(dtype).eps
+    return _FLOAT32_ROUNDING.get(_float32_precision(device), torch.finfo(torch.float32).eps)
+
+
+def _float32_precision(device: torch.device) -> str:
+    """How the device's library carries out float32 products: "ieee", "none" (its default, which is the same), "tf32", "bf16"."""
+    library = torch.backends.cuda if device.type == "cuda" else torch.backends.mkldnn
+    precision = getattr(getattr(library, "matmul", None), "fp32_precision", None)
+    if precision is not None:
+        return precision
+    allowed = device.type == "cuda" and torch.backends.cuda.matmul.allow_tf32  # before PyTorch 2.9
+    return "tf32" if allowed else "ieee"
+
+
+def autocast_dtype(precision: str, device: torch.device) -> torch.dtype:
+    """The dtype of products in mixed precision; "auto" is bfloat16 where the device multiplies it faster.
+
+    Raises:
+        ValueError: an unknown precision.
+    """
+    if precision not in PRECISIONS:
+        raise ValueError(f"unknown precision {precision!r}. Known: {', '.join(PRECISIONS)}.")
+    if precision == "auto":
+        return torch.bfloat16 if gains_by_bfloat16(device) else torch.float32
+    return torch.bfloat16 if precision == "bfloat16" else torch.float32
+
+
+def gains_by_bfloat16(device: torch.device) -> bool:
+    """Whether the device has instructions for products of bfloat16 (CUDA from Ampere on, AMX, AVX512-BF16)."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    return device.type == "cpu" and bool({"amx_bf16", "avx512_bf16"} & _cpu_flags())
+
+
+@cache
+def _cpu_flags() -> frozenset[str]:
+    """What the processor can do, in Linux's words; empty elsewhere."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return frozenset()
+    return frozenset(next((line for line in lines if line.startswith("flags")), "").split())
+
+
+def rows_per_batch(bytes_per_row: int, budget: int = CHUNK_BYTES) -> int:
+    """How many rows fit into `budget` bytes; at least one."""
+    return max(1, budget // max(1, bytes_per_row))
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait for the device, so that a clock read afterwards tells the truth."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+class Stopwatch:
+    """Adds up seconds per named phase: the breakdown forward / moments / solve / group / fit of the reports."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the seconds spent inside the block to phase `name`."""
+        synchronise(self.device)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            synchronise(self.device)
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def check_sums(where: str, *sums: Tensor) -> None:
+    """Refuse sums that overflow.
+
+    Args:
+        where: the layer or level whose neurons they are of.
+    Raises:
+        ValueError: some are infinite or NaN.
+    """
+    if not all(torch.isfinite(tensor).all() for tensor in sums):
+        raise ValueError(
+            f"at {where!r} sums over the fusion data overflow or hold NaN: squares of what its neurons compute exceed the "
+            "networks' precision. Normalise the data as in training, or convert the networks with model.double()."
+        )

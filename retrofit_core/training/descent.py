@@ -1,0 +1,219 @@
+"""Gradient descent: an epoch of steps, the best epoch so far, and the loop of the two behind all fits to fixed data.
+
+Classifiers are trained by `one_epoch` and `Best` too, in a loop of their own (`training.loop`): it goes on after a kill,
+draws augmented images, and follows a schedule, none of which the fits to fixed data have.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from ..system import device as devices
+from ..system.monitor import Monitor
+from ..system.settings import AT_LEAST_ONE, COUNT, Range, Value, setting, settings_of
+
+Batch = TypeVar("Batch", bound=Sized)
+
+
+@dataclass
+class Best:
+    """The state of a module at its best epoch so far."""
+
+    module: nn.Module
+    quality: Any = None
+    """more is better"""
+    epoch: int = 0
+    state: dict[str, Tensor] = field(default_factory=dict)
+
+    def offer(self, epoch: int, quality: Any) -> None:
+        """Keep the module's present state if it is better than every one before."""
+        if not self.state or quality > self.quality:
+            self.quality, self.epoch = quality, epoch
+            self.state = {name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()}
+
+    def restore(self) -> None:
+        """Bring the module back to its best state."""
+        self.module.load_state_dict(self.state)
+
+
+def one_epoch(
+    batches: Iterable[Batch],
+    loss: Callable[[Batch], Tensor],
+    optimiser: torch.optim.Optimizer,
+    *,
+    before_step: Callable[[int], None] | None = None,
+    after_step: Callable[[int], None] | None = None,
+) -> float:
+    """Take a step for each batch.
+
+    Args:
+        loss: mean loss of a batch, a scalar.
+        before_step, after_step: called with the number of the batch, from 0; gradients are there before the step.
+    Returns:
+        The mean loss over the samples, each at the weights that met it.
+    """
+    total, samples = torch.zeros(()), 0
+    for index, batch in enumerate(batches):
+        optimiser.zero_grad(set_to_none=True)
+        error = loss(batch)
+        error.backward()
+        if before_step:
+            before_step(index)
+        optimiser.step()
+        # Added up on the device: reading it at every step would make the device wait.
+        total = total.to(error.device)
+        total += error.detach() * len(batch)
+        samples += len(batch)
+        if after_step:
+            after_step(index)
+    return total.item() / samples
+
+
+@dataclass(frozen=True)
+class Descent(Value):
+    """AdamW, and when it stops: what all fits to fixed data can be told (paper, App. F.1)."""
+
+    learning_rate: float = setting(1e-3, "of AdamW", Range(0, without_low=True))
+    weight_decay: float = setting(1e-4, "of AdamW", Range(0))
+    epochs: int = setting(100, "passes over the fusion data, at most", COUNT)
+    batch_size: int = setting(32, "samples in a step", AT_LEAST_ONE)
+    validation: float = setting(
+        0.1, "share of the samples held out to choose the best epoch", Range(0, 1, without_low=True, without_high=True)
+    )
+    patience: int | None = setting(15, "epochs without improvement before it stops; none: never", COUNT)
+
+    @property
+    def descent(self) -> dict[str, Any]:
+        """These settings as `descend` takes them."""
+        return {name: getattr(self, name) for name in settings_of(Descent)}
+
+    @property
+    def epochs_range(self) -> tuple[int, int]:
+        """The fewest epochs, where nothing improves, and the most."""
+        return fewest_epochs(self.epochs, self.patience), self.epochs
+
+
+@torch.no_grad()
+def renew(module: nn.Module) -> None:
+    """Give all parameters new values, from torch's global generator.
+
+    Modules initialise themselves, nn.MultiheadAttention by its private method; parameters of modules that cannot, such as class
+    tokens, are drawn normally with the mean and deviation that they have.
+    """
+    for part in module.modules():
+        reset = getattr(part, "reset_parameters", None) or getattr(part, "_reset_parameters", None)
+        if callable(reset):
+            reset()
+            continue
+        for parameter in part.parameters(recurse=False):
+            parameter.normal_(parameter.mean().item(), parameter.std(unbiased=False).item())
+
+
+def descend(
+    module: nn.Module,
+    samples: int,
+    loss: Callable[[Tensor], Tensor],
+    measure: Callable[[Tensor], float],
+    *,
+    generator: torch.Generator,
+    learning_rate: float,
+    weight_decay: float,
+    epochs: int,
+    batch_size: int,
+    validation: float,
+    patience: int | None = None,
+    budget: float | None = None,
+    training_mode: bool = False,
+    smallest_batch: int = 1,
+    monitor: Monitor | None = None,
+) -> list[dict[str, Any]]:
+    """Fit a module in place by AdamW; the epoch that is best on held-out samples is restored, the start included.
+
+    All parameters are fitted, frozen ones too; their `requires_grad` is put back, whatever happens.
+
+    Args:
+        samples: their number, at least 2.
+        loss: mean loss of the samples of these numbers (n,) int64, on the module's device.
+        measure: the same as a number, without gradients, for as many samples as there are.
+        generator: decides which samples are held out, and the order of the others in every epoch.
+        validation: share of the samples held out; at least one sample, and at least one is left to fit to.
+        patience: epochs without improvement before stopping; None: never.
+        budget: seconds after which no epoch begins; None: no limit. With it results depend on the machine.
+        training_mode: whether steps are taken in training mode and measured in evaluation mode, in which the module is
+            left; otherwise its mode is not touched.
+        smallest_batch: a last batch of fewer samples joins the one before it.
+        monitor: gets an event "epoch" after each, and is asked before each step whether to stop.
+    Returns:
+        One dict per epoch: epoch, loss (over the epoch's steps), validation. Epoch 0 is the start.
+    Raises:
+        Cancelled: the monitor asked for it; the module is left between two steps.
+    """
+    begin, monitor, device = time.perf_counter(), monitor or Monitor(), devices.of(module)
+    order = torch.randperm(samples, generator=generator).to(device)
+    count = min(samples - 1, max(1, round(validation * samples)))
+    held_out, fitted = order[:count], order[count:]
+
+    def measured(numbers: Tensor) -> float:
+        if training_mode:
+            module.eval()
+        with torch.no_grad():
+            return measure(numbers)
+
+    def shuffled() -> Iterator[Tensor]:
+        order = fitted[torch.randperm(len(fitted), generator=generator).to(device)]
+        for batch in batches(order, batch_size, smallest_batch):
+            monitor.check()
+            yield batch
+
+    with _all_parameters_free(module), torch.enable_grad():
+        optimiser = torch.optim.AdamW(module.parameters(), lr=learning_rate, weight_decay=weight_decay)
+        best = Best(module)
+        start = measured(held_out)
+        best.offer(0, -start)
+        curve = [{"epoch": 0, "loss": measured(fitted), "validation": start}]
+        for epoch in range(1, epochs + 1):
+            if budget is not None and time.perf_counter() - begin > budget:
+                break
+            if training_mode:
+                module.train()
+            error = one_epoch(shuffled(), loss, optimiser)
+            numbers = {"loss": error, "validation": measured(held_out)}
+            curve.append({"epoch": epoch, **numbers})
+            monitor.emit("epoch", index=epoch, total=epochs, **numbers)
+            best.offer(epoch, -numbers["validation"])
+            if patience is not None and best.epoch != epoch and epoch - best.epoch >= patience:
+                break
+        best.restore()
+    return curve
+
+
+def fewest_epochs(epochs: int, patience: int | None) -> int:
+    """How many epochs `descend` takes at least, where it may stop as soon as `patience` epochs bring nothing."""
+    return epochs if patience is None else min(epochs, patience + 1)
+
+
+def batches(order: Tensor, size: int, smallest: int = 1) -> list[Tensor]:
+    """Sample numbers (n,) in batches; a last one of fewer than `smallest` joins the one before it."""
+    parts = list(order.split(size))
+    if len(parts) > 1 and len(parts[-1]) < smallest:
+        parts[-2:] = [torch.cat(parts[-2:])]
+    return parts
+
+
+@contextmanager
+def _all_parameters_free(module: nn.Module) -> Iterator[None]:
+    """Every parameter takes gradients for a while; afterwards none holds one, and the flags are as they were."""
+    flags = [(parameter, parameter.requires_grad) for parameter in module.parameters()]
+    try:
+        for parameter, _ in flags:
+            parameter.requires_grad_(True)
+        yield
+    finally:
+        for parameter, flag in flags:
+            parameter.requires_grad_(flag)
+            parameter.grad = None

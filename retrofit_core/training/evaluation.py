@@ -1,0 +1,224 @@
+"""How good a classifier is: accuracy, per class, loss, calibration; and ensembles of classifiers."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from ..data import Images
+from ..networks.composites import COMBINATIONS, Combination, Ensemble
+from ..networks.outputs import check_class_scores, logits_in
+from ..networks.training_flags import evaluating
+from ..system import device as devices
+from ..system.labels import as_labels, as_shares
+from ..system.monitor import Monitor
+from ..system.registry import find, first_line
+
+#: What helps where outputs are no class scores.
+NO_ACCURACY = "Measure such networks by a loss of your own."
+BINS = 15  # of confidence in the calibration error, as in Guo et al. 2017
+
+
+def evaluate(
+    model: nn.Module | Callable[[Tensor], Tensor],
+    images: Images,
+    batch: int = 500,
+    *,
+    rows: Tensor | None = None,
+    monitor: Monitor | None = None,
+) -> dict[str, Any]:
+    """Measure a classifier on a split.
+
+    Args:
+        model: images (n, C, H, W) -> logits or log-probabilities (n, classes), or something that holds them, see
+            `outputs`; a module is run in eval mode on the device where it lies.
+        rows: measure on these rows only (default: all).
+    Returns:
+        accuracy (per cent), per_class (per cent, None for a class without samples), loss (mean cross
+        entropy), calibration_error (0..1, see `calibration_error`), samples. Plain numbers, ready for JSON.
+    Raises:
+        ValueError: the model does not take these images, has another number of classes, or gives NaN.
+    """
+    rows = rows_of(images, rows)
+    return measured(scores(model, images, batch, rows=rows, monitor=monitor), images.labels[rows], len(images.classes))
+
+
+def evaluate_parents(
+    models: Sequence[nn.Module],
+    images: Images,
+    *,
+    rows: Tensor | None = None,
+    device: str | torch.device = "cpu",
+    monitor: Monitor | None = None,
+) -> dict[str, dict[str, Any]]:
+    """What `evaluate` says of "parent 0", "parent 1", ... and of their "ensemble"; each network runs once.
+
+    Args:
+        device: where copies of them are measured; the networks themselves are not moved.
+    Raises:
+        ValueError: as `evaluate`.
+    """
+    rows = rows_of(images, rows)
+    outputs = [scores(devices.on_device(model, device), images, rows=rows, monitor=monitor) for model in models]
+    named = {f"parent {index}": logits for index, logits in enumerate(outputs)}
+    named["ensemble"] = COMBINATIONS["softmax"](torch.stack(outputs), None)
+    return {name: measured(logits, images.labels[rows], len(images.classes)) for name, logits in named.items()}
+
+
+def rows_of(images: Images, rows: Any = None) -> Tensor:
+    """Row numbers (n,) int64 of a split; None stands for all.
+
+    Raises:
+        ValueError: no Images, no rows, or rows that the split does not have.
+    """
+    if not isinstance(images, Images):
+        raise ValueError(
+            f"the images are {type(images).__name__}, not retrofit_core.data.Images. Read them with "
+            "retrofit_core.data.load(FOLDER, split), or make them of a tensor of pixels: "
+            "retrofit_core.data.Images(pixels.__getitem__, labels, shape, classes, name, mean, std)."
+        )
+    rows = torch.arange(len(images)) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
+    if not len(rows):
+        raise ValueError(f"no rows of data set {images.name!r} are given. Give at least one.")
+    low, high = int(rows.min()), int(rows.max())
+    if low < 0 or high >= len(images):
+        raise ValueError(
+            f"rows {low}..{high} are asked of data set {images.name!r}, whose {images.split} split has rows "
+            f"0..{len(images) - 1}. Give rows of this split."
+        )
+    return rows
+
+
+def check_suits(model: nn.Module, images: Images) -> None:
+    """Refuse a network that cannot be trained or measured on a data set, by running one image through it.
+
+    Raises:
+        ValueError: as `evaluate`.
+    """
+    scores(model, images, rows=torch.zeros(1, dtype=torch.int64))
+
+
+def measured(logits: Tensor, labels: Tensor, classes: int) -> dict[str, Any]:
+    """What `evaluate` returns, of outputs (n, classes) for samples of known labels (n,), whole numbers of any type."""
+    labels = as_labels(labels)
+    correct = (logits.argmax(1) == labels).double()
+    counts = torch.bincount(labels, minlength=classes)
+    hits = torch.bincount(labels, weights=correct, minlength=classes)
+    return {
+        "accuracy": 100 * correct.mean().item(),
+        "per_class": [100 * hit / n if n else None for hit, n in zip(hits.tolist(), counts.tolist(), strict=True)],
+        "loss": cross_entropy(logits.double(), labels).item(),
+        "calibration_error": calibration_error(logits, labels),
+        "samples": len(labels),
+    }
+
+
+def scores(
+    model: nn.Module | Callable[[Tensor], Tensor],
+    images: Images,
+    batch: int = 500,
+    *,
+    rows: Tensor | None = None,
+    monitor: Monitor | None = None,
+) -> Tensor:
+    """The model's outputs on some rows (default: all), (n, classes) float32 on the CPU.
+
+    Raises:
+        ValueError: as `evaluate`.
+    """
+    rows = rows_of(images, rows)
+    device = devices.of(model) if isinstance(model, nn.Module) else torch.device("cpu")
+    with evaluating(*[model] if isinstance(model, nn.Module) else []), torch.inference_mode():
+        outputs = [
+            _outputs(model, images, chunk, device)
+            for chunk in (monitor or Monitor()).each("evaluate", rows.split(batch))
+        ]
+    # Outside inference mode: the caller may want to differentiate through what follows.
+    return torch.cat(outputs).clone()
+
+
+def calibration_error(logits: Tensor, labels: Tensor, bins: int = BINS) -> float:
+    """Expected calibration error (Guo et al. 2017), 0..1: mean |accuracy - confidence| over equal bins of
+    confidence.
+
+    Args:
+        logits: (n, classes).
+        labels: (n,) int64.
+    """
+    confidence, predicted = logits.double().softmax(1).max(1)  # (n,), (n,)
+    gap = (predicted == labels).double() - confidence
+    # Bins are (low, high]: a confidence of exactly 1 belongs to the last one.
+    bin_of = (confidence * bins).ceil().long().clamp(1, bins) - 1
+    gaps = torch.zeros(bins, dtype=torch.float64).index_add(0, bin_of.cpu(), gap.cpu())
+    return (gaps.abs().sum() / len(labels)).item()
+
+
+def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, device: torch.device) -> Tensor:
+    """One batch; a model that does not suit the data is refused in a sentence."""
+    inputs = images.normalise(images.pixels(rows).to(device))
+    weights = next(model.parameters(), inputs).dtype if isinstance(model, nn.Module) else inputs.dtype
+    if weights != inputs.dtype:
+        raise ValueError(
+            f"the model's weights are {weights}, images are {inputs.dtype}. Convert it with model.float()."
+        )
+    try:
+        outputs = logits_in(model(inputs), "the model")
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        shape = "x".join(map(str, images.shape))
+        raise ValueError(
+            f"the model does not take the images of data set {images.name!r} ({shape}): {first_line(error)}"
+        ) from error
+    if outputs.dim() > 0 and len(outputs) == len(rows):
+        check_class_scores(outputs.shape[1:], "an accuracy", NO_ACCURACY)
+    if outputs.dim() == 2 and len(outputs) == len(rows) and outputs.shape[1] != len(images.classes):
+        raise ValueError(
+            f"the network has {outputs.shape[1]} classes, data set {images.name!r} has {len(images.classes)}: its outputs need "
+            "one column for each class. Take a network of as many classes, or other data."
+        )
+    if outputs.shape != (len(rows), len(images.classes)):
+        raise ValueError(
+            f"the model's outputs have the shape {tuple(outputs.shape)} for {len(rows)} images of data set "
+            f"{images.name!r}, wanted {(len(rows), len(images.classes))}: one column for each class."
+        )
+    if outputs.isnan().any():
+        raise ValueError(f"the model gives NaN on data set {images.name!r}: its weights or inputs are damaged.")
+    return outputs.float().cpu()
+
+
+def ensemble(
+    models: Sequence[nn.Module],
+    combine: str | Combination = "softmax",
+    shares: Any = None,
+) -> nn.Module:
+    """Average classifiers: an entry of COMBINATIONS, or a function (logits (models, n, classes), shares) ->
+    (n, classes).
+
+    Args:
+        combine: "softmax" (the paper's "average the predictions"; the outputs are the log of the mean
+            probabilities, so that softmax and cross entropy of them are right), "logits", or "shares"
+            (probabilities of class c weighted by the models' shares of its training samples).
+        shares: (models, classes) class counts or shares; each class is scaled to sum 1; for a class
+            without samples all models count equally. Only for "shares".
+    Raises:
+        ValueError: no models, unknown combination, shares missing, unwanted or of a wrong shape.
+    """
+    if not models:
+        raise ValueError("an ensemble needs at least one model.")
+    function = find(COMBINATIONS, combine, "combination of an ensemble")
+    if (combine == "shares") != (shares is not None) and not callable(combine):
+        raise ValueError('class counts of every model are needed for combine="shares", and only there.')
+    return Ensemble(models, function, None if shares is None else _shares(shares, len(models)))
+
+
+def _shares(counts: Any, n_models: int) -> Tensor:
+    shares = as_shares(counts).float()
+    if len(shares) != n_models:
+        raise ValueError(
+            f"shares must be one row of class counts for each of the {n_models} models. Found shape {tuple(shares.shape)}."
+        )
+    totals = shares.sum(0)  # (classes,)
+    return torch.where(totals > 0, shares / totals.clamp_min(torch.finfo(torch.float32).tiny), 1 / n_models)
