@@ -162,7 +162,7 @@ def test_where_additions_come_in_any_order_products_give_the_same(cls, monkeypat
     phi, scores = points(30, 4, 2), positive(30, 2)
     plain = cls(restarts=3)(gram(phi), scores, (15, 15), 9, generator=generator(1))
     for module in ("targets", "grouping.kmeans", "grouping.local_search"):
-        monkeypatch.setattr(f"retrofit_core.{module}.adds_in_order", lambda _: False)
+        monkeypatch.setattr(f"retrofit_core.fusion.{module}.adds_in_order", lambda _: False)
     for name in ("index_add_", "scatter_add_"):
         monkeypatch.setattr(torch.Tensor, name, None)
     other = cls(restarts=3)(gram(phi), scores, (15, 15), 9, generator=generator(1))
