@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .fusion.moments import Moments
     from .fusion.results import FusionResult
     from .methods import METHODS
+    from .networks.architectures import build
     from .networks.checkpoints import load_model, save_model
     from .networks.levels import partition
     from .networks.outputs import giving_logits
@@ -35,6 +36,7 @@ __all__ = [
     "Runtime",
     "Uniform",
     "__version__",
+    "build",
     "compare",
     "ensemble",
     "evaluate",
@@ -62,6 +64,7 @@ _HOMES = {
     "Ridge": "fusion.fit",
     "Runtime": "system.runtime",
     "Uniform": "fusion.importance",
+    "build": "networks.architectures",
     "compare": "runs.comparing",
     "ensemble": "training.evaluation",
     "evaluate": "training.evaluation",

@@ -31,7 +31,10 @@ def pasted(start: str, folder: str) -> type:
     return names[re.findall(r"^class (\w+)", code[1], re.M)[0]]
 
 
-LOUDNESS, AGGLOMERATIVE = pasted("**An importance score**", "fusion.importance"), pasted("**A grouping**", "fusion.grouping")
+LOUDNESS, AGGLOMERATIVE = (
+    pasted("**An importance score**", "fusion.importance"),
+    pasted("**A grouping**", "fusion.grouping"),
+)
 
 
 @pytest.fixture
