@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..system.files import digest_of, is_hidden
+from ..system.files import digest_of
 from . import cifar, digits, folders, medmnist, mnist, parquet, tiny_imagenet
 from .datasets import DATASETS, DataSet, plain, recognise
 from .images import Constants, Images, check_images, normalisation
@@ -22,7 +22,6 @@ __all__ = ["DATASETS", "DataSet", "Images", "check_images", "data_folders", "dig
 
 #: Folders with data sets, besides ./data; separated as in PATH.
 VARIABLE = "RETROFIT_DATA"
-MOST_WRAPPERS = 4  # folders within each other, in which a data set is looked for
 #: Functions that look for a split in a folder: (folder, split) -> its files, or None.
 FORMATS: dict[str, Callable[[Path, str], SplitFiles | None]] = {
     "parquet files": parquet.find,
@@ -130,7 +129,7 @@ def _find(source: str, split: str) -> tuple[str, dict[str, Any], SplitFiles]:
     if source == "digits":
         return "digits", {}, SplitFiles(lambda channels, fit: digits.read(split))
     folder = _folder(source)
-    notes = next((notes for place in _wrapped(folder) if (notes := _notes(place / "classes.json"))), {})
+    notes = next((notes for place in folders.wrapped(folder) if (notes := _notes(place / "classes.json"))), {})
     for name in ("test", "val") if split == "test" else (split,):
         if split_files := _files_of(folder, name):
             return recognise(folder.name, *split_files.names) or folder.name, notes, split_files
@@ -150,24 +149,13 @@ def _find(source: str, split: str) -> tuple[str, dict[str, Any], SplitFiles]:
 
 def _files_of(folder: Path, split: str) -> SplitFiles | None:
     """The files of a split in a folder, or in one that it wraps."""
-    for place in _wrapped(folder):
+    for place in folders.wrapped(folder):
         found = _in_format(place, split)
         # Last, because a folder of images may be anything; it looks into wrapped folders itself.
         found = found or (folders.find(folder, split) if place == folder else None)
         if found:
             return found if place == folder else replace(found, names=(place.name, *found.names))
     return None
-
-
-def _wrapped(folder: Path) -> list[Path]:
-    """The folder, and the one in it and so on, where each holds no other folder than the next, as zip files have it."""
-    places = [folder]
-    while len(places) < MOST_WRAPPERS:
-        inner = [path for path in places[-1].glob("*/") if not is_hidden(path.name)]
-        if len(inner) != 1:
-            break
-        places.append(inner[0])
-    return places
 
 
 def _in_format(folder: Path, split: str) -> SplitFiles | None:

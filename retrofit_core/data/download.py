@@ -1,13 +1,14 @@
 """Download data sets through torchvision; for the others, say how to get them by hand."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from ..system.extras import require
 from ..system.files import replacing
 from ..system.registry import find, first_line
 from .datasets import DATASETS, recognise
+
+#: Data set -> its class in torchvision.datasets.
+SOURCES = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST", "cifar10": "CIFAR10", "cifar100": "CIFAR100"}
 
 
 def download(name: str, folder: str | Path | None = None) -> Path:
@@ -26,11 +27,11 @@ def download(name: str, folder: str | Path | None = None) -> Path:
     require("torchvision", "data")
     try:
         if target.exists():  # what is whole there is kept
-            SOURCES[key](target)
+            _fetch(key, target)
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
             with replacing(target) as temporary:  # half a download, unpacked, would look like a whole one
-                SOURCES[key](temporary)
+                _fetch(key, temporary)
     except (OSError, RuntimeError) as error:  # no network, a full disk; sums that differ
         first = first_line(error)
         raise ValueError(
@@ -43,40 +44,12 @@ def _by_hand(key: str) -> str:
     return DATASETS[key].advice.partition("; or ")[2]
 
 
-def _mnist(folder: Path) -> None:
-    from torchvision.datasets import MNIST
+def _fetch(key: str, folder: Path) -> None:
+    from torchvision import datasets
+    from torchvision.datasets import utils
 
-    MNIST(str(folder), download=True)
-
-
-def _fashion_mnist(folder: Path) -> None:
-    from torchvision.datasets import FashionMNIST
-
-    FashionMNIST(str(folder), download=True)
-
-
-def _cifar10(folder: Path) -> None:
-    from torchvision.datasets import CIFAR10
-
-    _unpack(CIFAR10, folder)
-
-
-def _cifar100(folder: Path) -> None:
-    from torchvision.datasets import CIFAR100
-
-    _unpack(CIFAR100, folder)
-
-
-def _unpack(kind: Any, folder: Path) -> None:
-    """Only torchvision's download, because its data sets then unpickle the files."""
-    from torchvision.datasets.utils import download_and_extract_archive
-
-    download_and_extract_archive(kind.url, str(folder), filename=kind.filename, md5=kind.tgz_md5)
-
-
-SOURCES: dict[str, Callable[[Path], None]] = {
-    "mnist": _mnist,
-    "fashion-mnist": _fashion_mnist,
-    "cifar10": _cifar10,
-    "cifar100": _cifar100,
-}
+    source = getattr(datasets, SOURCES[key])
+    if key in ("mnist", "fashion-mnist"):
+        source(str(folder), download=True)
+    else:  # without the class, which would then unpickle the files
+        utils.download_and_extract_archive(source.url, str(folder), filename=source.filename, md5=source.tgz_md5)

@@ -1,6 +1,6 @@
 """Folders of images, one folder a class: `train/<class>/*` with `val` or `test` beside it, or `<class>/*` alone.
 
-The splits may bear any name of `splitnames`, and lie below one wrapping folder, as zip files have it. Rows are numbered
+The splits may bear any name of `splitnames`, and lie below folders that wrap them, see `wrapped`. Rows are numbered
 as by torchvision's ImageFolder: classes by name, then files by path. Images may lie in folders of their own below a
 class's. What `files.is_hidden` is no data, at any depth.
 """
@@ -24,6 +24,7 @@ from .splitnames import by_split, split_of
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 # Images, but not decoded here.
 OTHER_SUFFIXES = (".tif", ".tiff", ".gif", ".ppm", ".pgm", ".heic", ".jp2", ".jfif", ".avif", ".tga")
+MOST_WRAPPERS = 8  # folders within each other, in which a data set is looked for
 SEED = 0  # of the split of a folder that has none, which is the same on every machine
 
 
@@ -35,8 +36,7 @@ def find(folder: Path, split: str) -> SplitFiles | None:
     Raises:
         ValueError: folders that are no classes, that may be splits or classes, or cannot be read.
     """
-    splits = _splits(folder)
-    if splits:
+    if splits := next((splits for place in wrapped(folder) if (splits := _splits_in(place))), {}):
         class_folders = _classes_in(splits, split)
         names = _classes(_classes_in(splits, "train") or class_folders) if class_folders else ()
         if not class_folders:
@@ -59,23 +59,25 @@ def find(folder: Path, split: str) -> SplitFiles | None:
     )
 
 
-def _splits(folder: Path) -> dict[str, list[Path]]:
-    """Split -> its folders, in the folder itself or below single folders that wrap them; {} where there are none."""
-    while True:
-        subfolders = subfolders_of(folder)
-        found = _splits_among(folder, subfolders)
-        inner = [path for path in subfolders if _has_image(path)]
-        if found or len(inner) != 1 or any(_is_image(path.name) for path in folder.iterdir()):
-            return found
-        folder = inner[0]
+def wrapped(folder: Path) -> list[Path]:
+    """The folder, and the one in it and so on, where each holds one folder or images in one alone, as zip files have it."""
+    places = [folder]
+    while len(places) < MOST_WRAPPERS:
+        inner = [path for path in places[-1].glob("*/") if not is_hidden(path.name)]
+        inner = [path for path in inner if len(inner) == 1 or _has_image(path)]
+        if len(inner) != 1:
+            break
+        places += inner
+    return places
 
 
-def _splits_among(folder: Path, subfolders: list[Path]) -> dict[str, list[Path]]:
-    """Split -> those of these folders that are named so and have folders of their own.
+def _splits_in(folder: Path) -> dict[str, list[Path]]:
+    """Split -> the folders in a folder that are named so and have folders of their own.
 
     Raises:
         ValueError: a single one, beside folders of images that are no splits: it may be a class.
     """
+    subfolders = subfolders_of(folder)
     paths = {path.name: path for path in subfolders if subfolders_of(path)}
     found = {split: [paths[name] for name in names] for split, names in by_split(paths).items()}
     if len(found) == 1:

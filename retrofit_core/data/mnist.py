@@ -42,14 +42,10 @@ def find(folder: Path, split: str) -> SplitFiles | None:
         raise ValueError(f"{folder} holds several data sets, in {parents}: give the folder of one of them.")
     if not pairs:
         return None
-    return SplitFiles(partial(_read, *pairs[0]), names=(pairs[0][0].parent.parent.name,), files=pairs[0])
+    return SplitFiles(partial(read, *pairs[0]), names=(pairs[0][0].parent.parent.name,), files=pairs[0])
 
 
-def _read(images: Path, labels: Path, channels: int, fit: Fit | None) -> Content:
-    return read(images, labels)
-
-
-def read(images: Path, labels: Path) -> Content:
+def read(images: Path, labels: Path, channels: int = 1, fit: Fit | None = None) -> Content:
     """Reader of pixels (N, 1, H, W) uint8, labels (N,) int64 and the shape (1, H, W).
 
     Raises:
