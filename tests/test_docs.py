@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 #: Blocks that are classes to be pasted into the library; test_architecture_page.py pastes them.
-PASTED = "from ..settings import"
+PASTED = "from ...system.settings import"
 #: Pages whose shell lines run; those of others name data and checkpoints that nobody ships, and are only parsed.
 RUN = {"start.md", "own_networks.md"}
 #: Page -> (words on it, those in their place): what takes minutes at full size.
