@@ -242,7 +242,7 @@ def test_a_picture_grows_for_a_projector(shipped):
         large = figures.enlarged(picture, 250)
         sizes = [int(size) for size in re.findall(r'font":\{[^{}]*"size":(\d+)', large.figure.to_json())]
         assert min(sizes) >= 16 and large.figure.layout.height == 250 and large.alt == picture.alt
-        assert picture.figure.layout.font.size == 14  # the picture itself stays as it was
+        assert picture.figure.layout.template.layout.font.size == 14  # the picture itself stays as it was
 
 
 def test_outliers_stand_open_on_the_border_and_are_counted():

@@ -157,10 +157,10 @@ SECONDS = {"OTFusion": 1.5, "Git-Re-Basin": 0.25, "KF-Linear, uniform": 120.0}
 
 def test_a_logarithmic_axis_within_a_power_of_ten_has_its_numbers_in_full():
     """Plotly's own would be "5", "10 s", "2"."""
-    shown = quantity("processor_seconds").axis([5.1, 22.0], LIGHT)
+    shown = quantity("processor_seconds").axis([5.1, 22.0])
     assert shown["ticktext"] == ["5\N{NO-BREAK SPACE}s", "10\N{NO-BREAK SPACE}s", "20\N{NO-BREAK SPACE}s"]
     assert shown["tickvals"] == pytest.approx([5, 10, 20]) and shown["range"][1] - shown["range"][0] < 1
-    assert "ticktext" not in quantity("processor_seconds").axis([0.9, 100.0], LIGHT)
+    assert "ticktext" not in quantity("processor_seconds").axis([0.9, 100.0])
 
 
 def test_seconds_stand_on_a_logarithmic_axis_with_no_interval_and_no_standards(tmp_path, monkeypatch):
@@ -272,9 +272,9 @@ def test_the_accuracy_on_a_part_has_no_interval():
 
 
 def test_an_axis_reaches_below_zero_where_numbers_do():
-    low, high = quantity("landscape barrier").axis([-0.5, 2.0], LIGHT)["range"]
+    low, high = quantity("landscape barrier").axis([-0.5, 2.0])["range"]
     assert low < -0.5 and high > 2
-    assert quantity("landscape loss").axis([1.0], LIGHT)["range"][0] == 0
+    assert quantity("landscape loss").axis([1.0])["range"][0] == 0
 
 
 def test_a_table_of_ticks_has_a_sign_in_each_cell():

@@ -1,14 +1,13 @@
 """The same rows in several columns of a table of the paper: how they change from one to the next, in the paper and here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from textwrap import wrap
 from typing import Any
 
-import plotly.graph_objects as go
-
-from .palette import SHAPES, TEXT, Palette
-from .picture import Picture, layout, listing, rows
+from .drawing import BELOW, Trace, drawn, edge, note, rows, scatter
+from .palette import SHAPES, Palette
+from .picture import Picture, listing
 from .quantities import Quantity, quantity
 
 #: Height of the panels, of an entry of the legend, of the panels' titles, and of a line of a column's name, in px.
@@ -32,32 +31,61 @@ def across(columns: Sequence[Any], names: Sequence[str], palette: Palette) -> Pi
         table = columns[0].table if columns else "no table"
         raise ValueError(f"nothing is measured of these rows of {table}, {listing(titles)}: there is nothing to draw.")
     kind = quantity(columns[0].block.metric)
-    figure = go.Figure()
-    values, drawn = [], 0
+    traces: list[Trace] = []
+    values, entries = [], 0
     for index, (name, of_row) in enumerate(lines.items()):
         papers = [line.paper.mean if line and line.paper else None for line in of_row]
         ours = [line.mean if line else None for line in of_row]
-        _add_line(figure, name, titles, papers, ours, kind, (palette.parent(index), SHAPES[index % len(SHAPES)]))
+        traces += _lines_of(name, titles, papers, ours, kind, (palette.parent(index), SHAPES[index % len(SHAPES)]))
         values += [value for value in (*papers, *ours) if value is not None]
-        drawn += any(value is not None for value in (*papers, *ours))
+        entries += any(value is not None for value in (*papers, *ours))
     badges = listing(list(dict.fromkeys(column.badge for column in columns if column.lines)))
-    _lay_out(figure, titles, values, drawn, kind, palette)
-    _head(figure, {0.0: "paper", 0.54: f"ours ({badges})"}, palette)
+    heads = {0.0: "paper", 0.54: f"ours ({badges})"}
+    # What the panels are, above their left ends.
+    head = {"xref": "paper", "xanchor": "left", "yref": "paper", "yanchor": "bottom", "yshift": 6}
+    notes = [note(escape(text), x, 1, palette.muted, **head) for x, text in heads.items()]
+    names_of = [_in_lines(title, min(LETTERS, IN_ALL // len(titles))) for title in titles]
+    bottom = 24 + LINE * max(2, *(name.count("<br>") + 1 for name in names_of)) + ENTRY * entries
+    columns_axis = rows(
+        palette,
+        autorange=True,
+        type="category",
+        categoryarray=titles,
+        categoryorder="array",
+        tickvals=titles,
+        ticktext=names_of,
+        tickangle=0,
+        anchor="y",
+    )
+    axis = kind.axis(values)
+    if kind.whole is not None:  # lines are read against each other: the axis reaches as far as they do
+        low, high = kind.whole
+        axis |= {"range": [max(low, min(values) - ROOM), min(high, max(values) + ROOM)]}
+    figure = drawn(
+        palette,
+        traces,
+        TITLE + PANEL + bottom,
+        (56, 36, TITLE, bottom),
+        legend={**BELOW, "tracegroupgap": 0},
+        annotations=notes,
+        xaxis={**columns_axis, "domain": [0, 0.46]},
+        xaxis2={**columns_axis, "domain": [0.54, 1]},
+        yaxis=axis,
+    )
     finding = _finding(lines, titles, kind)
     return Picture(
         figure, f"Lines of {kind.name} over {listing(titles)}, the paper's and ours ({badges}). {finding}", finding
     )
 
 
-def _add_line(
-    figure: go.Figure,
+def _lines_of(
     name: str,
     titles: Sequence[str],
     papers: Sequence[float | None],
     ours: Sequence[float | None],
     kind: Quantity,
     look: tuple[str, str],
-) -> None:
+) -> list[Trace]:
     """A row in both panels, with one entry of the legend.
 
     Args:
@@ -65,69 +93,17 @@ def _add_line(
     """
     colour, symbol = look
     sides = [side for side in (("x", papers), ("x2", ours)) if any(value is not None for value in side[1])]
-    for index, (side, numbers) in enumerate(sides):
-        figure.add_scatter(
-            name=escape(name),
-            x=titles,
-            y=numbers,
-            xaxis=side,
-            mode="lines+markers",
-            connectgaps=False,
-            legendgroup=name,
-            showlegend=index == 0,
-            line={"color": colour, "width": 2, "dash": "solid" if "F-" in name else "dot"},
-            marker={"symbol": symbol, "size": 9, "color": colour},
-            customdata=["" if value is None else kind.words(value) for value in numbers],
-            hovertemplate=f"{escape(name)}, %{{x}}: %{{customdata}}<extra></extra>",
-        )
-
-
-def _lay_out(
-    figure: go.Figure, titles: Sequence[str], values: Sequence[float], entries: int, kind: Quantity, palette: Palette
-) -> None:
-    """Two panels over the columns, on one axis of the values; the legend's entries below."""
-    names = [_in_lines(title, min(LETTERS, IN_ALL // len(titles))) for title in titles]
-    bottom = 24 + LINE * max(2, *(name.count("<br>") + 1 for name in names)) + ENTRY * entries
-    category = {
-        **rows(palette),
-        "autorange": True,
-        "type": "category",
-        "categoryarray": titles,
-        "categoryorder": "array",
-        "tickvals": titles,
-        "ticktext": names,
-        "tickangle": 0,
-    }
-    axis = kind.axis(values, palette)
-    if kind.whole is not None:  # lines are read against each other: the axis reaches as far as they do
-        low, high = kind.whole
-        axis |= {"range": [max(low, min(values) - ROOM), min(high, max(values) + ROOM)]}
-    below = {"y": 0, "yref": "container", "yanchor": "bottom", "x": 0}
-    figure.update_layout(
-        **layout(palette, height=TITLE + PANEL + bottom),
-        margin={"l": 56, "r": 36, "t": TITLE, "b": bottom},
-        legend={**below, "bgcolor": "rgba(0,0,0,0)", "tracegroupgap": 0},
-        xaxis={**category, "domain": [0, 0.46], "anchor": "y"},
-        xaxis2={**category, "domain": [0.54, 1], "anchor": "y"},
-        yaxis=axis,
-    )
-
-
-def _head(figure: go.Figure, words: Mapping[float, str], palette: Palette) -> None:
-    """What the panels are, above their left ends."""
-    for x, text in words.items():
-        figure.add_annotation(
-            x=x,
-            xref="paper",
-            xanchor="left",
-            y=1,
-            yref="paper",
-            yanchor="bottom",
-            yshift=6,
-            text=escape(text),
-            showarrow=False,
-            font={"size": TEXT, "color": palette.muted},
-        )
+    return [
+        {
+            **scatter(titles, numbers, "lines+markers", name=escape(name), xaxis=side, legendgroup=name),
+            "showlegend": index == 0,
+            "line": edge(colour, 2, "solid" if "F-" in name else "dot"),
+            "marker": {"symbol": symbol, "size": 9, "color": colour},
+            "customdata": ["" if value is None else kind.words(value) for value in numbers],
+            "hovertemplate": f"{escape(name)}, %{{x}}: %{{customdata}}<extra></extra>",
+        }
+        for index, (side, numbers) in enumerate(sides)
+    ]
 
 
 def _in_lines(title: str, letters: int) -> str:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
+from .drawing import ABOVE, axis, axis_of_names, bars, cells, drawn, hatched, targets
 from .neurons import Neurons
-from .palette import TEXT, Palette
-from .picture import Picture, axis, hatched, layout, number, percent, titled
+from .palette import Palette
+from .picture import Picture, number, percent
 
 #: Sizes of clusters that share a bar.
 SIZES = ((1, 1), (2, 2), (3, 3), (4, 4), (5, 8), (9, 16), (17, 32), (33, 64), (65, 10**9))
@@ -40,61 +40,40 @@ def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette) -> P
             spread = "" if row["least"] == row["most"] else f"<br>{number(row['least'], 2)} to {number(row['most'], 2)}"
             below = "<br>its seeds" if i == j else f"<br>seeds: {number(_floor(table, first, second), 2)}"
             text[i][j] = f"<b>{number(row['mean'], 2)}</b>{spread if i == j else ''}{below}"
-    low, high = (palette.paper, "#BFE0DD") if palette.paper == "#FFFFFF" else ("#232320", "#1F5B58")
+    colours = (palette.paper, "#BFE0DD") if palette.paper == "#FFFFFF" else ("#232320", "#1F5B58")
     shown = [title(name) for name in names]
-    figure = go.Figure(
-        go.Heatmap(
-            z=values,
-            x=shown,
-            y=shown,
+    pairs = [(j, i, f"{names[min(i, j)]}-{names[max(i, j)]}") for i in range(len(names)) for j in range(len(names))]
+    traces = [
+        cells(
+            shown,
+            shown,
+            values.tolist(),
+            colours,
+            1,
+            3,
             text=text,
             texttemplate="%{text}",
-            textfont={"size": TEXT, "color": palette.ink},
-            colorscale=[[0, low], [1, high]],
-            zmin=0,
-            zmax=1,
-            xgap=3,
-            ygap=3,
-            showscale=False,
-            hoverongaps=False,
+            textfont={"color": palette.ink},
             hovertemplate="%{y}, %{x}: %{z:.3f}<extra></extra>",
-        )
-    )
-    cells = [(j, i, f"{names[min(i, j)]}-{names[max(i, j)]}") for i in range(len(names)) for j in range(len(names))]
-    figure.add_scatter(  # a heat map cannot be picked: see-through squares over its cells can
-        x=[shown[j] for j, _, _ in cells],
-        y=[shown[i] for _, i, _ in cells],
-        mode="markers",
-        showlegend=False,
-        customdata=[[pair] for *_, pair in cells],
-        cliponaxis=False,
-        text=[f"{shown[i]}, {shown[j]}: {text[i][j]}<br>click: side by side" for j, i, _ in cells],
-        hovertemplate="%{text}<extra></extra>",
-        marker={"symbol": "square", "size": 66, "color": "rgba(0,0,0,0)", "line": {"width": 0}},
-        selected={"marker": {"opacity": 0}},
-        unselected={"marker": {"opacity": 0}},
-    )
-    figure.update_layout(
-        **layout(palette, height=60 + 76 * len(names)),
+        ),
+        targets(  # a heat map cannot be picked
+            [shown[j] for j, _, _ in pairs],
+            [shown[i] for _, i, _ in pairs],
+            66,
+            customdata=[[pair] for *_, pair in pairs],
+            cliponaxis=False,
+            text=[f"{shown[i]}, {shown[j]}: {text[i][j]}<br>click: side by side" for j, i, _ in pairs],
+            hovertemplate="%{text}<extra></extra>",
+        ),
+    ]
+    figure = drawn(
+        palette,
+        traces,
+        60 + 76 * len(names),
+        (4, 4, 28, 4),
         clickmode="event+select",
-        margin={"l": 4, "r": 4, "t": 28, "b": 4},
-    )
-    figure.update_xaxes(
-        side="top",
-        showgrid=False,
-        zeroline=False,
-        ticks="",
-        fixedrange=True,
-        tickfont={"size": TEXT, "color": palette.ink},
-    )
-    figure.update_yaxes(
-        autorange="reversed",
-        showgrid=False,
-        zeroline=False,
-        ticks="",
-        fixedrange=True,
-        automargin=True,
-        tickfont={"size": TEXT, "color": palette.ink},
+        xaxis=axis_of_names(palette, side="top"),
+        yaxis=axis_of_names(palette, autorange="reversed", automargin=True),
     )
     finding = agreement_words(agreement)
     return Picture(figure, f"Matrix of adjusted Rand indices between {len(names)} groupings. {finding}", finding)
@@ -141,31 +120,29 @@ def cluster_sizes(grouped: Neurons, palette: Palette) -> Picture:
     mixed = grouped.mixed
     bins = [(low, high) for low, high in SIZES if (counts >= low).any() or low == 1]
     names = [f"{low}" if low == high else f"{low}–{high}" if high < 10**9 else f"{low}+" for low, high in bins]
-    figure = go.Figure()
-    for label, chosen, colour, pattern in (
-        ("of several networks", mixed, palette.accent, ""),
-        ("of one network", ~mixed, palette.grey, "/"),
-    ):
-        figure.add_bar(
-            x=names,
-            y=[int(((counts >= low) & (counts <= high) & chosen).sum()) for low, high in bins],
+    traces = [
+        bars(
+            names,
+            [int(((counts >= low) & (counts <= high) & chosen).sum()) for low, high in bins],
             name=label,
             marker=hatched(palette, colour, pattern),
             hovertemplate="%{x} members: %{y} clusters " + label + "<extra></extra>",
         )
-    figure.update_layout(
-        **layout(palette, height=270),
+        for label, chosen, colour, pattern in (
+            ("of several networks", mixed, palette.accent, ""),
+            ("of one network", ~mixed, palette.grey, "/"),
+        )
+    ]
+    figure = drawn(
+        palette,
+        traces,
+        270,
+        (4, 4, 34, 44),
         barmode="stack",
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-        margin={"l": 4, "r": 4, "t": 34, "b": 44},
+        legend=ABOVE,
+        xaxis=axis("members of a cluster", type="category", showgrid=False),
+        yaxis=axis("clusters", automargin=True),
     )
-    figure.update_xaxes(
-        title=titled("members of a cluster"),
-        type="category",
-        **axis(palette),
-        showgrid=False,
-    )
-    figure.update_yaxes(title=titled("clusters"), automargin=True, **axis(palette))
     shared = int(mixed.sum())
     finding = (
         f"{shared} of {grouped.width} clusters ({percent(100 * shared / grouped.width, 0)}) hold neurons of more "

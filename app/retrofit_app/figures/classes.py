@@ -5,11 +5,11 @@ from html import escape
 from textwrap import wrap
 
 import numpy as np
-import plotly.graph_objects as go
 
 from .accuracy import Network
-from .palette import TEXT, Palette, mixed, scale, shade
-from .picture import Picture, layout, letter, listing, number, percent, quoted, room, rows, share, titled
+from .drawing import Trace, cells, class_axis, drawn, lettering, room, rows, scatter
+from .palette import Palette, mixed, scale, shade
+from .picture import Picture, letter, listing, number, percent, quoted, share
 from .tiles import KNOWN
 
 LETTERED = 20  # classes up to which every cell has its number, and every column its name
@@ -33,67 +33,51 @@ def class_sources(
     names = [_in_bold("<br>".join(map(escape, each)), network) for each, network in zip(lines, networks, strict=True)]
     columns = list(range(len(classes)))
     values = [[_value(network, index) for index in order] for network in networks]
-    low, high = scale(palette)
-    figure = go.Figure(
-        go.Heatmap(
-            z=values,
-            x=columns,
-            y=list(range(1, len(names) + 1)),
+    few = len(classes) <= LETTERED
+    traces = [
+        cells(
+            columns,
+            list(range(1, len(names) + 1)),
+            values,
+            scale(palette),
+            100,
+            2,
+            **({} if few else {"xgap": 0}),
             customdata=[[classes[index] for index in order] for _ in networks],
-            colorscale=[[0, low], [1, high]],
-            zmin=0,
-            zmax=100,
-            xgap=2 if len(classes) <= LETTERED else 0,
-            ygap=2,
-            showscale=False,
-            hoverongaps=False,
             text=[[network.name] * len(classes) for network in networks],
             hovertemplate="%{text}<br>class %{customdata}: %{z:.1f} %<extra></extra>",
+        ),
+        *_band(parents, [source(parents, index) for index in order], palette),
+    ]
+    if few:
+        shares = [value for row in values for value in row]
+        inks = [palette.ink if np.isnan(value) else shade(value / 100, palette)[1] for value in shares]
+        traces.append(
+            lettering(
+                columns * len(names),
+                [row + 1 for row in range(len(names)) for _ in columns],
+                ["–" if np.isnan(value) else share(value, 0) for value in shares],
+                textfont={"size": 13, "color": inks},
+            )
         )
-    )
-    _band(figure, parents, [source(parents, index) for index in order], palette)
-    if len(classes) <= LETTERED:
-        cells = [value for row in values for value in row]
-        figure.add_scatter(
-            x=columns * len(names),
-            y=[row + 1 for row in range(len(names)) for _ in columns],
-            text=["–" if np.isnan(value) else share(value, 0) for value in cells],
-            mode="text",
-            textfont={
-                "size": 13,
-                "color": [palette.ink if np.isnan(value) else shade(value / 100, palette)[1] for value in cells],
-            },
-            hoverinfo="skip",
-            showlegend=False,
-            cliponaxis=False,
-        )
-    shown = [quoted(classes[index]) for index in order]
-    upright = len(classes) <= LETTERED and max(map(len, shown)) > 3
-    top = (room(shown) if upright else 30) + 20
+    shown = [quoted(classes[index]) for index in order] if few else []
+    top, across = class_axis("class" if few else f"{len(classes)} classes", shown, palette)
     first = 0 if len(parents) > 1 else 1
     high = max(34, 8 + 17 * max(map(len, lines)))  # px of a row
-    figure.update_layout(**layout(palette, height=14 + top + high * (len(networks) + 1 - first)))
-    figure.update_xaxes(
-        side="top",
-        title=titled("class" if len(classes) <= LETTERED else f"{len(classes)} classes"),
-        tickvals=columns if len(classes) <= LETTERED else [],
-        ticktext=shown if len(classes) <= LETTERED else [],
-        tickangle=-90 if upright else 0,
-        range=[-0.5, len(classes) - 0.5],
-        ticks="",
-        showgrid=False,
-        zeroline=False,
-        fixedrange=True,
-        tickfont={"size": TEXT, "color": palette.ink},
+    figure = drawn(
+        palette,
+        traces,
+        14 + top + high * (len(networks) + 1 - first),
+        (room([SOURCE, *(line for each in lines for line in each)]), 4, top, 10),
+        xaxis={**across, "tickvals": columns if few else [], "ticktext": shown, "range": [-0.5, len(classes) - 0.5]},
+        yaxis=rows(
+            palette,
+            autorange=False,
+            range=[len(names) + 0.5, first - 0.5],
+            tickvals=list(range(first, len(names) + 1)),
+            ticktext=[SOURCE, *names][first:],
+        ),
     )
-    figure.update_yaxes(
-        **{**rows(palette), "autorange": False},
-        range=[len(names) + 0.5, first - 0.5],
-        tickvals=list(range(first, len(names) + 1)),
-        ticktext=[SOURCE, *names][first:],
-    )
-    widest = room([SOURCE, *(line for each in lines for line in each)])
-    figure.update_layout(margin={"l": widest, "r": 4, "t": top, "b": 10})
     words = " ".join(forgotten(network, parents, classes) for network in fused)
     return Picture(figure, f"Table of accuracy by class. {origins(parents, classes)} {words}".strip())
 
@@ -165,30 +149,25 @@ def _source_order(parents: Sequence[Network], index: int) -> int:
     return len(parents) if best is None else best
 
 
-def _band(figure: go.Figure, parents: Sequence[Network], sources: Sequence[int | None], palette: Palette) -> None:
-    """A row of squares in the parents' colours, with their letters."""
+def _band(parents: Sequence[Network], sources: Sequence[int | None], palette: Palette) -> list[Trace]:
+    """A row of squares in the parents' colours, with their letters; none for a single parent."""
     if len(parents) < 2:
-        return
+        return []
     fills = [palette.parent(best) if best is not None else palette.line for best in sources]
-    figure.add_scatter(
-        x=list(range(len(sources))),
-        y=[0] * len(sources),
-        mode="markers+text" if len(sources) <= LETTERED else "markers",
-        marker={
-            "symbol": "square",
-            "size": 22 if len(sources) <= LETTERED else 8,
-            "color": fills,
-            "line": {"width": 0},
-        },
+    few = len(sources) <= LETTERED
+    tips = [f"best on this class: {parents[best].name}" if best is not None else "none is ahead" for best in sources]
+    band = scatter(
+        list(range(len(sources))),
+        [0] * len(sources),
+        "markers+text" if few else "markers",
+        marker={"symbol": "square", "size": 22 if few else 8, "color": fills, "line": {"width": 0}},
         text=[letter(best) if best is not None else "=" for best in sources],
         textfont={"size": 13, "color": [mixed(fill, fill, 0)[1] for fill in fills]},
-        hovertext=[
-            f"best on this class: {parents[best].name}" if best is not None else "none is ahead" for best in sources
-        ],
+        hovertext=tips,
         hoverinfo="text",
-        showlegend=False,
         cliponaxis=False,
     )
+    return [band]
 
 
 def _value(network: Network, index: int) -> float:

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from .drawing import Trace, edge, line, scatter
 from .marks import ALONE, FEW, OTHER, Marks, cluster_words, digits, fills, marks
 from .neurons import Neurons, centroid, neurons
-from .palette import GLYPHS, SHAPES, TEXT, Palette
-from .picture import Picture, letter, unchecked
+from .palette import GLYPHS, SHAPES, Palette
+from .picture import Picture, letter
 from .plane import mark_size, square
 
 
@@ -44,7 +45,7 @@ def clusters(
     drawn = marks(grouped, reference, whole)
     shown, (low, high) = drawn.shown, (drawn.centre - drawn.reach, drawn.centre + drawn.reach)
 
-    traces: list[dict[str, Any]] = []
+    traces: list[Trace] = []
     for cluster in drawn.joined:
         members = grouped.labels == cluster
         middle = np.clip(centroid(grouped.points, grouped.weights, members), low, high)
@@ -60,58 +61,43 @@ def clusters(
         traces.append(_rings(np.asarray(picked, dtype=int), shown, sizes, grouped, palette, named=False))
     if len(marked):
         traces.append(_rings(np.asarray(marked, dtype=int), shown, sizes, grouped, palette))
-    figure = unchecked(traces)
-    square(figure, grouped, drawn.centre, drawn.reach, palette, height)
-    figure.update_layout(clickmode="event+select")
+    figure = square(traces, grouped, drawn.centre, drawn.reach, palette, height, clickmode="event+select")
     key = cluster_key(len(grouped.widths), len(grouped.labels), palette)
     return Picture(figure, *cluster_words(grouped, int((~drawn.inside).sum())), key)
 
 
-def _spokes(points: np.ndarray, middle: np.ndarray, colour: str, width: float = 0.8) -> dict[str, Any]:
+def _spokes(points: np.ndarray, middle: np.ndarray, colour: str, width: float = 0.8) -> Trace:
     """Hairlines from points to a centroid, as one line with gaps."""
     x, y = (
         [end for point in points[:, axis].tolist() for end in (point, float(middle[axis]), None)] for axis in (0, 1)
     )
-    return {
-        "type": "scatter",
-        "x": x,
-        "y": y,
-        "mode": "lines",
-        "hoverinfo": "skip",
-        "showlegend": False,
-        "connectgaps": False,
-        "line": {"color": colour, "width": width},
-    }
+    return line(x, y, colour, width, connectgaps=False)
 
 
 def _rings(
     rows: np.ndarray, shown: np.ndarray, sizes: np.ndarray, grouped: Neurons, palette: Palette, named: bool = True
-) -> dict[str, Any]:
+) -> Trace:
     """Around picked neurons thin ones; around marked ones thick ones, with the neurons' names where they are few."""
     names = [grouped.names[row] for row in rows]
-    return {
-        "type": "scatter",
-        "x": shown[rows, 0].tolist(),
-        "y": shown[rows, 1].tolist(),
-        "hoverinfo": "skip",
-        "showlegend": False,
-        "cliponaxis": False,
-        "mode": "markers+text" if named and len(rows) <= 12 else "markers",
-        "text": names if named else None,
-        "textposition": "top center",
-        "textfont": {"color": palette.accent, "size": TEXT},
-        "marker": {
+    return scatter(
+        shown[rows, 0].tolist(),
+        shown[rows, 1].tolist(),
+        "markers+text" if named and len(rows) <= 12 else "markers",
+        hoverinfo="skip",
+        cliponaxis=False,
+        text=names if named else None,
+        textposition="top center",
+        textfont={"color": palette.accent},
+        marker={
             "symbol": "circle-open",
             "size": (sizes[rows] + (9 if named else 5)).round(1).tolist(),
             "color": palette.accent,
-            "line": {"color": palette.accent, "width": 3 if named else 1.5},
+            "line": edge(palette.accent, 3 if named else 1.5),
         },
-    }
+    )
 
 
-def _marks(
-    drawn: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, picked: Sequence[int]
-) -> dict[str, Any]:
+def _marks(drawn: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, picked: Sequence[int]) -> Trace:
     """All neurons in one trace: a browser draws it in half the time of one trace per layer."""
     order = np.argsort(-sizes, kind="stable")  # large marks below, small above
     # Alone, with others, with a colour; the densest cluster lies on top.
@@ -129,12 +115,10 @@ def _marks(
     outlines = np.select([kinds == 0, kinds == ALONE], [palette.paper, palette.grey], palette.outline).tolist()
     bright = np.flatnonzero(np.isin(rows, np.asarray(picked, dtype=int))).tolist() if len(picked) else None
     x, y = drawn.shown[rows].round(digits(float(np.ptp(drawn.shown)))).T.tolist()
-    return dict(
-        type="scatter",
-        x=x,
-        y=y,
-        mode="markers",
-        showlegend=False,
+    return scatter(
+        x,
+        y,
+        "markers",
         # The neuron's number travels with the mark: positions in a trace mean nothing.
         customdata=[[row] for row in rows.tolist()],
         marker={

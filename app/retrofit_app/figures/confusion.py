@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-import plotly.graph_objects as go
 
-from .palette import TEXT, Palette, mixed, scale
-from .picture import Picture, layout, number, percent, room, titled
+from .drawing import Trace, axis_of_names, cells, drawn, lettering, room
+from .palette import Palette, mixed, scale
+from .picture import Picture, number, percent
 
 LETTERED = 20  # classes up to which cells have numbers and axes names
 PALEST = 0.08  # of the full tint: a single mistake is seen
@@ -25,55 +25,31 @@ def confusion_matrix(counts: np.ndarray, classes: Sequence[str], name: str, pale
     right = np.eye(len(classes), dtype=bool)
     lettered = len(classes) <= LETTERED
     columns = list(range(len(classes)))
-    figure = go.Figure()
+    places = [(row, column) for row in columns for column in columns]
+    traces: list[Trace] = []
     for mask, colours in ((right, scale(palette)), (~right, (scale(palette)[0], palette.grouping))):
-        figure.add_heatmap(
-            z=np.where(
-                mask & (counts > 0), np.maximum(np.where(right, shares, shares**0.5), PALEST), np.where(mask, 0, np.nan)
-            ).tolist(),
-            x=columns,
-            y=columns,
-            colorscale=[[0, colours[0]], [1, colours[1]]],
-            zmin=0,
-            zmax=1,
-            xgap=1,
-            ygap=1,
-            showscale=False,
-            hoverongaps=False,
-            customdata=[[_tip(counts, classes, row, column) for column in columns] for row in columns],
-            hovertemplate="%{customdata}<extra></extra>",
-        )
+        tints = np.maximum(np.where(right, shares, shares**0.5), PALEST)
+        z = np.where(mask & (counts > 0), tints, np.where(mask, 0, np.nan)).tolist()
+        tips = [[_tip(counts, classes, row, column) for column in columns] for row in columns]
+        hover = {"customdata": tips, "hovertemplate": "%{customdata}<extra></extra>"}
+        traces.append(cells(columns, columns, z, colours, 1, 1, **hover))
     if lettered:
-        figure.add_scatter(
-            x=[column for _ in columns for column in columns],
-            y=[row for row in columns for _ in columns],
-            text=[
-                str(int(counts[row, column])) if counts[row, column] else "" for row in columns for column in columns
-            ],
-            mode="text",
-            textfont={
-                "size": 13,
-                "color": [_ink(counts, shares, row, column, palette) for row in columns for column in columns],
-            },
-            hoverinfo="skip",
-            showlegend=False,
-            cliponaxis=False,
-        )
+        text = [str(int(counts[place])) if counts[place] else "" for place in places]
+        inks = [_ink(counts, shares, row, column, palette) for row, column in places]
+        font = {"size": 13, "color": inks}
+        traces.append(lettering([column for _, column in places], [row for row, _ in places], text, textfont=font))
     upright = lettered and max(map(len, classes)) > 3
     left, top = (room(classes) + 22 if lettered else 30), ((room(classes) if upright else 26) + 22 if lettered else 30)
-    figure.update_layout(**layout(palette, height=top + 10 + 27 * min(len(classes), 16)))
-    names = {
-        "tickvals": columns if lettered else [],
-        "ticktext": list(classes) if lettered else [],
-        "ticks": "",
-        "showgrid": False,
-        "zeroline": False,
-        "fixedrange": True,
-        "tickfont": {"size": TEXT, "color": palette.ink},
-    }
-    figure.update_xaxes(side="top", title=titled("class that it names"), tickangle=-90 if upright else 0, **names)
-    figure.update_yaxes(autorange="reversed", title=titled("true class"), **names)
-    figure.update_layout(margin={"l": left, "r": 4, "t": top, "b": 10})
+    ticks = {"tickvals": columns if lettered else [], "ticktext": list(classes) if lettered else []}
+    across = {"title": {"text": "class that it names"}, "side": "top", "tickangle": -90 if upright else 0}
+    figure = drawn(
+        palette,
+        traces,
+        top + 10 + 27 * min(len(classes), 16),
+        (left, 4, top, 10),
+        xaxis=axis_of_names(palette, **across, **ticks),
+        yaxis=axis_of_names(palette, title={"text": "true class"}, autorange="reversed", **ticks),
+    )
     finding = _finding(counts, classes, name)
     return Picture(figure, f"Confusion matrix. {finding}", finding)
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
-from .palette import TEXT, Palette
-from .picture import Picture, axis, layout, titled
+from .drawing import axis, diagonal, drawn, edge, scatter
+from .palette import Palette
+from .picture import Picture
 
 #: The errors of all levels on the narrowest page: width and height of the axes, a mark's radius, a digit, a line, in px.
 AXES, RADIUS, DIGIT, LINE = (255, 270), 5.5, 8, 13
@@ -31,38 +31,30 @@ def errors_scatter(table: Any, palette: Palette, chosen: int | None = None) -> P
     x, y = 100 * table["grouping share"], 100 * table["approximation share"]
     top = max(float(max(x.max(), y.max())) * 1.18, 1e-6)
     positions = number_positions(x.to_numpy() / top, y.to_numpy() / top)
-    figure = go.Figure()
-    figure.add_scatter(
-        x=[0, top],
-        y=[0, top],
-        mode="lines",
-        hoverinfo="skip",
-        showlegend=False,
-        line={"color": palette.muted, "width": 1, "dash": "dot"},
-    )
-    figure.add_scatter(
-        x=x,
-        y=y,
-        mode="markers+text",
+    levels = [index == chosen for index in range(len(table))]
+    marks = scatter(
+        x.tolist(),
+        y.tolist(),
+        "markers+text",
         text=[str(index + 1) if position else "" for index, position in enumerate(positions)],
         textposition=[position or "top center" for position in positions],
-        textfont={"color": palette.ink, "size": TEXT},
-        showlegend=False,
         cliponaxis=False,
-        customdata=table[["level"]],
+        customdata=table[["level"]].to_numpy().tolist(),
         marker={
             "size": 11,
-            "color": [palette.accent if index == chosen else palette.grey for index in range(len(table))],
-            "line": {"color": palette.ink, "width": [2 if index == chosen else 1 for index in range(len(table))]},
+            "color": [palette.accent if is_chosen else palette.grey for is_chosen in levels],
+            "line": edge(palette.ink, [2 if is_chosen else 1 for is_chosen in levels]),
         },
         hovertemplate="%{customdata[0]}<br>grouping %{x:.2f} %<br>approximation %{y:.2f} %<extra></extra>",
     )
-    figure.update_layout(**layout(palette, height=330), margin={"l": 4, "r": 12, "t": 12, "b": 44})
-    figure.update_xaxes(
-        title=titled("grouping error, % of energy"), range=[-0.02 * top, top], rangemode="tozero", **axis(palette)
-    )
-    figure.update_yaxes(
-        title=titled("approximation error, %"), range=[-0.02 * top, top], automargin=True, **axis(palette)
+    span = [-0.02 * top, top]
+    figure = drawn(
+        palette,
+        [diagonal([0, top], palette), marks],
+        330,
+        (4, 12, 12, 44),
+        xaxis=axis("grouping error, % of energy", range=span, rangemode="tozero"),
+        yaxis=axis("approximation error, %", range=span, automargin=True),
     )
     below = int((x >= y).sum())
     finding = f"In {below} of {len(table)} levels grouping loses more than approximation (right of the dotted line)."

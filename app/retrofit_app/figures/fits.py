@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
+from .drawing import ABOVE, BARE, axis, bars, colour_key, drawn, edge, hatched, line, rows, scatter
 from .markdown import escaped
-from .palette import SHAPES, TEXT, Palette
-from .picture import Picture, axis, hatched, layout, lettered, listing, number, percent, titled
+from .palette import CIVIDIS, HALO, SHAPES, Palette
+from .picture import Picture, lettered, listing, number, percent
 
 GRID = 61
-CIVIDIS = "Cividis"
 RIDGE = (
     "the ridge, a price on large weights, holds the fit back so that it does not follow these few samples too closely."
 )
@@ -32,41 +31,30 @@ def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette, *, log: bool =
     """
     epochs = [row["epoch"] for row in curve]
     best = min(range(len(curve)), key=lambda index: float(curve[index]["validation"]))
-    figure = go.Figure()
-    for key, name, colour, dash in (
-        ("loss", "training rows", palette.ink, "solid"),
-        ("validation", "rows set aside", palette.accent, "dash"),
-    ):
-        figure.add_scatter(
-            x=epochs,
-            y=[max(float(row[key]), 1e-12) for row in curve],
-            name=name,
-            mode="lines",
-            line={"color": colour, "width": 2, "dash": dash},
-            hovertemplate="epoch %{x}: %{y:.4g}<extra>%{fullData.name}</extra>",
-        )
-    figure.add_scatter(
-        x=[epochs[best]],
-        y=[max(float(curve[best]["validation"]), 1e-12)],
-        name="kept",
-        mode="markers",
-        marker={"symbol": "circle-open", "size": 13, "color": palette.accent, "line": {"width": 2.5}},
-        hoverinfo="skip",
-    )
-    figure.update_layout(
-        **layout(palette, height=320),
-        margin={"l": 4, "r": 8, "t": 34, "b": 46},
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-    )
-    figure.update_xaxes(title=titled("epoch"), **axis(palette))
-    figure.update_yaxes(
-        title=titled("loss"),
-        type="log" if log else "linear",
-        rangemode="tozero",
-        nticks=5,
-        **(_ticks([max(float(row[key]), 1e-12) for row in curve for key in ("loss", "validation")]) if log else {}),
-        automargin=True,
-        **axis(palette),
+    losses = {key: [max(float(row[key]), 1e-12) for row in curve] for key in ("loss", "validation")}
+    tip = "epoch %{x}: %{y:.4g}<extra>%{fullData.name}</extra>"
+    traces = [
+        line(epochs, losses["loss"], palette.ink, name="training rows", hovertemplate=tip),
+        line(epochs, losses["validation"], palette.accent, dash="dash", name="rows set aside", hovertemplate=tip),
+        scatter(
+            [epochs[best]],
+            [losses["validation"][best]],
+            "markers",
+            name="kept",
+            marker={"symbol": "circle-open", "size": 13, "color": palette.accent, "line": {"width": 2.5}},
+            hoverinfo="skip",
+        ),
+    ]
+    ticks = _ticks([*losses["loss"], *losses["validation"]]) if log else {}
+    kind = "log" if log else "linear"
+    figure = drawn(
+        palette,
+        traces,
+        320,
+        (4, 8, 34, 46),
+        legend=ABOVE,
+        xaxis=axis("epoch"),
+        yaxis=axis("loss", type=kind, rangemode="tozero", nticks=5, **ticks, automargin=True),
     )
     finding = (
         f"{epochs[-1]} epochs of gradient descent: the loss on rows set aside falls from {float(curve[0]['validation']):.3g} "
@@ -162,31 +150,27 @@ def residual_bars(level: Any, palette: Palette) -> Picture:
         ]
     else:
         parts += [("approximation", approximation, palette.approximation, "/")]
-    figure = go.Figure(
-        go.Bar(
-            y=[name for name, *_ in parts],
-            x=[value for _, value, *_ in parts],
+    traces = [
+        bars(
+            [value for _, value, *_ in parts],
+            [name for name, *_ in parts],
             orientation="h",
             width=0.6,
             text=[f" {number(value, 2)} %" for _, value, *_ in parts],
             textposition="outside",
             cliponaxis=False,
-            textfont={"color": palette.ink, "size": TEXT},
             marker=hatched(palette, [colour for *_, colour, _ in parts], [shape for *_, shape in parts]),
             hovertemplate="%{y}: %{x:.3f} % of the energy<extra></extra>",
         )
-    )
+    ]
     top = max(value for _, value, *_ in parts)
-    figure.update_layout(**layout(palette, height=60 + 52 * len(parts)), margin={"l": 4, "r": 4, "t": 8, "b": 44})
-    figure.update_xaxes(title=titled("% of the neurons' energy"), range=[0, max(top * 1.45, 1e-6)], **axis(palette))
-    figure.update_yaxes(
-        autorange="reversed",
-        automargin=True,
-        showgrid=False,
-        zeroline=False,
-        ticks="",
-        fixedrange=True,
-        tickfont={"size": TEXT, "color": palette.ink},
+    figure = drawn(
+        palette,
+        traces,
+        60 + 52 * len(parts),
+        (4, 4, 8, 44),
+        xaxis=axis("% of the neurons' energy", range=[0, max(top * 1.45, 1e-6)]),
+        yaxis=rows(palette, automargin=True, ticklabelstandoff=0),
     )
     words = listing([f"{name} {percent(value)}" for name, value, *_ in parts])
     return Picture(figure, f"Bars of what this level loses: {words}.", f"What this level loses: {words}.")
@@ -207,47 +191,50 @@ def loss_plane(plane: dict[str, Any], palette: Palette, form: str = "primal") ->
     c, gx, gy, hxx, hxy, hyy = plane["quadratic"]
     across, up = np.meshgrid(x, y)
     z = 100 * np.maximum(c + gx * across + gy * up + hxx * across**2 + hxy * across * up + hyy * up**2, 0)
-    figure = go.Figure()
     # Logarithmic steps: the valley is what is looked at, and walls are a thousand times higher.
-    low = np.log10(max(float(z.min()), 1e-4))
-    figure.add_trace(
-        go.Contour(
-            x=x,
-            y=y,
-            z=np.log10(np.maximum(z, 1e-4)),
-            customdata=z,
-            colorscale=CIVIDIS,
-            reversescale=False,
-            contours={"showlabels": False},
-            ncontours=14,
-            line={"width": 0.6, "color": "rgba(255,255,255,.55)"},
-            colorbar=_colour_key(low, float(np.log10(max(float(z.max()), 1e-4))), palette),
-            hovertemplate="loss %{customdata:.3g} % of the energy<extra></extra>",
-        )
-    )
+    low, high = (float(np.log10(max(float(end), 1e-4))) for end in (z.min(), z.max()))
+    powers = [power for power in range(int(np.floor(low)), int(np.ceil(high)) + 1) if low - 0.3 <= power <= high + 0.3]
+    contours = {
+        "type": "contour",
+        "x": x.tolist(),
+        "y": y.tolist(),
+        "z": np.log10(np.maximum(z, 1e-4)).tolist(),
+        "customdata": z.tolist(),
+        "colorscale": CIVIDIS,
+        "reversescale": False,
+        "contours": {"showlabels": False},
+        "ncontours": 14,
+        "line": edge("rgba(255,255,255,.55)", 0.6),
+        "colorbar": colour_key(powers, [f"{10.0**power:g} %" for power in powers], palette),
+        "hovertemplate": "loss %{customdata:.3g} % of the energy<extra></extra>",
+    }
     names = [lettered(mark["name"]) for mark in marks]
-    figure.add_scatter(
-        x=xs,
-        y=ys,
-        mode="markers+text",
-        showlegend=False,
+    networks = scatter(
+        xs.tolist(),
+        ys.tolist(),
+        "markers+text",
         cliponaxis=False,
         text=[f"<b>{name}</b> {_loss(mark['loss'])}" for name, mark in zip(names, marks, strict=True)],
         textposition=["bottom center" if index == 0 else "top center" for index in range(len(marks))],
-        textfont={"color": "#FFFFFF", "size": TEXT, "shadow": "0 0 3px #000, 0 0 3px #000, 0 0 5px #000"},
+        textfont=HALO,
         marker={
             "symbol": ["star", *SHAPES[: len(marks) - 1]],
             "size": [16, *[12] * (len(marks) - 1)],
             "color": "#FFFFFF",
-            "line": {"color": "#000000", "width": 1.5},
+            "line": edge("#000000", 1.5),
         },
         hovertemplate="%{text}<extra></extra>",
     )
-    figure.update_layout(**layout(palette, height=340), margin={"l": 4, "r": 4, "t": 8, "b": 46})
     titles = [lettered(title).replace("towards ", "fused → ") for title in [*plane.get("axes", []), "", ""][:2]]
-    bare = {**axis(palette), "showgrid": False, "zeroline": False, "showticklabels": False, "ticks": ""}
-    figure.update_xaxes(title=titled(titles[0]), **bare)
-    figure.update_yaxes(title=titled(titles[1]), automargin=True, **bare)
+    bare = {**BARE, "showticklabels": False}
+    figure = drawn(
+        palette,
+        [contours, networks],
+        340,
+        (4, 4, 8, 46),
+        xaxis=axis(titles[0], **bare),
+        yaxis=axis(titles[1], automargin=True, **bare),
+    )
     words = listing([f"{name} {_loss(mark['loss'])}" for name, mark in zip(names, marks, strict=True)])
     finding = f"The level's own loss, in per cent of the neurons' energy: {words}."
     least = float(c + _lowest(plane["quadratic"]))
@@ -268,14 +255,3 @@ def _lowest(quadratic: Sequence[float]) -> float:
 def _loss(share: float) -> str:
     value = 100 * share
     return f"{number(value, 2 if value < 10 else 1 if value < 100 else 0)}\N{NO-BREAK SPACE}%"
-
-
-def _colour_key(low: float, high: float, palette: Palette) -> dict[str, Any]:
-    powers = [power for power in range(int(np.floor(low)), int(np.ceil(high)) + 1) if low - 0.3 <= power <= high + 0.3]
-    return {
-        "tickvals": powers,
-        "ticktext": [f"{10.0**power:g} %" for power in powers],
-        "thickness": 12,
-        "outlinewidth": 0,
-        "tickfont": {"size": TEXT, "color": palette.muted},
-    }

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from plotly.subplots import make_subplots
 
 from .agreement import title
-from .palette import TEXT, Palette
-from .picture import Picture, axis, layout, listing, percent, titled
+from .drawing import Trace, axis, bars, drawn, edge, note, panels, up_paper
+from .palette import Palette
+from .picture import Picture, listing, percent
 
 #: Below this share of the uniform score a neuron hardly counts.
 FAINT = 0.1
@@ -22,52 +22,42 @@ def kept_histograms(histograms: Mapping[str, Mapping[str, Sequence[float]]], pal
     """
     from retrofit_core.experiments.results import share_below  # brings torch
 
-    figure = make_subplots(rows=len(histograms), cols=1, shared_xaxes=True, vertical_spacing=0.12)
-    words = []
+    words: list[str] = []
+    traces: list[Trace] = []
+    notes, shapes = [], []
+    faint = edge(palette.grouping, 2, "dash")
     for row, (score, histogram) in enumerate(histograms.items(), 1):
         counts, edges = np.array(histogram["counts"], dtype=float), np.array(histogram["edges"], dtype=float)
-        figure.add_bar(
-            x=((edges[1:] + edges[:-1]) / 2).tolist(),
-            y=counts.tolist(),
-            width=np.diff(edges).tolist(),
-            marker={"color": palette.grey, "line": {"color": palette.outline, "width": 1}},
-            hovertemplate="%{x:.2f} of the uniform score: %{y:.0f} neurons<extra></extra>",
-            showlegend=False,
-            row=row,
-            col=1,
+        side = str(row) if row > 1 else ""
+        traces.append(
+            bars(
+                ((edges[1:] + edges[:-1]) / 2).tolist(),
+                counts.tolist(),
+                width=np.diff(edges).tolist(),
+                marker={"color": palette.grey, "line": edge(palette.outline)},
+                hovertemplate="%{x:.2f} of the uniform score: %{y:.0f} neurons<extra></extra>",
+                xaxis=f"x{side}",
+                yaxis=f"y{side}",
+            )
         )
-        figure.add_shape(
-            type="line",
-            x0=FAINT,
-            x1=FAINT,
-            y0=0,
-            y1=1,
-            yref="y domain",
-            line={"color": palette.grouping, "width": 2, "dash": "dash"},
-            row=row,
-            col=1,
-        )
-        figure.add_annotation(
-            text=f"{title(score)}, {counts.sum():.0f} neurons",
-            x=1,
-            xref="x domain",
-            xanchor="right",
-            y=1,
-            yref="y domain",
-            yanchor="top",
-            showarrow=False,
-            font={"size": TEXT, "color": palette.ink},
-            row=row,
-            col=1,
-        )
+        shapes.append(up_paper(FAINT, faint, f"y{side} domain") | {"xref": f"x{side}"})
+        right = {"xref": f"x{side} domain", "xanchor": "right", "yref": f"y{side} domain", "yanchor": "top"}
+        notes.append(note(f"{title(score)}, {counts.sum():.0f} neurons", 1, 1, **right))
         words.append(f"{title(score)} {percent(share_below(histogram, FAINT))}")
-    figure.update_layout(
-        **layout(palette, height=50 + PANEL * len(histograms)), bargap=0, margin={"l": 56, "r": 12, "t": 10, "b": 48}
-    )
-    figure.update_xaxes(**axis(palette))
-    figure.update_yaxes(title=titled("neurons"), **axis(palette))
-    figure.update_xaxes(
-        title=titled("score in multiples of the uniform one (dashed: a tenth)"), row=len(histograms), col=1
+    figure = drawn(
+        palette,
+        traces,
+        50 + PANEL * len(histograms),
+        (56, 12, 10, 48),
+        bargap=0,
+        shapes=shapes,
+        annotations=notes,
+        **panels(
+            [1 / len(histograms)] * len(histograms),
+            0.12,
+            axis("score in multiples of the uniform one (dashed: a tenth)"),
+            [axis("neurons")] * len(histograms),
+        ),
     )
     finding = f"Neurons below a tenth of the uniform score: {listing(words)}."
     return Picture(figure, f"Histograms of importance scores. {finding}", finding)

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import plotly.graph_objects as go
-
-from .palette import TEXT, Palette
-from .picture import Picture, axis, layout, number, percent, titled
+from .drawing import across_paper, axis, drawn, edge, note, scatter
+from .palette import Palette
+from .picture import Picture, number, percent
 
 #: The room for marks on a wide page, px, and what a letter and a line take.
 WIDTH, HEIGHT, LETTER, LINE = 760, 380, 6.9, 17
@@ -55,26 +54,17 @@ def accuracy_against_seconds(points: Sequence[Point], best_parent: float, palett
             for time, point in zip(times, points, strict=True)
         ]
     )
-    figure = go.Figure()
-    figure.add_shape(
-        type="line",
-        xref="paper",
-        x0=0,
-        x1=1,
-        y0=best_parent,
-        y1=best_parent,
-        line={"color": palette.muted, "width": 1, "dash": "dot"},
-    )
     exponents = [low + across / WIDTH * (high - low) for across, _ in places]
-    figure.add_scatter(
-        x=[10**exponent for exponent in exponents],
-        y=[point.accuracy for point in points],
-        mode="markers+text",
+    fills = [palette.accent if point.ours else palette.paper for point in points]
+    marks = scatter(
+        [10**exponent for exponent in exponents],
+        [point.accuracy for point in points],
+        "markers+text",
         marker={
             "size": MARK,
-            "color": [palette.accent if point.ours else palette.paper for point in points],
+            "color": fills,
             "symbol": ["circle" if point.ours else "square" for point in points],
-            "line": {"color": [palette.accent if point.ours else palette.muted for point in points], "width": 1.5},
+            "line": edge([palette.accent if point.ours else palette.muted for point in points], 1.5),
         },
         text=[str(point.rank) for point in points],
         textfont={"size": 13, "color": [palette.paper if point.ours else palette.ink for point in points]},
@@ -83,17 +73,24 @@ def accuracy_against_seconds(points: Sequence[Point], best_parent: float, palett
             for point in points
         ],
         hoverinfo="text",
-        showlegend=False,
         cliponaxis=False,
     )
-    for point, exponent, offset in zip(points, exponents, _offsets(places, [one.name for one in points]), strict=True):
-        if offset is not None:
-            figure.add_annotation(x=exponent, y=point.accuracy, **_name(point.name, offset, palette))
-    figure.update_layout(**layout(palette, height=HEIGHT + 54), margin={"l": 44, "r": 10, "t": 8, "b": 46})
-    figure.update_xaxes(
-        type="log", range=[low, high], title=titled("seconds of the fusion"), dtick=1, tickformat="~g", **axis(palette)
+    offsets = _offsets(places, [point.name for point in points])
+    notes = [
+        note(point.name, exponent, point.accuracy, **_beside(offset, palette))
+        for point, exponent, offset in zip(points, exponents, offsets, strict=True)
+        if offset is not None
+    ]
+    figure = drawn(
+        palette,
+        [marks],
+        HEIGHT + 54,
+        (44, 10, 8, 46),
+        annotations=notes,
+        shapes=[across_paper(best_parent, edge(palette.muted, 1, "dot"))],
+        xaxis=axis("seconds of the fusion", type="log", range=[low, high], dtick=1, tickformat="~g"),
+        yaxis=axis("accuracy, %", range=[bottom, top], nticks=6),
     )
-    figure.update_yaxes(range=[bottom, top], title=titled("accuracy, %"), nticks=6, **axis(palette))
     finding = _finding(points)
     words = ", ".join(f"{point.name} {number(point.accuracy)} in {seconds_words(point.seconds)} s" for point in points)
     return Picture(figure, f"Accuracy in per cent against seconds. {words}. {finding}", finding)
@@ -116,15 +113,14 @@ def seconds_words(seconds: float) -> str:
     return number(seconds, 1 if seconds >= 0.1 else 3)
 
 
-def _name(name: str, offset: tuple[int, int], palette: Palette) -> dict[str, Any]:
-    """A name beside its mark, or away from it at the end of a line."""
+def _beside(offset: tuple[int, int], palette: Palette) -> dict[str, Any]:
+    """Of a name beside its mark, or away from it at the end of a line."""
     right, down = offset
-    words = {"text": name, "font": {"size": TEXT, "color": palette.ink}, "borderpad": 0}
     if offset in BESIDE:
         anchor = "left" if right > 0 else "right" if right < 0 else "center"
-        return {**words, "showarrow": False, "xshift": right, "yshift": -down, "xanchor": anchor, "yanchor": "middle"}
+        return {"borderpad": 0, "xshift": right, "yshift": -down, "xanchor": anchor, "yanchor": "middle"}
     line = {"arrowhead": 0, "arrowwidth": 1, "arrowcolor": palette.muted, "standoff": MARK / 2}
-    return {**words, **line, "showarrow": True, "ax": right, "ay": down}
+    return {"borderpad": 0, **line, "showarrow": True, "ax": right, "ay": down}
 
 
 def _spread(places: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

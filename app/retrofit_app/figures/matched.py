@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import plotly.graph_objects as go
-
 from .diagnosis import fitted
-from .palette import TEXT, Palette
-from .picture import Picture, axis, hatched, layout, listing, number, percent, titled
+from .drawing import ABOVE, BARE, Trace, axis, bars, drawn, edge, hatched, lettering, note, scatter
+from .palette import Palette
+from .picture import Picture, listing, number, percent
 
 MANY = 16  # levels above which bars carry no numbers
 FEW = 6  # levels up to which every error has a decimal
@@ -46,13 +45,36 @@ def matched_levels(first: Strip, second: Strip, palette: Palette) -> Picture:
     places = {name: index for index, name in enumerate(names)}
     measured = [strip for strip in (first, second) if len(strip.accuracy) == len(strip.table) + 1]
     top = max(float(_errors(strip).max()) for strip in (first, second)) * 1.25 or 1.0
-    figure = go.Figure()
-    for index, strip in enumerate((first, second)):
-        _bars(figure, strip, places, palette, "y" if not index else "y2", first=not index)
-        _missing(figure, strip, names, palette, top, "y" if not index else "y2")
+    traces: list[Trace] = []
+    for strip, side in ((first, "y"), (second, "y2")):
+        traces += _bars(strip, places, palette, side)
     for index, strip in enumerate(measured):
-        _line(figure, strip, places, palette, dashed=strip is second, above=_above(measured, index))
-    _axes(figure, first, second, names, top, bool(measured), palette)
+        traces.append(_line(strip, places, palette, dashed=strip is second, above=_above(measured, index)))
+    gaps = [(names.index(name), "y") for name in names if name not in set(first.table["level"])]
+    gaps += [(names.index(name), "y2") for name in names if name not in set(second.table["level"])]
+    frame = {"type": "rect", "xref": "x", "y0": 0, "y1": top * 0.7, "line": edge(palette.muted, 1, "dot")}
+    domains = ((0.0, 0.29), (0.36, 0.65), (0.74, 1.0)) if measured else ((0.0, 0.45), (0.55, 1.0), (1.0, 1.0))
+    head = {"xref": "paper", "xanchor": "left", "yref": "paper", "yanchor": "bottom"}
+    legend = {**ABOVE, "itemclick": False}
+    figure = drawn(
+        palette,
+        traces,
+        470 if measured else 340,
+        (26, 8, 34, 56),
+        barmode="overlay",
+        legend={**legend, "y": -0.075, "yanchor": "top"},
+        legend2=legend,
+        # Empty places with a dashed frame, for levels that only the other run has.
+        shapes=[{**frame, "yref": side, "x0": place - 0.28, "x1": place + 0.28} for place, side in gaps],
+        annotations=[
+            *(note("none", place, top * 0.35, palette.muted, yref=side) for place, side in gaps),
+            *(
+                note(f"<b>{strip.name}</b>", 0, domain[1], **head)
+                for strip, domain in ((first, domains[1]), (second, domains[0]))
+            ),
+        ],
+        **_axes(measured, names, top, domains),
+    )
     finding = _finding(first, second)
     return Picture(
         figure,
@@ -65,101 +87,53 @@ def _errors(strip: Strip) -> Any:
     return 100 * (strip.table["grouping share"] + strip.table["approximation share"]).to_numpy(dtype=float)
 
 
-def _bars(figure: go.Figure, strip: Strip, places: dict[str, int], palette: Palette, yaxis: str, first: bool) -> None:
+def _bars(strip: Strip, places: dict[str, int], palette: Palette, side: str) -> list[Trace]:
+    """Both errors of each level on each other, and their sum in figures.
+
+    Args:
+        side: the vertical axis; the entries of the legend are those of the first one.
+    """
     x = [places[name] for name in strip.table["level"]]
-    grouping = 100 * strip.table["grouping share"]
+    grouping, approximation = ((100 * strip.table[f"{kind} share"]).tolist() for kind in ("grouping", "approximation"))
     tips = [
-        f"{strip.name}<br>{name}: grouping {percent(100 * one)}, approximation {percent(100 * other)}"
-        for name, one, other in zip(
-            strip.table["level"], strip.table["grouping share"], strip.table["approximation share"], strict=True
+        f"{strip.name}<br>{name}: grouping {percent(one)}, approximation {percent(other)}"
+        for name, one, other in zip(strip.table["level"], grouping, approximation, strict=True)
+    ]
+    shared = {"width": 0.56, "yaxis": side, "hovertext": tips, "hoverinfo": "text"}
+    traces = [
+        {**bars(x, y, base=base, name=name, legendgroup=name, marker=marker, **shared), "showlegend": side == "y"}
+        for name, y, base, marker in (
+            ("grouping", grouping, None, hatched(palette, palette.grouping, "")),
+            ("approximation", approximation, grouping, hatched(palette, palette.approximation, "/")),
         )
     ]
-    for share, colour, pattern, word in (
-        ("grouping share", palette.grouping, "", "grouping"),
-        ("approximation share", palette.approximation, "/", "approximation"),
-    ):
-        figure.add_bar(
-            x=x,
-            y=(100 * strip.table[share]).tolist(),
-            base=None if share == "grouping share" else grouping.tolist(),
-            width=0.56,
-            yaxis=yaxis,
-            name=word,
-            legendgroup=word,
-            showlegend=first,
-            marker=hatched(palette, colour, pattern),
-            hovertext=tips,
-            hoverinfo="text",
-        )
     if len(places) <= MANY:
-        errors = _errors(strip)
-        figure.add_scatter(
-            x=x,
-            y=errors.tolist(),
-            yaxis=yaxis,
-            mode="text",
-            text=[number(error, 0 if error >= 10 and len(places) > FEW else 1) for error in errors],
-            textposition="top center",
-            textfont={"size": TEXT, "color": palette.ink},
-            hoverinfo="skip",
-            showlegend=False,
-            cliponaxis=False,
-        )
+        errors = _errors(strip).tolist()
+        words = [number(error, 0 if error >= 10 and len(places) > FEW else 1) for error in errors]
+        traces.append(lettering(x, errors, words, yaxis=side, textposition="top center"))
+    return traces
 
 
-def _missing(figure: go.Figure, strip: Strip, names: Sequence[str], palette: Palette, top: float, yaxis: str) -> None:
-    """Empty places with a dashed frame, for levels that only the other run has."""
-    own = set(strip.table["level"])
-    for index, name in enumerate(names):
-        if name not in own:
-            figure.add_shape(
-                type="rect",
-                xref="x",
-                yref=yaxis,
-                x0=index - 0.28,
-                x1=index + 0.28,
-                y0=0,
-                y1=top * 0.7,
-                line={"color": palette.muted, "width": 1, "dash": "dot"},
-            )
-            figure.add_annotation(
-                x=index,
-                y=top * 0.35,
-                yref=yaxis,
-                text="none",
-                showarrow=False,
-                font={"size": TEXT, "color": palette.muted},
-            )
-
-
-def _line(
-    figure: go.Figure, strip: Strip, places: dict[str, int], palette: Palette, dashed: bool, above: Sequence[bool]
-) -> None:
+def _line(strip: Strip, places: dict[str, int], palette: Palette, dashed: bool, above: Sequence[bool]) -> Trace:
     """The accuracy after each level, which begins with the ensemble's."""
-    figure.add_scatter(
-        x=[-1, *(places[name] for name in strip.table["level"])],
-        y=list(strip.accuracy),
+    colour = palette.muted if dashed else palette.ink
+    tips = [
+        f"{strip.name}<br>accuracy if fusion stopped after {name}: {percent(value)}"
+        for name, value in zip(strip.table["level"], strip.accuracy[1:], strict=True)
+    ]
+    return scatter(
+        [-1, *(places[name] for name in strip.table["level"])],
+        list(strip.accuracy),
+        "lines+markers+text",
         yaxis="y3",
-        mode="lines+markers+text",
         text=[number(value) if len(places) <= MANY else "" for value in strip.accuracy],
         textposition=["top center" if up else "bottom center" for up in above],
-        textfont={"size": TEXT, "color": palette.muted if dashed else palette.ink},
-        line={"color": palette.muted if dashed else palette.ink, "width": 2, "dash": "dash" if dashed else "solid"},
-        marker={
-            "size": 9,
-            "symbol": "diamond" if dashed else "circle",
-            "color": palette.muted if dashed else palette.ink,
-            "line": {"width": 0},
-        },
+        textfont={"color": colour},
+        line=edge(colour, 2, "dash" if dashed else "solid"),
+        marker={"size": 9, "symbol": "diamond" if dashed else "circle", "color": colour, "line": {"width": 0}},
         name=strip.name,
         legend="legend2",
-        hovertext=[
-            f"{strip.name}<br>all networks side by side: {percent(strip.accuracy[0])}",
-            *(
-                f"{strip.name}<br>accuracy if fusion stopped after {name}: {percent(value)}"
-                for name, value in zip(strip.table["level"], strip.accuracy[1:], strict=True)
-            ),
-        ],
+        hovertext=[f"{strip.name}<br>all networks side by side: {percent(strip.accuracy[0])}", *tips],
         hoverinfo="text",
         cliponaxis=False,
     )
@@ -178,68 +152,31 @@ def _above(measured: Sequence[Strip], index: int) -> list[bool]:
 
 
 def _axes(
-    figure: go.Figure, first: Strip, second: Strip, names: Sequence[str], top: float, measured: bool, palette: Palette
-) -> None:
-    bare = {
-        **axis(palette),
-        "showgrid": False,
-        "zeroline": False,
-        "ticks": "",
-        "showline": False,
-        "showticklabels": False,
-    }
-    bottom, middle, high = (
-        ((0.0, 0.29), (0.36, 0.65), (0.74, 1.0)) if measured else ((0.0, 0.45), (0.55, 1.0), (1.0, 1.0))
-    )
-    figure.update_layout(
-        **layout(palette, height=470 if measured else 340),
-        barmode="overlay",
-        margin={"l": 26, "r": 8, "t": 34, "b": 56},
-        legend={"orientation": "h", "x": 0, "y": -0.075, "yanchor": "top", "font": {"size": TEXT}, "itemclick": False},
-        legend2={
-            "orientation": "h",
-            "x": 0,
-            "y": 1.02,
-            "yanchor": "bottom",
-            "font": {"size": TEXT},
-            "itemclick": False,
+    measured: Sequence[Strip], names: Sequence[str], top: float, domains: Sequence[tuple[float, float]]
+) -> dict[str, Any]:
+    """Of the levels, below both runs' errors, and above them that of the accuracies, where they were measured."""
+    bare = {**BARE, "showline": False, "showticklabels": False}
+    bottom, middle, high = domains
+    before = ["ensemble"] if measured else []
+    axes = {
+        "xaxis": {
+            **bare,
+            "showticklabels": True,
+            "range": [-1.45 if measured else -0.6, len(names) - 0.4],
+            "tickvals": [*([-1] if measured else []), *range(len(names))],
+            "ticktext": [*before, *_labels(names)],
+            "tickangle": 0,
+            "anchor": "y2",
         },
-        yaxis={**bare, "domain": list(middle), "range": [0, top], "title": titled("error, %")},
-        yaxis2={**bare, "domain": list(bottom), "range": [0, top], "title": titled("error, %"), "anchor": "x"},
-    )
-    for strip, (_, end) in ((first, middle), (second, bottom)):
-        figure.add_annotation(
-            x=0,
-            xref="paper",
-            xanchor="left",
-            y=end,
-            yref="paper",
-            yanchor="bottom",
-            text=f"<b>{strip.name}</b>",
-            showarrow=False,
-            font={"size": TEXT, "color": palette.ink},
-        )
-    low = -1.45 if measured else -0.6
-    figure.update_xaxes(
-        **{**bare, "showticklabels": True},
-        range=[low, len(names) - 0.4],
-        tickvals=[*([-1] if measured else []), *range(len(names))],
-        ticktext=[*(["ensemble"] if measured else []), *_labels(names)],
-        tickangle=0,
-        anchor="y2",
-    )
+        "yaxis": axis("error, %", domain=middle, range=[0, top], **bare),
+        "yaxis2": axis("error, %", domain=bottom, range=[0, top], anchor="x", **bare),
+    }
     if measured:
-        values = [value for strip in (first, second) for value in strip.accuracy]
+        values = [value for strip in measured for value in strip.accuracy]
         span = max(max(values) - min(values), 1.0)
-        figure.update_layout(
-            yaxis3={
-                **bare,
-                "domain": list(high),
-                "range": [min(values) - 0.45 * span, max(values) + 0.45 * span],
-                "title": titled("accuracy"),
-                "anchor": "x",
-            }
-        )
+        ends = [min(values) - 0.45 * span, max(values) + 0.45 * span]
+        axes["yaxis3"] = axis("accuracy", domain=high, range=ends, anchor="x", **bare)
+    return axes
 
 
 def _labels(names: Sequence[str]) -> list[str]:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
 from .diagnosis import diagnosis, fitted
-from .palette import TEXT, Palette, mixed
-from .picture import Picture, axis, hatched, layout, letter, number, percent, titled, unchecked
+from .drawing import BARE, NOTHING, Trace, axis, bars, drawn, edge, hatched, lettering, scatter, targets
+from .palette import Palette, mixed
+from .picture import Picture, letter, number, percent
 
 #: Above so many levels blocks carry no numbers and axes skip names.
 MANY = 16
@@ -47,20 +47,17 @@ def drawn_network(
     if measured:
         traces += _accuracy(table, accuracy, palette)
     traces += _targets(table, accuracy)
-    figure = unchecked(traces)
-    _axes(figure, table, accuracy, palette, chosen)
-    if chosen is not None:
-        figure.add_shape(
-            type="rect",
-            xref="x",
-            yref="paper",
-            x0=chosen - 0.47,
-            x1=chosen + 0.47,
-            y0=0,
-            y1=1,
-            line={"color": palette.accent, "width": 2},
-            fillcolor="rgba(0,0,0,0)",
-        )
+    frame = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "line": edge(palette.accent, 2), "fillcolor": NOTHING}
+    figure = drawn(
+        palette,
+        traces,
+        176 if measured else 124,
+        (24, 6, 4, 24),
+        barmode="overlay",
+        clickmode="event+select",
+        shapes=[] if chosen is None else [{**frame, "x0": chosen - 0.47, "x1": chosen + 0.47}],
+        **_axes(table, accuracy, chosen),
+    )
     finding = diagnosis(table, accuracy, images)
     errors = "grouping and approximation error" if fitted(table) else "grouping error"
     alt = f"The networks drawn with {errors} of {len(table)} levels as the tint of a block each" + (
@@ -81,76 +78,55 @@ def _errors(table: Any) -> np.ndarray:
     return 100 * (table["grouping share"] + table["approximation share"]).to_numpy(dtype=float)
 
 
-def _blocks(table: Any, heights: Sequence[float], palette: Palette) -> dict[str, Any]:
-    errors = _errors(table)
+def _blocks(table: Any, heights: Sequence[float], palette: Palette) -> Trace:
+    errors, both = _errors(table), fitted(table)
     top = max(PALEST, float(errors.max()))
     tints, inks = zip(
         *[mixed(palette.paper, palette.grouping, 0.06 + 0.94 * error / top) for error in errors], strict=True
     )
-    mostly = (
-        (table["approximation share"] > table["grouping share"]).tolist() if fitted(table) else [False] * len(table)
+    mostly = (table["approximation share"] > table["grouping share"]).tolist()
+    words = [number(error, 0 if error >= 10 and len(table) > NAMED else 1) for error in errors]
+    hatch = hatched(palette, list(tints), ["/" if both and most else "" for most in mostly])
+    return bars(
+        list(range(len(table))),
+        list(heights),
+        base=[-height / 2 for height in heights],
+        width=BLOCK,
+        marker={**hatch, "line": edge(palette.muted)},
+        text=words if len(table) <= MANY else None,
+        textposition="inside",
+        insidetextanchor="middle",
+        constraintext="none",
+        textangle=0,
+        textfont={"color": list(inks)},
+        hoverinfo="skip",
     )
-    return {
-        "type": "bar",
-        "x": list(range(len(table))),
-        "y": list(heights),
-        "base": [-height / 2 for height in heights],
-        "width": BLOCK,
-        "marker": {
-            **hatched(palette, list(tints), ["/" if most else "" for most in mostly]),
-            "line": {"color": palette.muted, "width": 1},
-        },
-        "text": [number(error, 0 if error >= 10 and len(table) > NAMED else 1) for error in errors]
-        if len(table) <= MANY
-        else None,
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "constraintext": "none",
-        "textangle": 0,
-        "textfont": {"size": TEXT, "color": list(inks)},
-        "showlegend": False,
-        "hoverinfo": "skip",
-    }
 
 
-def _parents(widths: Sequence[Sequence[int]], tallest: int, palette: Palette) -> list[dict[str, Any]]:
+def _parents(widths: Sequence[Sequence[int]], tallest: int, palette: Palette) -> list[Trace]:
     """Each parent as a row of slices, one a level, in its colour, with its letter."""
     parents, levels = len(widths[0]), len(widths)
     room = ROOM / levels
-    traces: list[dict[str, Any]] = []
-    for parent in range(parents):
-        middle = _middle(parent, parents)
+    across = [PARENTS - ROOM / 2 + (level + 0.5) * room for level in range(levels)]
+    middles = [_middle(parent, parents) for parent in range(parents)]
+    traces = []
+    for parent, middle in enumerate(middles):
         heights = [_height(level[parent], tallest) * 0.8 / parents for level in widths]
-        across = [PARENTS - ROOM / 2 + (level + 0.5) * room for level in range(levels)]
         traces.append(
-            {
-                "type": "bar",
-                "x": across,
-                "y": heights,
-                "base": [middle - height / 2 for height in heights],
-                "width": SLICE * room,
-                "marker": {"color": palette.parent(parent), "line": {"width": 0}},
-                "showlegend": False,
-                "text": [""] * levels,
-                "hovertext": f"network {letter(parent)}: {', '.join(str(level[parent]) for level in widths)} neurons",
-                "hoverinfo": "text",
-            }
+            bars(
+                across,
+                heights,
+                base=[middle - height / 2 for height in heights],
+                width=SLICE * room,
+                marker={"color": palette.parent(parent), "line": {"width": 0}},
+                text=[""] * levels,
+                hovertext=f"network {letter(parent)}: {', '.join(str(level[parent]) for level in widths)} neurons",
+                hoverinfo="text",
+            )
         )
-    traces.append(
-        {
-            "type": "scatter",
-            "x": [PARENTS - ROOM / 2 - 0.06] * parents,
-            "y": [_middle(parent, parents) for parent in range(parents)],
-            "mode": "text",
-            "text": [f"<b>{letter(parent)}</b>" for parent in range(parents)],
-            "textposition": "middle left",
-            "textfont": {"size": TEXT, "color": palette.ink},
-            "showlegend": False,
-            "hoverinfo": "skip",
-            "cliponaxis": False,
-        }
-    )
-    return traces
+    letters = [f"<b>{letter(parent)}</b>" for parent in range(parents)]
+    left = [PARENTS - ROOM / 2 - 0.06] * parents
+    return [*traces, lettering(left, middles, letters, textposition="middle left")]
 
 
 def _middle(parent: int, parents: int) -> float:
@@ -158,7 +134,7 @@ def _middle(parent: int, parents: int) -> float:
     return (parents - 1 - 2 * parent) / (2 * parents)
 
 
-def _flows(first: Sequence[int], heights: Sequence[float], palette: Palette) -> list[dict[str, Any]]:
+def _flows(first: Sequence[int], heights: Sequence[float], palette: Palette) -> list[Trace]:
     """Bands from each parent to the first block, and from block to block."""
     parents = len(first)
     bands = [
@@ -186,128 +162,74 @@ def _flows(first: Sequence[int], heights: Sequence[float], palette: Palette) -> 
         half = (from_height + (to_height - from_height) * rise) / 2
         x += [*across.tolist(), *across[::-1].tolist(), None]
         y += [*(middle + half).tolist(), *(middle - half)[::-1].tolist(), None]
-    return [
-        {
-            "type": "scatter",
-            "x": x,
-            "y": y,
-            "mode": "lines",
-            "fill": "toself",
-            "fillcolor": palette.line,
-            "line": {"width": 0, "color": palette.line},
-            "opacity": 0.6,
-            "showlegend": False,
-            "hoverinfo": "skip",
-        }
-    ]
+    filled = {"fill": "toself", "fillcolor": palette.line, "line": edge(palette.line, 0), "opacity": 0.6}
+    return [scatter(x, y, "lines", hoverinfo="skip", **filled)]
 
 
-def _accuracy(table: Any, accuracy: Sequence[float], palette: Palette) -> list[dict[str, Any]]:
+def _accuracy(table: Any, accuracy: Sequence[float], palette: Palette) -> list[Trace]:
     """The line over the blocks, which begins with the ensemble over the parents."""
     changes = np.diff(np.asarray(accuracy))
     worst, last = int(changes.argmin()) + 1, len(table)
     labelled = {0, worst, last} if last > MANY else set(range(last + 1))
-    line = {
-        "type": "scatter",
-        "x": [PARENTS, *range(last)],
-        "y": list(accuracy),
-        "yaxis": "y2",
-        "mode": "lines+markers+text",
-        "text": [
-            percent(value) if not index else number(value) if index in labelled else ""
-            for index, value in enumerate(accuracy)
-        ],
-        "textposition": "top center",
-        "textfont": {"color": palette.ink, "size": TEXT},
-        "cliponaxis": False,
-        "line": {"color": palette.ink, "width": 2},
-        "marker": {
-            "size": 8,
-            "color": [palette.paper, *[palette.ink] * last],
-            "line": {"color": palette.ink, "width": 2},
-        },
-        "hovertext": [
-            f"all networks side by side: {percent(accuracy[0])}",
-            *(
-                f"level {index + 1}, {name}<br>accuracy if fusion stopped here: {percent(accuracy[index + 1])}"
-                for index, name in enumerate(table["level"])
-            ),
-        ],
-        "hoverinfo": "text",
-        "showlegend": False,
-    }
+    words = [number(value) if index in labelled else "" for index, value in enumerate(accuracy)]
+    tips = [
+        f"level {index}, {name}<br>accuracy if fusion stopped here: {percent(value)}"
+        for index, (name, value) in enumerate(zip(table["level"], accuracy[1:], strict=True), 1)
+    ]
+    course = scatter(
+        [PARENTS, *range(last)],
+        list(accuracy),
+        "lines+markers+text",
+        yaxis="y2",
+        text=[percent(accuracy[0]), *words[1:]],
+        textposition="top center",
+        cliponaxis=False,
+        line=edge(palette.ink, 2),
+        marker={"size": 8, "color": [palette.paper, *[palette.ink] * last], "line": edge(palette.ink, 2)},
+        hovertext=[f"all networks side by side: {percent(accuracy[0])}", *tips],
+        hoverinfo="text",
+    )
     word = {
-        "type": "scatter",
-        "x": [PARENTS],
-        "y": [accuracy[0]],
-        "yaxis": "y2",
+        **lettering([PARENTS], [accuracy[0]], ["ensemble"], yaxis="y2", textposition="bottom center"),
         "mode": "markers+text",
-        "marker": {"size": 26, "color": "rgba(0,0,0,0)", "line": {"width": 0}},  # it keeps the word off the line
-        "text": ["ensemble"],
-        "textposition": "bottom center",
-        "textfont": {"color": palette.muted, "size": TEXT},
-        "showlegend": False,
-        "hoverinfo": "skip",
-        "cliponaxis": False,
+        "marker": {"size": 26, "color": NOTHING, "line": {"width": 0}},  # it keeps the word off the line
+        "textfont": {"color": palette.muted},
     }
-    return [line, word] if last <= NAMED else [line]
+    return [course, word] if last <= NAMED else [course]
 
 
-def _targets(table: Any, accuracy: Sequence[float]) -> list[dict[str, Any]]:
-    """Wide, tall, see-through squares: a click anywhere in a level's column counts. (Bars cannot be picked.)"""
-    levels = len(table)
-    invisible = {"marker": {"opacity": 0}}
+def _targets(table: Any, accuracy: Sequence[float]) -> list[Trace]:
+    """Wide, tall squares: a click anywhere in a level's column counts. (Bars cannot be picked.)"""
+    levels = list(range(len(table)))
+    hover = {"text": _tips(table, accuracy), "hovertemplate": "%{text}<br>click: open this level<extra></extra>"}
     return [
-        {
-            "type": "scatter",
-            "x": list(range(levels)),
-            "y": [height] * levels,
-            "mode": "markers",
-            "showlegend": False,
-            "cliponaxis": False,
-            "customdata": [[index] for index in range(levels)],
-            "text": _tips(table, accuracy),
-            "hovertemplate": "%{text}<br>click: open this level<extra></extra>",
-            "marker": {"symbol": "square", "size": 34, "color": "rgba(0,0,0,0)", "line": {"width": 0}},
-            "selected": invisible,
-            "unselected": invisible,
-        }
+        targets(levels, [height] * len(levels), 34, customdata=[[index] for index in levels], cliponaxis=False, **hover)
         for height in (-0.38, 0.0, 0.38)
     ]
 
 
-def _axes(figure: go.Figure, table: Any, accuracy: Sequence[float], palette: Palette, chosen: int | None) -> None:
+def _axes(table: Any, accuracy: Sequence[float], chosen: int | None) -> dict[str, Any]:
+    """The levels' axis, that of their errors, and above it that of the accuracy where it was measured."""
     levels, measured = len(table), len(accuracy) == len(table) + 1
     shown = range(0, levels, 1 if levels <= MANY else 5)
     names = [
         f"<b>{index + 1} · {table['level'].iloc[index]}</b>" if index == chosen and levels <= NAMED else f"{index + 1}"
         for index in shown
     ]
-    bare = {**axis(palette), "showgrid": False, "zeroline": False, "ticks": "", "showline": False}
-    figure.update_layout(
-        **layout(palette, height=176 if measured else 124),
-        barmode="overlay",
-        margin={"l": 24, "r": 6, "t": 4, "b": 24},
-        clickmode="event+select",
-    )
-    figure.update_xaxes(
-        **bare, range=[PARENTS - 0.62 - 0.02 * levels, levels - 0.5], tickvals=list(shown), ticktext=names, tickangle=0
-    )
-    top = 0.54 if measured else 1.0
+    bare = {**BARE, "showline": False}
     row = {**bare, "showticklabels": False}
-    figure.update_yaxes(**row, range=[-0.53, 0.53], domain=[0, top], title=titled("error, %"))
+    span = [PARENTS - 0.62 - 0.02 * levels, levels - 0.5]
+    top = 0.54 if measured else 1.0
+    axes = {
+        "xaxis": {**bare, "range": span, "tickvals": list(shown), "ticktext": names, "tickangle": 0},
+        "yaxis": axis("error, %", range=[-0.53, 0.53], domain=[0, top], **row),
+    }
     if measured:
         low, high = min(accuracy), max(accuracy)
         room = max(high - low, 1.0)
-        figure.update_layout(
-            yaxis2={
-                **row,
-                "domain": [top + 0.02, 1],
-                "range": [low - 0.25 * room, high + 0.75 * room],
-                "anchor": "x",
-                "title": titled("accuracy"),
-            }
-        )
+        ends = [low - 0.25 * room, high + 0.75 * room]
+        axes["yaxis2"] = axis("accuracy", domain=[top + 0.02, 1], range=ends, anchor="x", **row)
+    return axes
 
 
 def _tips(table: Any, accuracy: Sequence[float]) -> list[str]:

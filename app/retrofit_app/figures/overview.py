@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
+from .drawing import Trace, drawn, edge, line, note, scatter
 from .palette import SHAPES, TEXT, Palette
-from .picture import Picture, layout, percent, unchecked
+from .picture import Picture, percent
 
 #: Places from the left, in px of a picture 820 px wide: networks and the strips of what neurons put out.
 PARENTS, PARENT_STRIPS, TARGETS, FUSED_STRIPS, FUSED = (12, 158), (190, 300), (392, 502), (552, 662), (690, 808)
@@ -53,7 +53,7 @@ def overview(
     hues |= {k: palette.clusters[index % len(palette.clusters)] for index, k in enumerate(several)}
     limit = float(np.abs(np.concatenate([z, of_fused])).max())
 
-    traces: list[dict[str, Any]] = []
+    traces: list[Trace] = []
     starts = np.cumsum([0, *level.widths])
     for index, network in enumerate(parents):
         mine = rows[starts[index] : starts[index + 1]]
@@ -66,13 +66,15 @@ def overview(
     for j, k in enumerate(labels.tolist()):
         ends = (PARENT_STRIPS[1] + 4, TARGETS[0] - 4)
         traces.append(_curve(ends, (rows[j], heights[k]), hues[k], 1 + 5 * float(shares[j])))
-    figure = unchecked(traces)
-    figure.update_layout(**layout(palette, height=round(bottom + 44)), margin={"l": 4, "r": 4, "t": 4, "b": 4})
-    bare = {"visible": False, "fixedrange": True}
-    figure.update_layout(
-        xaxis={**bare, "range": [0, WIDTH]}, yaxis={**bare, "range": [bottom + 40, 4]}, showlegend=False
+    figure = drawn(
+        palette,
+        traces,
+        round(bottom + 44),
+        (4, 4, 4, 4),
+        xaxis={"visible": False, "range": [0, WIDTH]},
+        yaxis={"visible": False, "range": [bottom + 40, 4]},
+        annotations=_words(bottom, places, palette),
     )
-    _words(figure, bottom, places, palette)
     energy = level.energy or 1.0
     lost = (100 * level.grouping_error / energy, 100 * level.approximation_error / energy)
     finding = (
@@ -88,7 +90,7 @@ def overview(
 
 def _network(
     network: Any, ends: tuple[int, int], first: Sequence[float], colours: Sequence[str], shape: str, palette: Palette
-) -> list[dict[str, Any]]:
+) -> list[Trace]:
     """A network from left to right: a mark for the image, its levels, lines as wide as the weights are large."""
     weights = [tensor.detach().numpy() for tensor in network.state_dict().values() if tensor.ndim == 2]
     middle, reach = (max(first) + min(first)) / 2, (max(first) - min(first)) / 2
@@ -99,9 +101,7 @@ def _network(
     for index, weight in enumerate(weights):
         size = np.linalg.norm(weight, axis=1, keepdims=True) if index == 0 else np.abs(weight)
         size = size / max(float(size.max()), 1e-12)
-        for low, high in zip(
-            SIZES, (*SIZES[1:], 1.01), strict=False
-        ):  # one trace a width: a trace a line is slow to draw
+        for low, high in zip(SIZES, (*SIZES[1:], 1.01), strict=True):  # one trace a width: one a line is slow to draw
             i, j = np.nonzero((size >= low) & (size < high))
             gaps = np.full(len(i), np.nan)
             x = np.stack([np.full(len(i), xs[index]), np.full(len(i), xs[index + 1]), gaps], 1)
@@ -114,20 +114,11 @@ def _network(
             "symbol": shape if index else "square",
             "size": MARK if is_first else 22 if index == 0 else 8,
             "color": list(colours) if is_first else palette.paper,
-            "line": {"color": palette.ink if index < 2 else palette.muted, "width": 1.2},
+            "line": edge(palette.ink if index < 2 else palette.muted, 1.2),
         }
-        traces.append(
-            {
-                "type": "scatter",
-                "x": [float(xs[index])] * len(y),
-                "y": y.tolist(),
-                "mode": "markers+text" if index == 0 else "markers",
-                "text": ["8×8"] if index == 0 else None,
-                "textfont": {"size": 10, "color": palette.muted},
-                "marker": marker,
-                "hoverinfo": "skip",
-            }
-        )
+        words = {} if index else {"text": ["8×8"], "textfont": {"size": 10, "color": palette.muted}}
+        mode = "markers" if index else "markers+text"
+        traces.append(scatter([float(xs[index])] * len(y), y.tolist(), mode, marker=marker, hoverinfo="skip", **words))
     return traces
 
 
@@ -138,7 +129,7 @@ def _strips(
     limit: float,
     columns: Sequence[str],
     palette: Palette,
-) -> list[dict[str, Any]]:
+) -> list[Trace]:
     """One strip a neuron: a cell for each column, filled from `palette.grouping` (low) over the paper to the accent (high)."""
     edges = np.linspace(ends[0], ends[1], values.shape[1] + 1)
     traces = []
@@ -162,18 +153,12 @@ def _strips(
     return traces
 
 
-def _line(x: Any, y: Any, colour: str, width: float) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "x": [None if np.isnan(each) else round(float(each), 1) for each in x],
-        "y": [None if np.isnan(each) else round(float(each), 1) for each in y],
-        "mode": "lines",
-        "line": {"color": colour, "width": width},
-        "hoverinfo": "skip",
-    }
+def _line(x: Any, y: Any, colour: str, width: float) -> Trace:
+    across, down = ([None if np.isnan(each) else round(float(each), 1) for each in values] for values in (x, y))
+    return line(across, down, colour, width)
 
 
-def _curve(ends: tuple[float, float], heights: tuple[float, float], colour: str, width: float) -> dict[str, Any]:
+def _curve(ends: tuple[float, float], heights: tuple[float, float], colour: str, width: float) -> Trace:
     """From one place to another, level at both ends."""
     share = np.linspace(0, 1, 25)
     rise = share**2 * (3 - 2 * share)
@@ -181,7 +166,7 @@ def _curve(ends: tuple[float, float], heights: tuple[float, float], colour: str,
     return _line(x, y, colour, width)
 
 
-def _words(figure: go.Figure, bottom: float, places: Sequence[float], palette: Palette) -> None:
+def _words(bottom: float, places: Sequence[float], palette: Palette) -> list[dict[str, Any]]:
     """What each place shows, and what happens between them."""
     heads = {
         PARENTS: "two networks",
@@ -194,11 +179,12 @@ def _words(figure: go.Figure, bottom: float, places: Sequence[float], palette: P
     said.append(((PARENT_STRIPS[1] + TARGETS[0]) / 2, TOP - 30, "<b>2</b> groups"))
     said.append(((TARGETS[1] + FUSED_STRIPS[0]) / 2, float(np.mean(places)), "≈"))
     said.append((WIDTH / 2, bottom + 22, "then the next level, on the outputs of the fused network"))
-    for x, y, words in said:
-        figure.add_annotation(
-            x=x,
-            y=y,
-            text=words,
-            showarrow=False,
+    return [
+        note(
+            words,
+            x,
+            y,
             font={"size": 26 if words == "≈" else TEXT, "color": palette.muted if y > bottom else palette.ink},
         )
+        for x, y, words in said
+    ]

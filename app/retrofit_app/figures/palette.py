@@ -4,11 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from plotly.colors import sequential
+
 FONT = '"Source Sans", "Source Sans Pro", Arial, sans-serif'
 TEXT = 14  # px, the smallest lettering in a figure
 SHAPES = ("circle", "diamond", "square", "triangle-up", "pentagon", "cross")
 #: The same shapes for captions.
 GLYPHS = ("●", "◆", "■", "▲", "⬟", "✚")
+#: Of losses on a plane, and of words on it, which are read on any of its colours.
+CIVIDIS = [[index / (len(sequential.Cividis) - 1), shade] for index, shade in enumerate(sequential.Cividis)]
+HALO = {"color": "#FFFFFF", "shadow": "0 0 3px #000, 0 0 3px #000, 0 0 5px #000"}
 #: Handed to every st.plotly_chart: nothing is sent anywhere, pictures are saved as SVG.
 CONFIG: dict[str, Any] = {
     "displaylogo": False,

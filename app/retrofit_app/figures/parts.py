@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-import plotly.graph_objects as go
-
-from .palette import TEXT, Palette
-from .picture import Picture, axis, layout, listing, number, room
+from .drawing import BELOW, Trace, drawn, edge, note, room, rows, scatter
+from .palette import Palette
+from .picture import Picture, listing, number
 
 #: Height of a row, of the panels' titles, of the axis' numbers and title, and of the legend; room for numbers, in px.
 ROW, TOP, AXIS, LEGEND, NUMBERS = 24, 48, 34, 50, 44
@@ -48,7 +47,9 @@ def parts(
     places = _places(shown)
     low, high = _range([gap for _, of_column in panels for gap in of_column.values() if gap], farthest)
     colours = {"worse": palette.grouping, "better": palette.accent, "undecided": palette.ink}
-    figure = go.Figure(_legend(colours))
+    traces = _legend(colours)
+    shapes: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
     lowest = max(places.values()) + 0.6
     settings: dict[str, Any] = {}
     width = (1 - BETWEEN * (len(panels) - 1)) / len(panels)
@@ -56,9 +57,10 @@ def parts(
     for index, (column, of_column) in enumerate(panels):
         known = {change: gap for change, gap in of_column.items() if gap and change in places}
         panel = _Panel(column, known, f"x{index + 1 if index else ''}", index * (width + BETWEEN), width)
-        _draw(figure, panel, scale)
+        traces += [*(_dots(panel, scale, kind, symbol) for kind, symbol in KINDS.items()), _seeds(panel, scale)]
+        zero = {"type": "line", "xref": panel.side, "yref": "y", "x0": 0, "x1": 0, "y0": -0.6, "y1": scale.lowest}
+        shapes.append({**zero, "line": edge(palette.muted)})
         settings[f"xaxis{panel.side[1:]}"] = {
-            **axis(palette),
             "domain": [panel.left, panel.left + width * (1 - NUMBERS / _panel_px(len(panels), shown))],
             "anchor": "y",
             "range": [low - 0.5, high],
@@ -66,36 +68,26 @@ def parts(
             "nticks": 4,
         }
         one_whole = len({change.whole for change in shown}) == 1
-        _head(figure, panel, shown[0].whole if one_whole else None, palette)
-        _numbers(figure, panel, scale)
+        notes += [_head(panel, shown[0].whole if one_whole else None), *_numbers(panel, scale)]
     names = {places[change]: escape(change.words, quote=False) for change in shown}
     heads = {line: f"<b>{escape(part)}</b>" for part, line in _heads(shown).items()}
     ticks = dict(sorted((names | heads).items()))
-    height = TOP + AXIS + LEGEND + round(ROW * (lowest + 0.6))
-    figure.update_layout(
-        **layout(palette, height=height),
+    figure = drawn(
+        palette,
+        traces,
+        TOP + AXIS + LEGEND + round(ROW * (lowest + 0.6)),
+        (room(list(ticks.values())), 4, TOP, AXIS + LEGEND),
         **settings,
-        margin={"l": room(list(ticks.values())), "r": 4, "t": TOP, "b": AXIS + LEGEND},
-        legend={
-            "orientation": "h",
-            "y": 0,
-            "yref": "container",
-            "yanchor": "bottom",
-            "x": 0,
-            "xref": "container",
-            "bgcolor": "rgba(0,0,0,0)",
-        },
-        yaxis={
-            "range": [lowest, -0.6],
-            "tickvals": list(ticks),
-            "ticktext": list(ticks.values()),
-            "showgrid": False,
-            "zeroline": False,
-            "ticks": "",
-            "ticklabelstandoff": 4,
-            "fixedrange": True,
-            "tickfont": {"size": TEXT, "color": palette.ink},
-        },
+        shapes=shapes,
+        annotations=notes,
+        legend={**BELOW, "orientation": "h", "xref": "container"},
+        yaxis=rows(
+            palette,
+            autorange=False,
+            range=[lowest, -0.6],
+            tickvals=list(ticks),
+            ticktext=list(ticks.values()),
+        ),
     )
     badges = listing(list(dict.fromkeys(column.badge for column, _ in panels)))
     finding = _finding(panels, shown)
@@ -129,10 +121,8 @@ class _Scale:
     palette: Palette
 
 
-def _draw(figure: go.Figure, panel: _Panel, scale: _Scale) -> None:
-    """The dots with their intervals, the ticks of single seeds, and the line of no change."""
-    for kind, symbol in KINDS.items():
-        figure.add_trace(_dots(panel, scale, kind, symbol))
+def _seeds(panel: _Panel, scale: _Scale) -> Trace:
+    """The ticks of single seeds, where there are several."""
     seeds = [
         (points, scale.rows[change])
         for change, gap in panel.gaps.items()
@@ -140,62 +130,54 @@ def _draw(figure: go.Figure, panel: _Panel, scale: _Scale) -> None:
         for points in gap.seeds
         if scale.low <= points <= scale.high
     ]
-    figure.add_scatter(
-        xaxis=panel.side,
-        x=[points for points, _ in seeds],
-        y=[row for _, row in seeds],
-        mode="markers",
-        marker={"symbol": "line-ns", "size": 9, "line": {"width": 1, "color": scale.palette.muted}},
-        hoverinfo="skip",
-        showlegend=False,
-    )
-    line = {"color": scale.palette.muted, "width": 1}
-    figure.add_shape(type="line", xref=panel.side, yref="y", x0=0, x1=0, y0=-0.6, y1=scale.lowest, line=line)
+    tick = {"symbol": "line-ns", "size": 9, "line": edge(scale.palette.muted)}
+    x, y = [points for points, _ in seeds], [row for _, row in seeds]
+    return scatter(x, y, "markers", xaxis=panel.side, marker=tick, hoverinfo="skip")
 
 
-def _dots(panel: _Panel, scale: _Scale, kind: str, symbol: str) -> go.Scatter:
+def _dots(panel: _Panel, scale: _Scale, kind: str, symbol: str) -> Trace:
     """The changes of one kind; what lies beyond the axis is a triangle at its end, without an interval."""
     gaps = {change: gap for change, gap in panel.gaps.items() if _kind(gap) == kind}
     within = [scale.low <= gap.points <= scale.high for gap in gaps.values()]
-    drawn = list(zip(gaps.values(), within, strict=True))
-    return go.Scatter(
+    marks = list(zip(gaps.values(), within, strict=True))
+    colour = scale.colours[kind]
+    return scatter(
+        [min(max(gap.points, scale.low), scale.high) for gap in gaps.values()],
+        [scale.rows[change] for change in gaps],
+        "markers",
         xaxis=panel.side,
-        x=[min(max(gap.points, scale.low), scale.high) for gap in gaps.values()],
-        y=[scale.rows[change] for change in gaps],
-        mode="markers",
         error_x={
-            "array": [gap.interval[1] - gap.points if inside else 0.0 for gap, inside in drawn],
-            "arrayminus": [gap.points - gap.interval[0] if inside else 0.0 for gap, inside in drawn],
-            "color": scale.colours[kind],
+            "array": [gap.interval[1] - gap.points if inside else 0.0 for gap, inside in marks],
+            "arrayminus": [gap.points - gap.interval[0] if inside else 0.0 for gap, inside in marks],
+            "color": colour,
             "thickness": 1.5,
             "width": 3,
         },
         marker={
-            "symbol": [symbol if inside else BEYOND[gap.points > 0] for gap, inside in drawn],
+            "symbol": [symbol if inside else BEYOND[gap.points > 0] for gap, inside in marks],
             "opacity": 1,  # marks of different sizes would be pale
             "size": [7 if inside else 10 for inside in within],
-            "color": scale.colours[kind],
-            "line": {"width": 2 if kind == "undecided" else 1, "color": scale.colours[kind]},
+            "color": colour,
+            "line": edge(colour, 2 if kind == "undecided" else 1),
         },
         text=[_hover(panel.column, change, gap) for change, gap in gaps.items()],
         hoverinfo="text",
-        showlegend=False,
     )
 
 
-def _numbers(figure: go.Figure, panel: _Panel, scale: _Scale) -> None:
+def _numbers(panel: _Panel, scale: _Scale) -> list[dict[str, Any]]:
     """What each change comes to, at the right."""
-    for change, gap in panel.gaps.items():
-        figure.add_annotation(
-            x=panel.left + panel.width,
-            xref="paper",
-            xanchor="right",
-            y=scale.rows[change],
-            yref="y",
-            text=_signed(gap.points),
-            showarrow=False,
-            font={"size": TEXT, "color": scale.palette.ink if _kind(gap) != "undecided" else scale.palette.muted},
+    right = {"xref": "paper", "xanchor": "right", "yref": "y"}
+    return [
+        note(
+            _signed(gap.points),
+            panel.left + panel.width,
+            scale.rows[change],
+            scale.palette.muted if _kind(gap) == "undecided" else None,
+            **right,
         )
+        for change, gap in panel.gaps.items()
+    ]
 
 
 def _gap(column: Any, change: Any) -> Any:
@@ -253,37 +235,30 @@ def _hover(column: Any, change: Any, gap: Any) -> str:
     )
 
 
-def _legend(colours: dict[str, str]) -> list[go.Scatter]:
+def _legend(colours: dict[str, str]) -> list[Trace]:
     """What the dots' colours and shapes say."""
-    line = {kind: {"width": 2 if kind == "undecided" else 1, "color": colour} for kind, colour in colours.items()}
     return [
-        go.Scatter(
+        scatter(
+            [None],
+            [None],
+            "markers",
             name=WORDS[kind],
-            x=[None],
-            y=[None],
-            mode="markers",
-            marker={"symbol": symbol, "size": 8, "color": colours[kind], "line": line[kind]},
+            marker={
+                "symbol": symbol,
+                "size": 8,
+                "color": colours[kind],
+                "line": edge(colours[kind], 2 if kind == "undecided" else 1),
+            },
         )
         for kind, symbol in KINDS.items()
     ]
 
 
-def _head(figure: go.Figure, panel: _Panel, whole: str | None, palette: Palette) -> None:
+def _head(panel: _Panel, whole: str | None) -> dict[str, Any]:
     """A panel's name, and the accuracy of the whole method where all changes are of one."""
     said = f"<br>{_whole(panel.column, whole)}" if whole else ""
-    figure.add_annotation(
-        x=panel.left,
-        xref="paper",
-        xanchor="left",
-        y=1,
-        yref="paper",
-        yanchor="bottom",
-        yshift=4,
-        align="left",
-        text=f"<b>{escape(panel.column.name)}</b>{said}",
-        showarrow=False,
-        font={"size": TEXT, "color": palette.ink},
-    )
+    top = {"xref": "paper", "xanchor": "left", "yref": "paper", "yanchor": "bottom", "yshift": 4, "align": "left"}
+    return note(f"<b>{escape(panel.column.name)}</b>{said}", panel.left, 1, **top)
 
 
 def _finding(panels: Sequence[Any], changes: Sequence[Any]) -> str:

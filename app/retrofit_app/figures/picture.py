@@ -1,4 +1,4 @@
-"""A figure with its words, and what every figure shares: numbers as text, layout, axes."""
+"""A figure with its words, and numbers as text."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from plotly.utils import PlotlyJSONEncoder
 
 from .markdown import escaped
-from .palette import CONFIG, FONT, TEXT, Palette
+from .palette import CONFIG, TEXT, Palette
 
 #: Digits after the point of a share that is nearly nothing or everything, and how near to that counts as being it.
 FINEST, EXACT = 2, 1e-9
@@ -37,7 +37,7 @@ class Picture:
         plain = json.loads(json.dumps(whole, cls=PlotlyJSONEncoder))
         display({"application/vnd.plotly.v1+json": plain, "text/plain": self.alt}, raw=True)
         if self.key:  # on the figure's own ground, whatever the theme of the page
-            ground = plain["layout"]["paper_bgcolor"]
+            ground = plain["layout"]["template"]["layout"]["paper_bgcolor"]
             display(HTML(f"<div style='background:{ground};padding:4px 8px'>{self.key}</div>"))
 
 
@@ -90,7 +90,7 @@ def _grow(part: Any, ratio: float) -> None:
             elif name in ("marker", "line") and isinstance(inner, dict):
                 _stretch(inner, "size" if name == "marker" else "width", ratio)
                 _grow(inner, ratio)
-            elif name != "template":
+            else:
                 _grow(inner, ratio)
     elif isinstance(part, list | tuple) and part and isinstance(part[0], dict):
         for inner in part:
@@ -146,77 +146,3 @@ def quoted(name: str) -> str:
 def listing(words: Sequence[str]) -> str:
     """ "a, b and c"."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else list(words))
-
-
-def hatched(palette: Palette, colour: str | list[str], pattern: str | list[str]) -> dict[str, Any]:
-    """The marker of bars, one for all or one for each, that colour and pattern tell apart; "" is no pattern."""
-    return {
-        "color": colour,
-        "line": {"color": palette.outline, "width": 1},
-        "pattern": {
-            "shape": pattern,
-            "fillmode": "overlay",
-            "fgcolor": palette.outline,
-            "size": 6,
-            "solidity": 0.3,
-        },
-    }
-
-
-def layout(palette: Palette, height: int) -> dict[str, Any]:
-    # A figure's data never change under the same revision. Said so, a browser draws it once: Streamlit hands every new
-    # figure to Plotly twice, and Plotly takes other lists for other data. (Arrays of numpy it takes for such anyway.)
-    return {
-        "template": "none",
-        "height": height,
-        "paper_bgcolor": palette.paper,
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": FONT, "size": TEXT, "color": palette.ink},
-        "dragmode": False,
-        "datarevision": 1,
-        "hovermode": "closest",
-        "hoverlabel": {
-            "bgcolor": palette.paper,
-            "font": {"color": palette.ink, "size": TEXT},
-            "bordercolor": palette.muted,
-        },
-    }
-
-
-def rows(palette: Palette) -> dict[str, Any]:
-    """The vertical axis of a figure with one row per network."""
-    return {
-        "autorange": "reversed",
-        "showgrid": False,
-        "zeroline": False,
-        "ticks": "",
-        "ticklabelstandoff": 4,
-        "fixedrange": True,
-        "tickfont": {"size": TEXT, "color": palette.ink},
-    }
-
-
-def room(names: Sequence[str]) -> int:
-    """Pixels for row names; Plotly's own estimate cuts the longest one off."""
-    return 20 + round(7.2 * max(len(name.replace("<b>", "").replace("</b>", "")) for name in names))
-
-
-def axis(palette: Palette) -> dict[str, Any]:
-    return {
-        "gridcolor": palette.line,
-        "zerolinecolor": palette.line,
-        "linecolor": palette.line,
-        "fixedrange": True,
-        "tickfont": {"size": TEXT, "color": palette.muted},
-    }
-
-
-def titled(text: str) -> dict[str, Any]:
-    """An axis title in the size of all lettering."""
-    return {"text": text, "standoff": 6, "font": {"size": TEXT}}
-
-
-def unchecked(traces: Sequence[dict[str, Any]]) -> go.Figure:
-    """A figure from plain traces, without Plotly's check of every entry of every list: a fiftieth of the time for a
-    thousand marks with a colour and a shape each."""
-    return go.Figure({"data": list(traces)}, _validate=False)

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from .drawing import ABOVE, BARE, NOTHING, Trace, axis, drawn, edge, scatter
 from .neurons import Neurons, neurons
 from .palette import SHAPES, Palette
-from .picture import Picture, layout, letter, number, percent, titled
+from .picture import Picture, letter, number, percent
 
 QUANTILE, MARGIN = 0.94, 1.15  # the frame of a picture: a few outliers must not squeeze the rest
 
@@ -17,32 +18,30 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
     grouped = level if isinstance(level, Neurons) else neurons(level)
     centre, reach = frame(grouped.points)
     shown = np.clip(grouped.points, centre - reach, centre + reach)
-    figure = go.Figure()
+    traces = []
     for parent in range(len(grouped.widths)):
         rows = np.flatnonzero(grouped.parents == parent)
-        inside: np.ndarray = np.abs(grouped.points[rows] - centre).max(axis=1) <= reach
+        inside: list[bool] = (np.abs(grouped.points[rows] - centre).max(axis=1) <= reach).tolist()
         shape, colour = SHAPES[parent % len(SHAPES)], palette.parent(parent)
-        figure.add_scatter(
-            x=shown[rows, 0].tolist(),
-            y=shown[rows, 1].tolist(),
-            mode="markers",
-            name=f"network {letter(parent)}",
-            customdata=grouped.numbers[rows].tolist(),
-            hovertemplate="neuron %{customdata}<extra>%{fullData.name}</extra>",
-            marker={
-                "symbol": [shape if is_inside else f"{shape}-open" for is_inside in inside.tolist()],
-                "size": mark_size(len(grouped.labels)) * 1.15,
-                "color": colour,
-                "line": {
-                    "color": [palette.outline if is_inside else colour for is_inside in inside.tolist()],
-                    "width": 1,
+        traces.append(
+            scatter(
+                shown[rows, 0].tolist(),
+                shown[rows, 1].tolist(),
+                "markers",
+                name=f"network {letter(parent)}",
+                customdata=grouped.numbers[rows].tolist(),
+                hovertemplate="neuron %{customdata}<extra>%{fullData.name}</extra>",
+                marker={
+                    "symbol": [shape if is_inside else f"{shape}-open" for is_inside in inside],
+                    "size": mark_size(len(grouped.labels)) * 1.15,
+                    "color": colour,
+                    "line": edge([palette.outline if is_inside else colour for is_inside in inside]),
                 },
-            },
+            )
         )
-    square(figure, grouped, centre, reach, palette, height)
     off = int((np.abs(grouped.points - centre) > reach).any(1).sum())
-    legend = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "bgcolor": "rgba(0,0,0,0)"}
-    figure.update_layout(showlegend=True, legend=legend, margin={"t": 34})
+    legend = {**ABOVE, "y": 1.0, "bgcolor": NOTHING}
+    figure = square(traces, grouped, centre, reach, palette, height, top=34, showlegend=True, legend=legend)
     facts = f"{' + '.join(map(str, grouped.widths))} neurons" + (f" · {off} off-scale" if off else "")
     middles = [grouped.points[grouped.parents == parent].mean(0) for parent in range(len(grouped.widths))]
     apart = float(np.linalg.norm(middles[0] - middles[-1])) / max(float(grouped.points.std()), 1e-300)
@@ -54,31 +53,33 @@ def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
 
 
 def square(
-    figure: go.Figure, grouped: Neurons, centre: np.ndarray, reach: float, palette: Palette, height: int
-) -> None:
-    figure.update_layout(**layout(palette, height=height))
-    figure.update_layout(margin={"l": 28, "r": 8, "t": 8, "b": 28})
-    frame = {
-        "showgrid": False,
-        "zeroline": False,
-        "showticklabels": False,
-        "fixedrange": True,
-        "mirror": True,
-        "showline": True,
-        "linecolor": palette.line,
-        "ticks": "",
-        "constrain": "domain",
-        "constraintoward": "center",
-    }
+    traces: list[Trace],
+    grouped: Neurons,
+    centre: np.ndarray,
+    reach: float,
+    palette: Palette,
+    height: int,
+    top: int = 8,
+    **layout: Any,
+) -> go.Figure:
+    """Neurons in a square frame, titled with the shares of the variance that its sides show.
+
+    Args:
+        top: px above the frame.
+    """
+    bare = {**BARE, "showticklabels": False, "mirror": True, "showline": True, "constrain": "domain"}
     padding = reach * 1.06
-    figure.update_xaxes(
-        range=[centre[0] - padding, centre[0] + padding], **frame, title=titled(axis_words(1, grouped.explained[0]))
-    )
-    figure.update_yaxes(
-        range=[centre[1] - padding, centre[1] + padding],
-        scaleanchor="x",
-        title=titled(axis_words(2, grouped.explained[1])),
-        **{**frame, "constraintoward": "top"},
+    (left, low), (right, high) = centre - padding, centre + padding
+    return drawn(
+        palette,
+        traces,
+        height,
+        (28, 8, top, 28),
+        xaxis=axis(axis_words(1, grouped.explained[0]), range=[left, right], constraintoward="center", **bare),
+        yaxis=axis(
+            axis_words(2, grouped.explained[1]), range=[low, high], scaleanchor="x", constraintoward="top", **bare
+        ),
+        **layout,
     )
 
 

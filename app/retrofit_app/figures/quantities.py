@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .palette import Palette
-from .picture import axis, number
+from .picture import number
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,9 @@ class Quantity:
         """A number with its unit."""
         return f"{self.plain(value)}{self.unit}"
 
-    def axis(self, values: Sequence[float], palette: Palette) -> dict[str, Any]:
+    def axis(self, values: Sequence[float]) -> dict[str, Any]:
         """Plotly's settings of an axis on which these numbers lie."""
-        plain = {**axis(palette), "ticksuffix": self.unit, "zeroline": False}
+        plain = {"ticksuffix": self.unit, "zeroline": False}
         if self.is_log:
             powers = [math.log10(value) for value in values if value > 0] or [0.0]
             ends = [min(powers) - 0.15, max(powers) + 0.15]

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from .drawing import ABOVE, axis, bars, diagonal, drawn, edge, hatched, scatter
 from .neurons import Neurons
 from .palette import Palette
-from .picture import Picture, axis, hatched, layout, letter, listing, number, percent, titled
+from .picture import Picture, letter, listing, number, percent
 
 #: Below this share of the mean a neuron counts as not used.
 FAINT = 0.01
@@ -17,34 +18,31 @@ def _by_parent(
     values: np.ndarray, parents: np.ndarray, edges: np.ndarray, names: Sequence[str], palette: Palette, axis_title: str
 ) -> go.Figure:
     """Neurons per bin, bars of the parents side by side; the first bin holds everything below it."""
-    figure = go.Figure()
+    traces = []
     hatches = ("", "/", "x", "-", ".", "+")
     for parent in range(int(parents.max()) + 1):
         of_parent = values[parents == parent]
         bins = np.clip(np.searchsorted(edges, of_parent, side="right") - 1, 0, len(edges) - 2)
-        figure.add_bar(
-            x=list(names),
-            y=np.bincount(bins, minlength=len(edges) - 1),
-            name=f"network {letter(parent)}",
-            marker=hatched(palette, palette.parent(parent), hatches[parent % len(hatches)]),
-            hovertemplate="%{x}: %{y} neurons<extra>%{fullData.name}</extra>",
+        traces.append(
+            bars(
+                list(names),
+                np.bincount(bins, minlength=len(edges) - 1).tolist(),
+                name=f"network {letter(parent)}",
+                marker=hatched(palette, palette.parent(parent), hatches[parent % len(hatches)]),
+                hovertemplate="%{x}: %{y} neurons<extra>%{fullData.name}</extra>",
+            )
         )
-    figure.update_layout(
-        **layout(palette, height=280),
+    return drawn(
+        palette,
+        traces,
+        280,
+        (4, 4, 34, 48),
         barmode="group",
         bargap=0.12,
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-        margin={"l": 4, "r": 4, "t": 34, "b": 48},
+        legend=ABOVE,
+        xaxis=axis(axis_title, type="category", showgrid=False, tickangle=0),
+        yaxis=axis("neurons", automargin=True),
     )
-    figure.update_xaxes(
-        title=titled(axis_title),
-        type="category",
-        **axis(palette),
-        showgrid=False,
-        tickangle=0,
-    )
-    figure.update_yaxes(title=titled("neurons"), automargin=True, **axis(palette))
-    return figure
 
 
 def multiples(values: np.ndarray, parents: np.ndarray, palette: Palette, what: str, finding: str) -> Picture:
@@ -122,31 +120,22 @@ def fit_scatter(targets: np.ndarray, outputs: np.ndarray, name: str, palette: Pa
     """
     low, high = float(min(targets.min(), outputs.min())), float(max(targets.max(), outputs.max()))
     pad = max(high - low, 1e-9) * 0.06
-    figure = go.Figure()
-    figure.add_scatter(
-        x=[low - pad, high + pad],
-        y=[low - pad, high + pad],
-        mode="lines",
-        hoverinfo="skip",
-        showlegend=False,
-        line={"color": palette.muted, "width": 1, "dash": "dot"},
-    )
-    figure.add_scatter(
-        x=targets,
-        y=outputs,
-        mode="markers",
-        showlegend=False,
-        marker={"size": 7, "color": palette.accent, "line": {"color": palette.outline, "width": 1}},
+    span = [low - pad, high + pad]
+    marks = scatter(
+        targets.tolist(),
+        outputs.tolist(),
+        "markers",
+        marker={"size": 7, "color": palette.accent, "line": edge(palette.outline)},
         hovertemplate="target %{x:.3g}<br>output %{y:.3g}<extra></extra>",
     )
-    figure.update_layout(**layout(palette, height=320), margin={"l": 4, "r": 8, "t": 10, "b": 46})
-    span = [low - pad, high + pad]
-    figure.update_xaxes(
-        title=titled("target: the cluster's weighted mean"),
-        range=span,
-        **axis(palette),
+    figure = drawn(
+        palette,
+        [diagonal(span, palette), marks],
+        320,
+        (4, 8, 10, 46),
+        xaxis=axis("target: the cluster's weighted mean", range=span),
+        yaxis=axis("output of the fused neuron", range=span, automargin=True),
     )
-    figure.update_yaxes(title=titled("output of the fused neuron"), range=span, automargin=True, **axis(palette))
     r2 = explained(targets, outputs)
     said = "its target never changes, so there is no R²" if r2 is None else f"R² {number(r2, 2)}"
     finding = f"{name}, target against output on {len(targets)} sampled rows: {said}; the dotted line is a perfect fit."

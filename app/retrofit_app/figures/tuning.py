@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-
-from .palette import TEXT, Palette
-from .picture import Picture, axis, layout, letter, listing, percent, titled
+from .drawing import axis, drawn, edge, lettering, line, scatter
+from .palette import Palette
+from .picture import Picture, letter, listing, percent
 
 HEIGHT = 330  # px
 #: Marks of single epochs up to so many; more would touch each other.
@@ -25,66 +24,42 @@ def tuning_curve(
         networks: accuracies on the same images: "parent 0" and on, "ensemble", "fused".
         epochs: of the whole fine-tuning.
     """
-    figure = go.Figure()
     seen = [entry for entry in history if entry["accuracy"] is not None]
     low = min([entry["accuracy"] for entry in seen] + [value for _, value in _lines(networks)], default=0.0)
     low, high = max(low - max(0.06 * (100 - low), 1.0), -2.0), 100 + 0.05 * (100 - low) + 0.2
     labels = _labels(networks, APART * (high - low))
+    looks = {"fused": (palette.accent, 2, "dot"), "ensemble": (palette.muted, 1.5, "dash")}
+    traces = []
     for name, value in _lines(networks):
-        figure.add_scatter(
-            x=[0, epochs],
-            y=[value, value],
-            mode="lines",
-            line={
-                "color": palette.accent if name == "fused" else palette.muted,
-                "width": 2 if name == "fused" else 1.5,
-                "dash": "dot" if name == "fused" else "dash" if name == "ensemble" else "longdashdot",
-            },
-            hovertemplate=f"{_who(name)}: {percent(value)}<extra></extra>",
-        )
-    figure.add_scatter(
-        x=[epochs] * len(labels),
-        y=[value for value, _ in labels],
-        text=[f" {words}" for _, words in labels],
-        mode="text",
-        textposition="middle right",
-        textfont={"color": palette.muted, "size": TEXT},
-        cliponaxis=False,
-        hoverinfo="skip",
-    )
-    figure.add_scatter(
-        x=[entry["epoch"] for entry in seen],
-        y=[entry["accuracy"] for entry in seen],
-        mode="lines+markers" if len(seen) <= MARKED else "lines",
-        line={"color": palette.ink, "width": 2},
-        marker={"size": 6, "color": palette.ink},
-        hovertemplate="epoch %{x}: %{y:.1f} %<extra></extra>",
-    )
-    best = _best(seen)
-    if best is not None:
-        figure.add_scatter(
-            x=[best["epoch"]],
-            y=[best["accuracy"]],
-            mode="markers",
-            marker={
-                "symbol": "star",
-                "size": 15,
-                "color": palette.accent,
-                "line": {"width": 1.5, "color": palette.ink},
-            },
-            hovertemplate="best so far: epoch %{x}, %{y:.1f} %<extra></extra>",
-        )
-    figure.update_layout(
-        **layout(palette, HEIGHT), margin={"l": 4, "r": 104, "t": 10, "b": 46}, showlegend=False, uirevision="tuning"
-    )
-    figure.update_xaxes(title=titled("epoch"), range=[-0.02 * epochs, epochs], zeroline=False, **axis(palette))
-    figure.update_yaxes(
-        title=titled("accuracy %"),
-        range=[low, high],
-        nticks=6,
-        zeroline=False,
-        automargin=True,
-        **axis(palette),
+        look = looks.get(name, (palette.muted, 1.5, "longdashdot"))
+        tip = f"{_who(name)}: {percent(value)}<extra></extra>"
+        traces.append(line([0, epochs], [value, value], *look, hovertemplate=tip))
+    ends = [value for value, _ in labels]
+    words = [f" {each}" for _, each in labels]
+    look = {"textposition": "middle right", "textfont": {"color": palette.muted}}
+    traces += [
+        lettering([epochs] * len(labels), ends, words, **look),
+        scatter(
+            [entry["epoch"] for entry in seen],
+            [entry["accuracy"] for entry in seen],
+            "lines+markers" if len(seen) <= MARKED else "lines",
+            line=edge(palette.ink, 2),
+            marker={"size": 6, "color": palette.ink},
+            hovertemplate="epoch %{x}: %{y:.1f} %<extra></extra>",
+        ),
+    ]
+    if (best := _best(seen)) is not None:
+        star = {"symbol": "star", "size": 15, "color": palette.accent, "line": edge(palette.ink, 1.5)}
+        tip = "best so far: epoch %{x}, %{y:.1f} %<extra></extra>"
+        traces.append(scatter([best["epoch"]], [best["accuracy"]], "markers", marker=star, hovertemplate=tip))
+    figure = drawn(
+        palette,
+        traces,
+        HEIGHT,
+        (4, 104, 10, 46),
+        uirevision="tuning",
+        xaxis=axis("epoch", range=[-0.02 * epochs, epochs], zeroline=False),
+        yaxis=axis("accuracy %", range=[low, high], nticks=6, zeroline=False, automargin=True),
     )
     finding = _finding(seen, networks, epochs)
     return Picture(figure, f"Line of accuracy over epochs, with other networks as lines. {finding}", finding)

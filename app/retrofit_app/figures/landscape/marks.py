@@ -4,20 +4,17 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-
-from ..palette import SHAPES, TEXT
+from ..drawing import Trace, edge, scatter
+from ..palette import HALO, SHAPES
 from ..picture import percent
 from .scale import Scale, frame
 from .words import loss_words, short, values_words, who
 
-HALO = "0 0 3px #000, 0 0 3px #000, 0 0 5px #000"
 
-
-def draw_networks(figure: go.Figure, survey: Any, kind: str, scale: Scale) -> None:
+def networks(survey: Any, kind: str, scale: Scale) -> list[Trace]:
     """A marker for each network with its own value beside it; hollow, with its distance, where it lies off the plane."""
     if not survey.markers:
-        return
+        return []
     on_plane = [survey.is_on_plane(marker) for marker in survey.markers]
     texts = [
         f"<b>{short(marker.name)}</b> {values_words(kind, getattr(marker, kind))}"
@@ -29,14 +26,14 @@ def draw_networks(figure: go.Figure, survey: Any, kind: str, scale: Scale) -> No
         + ("" if on else f"<br>{loss_words(marker.distance)} off the plane, drawn at the nearest point of it")
         for marker, on in zip(survey.markers, on_plane, strict=True)
     ]
-    figure.add_scatter(
-        x=[marker.x for marker in survey.markers],
-        y=[marker.y for marker in survey.markers],
-        mode="markers+text",
+    marks = scatter(
+        [marker.x for marker in survey.markers],
+        [marker.y for marker in survey.markers],
+        "markers+text",
         cliponaxis=False,
         text=texts,
         textposition=_positions(survey, texts, frame(survey, scale)),
-        textfont={"color": "#FFFFFF", "size": TEXT, "shadow": HALO},
+        textfont=HALO,
         hovertext=hovers,
         hovertemplate="%{hovertext}<extra></extra>",
         marker={
@@ -44,13 +41,11 @@ def draw_networks(figure: go.Figure, survey: Any, kind: str, scale: Scale) -> No
             "opacity": 1,
             "size": [17 if marker.name == "fused" else 13 for marker in survey.markers],
             "color": ["#FFFFFF" if on else "rgba(0,0,0,.35)" for on in on_plane],
-            "line": {
-                "color": ["#000000" if on else "#FFFFFF" for on in on_plane],
-                "width": [1.5 if on else 2.5 for on in on_plane],
-            },
+            "line": edge(["#000000" if on else "#FFFFFF" for on in on_plane], [1.5 if on else 2.5 for on in on_plane]),
         },
         unselected={"marker": {"opacity": 1}, "textfont": {"color": "#FFFFFF"}},
     )
+    return [marks]
 
 
 def shape(name: str) -> str:

@@ -4,11 +4,10 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
-from ..palette import TEXT, Palette
-from ..picture import Picture, axis, layout, percent, titled
+from ..drawing import Trace, axis, drawn, edge, lettering, line, panels, scatter
+from ..palette import Palette
+from ..picture import Picture, percent
 from .grid import capped
 from .words import loss_words, short, who
 
@@ -39,42 +38,41 @@ def loss_path(path: Any, palette: Palette) -> Picture:
     """
     t, first, last = list(path.t), who(path.first), who(path.last)
     loss = capped(np.array(path.loss))
-    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.62, 0.38], vertical_spacing=0.08)
-    figure.add_scatter(
-        x=[0, 1],
-        y=[float(loss[0]), float(loss[-1])],
-        mode="lines",
-        line={"width": 1.5, "color": palette.muted, "dash": "dot"},
-        hoverinfo="skip",
-        row=1,
-        col=1,
-    )
-    _draw_barrier(figure, path, loss, palette)
-    for values, colour, symbol, words, row in (
-        (loss, palette.ink, "circle", "loss %{y:.3f}", 1),
-        (np.array(path.accuracy), palette.accent, "diamond", "accuracy %{y:.1f} %", 2),
+    traces = [
+        line([0, 1], [float(loss[0]), float(loss[-1])], palette.muted, 1.5, "dot"),
+        *_barrier(path, loss, palette),
+    ]
+    for values, colour, symbol, words, side in (
+        (loss, palette.ink, "circle", "loss %{y:.3f}", ""),
+        (np.array(path.accuracy), palette.accent, "diamond", "accuracy %{y:.1f} %", "2"),
     ):
-        figure.add_scatter(
-            x=t,
-            y=values.tolist(),
-            mode="lines+markers",
-            line={"width": 2, "color": colour},
-            marker={"size": 7, "symbol": symbol, "color": colour},
-            hovertemplate=f"%{{x:.0%}} of the way to {last}: {words}<extra></extra>",
-            row=row,
-            col=1,
+        traces.append(
+            scatter(
+                t,
+                values.tolist(),
+                "lines+markers",
+                line=edge(colour, 2),
+                marker={"size": 7, "symbol": symbol, "color": colour},
+                hovertemplate=f"%{{x:.0%}} of the way to {last}: {words}<extra></extra>",
+                xaxis=f"x{side}",
+                yaxis=f"y{side}",
+            )
         )
-    figure.update_layout(**layout(palette, height=360), margin={"l": 4, "r": 10, "t": 10, "b": 34}, showlegend=False)
-    figure.update_xaxes(range=[-0.03, 1.03], **axis(palette))
-    figure.update_xaxes(
-        tickvals=[0, 0.5, 1], ticktext=[short(path.first), "half way", short(path.last)], zeroline=False, row=2, col=1
-    )
     room = 0.15 * max(float(loss.max() - loss.min()), 1e-3)
-    figure.update_yaxes(automargin=True, nticks=5, zeroline=False, **axis(palette))
-    figure.update_yaxes(
-        title=titled("loss"), range=[float(loss.min()) - room, float(loss.max()) + 2.6 * room], row=1, col=1
+    bare: dict[str, Any] = {"automargin": True, "nticks": 5, "zeroline": False}
+    ends = {"tickvals": [0, 0.5, 1], "ticktext": [short(path.first), "half way", short(path.last)], "zeroline": False}
+    sides = [
+        axis("loss", range=[float(loss.min()) - room, float(loss.max()) + 2.6 * room], **bare),
+        axis("accuracy %", range=[-4, 104], tickvals=[0, 50, 100], **bare),
+    ]
+    figure = drawn(
+        palette,
+        traces,
+        360,
+        (4, 10, 10, 34),
+        showlegend=False,
+        **panels([0.62, 0.38], 0.08, ends, sides, range=[-0.03, 1.03]),
     )
-    figure.update_yaxes(title=titled("accuracy %"), range=[-4, 104], tickvals=[0, 50, 100], row=2, col=1)
     lowest = min(path.accuracy)
     rise = (
         f"the loss rises by up to {loss_words(path.barrier)} above the line between its ends, "
@@ -89,29 +87,15 @@ def loss_path(path: Any, palette: Palette) -> Picture:
     return Picture(figure, f"Lines of loss and accuracy between two networks. {finding}", finding)
 
 
-def _draw_barrier(figure: go.Figure, path: Any, loss: np.ndarray, palette: Palette) -> None:
+def _barrier(path: Any, loss: np.ndarray, palette: Palette) -> list[Trace]:
+    """A line from the foot of the barrier to its top, and its height in figures; nothing where there is none."""
     if path.barrier < 0.005:
-        return
+        return []
     index = list(path.t).index(path.top)
     foot = (1 - path.top) * float(loss[0]) + path.top * float(loss[-1])
-    figure.add_scatter(
-        x=[path.top, path.top],
-        y=[foot, float(loss[index])],
-        mode="lines",
-        line={"width": 3, "color": palette.approximation},
-        hoverinfo="skip",
-        row=1,
-        col=1,
-    )
-    figure.add_scatter(
-        x=[path.top],
-        y=[float(loss.max()) + 0.25 * max(float(loss.max() - loss.min()), 1e-3)],
-        mode="text",
-        text=[f"<b>barrier {loss_words(path.barrier)}</b>"],
-        textposition="middle left" if path.top > 0.7 else "middle right" if path.top < 0.3 else "middle center",
-        textfont={"color": palette.ink, "size": TEXT},
-        cliponaxis=False,
-        hoverinfo="skip",
-        row=1,
-        col=1,
-    )
+    above = float(loss.max()) + 0.25 * max(float(loss.max() - loss.min()), 1e-3)
+    side = "left" if path.top > 0.7 else "right" if path.top < 0.3 else "center"
+    return [
+        line([path.top, path.top], [foot, float(loss[index])], palette.approximation, 3),
+        lettering([path.top], [above], [f"<b>barrier {loss_words(path.barrier)}</b>"], textposition=f"middle {side}"),
+    ]

@@ -7,13 +7,13 @@ and not coloured as if it were known; cells that are not measured yet are hatche
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
-from ..palette import Palette
-from ..picture import Picture, axis, layout, listing, percent, titled
+from ..drawing import NOTHING, Trace, axis, drawn, edge, line, scatter, targets
+from ..palette import CIVIDIS, Palette
+from ..picture import Picture, listing, percent
 from .grid import capped, interpolated
-from .marks import draw_networks
-from .scale import CIVIDIS, Scale, colour_key, frame
+from .marks import networks
+from .scale import Scale, frame, key_of
 from .words import loss_words, place_words, plane_words, who
 
 #: Points a side of what is drawn, interpolated between those that were measured.
@@ -41,87 +41,86 @@ def landscape_plane(
         point: row and column of a point of the grid that gets a ring.
     """
     scale = scale or Scale()
-    figure = go.Figure()
     is_whole = bool(survey.finished.all())
-    (_draw_contours if is_whole else _draw_cells)(figure, survey, kind, scale, palette)
-    if path is not None:
-        _draw_line(figure, survey, path)
-    _draw_targets(figure, survey)
-    if point is not None:
-        _draw_ring(figure, survey, point)
-    draw_networks(figure, survey, kind, scale)
-    figure.update_layout(
-        **layout(palette, HEIGHT),
+    traces = [
+        *(_contours if is_whole else _cells)(survey, kind, scale, palette),
+        *([] if path is None else _line(survey, path)),
+        _targets(survey),
+        *([] if point is None else [_ring(survey, point)]),
+        *networks(survey, kind, scale),
+    ]
+    first, second, third = survey.through
+    bare: dict[str, Any] = {"showgrid": False, "zeroline": False, "nticks": 6}
+    left, right, bottom, top = frame(survey, scale)
+    figure = drawn(
+        palette,
+        traces,
+        HEIGHT,
+        (4, 4, 8, 46),
         clickmode="event+select",
         hoverdistance=-1,  # the nearest point answers, however coarse the grid is
-        margin={"l": 4, "r": 4, "t": 8, "b": 46},
         showlegend=False,
+        xaxis=axis(f"{who(first)} → {who(second)}", range=[left, right], **bare),
+        yaxis=axis(f"towards {who(third)} →", range=[bottom, top], automargin=True, **bare),
     )
-    first, second, third = survey.through
-    bare = {**axis(palette), "showgrid": False, "zeroline": False, "nticks": 6}
-    left, right, bottom, top = frame(survey, scale)
-    figure.update_xaxes(title=titled(f"{who(first)} → {who(second)}"), range=[left, right], **bare)
-    figure.update_yaxes(title=titled(f"towards {who(third)} →"), range=[bottom, top], automargin=True, **bare)
     finding = plane_words(survey, kind, scale)
-    drawn = "Contours" if is_whole else "Unfinished picture"
+    form = "Contours" if is_whole else "Unfinished picture"
     names = listing([who(name) for name in survey.through])
-    return Picture(figure, f"{drawn} of the {kind} on the plane through {names}. {finding}", finding)
+    return Picture(figure, f"{form} of the {kind} on the plane through {names}. {finding}", finding)
 
 
-def _draw_contours(figure: go.Figure, survey: Any, kind: str, scale: Scale, palette: Palette) -> None:
+def _contours(survey: Any, kind: str, scale: Scale, palette: Palette) -> list[Trace]:
     low, high = getattr(scale, kind)
     xs, ys, values = interpolated(survey, kind, FINE)
-    figure.add_trace(
-        go.Contour(
-            x=xs.tolist(),
-            y=ys.tolist(),
-            z=np.clip(values, low, high).tolist(),
-            zmin=low,
-            zmax=high,
-            autocontour=False,
-            contours={"start": low, "end": high, "size": (high - low) / 20},
-            colorscale=CIVIDIS,
-            reversescale=kind == "accuracy",
-            line={"width": 0.5, "color": "rgba(255,255,255,.5)"},
-            colorbar=colour_key(kind, scale, palette),
-            hoverinfo="skip",
-        )
-    )
-    if kind == "loss" and scale.clip is not None:
-        xs, ys, values = interpolated(survey, kind, FINER)
-        _hatch(figure, xs, ys, values > scale.clip, "/", "rgba(0,0,0,.75)")
+    contours = {
+        **_coloured("contour", xs, ys, np.clip(values, low, high), kind, scale, palette),
+        "autocontour": False,
+        "contours": {"start": low, "end": high, "size": (high - low) / 20},
+        "line": edge("rgba(255,255,255,.5)", 0.5),
+    }
+    if kind != "loss" or scale.clip is None:
+        return [contours]
+    xs, ys, values = interpolated(survey, kind, FINER)
+    return [contours, *_hatch(xs, ys, values > scale.clip, "/", "rgba(0,0,0,.75)")]
 
 
-def _draw_cells(figure: go.Figure, survey: Any, kind: str, scale: Scale, palette: Palette) -> None:
+def _cells(survey: Any, kind: str, scale: Scale, palette: Palette) -> list[Trace]:
     """Every cell in the colour of the nearest one that is measured; those that are not themselves are hatched."""
-    low, high = getattr(scale, kind)
     finished = survey.finished.numpy()
     xs, ys = survey.xs.numpy(), survey.ys.numpy()
-    if finished.any():
-        rows, columns = np.nonzero(finished)
-        grid = np.indices(finished.shape).reshape(2, -1).T
-        nearest = np.square(grid[:, None] - np.stack([rows, columns], 1)[None]).sum(2).argmin(1)
-        values = capped(getattr(survey, kind).numpy())[rows, columns][nearest].reshape(finished.shape)
-        figure.add_trace(
-            go.Heatmap(
-                x=xs.tolist(),
-                y=ys.tolist(),
-                z=values.tolist(),
-                zmin=low,
-                zmax=high,
-                colorscale=CIVIDIS,
-                reversescale=kind == "accuracy",
-                colorbar=colour_key(kind, scale, palette),
-                hoverinfo="skip",
-            )
-        )
-    _hatch(figure, xs, ys, ~finished, "x", "rgba(255,255,255,.85)" if finished.any() else palette.muted)
+    if not finished.any():
+        return _hatch(xs, ys, ~finished, "x", palette.muted)
+    rows, columns = np.nonzero(finished)
+    grid = np.indices(finished.shape).reshape(2, -1).T
+    nearest = np.square(grid[:, None] - np.stack([rows, columns], 1)[None]).sum(2).argmin(1)
+    values = capped(getattr(survey, kind).numpy())[rows, columns][nearest].reshape(finished.shape)
+    measured = _coloured("heatmap", xs, ys, values, kind, scale, palette)
+    return [measured, *_hatch(xs, ys, ~finished, "x", "rgba(255,255,255,.85)")]
 
 
-def _hatch(figure: go.Figure, xs: np.ndarray, ys: np.ndarray, mask: np.ndarray, shape: str, colour: str) -> None:
+def _coloured(
+    form: str, xs: np.ndarray, ys: np.ndarray, values: np.ndarray, kind: str, scale: Scale, palette: Palette
+) -> Trace:
+    """Values (ys, xs) on the scale's colours: contours or a heat map."""
+    low, high = getattr(scale, kind)
+    return {
+        "type": form,
+        "x": xs.tolist(),
+        "y": ys.tolist(),
+        "z": values.tolist(),
+        "zmin": low,
+        "zmax": high,
+        "colorscale": CIVIDIS,
+        "reversescale": kind == "accuracy",
+        "colorbar": key_of(kind, scale, palette),
+        "hoverinfo": "skip",
+    }
+
+
+def _hatch(xs: np.ndarray, ys: np.ndarray, mask: np.ndarray, shape: str, colour: str) -> list[Trace]:
     """Lines over the cells of a mask; neighbours in a row are one rectangle."""
     if not mask.any():
-        return
+        return []
     across, up = _edges(xs), _edges(ys)
     x: list[float | None] = []
     y: list[float | None] = []
@@ -131,15 +130,9 @@ def _hatch(figure: go.Figure, xs: np.ndarray, ys: np.ndarray, mask: np.ndarray, 
             left, right, bottom, top = across[begin], across[end], up[row], up[row + 1]
             x += [left, right, right, left, left, None]
             y += [bottom, bottom, top, top, bottom, None]
-    figure.add_scatter(
-        x=x[:-1],
-        y=y[:-1],
-        mode="none",
-        fill="toself",
-        fillcolor="rgba(0,0,0,0)",
-        fillpattern={"shape": shape, "fgcolor": colour, "bgcolor": "rgba(0,0,0,0)", "size": 9, "solidity": 0.15},
-        hoverinfo="skip",
-    )
+    pattern = {"shape": shape, "fgcolor": colour, "bgcolor": NOTHING, "size": 9, "solidity": 0.15}
+    filled = {"fill": "toself", "fillcolor": NOTHING, "fillpattern": pattern}
+    return [scatter(x[:-1], y[:-1], "none", hoverinfo="skip", **filled)]
 
 
 def _edges(centres: np.ndarray) -> np.ndarray:
@@ -148,23 +141,17 @@ def _edges(centres: np.ndarray) -> np.ndarray:
     return np.concatenate([centres[:1], middles, centres[-1:]])
 
 
-def _draw_line(figure: go.Figure, survey: Any, path: tuple[str, str]) -> None:
+def _line(survey: Any, path: tuple[str, str]) -> list[Trace]:
     """The straight line whose losses stand below."""
     ends = [marker for name in path for marker in survey.markers if marker.name == name]
     if len(ends) < 2:
-        return
-    for width, colour, dash in ((5, "rgba(0,0,0,.8)", "solid"), (2.5, "#FFFFFF", "dash")):
-        figure.add_scatter(
-            x=[end.x for end in ends],
-            y=[end.y for end in ends],
-            mode="lines",
-            line={"width": width, "color": colour, "dash": dash},
-            hoverinfo="skip",
-        )
+        return []
+    x, y = [end.x for end in ends], [end.y for end in ends]
+    return [line(x, y, "rgba(0,0,0,.8)", 5), line(x, y, "#FFFFFF", 2.5, "dash")]
 
 
-def _draw_targets(figure: go.Figure, survey: Any) -> None:
-    """See-through marks over the grid: contours can neither be clicked nor say two values at once."""
+def _targets(survey: Any) -> Trace:
+    """Over the grid: contours can neither be clicked nor say two values at once."""
     step = -(-len(survey.xs) // MARKS)
     cells = [
         (row, column) for row, column in survey.finished.nonzero().tolist() if not row % step and not column % step
@@ -174,27 +161,18 @@ def _draw_targets(figure: go.Figure, survey: Any) -> None:
         loss, accuracy = float(survey.loss[row, column]), float(survey.accuracy[row, column])
         where = place_words(survey, float(survey.xs[column]), float(survey.ys[row]))
         texts.append(f"loss {loss_words(loss)}, accuracy {percent(accuracy)}<br>{where}")
-    invisible = {"marker": {"opacity": 0}}
-    figure.add_scatter(
-        x=[float(survey.xs[column]) for _, column in cells],
-        y=[float(survey.ys[row]) for row, _ in cells],
-        mode="markers",
+    return targets(
+        [float(survey.xs[column]) for _, column in cells],
+        [float(survey.ys[row]) for row, _ in cells],
+        16,
         customdata=[list(cell) for cell in cells],
         text=texts,
         hovertemplate="%{text}<extra></extra>",
-        marker={"symbol": "square", "size": 16, "color": "rgba(0,0,0,0)", "line": {"width": 0}},
-        selected=invisible,
-        unselected=invisible,
     )
 
 
-def _draw_ring(figure: go.Figure, survey: Any, point: tuple[int, int]) -> None:
+def _ring(survey: Any, point: tuple[int, int]) -> Trace:
     row, column = point
-    figure.add_scatter(
-        x=[float(survey.xs[column])],
-        y=[float(survey.ys[row])],
-        mode="markers",
-        marker={"symbol": "circle", "size": 16, "color": "rgba(0,0,0,0)", "line": {"width": 3, "color": "#FFFFFF"}},
-        unselected={"marker": {"opacity": 1}},
-        hoverinfo="skip",
-    )
+    ring = {"symbol": "circle", "size": 16, "color": NOTHING, "line": edge("#FFFFFF", 3)}
+    place = [float(survey.xs[column])], [float(survey.ys[row])]
+    return scatter(*place, "markers", marker=ring, unselected={"marker": {"opacity": 1}}, hoverinfo="skip")

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..palette import TEXT, Palette
+from ..drawing import colour_key
+from ..palette import Palette
 from ..picture import number
 
-CIVIDIS = "Cividis"
 #: Loss at which the paper clips its landscape, and the scale on which landscapes are compared.
 PAPER = 4.6
 #: A landscape's own scale goes so far above the losses of its networks and paths.
@@ -64,7 +64,7 @@ def frame(survey: Any, scale: Scale) -> tuple[float, float, float, float]:
     return sides[0], sides[1], sides[2], sides[3]
 
 
-def colour_key(kind: str, scale: Scale, palette: Palette) -> dict[str, Any]:
+def key_of(kind: str, scale: Scale, palette: Palette) -> dict[str, Any]:
     low, high = getattr(scale, kind)
     values = np.linspace(low, high, 5)
     digits = 0 if high - low >= 40 else 1 if high - low >= 3 else 2
@@ -72,13 +72,7 @@ def colour_key(kind: str, scale: Scale, palette: Palette) -> dict[str, Any]:
     texts = [f"{number(float(value), digits)}{unit}" for value in values]
     if kind == "loss" and scale.clip is not None:
         texts[-1] = f"≥ {texts[-1]}"
-    return {
-        "tickvals": values.tolist(),
-        "ticktext": texts,
-        "thickness": 12,
-        "outlinewidth": 0,
-        "tickfont": {"size": TEXT, "color": palette.muted},
-    }
+    return colour_key(values.tolist(), texts, palette)
 
 
 def finite(values: np.ndarray, finished: np.ndarray) -> np.ndarray:

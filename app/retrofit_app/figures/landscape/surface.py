@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
-from ..palette import DARK, FONT, TEXT, Palette
-from ..picture import Picture, layout, listing
+from ..drawing import Trace, drawn, edge
+from ..palette import CIVIDIS, DARK, FONT, TEXT, Palette
+from ..picture import Picture, listing
 from .grid import interpolated
 from .marks import shape
-from .scale import CIVIDIS, Scale, colour_key
+from .scale import Scale, key_of
 from .words import plane_words, short, values_words, who
 
 #: Points a side, interpolated between those that were measured.
@@ -39,34 +39,35 @@ def landscape_surface(
     low, high = getattr(scale, kind)
     xs, ys, values = interpolated(survey, kind, POINTS)
     heights = np.clip(values, low, high)
-    figure = go.Figure()
-    grid = {"x": xs.tolist(), "y": ys.tolist(), "hoverinfo": "skip"}
-    figure.add_surface(
+    grid = {"type": "surface", "x": xs.tolist(), "y": ys.tolist(), "hoverinfo": "skip"}
+    lines = {"show": True, "start": low, "end": high, "size": (high - low) / 10, "color": "rgba(255,255,255,.45)"}
+    relief = {
         **grid,
-        z=heights.tolist(),
-        cmin=low,
-        cmax=high,
-        colorscale=CIVIDIS,
-        reversescale=kind == "accuracy",
-        colorbar={**colour_key(kind, scale, palette), "len": 0.8},
-        contours={
-            "z": {"show": True, "start": low, "end": high, "size": (high - low) / 10, "color": "rgba(255,255,255,.45)"}
-        },
-        lighting={"ambient": 0.75, "diffuse": 0.5, "specular": 0.05},
-    )
+        "z": heights.tolist(),
+        "cmin": low,
+        "cmax": high,
+        "colorscale": CIVIDIS,
+        "reversescale": kind == "accuracy",
+        "colorbar": {**key_of(kind, scale, palette), "len": 0.8},
+        "contours": {"z": lines},
+        "lighting": {"ambient": 0.75, "diffuse": 0.5, "specular": 0.05},
+    }
+    traces = [relief]
     above = values > scale.clip if kind == "loss" and scale.clip is not None else np.zeros_like(values, dtype=bool)
     if above.any():
         cut = CUT[palette is DARK]
-        figure.add_surface(
-            **grid,
-            # A little above the colours, so that the two do not show through each other.
-            z=np.where(above, high + 0.004 * (high - low), np.nan).tolist(),
-            colorscale=[[0, cut], [1, cut]],
-            showscale=False,
-            lighting={"ambient": 0.9, "diffuse": 0.2, "specular": 0},
+        traces.append(
+            {
+                **grid,
+                # A little above the colours, so that the two do not show through each other.
+                "z": np.where(above, high + 0.004 * (high - low), np.nan).tolist(),
+                "colorscale": [[0, cut], [1, cut]],
+                "showscale": False,
+                "lighting": {"ambient": 0.9, "diffuse": 0.2, "specular": 0},
+            }
         )
     tops = _heights(survey, kind, (low, high))
-    _draw_networks(figure, survey, tops, palette)
+    traces.append(_networks(survey, tops, palette))
     # Neither numbers nor words at the axes: heights are in the colour key and at the networks, distances in the flat picture.
     bare = {
         "showbackground": False,
@@ -77,9 +78,12 @@ def landscape_surface(
         "title": {"text": ""},
         "showspikes": False,
     }
-    figure.update_layout(
-        **{**layout(palette, HEIGHT), "dragmode": "turntable"},
-        margin={"l": 0, "r": 0, "t": 0, "b": 8},
+    figure = drawn(
+        palette,
+        traces,
+        HEIGHT,
+        (0, 0, 0, 8),
+        dragmode="turntable",
         showlegend=False,
         uirevision="surface",
         scene={
@@ -109,22 +113,22 @@ def _heights(survey: Any, kind: str, ends: tuple[float, float]) -> list[float]:
     return [min(max(getattr(marker, kind), low), high) + 0.015 * (high - low) for marker in survey.markers]
 
 
-def _draw_networks(figure: go.Figure, survey: Any, heights: list[float], palette: Palette) -> None:
+def _networks(survey: Any, heights: list[float], palette: Palette) -> Trace:
     """A mark for each network."""
-    on_plane = [survey.is_on_plane(marker) for marker in survey.markers]
-    figure.add_scatter3d(
-        x=[marker.x for marker in survey.markers],
-        y=[marker.y for marker in survey.markers],
-        z=heights,
-        mode="markers",
-        hoverinfo="skip",
-        marker={
+    return {
+        "type": "scatter3d",
+        "x": [marker.x for marker in survey.markers],
+        "y": [marker.y for marker in survey.markers],
+        "z": heights,
+        "mode": "markers",
+        "hoverinfo": "skip",
+        "marker": {
             "symbol": [IN_SPACE.get(shape(marker.name), shape(marker.name)) for marker in survey.markers],
             "size": 6,
-            "color": ["#FFFFFF" if on else palette.grey for on in on_plane],
-            "line": {"color": "#000000", "width": 2},
+            "color": ["#FFFFFF" if survey.is_on_plane(marker) else palette.grey for marker in survey.markers],
+            "line": edge("#000000", 2),
         },
-    )
+    }
 
 
 def _names(survey: Any, kind: str, heights: list[float], palette: Palette, ratio: float) -> list[dict[str, Any]]:

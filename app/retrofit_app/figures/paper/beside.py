@@ -4,13 +4,26 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-import plotly.graph_objects as go
-
+from ..drawing import BELOW, Trace, across_paper, axis, drawn, edge, note, room, up_paper
 from ..noise import margin
-from ..palette import TEXT, Palette
-from ..picture import Picture, layout, number, room, titled
+from ..palette import Palette
+from ..picture import Picture, number
 from ..quantities import Quantity, quantity
-from .rows import BEST, ENTRY, NUMBERS, OURS, PARENT, REFERENCES, ROW, TITLE, is_repeated, legend, listed, mean
+from .rows import (
+    BEST,
+    ENTRY,
+    NUMBERS,
+    OURS,
+    PARENT,
+    REFERENCES,
+    ROW,
+    TITLE,
+    dots,
+    is_repeated,
+    listed,
+    mean,
+    spread,
+)
 
 
 def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -> Picture:
@@ -30,30 +43,37 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
         raise ValueError(f"nothing is measured of {column.table}, {column.name}: there is nothing to draw.")
     kind = quantity(column.block.metric)
     names = [escape(line.row) for line in lines]
-    figure = go.Figure()
     printed = [(name, line) for name, line in zip(names, lines, strict=True) if _is_drawn(line.paper, kind)]
     known = [(name, line) for name, line in zip(names, lines, strict=True) if _is_drawn(line, kind)]
-    _add_papers(figure, printed, kind, palette)
-    _add_ours(figure, known, column, f"ours ({column.badge}){_interval_words(lines, kind)}", kind, palette)
     best, ensemble = _standards(lines) if kind.is_accuracy else (None, None)
-    for line, word in ((best, "best parent"), (ensemble, "ensemble")):
-        if line is not None:
-            _upright(figure, line.mean, f"our {word}", palette, above=line is ensemble)
-    for above in _group_ends(lines):
-        figure.add_hline(y=above + 0.5, line={"color": palette.line, "width": 1})
+    # Their words stand on one side or on the other, so that two near each other can be read.
+    uprights = [
+        (line.mean, f"our {word}", shift)
+        for line, word, shift in ((best, "best parent", 2), (ensemble, "ensemble", 20))
+        if line is not None
+    ]
+    top = {"yref": "paper", "yanchor": "bottom"}
     title = 0 if kind.is_accuracy else TITLE
-    top, bottom = 44 if kind.is_accuracy else 12, NUMBERS + title + (2 if printed else 1) * ENTRY + 8
-    figure.update_layout(
-        **layout(palette, height=top + bottom + ROW * len(lines)),
-        margin={"l": room(names), "r": 12, "t": top, "b": bottom},
-        legend=legend(palette),
-        showlegend=True,  # also where there is nothing of the paper
-    )
+    above, bottom = 44 if kind.is_accuracy else 12, NUMBERS + title + (2 if printed else 1) * ENTRY + 8
     values = [*(line.mean for _, line in known), *(line.paper.mean for _, line in printed)]
-    figure.update_xaxes(side="bottom", **kind.axis(values, palette))
-    if not kind.is_accuracy:
-        figure.update_xaxes(title=titled(kind.name))
-    figure.update_yaxes(range=[len(lines) - 0.4, -0.6], **listed(names, palette))
+    figure = drawn(
+        palette,
+        [
+            _papers(printed, kind, palette),
+            _ours(known, column, f"ours ({column.badge}){_interval_words(lines, kind)}", kind, palette),
+        ],
+        above + bottom + ROW * len(lines),
+        (room(names), 12, above, bottom),
+        legend=BELOW,
+        showlegend=True,  # also where there is nothing of the paper
+        shapes=[
+            *(up_paper(value, edge(palette.muted, 1, "dot")) for value, *_ in uprights),
+            *(across_paper(end + 0.5, edge(palette.line)) for end in _group_ends(lines)),
+        ],
+        annotations=[note(words, x, 1, palette.muted, yshift=shift, **top) for x, words, shift in uprights],
+        xaxis=axis("" if kind.is_accuracy else kind.name, side="bottom", **kind.axis(values)),
+        yaxis=listed(names, palette, range=[len(lines) - 0.4, -0.6]),
+    )
     words = ", ".join(
         f"{line.row} {kind.plain(line.mean)}" + (f" (paper {kind.plain(line.paper.mean)})" if line.paper else "")
         for _, line in known
@@ -65,53 +85,43 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = ()) -
     )
 
 
-def _add_papers(figure: go.Figure, lines: Sequence[tuple[str, Any]], kind: Quantity, palette: Palette) -> None:
+def _papers(lines: Sequence[tuple[str, Any]], kind: Quantity, palette: Palette) -> Trace:
     """The paper's numbers, each with its deviation over seeds where it prints one.
 
     Args:
         lines: (name, line).
     """
-    figure.add_scatter(
-        name="paper, ± deviation over seeds" if any(line.paper.deviation for _, line in lines) else "paper",
-        x=[line.paper.mean for _, line in lines],
-        y=[name for name, _ in lines],
-        mode="markers",
-        error_x=_bars([line.paper.deviation or 0 for _, line in lines], palette.muted),
-        marker={"symbol": "diamond-open", "size": 10, "color": palette.muted, "line": {"width": 2}},
+    marks = dots(
+        [line.paper.mean for _, line in lines],
+        [name for name, _ in lines],
+        "paper, ± deviation over seeds" if any(line.paper.deviation for _, line in lines) else "paper",
+        "diamond-open",
+        {"color": palette.muted, "line": {"width": 2}},
+        error_x=spread([line.paper.deviation or 0 for _, line in lines], palette.muted),
         customdata=[kind.words(line.paper.mean) for _, line in lines],
         hovertemplate="%{y}, paper: %{customdata}<extra></extra>",
-        showlegend=bool(lines),
     )
+    return {**marks, "showlegend": bool(lines)}
 
 
-def _add_ours(
-    figure: go.Figure, lines: Sequence[tuple[str, Any]], column: Any, title: str, kind: Quantity, palette: Palette
-) -> None:
+def _ours(lines: Sequence[tuple[str, Any]], column: Any, title: str, kind: Quantity, palette: Palette) -> Trace:
     """Our numbers, each with its interval.
 
     Args:
         lines: (name, line).
     """
-    figure.add_scatter(
-        name=title,
-        x=[line.mean for _, line in lines],
-        y=[name for name, _ in lines],
-        mode="markers",
-        error_x=_bars([_reach(column, line, kind) for _, line in lines], palette.ink),
-        marker={
-            "symbol": "circle",
-            "size": 10,
-            "color": [palette.accent if line.row.startswith(OURS) else palette.grey for _, line in lines],
-            "line": {"width": 1, "color": palette.ink},
-        },
+    colours = [palette.accent if line.row.startswith(OURS) else palette.grey for _, line in lines]
+    return dots(
+        [line.mean for _, line in lines],
+        [name for name, _ in lines],
+        title,
+        "circle",
+        {"color": colours, "line": edge(palette.ink)},
+        error_x=spread([_reach(column, line, kind) for _, line in lines], palette.ink),
         customdata=[_words(line, kind) for _, line in lines],
         hovertemplate="%{y}, ours: %{customdata}<extra></extra>",
         cliponaxis=False,  # a mark at 0 is whole
     )
-
-
-def _bars(reaches: Sequence[float], colour: str) -> dict[str, Any]:
-    return {"array": list(reaches), "color": colour, "thickness": 1.5, "width": 4}
 
 
 def _in_order(column: Any) -> list[Any]:
@@ -130,21 +140,6 @@ def _group_ends(lines: Sequence[Any]) -> list[int]:
     """After which lines another kind begins: parents and references, the paper's methods, rows that it lacks."""
     kinds = [0 if line.row in REFERENCES or line.row.startswith(PARENT) else 1 + (line.paper is None) for line in lines]
     return [index for index, pair in enumerate(zip(kinds, kinds[1:], strict=False)) if pair[0] != pair[1]]
-
-
-def _upright(figure: go.Figure, value: float, words: str, palette: Palette, above: bool) -> None:
-    """A vertical line with its words at the top, on the one side or on the other, so that two near each other can be read."""
-    figure.add_vline(x=value, line={"color": palette.muted, "width": 1, "dash": "dot"})
-    figure.add_annotation(
-        x=value,
-        y=1,
-        yref="paper",
-        yanchor="bottom",
-        yshift=20 if above else 2,
-        text=words,
-        showarrow=False,
-        font={"size": TEXT, "color": palette.muted},
-    )
 
 
 def _finding(column: Any, best: Any, ensemble: Any) -> str:

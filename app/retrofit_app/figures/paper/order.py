@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-import plotly.graph_objects as go
-
-from ..palette import TEXT, Palette
-from ..picture import Picture, layout, number, room
+from ..drawing import drawn, edge, note, room, scatter
+from ..palette import Palette
+from ..picture import Picture, number
 from .rows import OURS, PARENT, ROW, is_repeated, mean
 
 
@@ -32,50 +31,42 @@ def rank_against_rank(column: Any, palette: Palette) -> Picture:
             f"{column.table}, {column.name} has fewer than two methods with both numbers: there is no order."
         )
     left, right = _ranks(both, lambda line: line.paper.mean), _ranks(both, mean)
-    figure = go.Figure()
+    traces, notes = [], []
+    sides = {"right": -10, "left": 10}
     for line in both:
         ours = line.row.startswith(OURS)
         colour = palette.accent if ours else palette.grey
-        figure.add_scatter(
-            x=[0, 1],
-            y=[left[line.row], right[line.row]],
-            mode="lines+markers",
-            line={"color": colour, "width": 3 if ours else 1.5},
-            marker={"size": 8, "color": colour, "symbol": "circle" if ours else "square"},
-            hovertemplate=f"{escape(line.row)}<br>paper: {number(line.paper.mean)} %, rank {left[line.row]}<br>"
-            f"ours: {number(line.mean)} %, rank {right[line.row]}<extra></extra>",
-            showlegend=False,
-            cliponaxis=False,
-        )
-        for x, rank, value, anchor in ((0, left, line.paper.mean, "right"), (1, right, line.mean, "left")):
-            figure.add_annotation(
-                x=x,
-                y=rank[line.row],
-                text=f"{escape(line.row)} {number(value)}",
-                xanchor=anchor,
-                xshift=-10 if anchor == "right" else 10,
-                showarrow=False,
-                font={"size": TEXT, "color": palette.ink},
+        ranks = left[line.row], right[line.row]
+        traces.append(
+            scatter(
+                [0, 1],
+                list(ranks),
+                "lines+markers",
+                line=edge(colour, 3 if ours else 1.5),
+                marker={"size": 8, "color": colour, "symbol": "circle" if ours else "square"},
+                hovertemplate=f"{escape(line.row)}<br>paper: {number(line.paper.mean)} %, rank {ranks[0]}<br>"
+                f"ours: {number(line.mean)} %, rank {ranks[1]}<extra></extra>",
+                cliponaxis=False,
             )
-    # The headings stand over the names, not over the ends of the lines: long names leave little room between them.
-    for x, words, anchor, shift in ((0, "paper", "right", -10), (1, f"ours ({escape(column.badge)})", "left", 10)):
-        figure.add_annotation(
-            x=x,
-            y=1,
-            yref="paper",
-            yanchor="bottom",
-            text=words,
-            xanchor=anchor,
-            xshift=shift,
-            showarrow=False,
-            font={"size": TEXT, "color": palette.muted},
         )
+        ends = zip(ranks, (line.paper.mean, line.mean), sides.items(), strict=True)
+        for x, (rank, value, (anchor, shift)) in enumerate(ends):
+            notes.append(note(f"{escape(line.row)} {number(value)}", x, rank, xanchor=anchor, xshift=shift))
+    # The headings stand over the names, not over the ends of the lines: long names leave little room between them.
+    heads = zip(("paper", f"ours ({escape(column.badge)})"), sides.items(), strict=True)
+    for x, (words, (anchor, shift)) in enumerate(heads):
+        top = {"yref": "paper", "yanchor": "bottom"}
+        notes.append(note(words, x, 1, palette.muted, xanchor=anchor, xshift=shift, **top))
     widest = room([f"{line.row} 00.0" for line in both])
-    figure.update_layout(
-        **layout(palette, height=60 + ROW * len(both)), margin={"l": widest, "r": widest, "t": 40, "b": 8}
+    figure = drawn(
+        palette,
+        traces,
+        60 + ROW * len(both),
+        (widest, widest, 40, 8),
+        annotations=notes,
+        xaxis={"visible": False, "range": [-0.02, 1.02]},
+        yaxis={"visible": False, "range": [len(both) + 0.6, 0.4]},
     )
-    figure.update_xaxes(visible=False, range=[-0.02, 1.02], fixedrange=True)
-    figure.update_yaxes(visible=False, range=[len(both) + 0.6, 0.4], fixedrange=True)
     moved = max(both, key=lambda line: abs(left[line.row] - right[line.row]))
     correlation = column.block.ranked[1] if column.block.ranked else None
     finding = f"{len(both)} methods" + ("" if correlation is None else f", rank correlation {number(correlation, 2)}")

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..palette import TEXT, Palette
-from ..picture import rows
+from ..drawing import Trace, rows, scatter
+from ..palette import Palette
 
 #: Height of a row, of an entry of the legend, and of the axis' numbers and title, in px.
 ROW, ENTRY, NUMBERS, TITLE = 25, 21, 28, 24
@@ -22,14 +22,18 @@ def mean(line: Any) -> float:
     return line.mean
 
 
-def listed(names: Sequence[str], palette: Palette) -> dict[str, Any]:
+def listed(names: Sequence[str], palette: Palette, **settings: Any) -> dict[str, Any]:
     """The vertical axis of rows in this order, from the top."""
-    apart = {"ticklabelstandoff": 9}  # px: a mark at the axis' end does not touch its name
-    order = {"type": "category", "categoryorder": "array", "categoryarray": names}
-    return {**rows(palette), **apart, **order, "autorange": False}
+    # px: a mark at the axis' end does not touch its name
+    order = {"type": "category", "categoryorder": "array", "categoryarray": names, "autorange": False}
+    return rows(palette, ticklabelstandoff=9, **order, **settings)
 
 
-def legend(palette: Palette) -> dict[str, Any]:
-    """Below everything, an entry a line."""
-    font = {"size": TEXT, "color": palette.ink}
-    return {"y": 0, "yref": "container", "yanchor": "bottom", "x": 0, "bgcolor": "rgba(0,0,0,0)", "font": font}
+def dots(x: Sequence[Any], y: Sequence[Any], name: str, symbol: str, marker: dict[str, Any], **settings: Any) -> Trace:
+    """Marks in rows, with one entry of the legend."""
+    return scatter(x, y, "markers", name=name, marker={"symbol": symbol, "size": 10, **marker}, **settings)
+
+
+def spread(array: Sequence[float], colour: str, **settings: Any) -> dict[str, Any]:
+    """Intervals or deviations around marks."""
+    return {"array": list(array), "color": colour, "thickness": 1.5, "width": 4, **settings}

@@ -4,11 +4,10 @@ from collections import Counter
 from html import escape
 from typing import Any
 
-import plotly.graph_objects as go
-
+from ..drawing import BELOW, axis, drawn, edge, room, up_paper
 from ..palette import Palette
-from ..picture import Picture, axis, layout, listing, room, titled
-from .rows import ENTRY, NUMBERS, ROW, TITLE, legend, listed
+from ..picture import Picture, listing
+from .rows import ENTRY, NUMBERS, ROW, TITLE, dots, listed, spread
 
 #: What a difference's verdict looks like, and whether it is filled: the paper's sign, the other sign, or none.
 VERDICTS = {"agreed": ("circle", True), "not agreed": ("x", True), "undecided": ("circle-open", False)}
@@ -33,15 +32,9 @@ def differences(column: Any, palette: Palette) -> Picture:
     if not claims:
         raise ValueError(f"none of the paper's differences in {column.table}, {column.name} is measured.")
     names = [f"{escape(claim.left)} \N{MINUS SIGN} {escape(claim.right)}" for claim in claims]
-    figure = go.Figure()
-    figure.add_scatter(
-        name="paper",
-        x=[claim.paper for claim in claims],
-        y=names,
-        mode="markers",
-        marker={"symbol": "diamond-open", "size": 10, "color": palette.muted, "line": {"width": 2}},
-        hovertemplate="%{y}, paper: %{x:+.1f} points<extra></extra>",
-    )
+    tip = "%{y}, paper: %{x:+.1f} points<extra></extra>"
+    marker = {"color": palette.muted, "line": {"width": 2}}
+    traces = [dots([claim.paper for claim in claims], names, "paper", "diamond-open", marker, hovertemplate=tip)]
     colours = {"agreed": palette.accent, "not agreed": palette.grouping, "undecided": palette.ink}
     titles = {
         "agreed": "ours, the paper's sign",
@@ -50,32 +43,30 @@ def differences(column: Any, palette: Palette) -> Picture:
     }
     for verdict, (symbol, filled) in VERDICTS.items():
         of_verdict = [(name, claim) for name, claim in zip(names, claims, strict=True) if claim.verdict == verdict]
-        figure.add_scatter(
-            name=titles[verdict],
-            x=[claim.ours for _, claim in of_verdict],
-            y=[name for name, _ in of_verdict],
-            mode="markers",
-            error_x={
-                "array": [claim.interval[1] - claim.ours for _, claim in of_verdict],
-                "arrayminus": [claim.ours - claim.interval[0] for _, claim in of_verdict],
-                "color": colours[verdict],
-                "thickness": 1.5,
-                "width": 4,
-            },
-            marker={"symbol": symbol, "size": 10, "color": colours[verdict], "line": {"width": 1 if filled else 2}},
+        below = [claim.ours - claim.interval[0] for _, claim in of_verdict]
+        above = [claim.interval[1] - claim.ours for _, claim in of_verdict]
+        marks = dots(
+            [claim.ours for _, claim in of_verdict],
+            [name for name, _ in of_verdict],
+            titles[verdict],
+            symbol,
+            {"color": colours[verdict], "line": {"width": 1 if filled else 2}},
+            error_x=spread(above, colours[verdict], arrayminus=below),
             hovertemplate="%{y}, ours: %{x:+.2f} points<extra></extra>",
-            showlegend=bool(of_verdict),
         )
-    figure.add_vline(x=0, line={"color": palette.muted, "width": 1.5})
+        traces.append({**marks, "showlegend": bool(of_verdict)})
     entries = 1 + len({claim.verdict for claim in claims} & set(VERDICTS))
     bottom = NUMBERS + TITLE + entries * ENTRY + 8
-    figure.update_layout(
-        **layout(palette, height=12 + bottom + ROW * len(claims)),
-        margin={"l": room(names), "r": 12, "t": 12, "b": bottom},
-        legend=legend(palette),
+    figure = drawn(
+        palette,
+        traces,
+        12 + bottom + ROW * len(claims),
+        (room(names), 12, 12, bottom),
+        legend=BELOW,
+        shapes=[up_paper(0, edge(palette.muted, 1.5))],
+        xaxis=axis("points of accuracy", zeroline=False),
+        yaxis=listed(names, palette, range=[len(claims) - 0.4, -0.6]),
     )
-    figure.update_xaxes(title=titled("points of accuracy"), zeroline=False, **axis(palette))
-    figure.update_yaxes(range=[len(claims) - 0.4, -0.6], **listed(names, palette))
     numbers = Counter(claim.verdict for claim in claims)
     counts = [f"{n} {COUNTED[verdict][n > 1]}" for verdict in COUNTED if (n := numbers[verdict])]
     differences = "1 difference" if len(claims) == 1 else f"{len(claims)} differences"
