@@ -9,5 +9,3 @@ from .split import split
 from .stopping import stop
 from .theme import palette
 from .window import window
-
-__all__ = ["Several", "chart", "csv", "html", "menu", "origin", "palette", "split", "stop", "why", "window"]

@@ -5,23 +5,3 @@ from .plane import landscape_plane
 from .scale import KINDS, PAPER, Scale, extent_of, own_scale
 from .surface import landscape_surface
 from .words import caption, headline, loss_words, place_words, shares, short, who
-
-__all__ = [
-    "KINDS",
-    "PAPER",
-    "Scale",
-    "caption",
-    "extent_of",
-    "headline",
-    "landscape_plane",
-    "landscape_surface",
-    "loss_path",
-    "loss_words",
-    "nearest_path",
-    "own_scale",
-    "paths_of",
-    "place_words",
-    "shares",
-    "short",
-    "who",
-]

@@ -6,5 +6,3 @@ What is drawn are columns of `retrofit_core.experiments.table`.
 from .beside import beside_the_paper
 from .order import rank_against_rank
 from .signs import differences
-
-__all__ = ["beside_the_paper", "differences", "rank_against_rank"]
