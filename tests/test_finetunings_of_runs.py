@@ -23,7 +23,7 @@ from retrofit_core.runs.finetunings import (
     read_run_to_tune,
     read_tuned,
 )
-from retrofit_core.runs.standing import analysis_notes
+from retrofit_core.runs.store import notes_of
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training.evaluation import ensemble, evaluate
 
@@ -181,7 +181,7 @@ def test_the_command_keeps_it_where_the_workbench_looks_for_it(record, monkeypat
     assert said["networks"]["before"] == json.loads((record / "metrics.json").read_text())["networks"]["fused"]
     assert said["networks"]["after"] == json.loads((folder / METRICS).read_text())
     assert FinetuneConfig.from_json(json.loads((folder / "settings.json").read_text())) == SHORT
-    assert analysis_notes(folder) == {}
+    assert notes_of(folder) == {}
 
 
 def test_a_file_called_cancel_stops_the_command_and_resume_goes_on(record, monkeypatch, capsys):
@@ -191,8 +191,8 @@ def test_a_file_called_cancel_stops_the_command_and_resume_goes_on(record, monke
     (out / "cancel").touch()
     words = ["finetune", "--record", "run", *SHORT.words(), "--device", "cpu", "--out", str(out)]
     assert main(words) == 130
-    assert analysis_notes(out)["state"] == "cancelled" and (out / "settings.json").exists()
-    assert main([*words, "--resume"]) == 0 and analysis_notes(out) == {} and (out / METRICS).exists()
+    assert notes_of(out)["state"] == "cancelled" and (out / "settings.json").exists()
+    assert main([*words, "--resume"]) == 0 and notes_of(out) == {} and (out / METRICS).exists()
     capsys.readouterr()
 
 
@@ -219,7 +219,5 @@ def test_a_run_whose_parents_have_changed_is_refused_and_the_reason_noted(record
     monkeypatch.chdir(tmp_path / "runs")
     save_model(build(MLP, seed=7), "a.safetensors")
     assert main(["finetune", "--record", "run", *SHORT.words(), "--device", "cpu", "--out", "tuned"]) == 2
-    assert (
-        "run has no fine-tuning: the content of a.safetensors" in analysis_notes(tmp_path / "runs" / "tuned")["error"]
-    )
+    assert "run has no fine-tuning: the content of a.safetensors" in notes_of(tmp_path / "runs" / "tuned")["error"]
     capsys.readouterr()

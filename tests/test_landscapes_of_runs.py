@@ -13,9 +13,8 @@ from retrofit_core.inspection.landscape import Landscape, Survey, keep
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.runs import RunConfig, execute
-from retrofit_core.runs.kept import content_of
 from retrofit_core.runs.landscapes import LandscapeConfig, material_of
-from retrofit_core.runs.standing import analysis_notes
+from retrofit_core.runs.store import content_of, notes_of
 from retrofit_core.system.monitor import Cancelled, Monitor
 
 MLP = {"architecture": "mlp", "sizes": [64, 8, 6, 10]}
@@ -120,7 +119,7 @@ def test_the_command_keeps_settings_beside_the_landscape_and_leaves_no_notes(rec
     capsys.readouterr()
     settings = json.loads((out / "settings.json").read_text())
     assert LandscapeConfig.from_json(settings) == CONFIG and settings["of"] == content_of(record)
-    assert Survey.load(out).is_finished and analysis_notes(out) == {}
+    assert Survey.load(out).is_finished and notes_of(out) == {}
 
 
 def test_a_file_called_cancel_stops_the_command_and_a_failure_is_noted(record, monkeypatch, capsys):
@@ -130,9 +129,9 @@ def test_a_file_called_cancel_stops_the_command_and_a_failure_is_noted(record, m
     (out / "cancel").touch()
     words = ["landscape", "--record", "run", *CONFIG.words(), "--device", "cpu", "--out", str(out)]
     assert main(words) == 130
-    assert analysis_notes(out)["state"] == "cancelled" and not (out / "cancel").exists()
+    assert notes_of(out)["state"] == "cancelled" and not (out / "cancel").exists()
     assert main([*words, "--images", "5000"]) == 2
-    assert "Ask for no more" in analysis_notes(out)["error"] and (out / "settings.json").exists()
+    assert "Ask for no more" in notes_of(out)["error"] and (out / "settings.json").exists()
     capsys.readouterr()
 
 

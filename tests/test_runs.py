@@ -418,7 +418,7 @@ def test_missing_parents_are_trained_and_the_status_tells_of_it(wanted, tmp_path
     training, config = wanted
     statuses = []
     watch = Monitor(lambda event: statuses.append(json.loads((tmp_path / "run" / "status.json").read_text())))
-    with patch("retrofit_core.runs.recorder.STATUS_INTERVAL", 0):
+    with patch("retrofit_core.runs.recorder.INTERVAL", 0):
         runs.execute(config, "run", watch)
     training_statuses = [status for status in statuses if status.get("stage") == "training" and "epoch" in status]
     assert {(status["parent"], status["parents"], status["epochs"]) for status in training_statuses} == {

@@ -18,7 +18,7 @@ from typing import Any
 from retrofit_core.inspection.landscape import keep
 from retrofit_core.methods import RETROFITTING
 from retrofit_core.runs import RunConfig, execute
-from retrofit_core.runs.landscapes import FOLDER, LandscapeConfig, material_of
+from retrofit_core.runs.landscapes import LandscapeConfig, material_of
 
 HERE = Path(__file__).parent / "bundled"
 #: Seeds of split and training that are tried; SEED is shipped. It was picked because its parents are even (five classes
@@ -63,7 +63,7 @@ def survey(record: Path) -> None:
     wanted = LandscapeConfig(("parent 0", "parent 1", "fused"))
     material = material_of(record)
     plan = wanted.landscape.plan(material.networks, wanted.through, material.images(), device="cpu")
-    folder = record / FOLDER / wanted.key(record)
+    folder = record / LandscapeConfig.kind.folder / wanted.key(record)
     keep(wanted.landscape.run(plan), folder)
     wanted.save(folder, record)
 

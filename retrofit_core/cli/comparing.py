@@ -134,7 +134,7 @@ def compare_command(
     check_checkpoints([*models, *([base] if base else [])])
     from ..runs import RunConfig
     from ..runs.comparison import compare, configurations
-    from ..runs.noting import noted
+    from ..runs.store import noted
 
     shared = config_of(context, importance=RunConfig.importance)  # a list of names here
     configs = configurations(shared, methods, importance)

@@ -120,7 +120,7 @@ def landscape_command(
     from ..runs import RunConfig, read_config
     from ..runs.images import read_images
     from ..runs.landscapes import material_of
-    from ..runs.noting import noted
+    from ..runs.store import noted
     from ..system.settings import settings_of
 
     chosen = {name: context.params[name] for name in settings_of(Landscape)}

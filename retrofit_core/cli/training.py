@@ -250,10 +250,10 @@ def _finetune_record(
     """Fine-tune the fused network of a finished run, in a folder that shows how far it is."""
     from ..networks.checkpoints import load_model
     from ..runs import read_run
-    from ..runs.finetunings import FOLDER, TUNED, finetune_run, plan_finetuning, read_run_to_tune
-    from ..runs.noting import noted
+    from ..runs.finetunings import TUNED, finetune_run, plan_finetuning, read_run_to_tune
+    from ..runs.store import noted
 
-    folder = out_folder or record / FOLDER / config.key(record)
+    folder = out_folder or record / config.kind.folder / config.key(record)
     if folder.suffix == ".safetensors":
         raise ValueError(
             f"--out {folder}: a run's fine-tuning is kept in a folder, with its network as {TUNED}. Name a folder, or omit --out."

@@ -1,7 +1,6 @@
 """Results of units: one sealed file each, which survives the networks and can be carried to another machine."""
 
 import base64
-import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..system.files import write
+from ..system.files import key_of, write
 
 SCHEMA = 1
 FOLDER = "experiments/results"
@@ -133,4 +132,4 @@ def _set_aside(path: Path) -> None:
 
 def seal_of(content: Mapping[str, Any]) -> str:
     """SHA-256 of a file's content in plain JSON types, which tells whether it is as it was written."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return key_of(content, 64)

@@ -5,8 +5,6 @@ A unit is known by its whole configuration; the result of a unit holds the diges
 """
 
 import dataclasses
-import hashlib
-import json
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import Any
 
 from ..inspection.landscape import Landscape
 from ..runs import RunConfig
-from ..system.files import digest
+from ..system.files import digest, key_of
 from ..training.parents import TrainConfig
 
 #: Where networks that units make are kept, in the runs folder.
@@ -81,7 +79,7 @@ class Unit:
 
     def key(self) -> str:
         """Twelve characters that two units share exactly if they are the same work."""
-        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:12]
+        return key_of(self.to_json(), 12)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .identities import Identity, difference, identity, of_network
     from .inputs import asks_for_shares, check_fitting, class_shares, fusion_rows, read_inputs
     from .record import Run, create, list_runs, read_config, read_identity, read_run, read_status, record_folder
-    from .standing import state_of
+    from .store import state_of
 
 __all__ = [
     "Identity",
@@ -47,7 +47,7 @@ __all__ = [
     "record_folder",
     "state_of",
 ]
-#: Imported when they are first asked for: the app reads `standing` without waiting for torch.
+#: Imported when they are first asked for: the app reads `store` without waiting for torch.
 _HOMES = {
     "config": ("RunConfig", "all_keywords", "check_choices", "config_options", "method_keywords", "read_boundaries"),
     "execute": ("analyse_record", "checkpoint_metadata", "execute", "measure"),
@@ -63,7 +63,7 @@ _HOMES = {
         "read_status",
         "record_folder",
     ),
-    "standing": ("state_of",),
+    "store": ("state_of",),
 }
 
 

@@ -20,12 +20,12 @@ from ..system.registry import find
 from ..system.runtime import Runtime
 from ..training.evaluation import evaluate, evaluate_parents, measured, scores
 from .config import RunConfig, all_keywords, check_choices
-from .identities import difference, identity
+from .finished import check_unchanged
 from .images import read_images
 from .inputs import Inputs, read_inputs, train_missing
-from .noting import noted
-from .record import Run, read_identity, read_run, seal_analysis
+from .record import read_run, seal_analysis
 from .recorder import recording
+from .store import noted
 
 
 @dataclasses.dataclass
@@ -144,7 +144,7 @@ def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analys
             f"retrofit fuse --resume {folder}"
         )
     with noted(run.folder, monitor or Monitor()) as watcher:
-        _check_unchanged(run)
+        check_unchanged(run, Path(), "cannot be analysed")
         own.allow(run.config.target)
         inputs = read_inputs(dataclasses.replace(run.config, analyse=True))
         analysis = _analyse(
@@ -152,18 +152,6 @@ def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analys
         )
         seal_analysis(run.folder, run.status, analysis)
     return analysis
-
-
-def _check_unchanged(run: Run) -> None:
-    """Refuse a record whose parents or data have changed; records of the first schema have no digests to compare."""
-    stored = read_identity(run.folder)
-    if stored is None:
-        return
-    current = dataclasses.replace(identity(run.config), method_version=stored.method_version)  # the fusion is done
-    if why := difference(stored, current):
-        raise ValueError(
-            f"{run.folder} cannot be analysed: {why}. Bring back what the run was made of, or run it again."
-        )
 
 
 def checkpoint_metadata(config: RunConfig, images: Images) -> dict[str, Any]:

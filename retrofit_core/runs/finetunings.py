@@ -1,7 +1,8 @@
 """Fine-tunings of finished runs: what is asked for, what it would take, and the work itself.
 
-A fine-tuning lies in a folder of its own (`kept`): curve.json grows with every epoch, tuned.safetensors is the network, and
-metrics.json, which is written last, has what `evaluate` says of it on the test split, as a run's has of its fused network.
+A fine-tuning lies in a folder of its own (`store.FollowUp`): curve.json grows with every epoch, tuned.safetensors is the
+network, and metrics.json, which is written last, has what `evaluate` says of it on the test split, as a run's has of its fused
+network.
 """
 
 import json
@@ -28,10 +29,9 @@ from ..training.recipes import AUTO, RECIPES, augmentation
 from ..training.state import digest
 from .execute import test_images
 from .finished import Finished, read_finished
-from .kept import KeptConfig
+from .store import FINETUNING, FollowUp, Kind, read_json
 
-#: The folder of a run in which its fine-tunings lie, a folder each, and the files there.
-FOLDER, CURVE, TUNED, METRICS = "finetunings", "curve.json", "tuned.safetensors", "metrics.json"
+CURVE, TUNED, METRICS = FINETUNING.growing, "tuned.safetensors", FINETUNING.last
 RECIPE = RECIPES["finetune"]
 
 
@@ -47,10 +47,10 @@ def _wrong_augmentation(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class FinetuneConfig(Value, KeptConfig):
+class FinetuneConfig(Value, FollowUp):
     """A fine-tuning of a run's fused network with the paper's schedule, as it can be asked for again."""
 
-    verb: ClassVar[str] = "finetune"
+    kind: ClassVar[Kind] = FINETUNING
     version: ClassVar[int] = 1
 
     epochs: int = setting(
@@ -202,17 +202,22 @@ class _Curve:
 
     def __init__(self, path: Path, plan: FinetunePlan, device: str, monitor: Monitor, resume: bool) -> None:
         self.path, self.monitor = path, monitor
-        stored = _read(path) if resume else {}
+        stored = read_json(path) if resume else {}
+        whole = {"networks", "history", "seconds"} <= stored.keys()
         held_out = plan.held_out
-        self.content: dict[str, Any] = stored or {
-            "data": plan.images.name,
-            "trained": len(plan.images) - len(held_out),
-            "held_out": len(held_out),
-            "epochs": plan.config.epochs,
-            "networks": _measured(plan, held_out, device, monitor),
-            "history": [],
-            "seconds": 0.0,
-        }
+        self.content: dict[str, Any] = (
+            stored
+            if whole
+            else {
+                "data": plan.images.name,
+                "trained": len(plan.images) - len(held_out),
+                "held_out": len(held_out),
+                "epochs": plan.config.epochs,
+                "networks": _measured(plan, held_out, device, monitor),
+                "history": [],
+                "seconds": 0.0,
+            }
+        )
         self.before, self.start = float(self.content["seconds"]), time.perf_counter()
         self._write()
 
@@ -247,12 +252,3 @@ def _measured(plan: FinetunePlan, rows: Tensor, device: str, monitor: Monitor) -
         del networks["ensemble"]
     networks["fused"] = evaluate(on_device(plan.run.fused, device), plan.images, rows=rows, monitor=monitor)
     return networks
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """What an earlier attempt wrote; nothing where there is none that can be read."""
-    try:
-        content = json.loads(path.read_text())
-        return content if {"networks", "history", "seconds"} <= content.keys() else {}
-    except (OSError, ValueError, AttributeError):
-        return {}

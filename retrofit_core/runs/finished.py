@@ -32,16 +32,7 @@ class Finished:
         Raises:
             ValueError: there is no such split.
         """
-        return images_of(self.config, split)
-
-
-def images_of(config: RunConfig, split: str) -> Images:
-    """A split of a run's data, read as the run read it.
-
-    Raises:
-        ValueError: there is no such split.
-    """
-    return read_images(config, split)
+        return read_images(self.config, split)
 
 
 def read_finished(folder: str | Path, base: str | Path = ".", what: str = "landscape") -> Finished:
@@ -56,7 +47,7 @@ def read_finished(folder: str | Path, base: str | Path = ".", what: str = "lands
     run = read_run(folder)
     if run.state != "done":
         raise ValueError(f"{folder}: the run is {run.state}, so there is no fused network. Finish it first.")
-    _check_unchanged(run, Path(base), what)
+    check_unchanged(run, Path(base), f"has no {what}")
     config = _located(run.config, Path(base))
     for arch in (config.arch, config.target):  # whoever goes on with a run trusts it
         own.allow(arch)
@@ -64,16 +55,21 @@ def read_finished(folder: str | Path, base: str | Path = ".", what: str = "lands
     return Finished(Path(folder), config, parents, FusionResult.load(folder).model)
 
 
-def _check_unchanged(run: Run, base: Path, what: str) -> None:
-    """Refuse a record whose files have changed; records of the first schema have no digests to compare."""
+def check_unchanged(run: Run, base: Path, refusal: str) -> None:
+    """Refuse a record whose files have changed since; records of the first schema have no digests to compare.
+
+    Args:
+        base: the folder from which file names in its config are read.
+        refusal: what then is not to be: "has no landscape".
+    Raises:
+        ValueError: one has.
+    """
     stored = read_identity(run.folder)
     if stored is None:
         return
     current = dataclasses.replace(identity(run.config, base), method_version=stored.method_version)
     if why := difference(stored, current):
-        raise ValueError(
-            f"{run.folder.name} has no {what}: {why}. Bring back what the run was made of, or run it again."
-        )
+        raise ValueError(f"{run.folder.name} {refusal}: {why}. Bring back what the run was made of, or run it again.")
 
 
 def _located(config: RunConfig, base: Path) -> RunConfig:

@@ -3,8 +3,6 @@
 Two runs are the same work exactly if these are equal, whatever the files are called and whenever they were written.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
@@ -37,8 +35,7 @@ class Identity:
         """Ten characters that two runs share exactly if they are the same work."""
         settings = {name: value for name, value in self.config.to_json().items() if name not in NAMES}
         content = [(self._name(role), self.inputs.get(name) or name) for role, name in self.files()]
-        facts = json.dumps([settings, content, self.method_version], sort_keys=True)
-        return hashlib.sha256(facts.encode()).hexdigest()[:10]
+        return files.key_of([settings, content, self.method_version])
 
     def files(self) -> list[tuple[str, str]]:
         """(role, name in `inputs`) of each file, in an order that depends on the settings only."""

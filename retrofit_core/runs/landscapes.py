@@ -1,6 +1,6 @@
 """Landscapes of finished runs: what is asked for, and the networks and images that they are made of.
 
-A landscape lies in a folder of its own (`kept`), with what `Survey.save` writes.
+A landscape lies in a folder of its own (`store.FollowUp`), with what `Survey.save` writes.
 """
 
 import dataclasses
@@ -16,20 +16,17 @@ from ..data import Images
 from ..inspection.landscape import Landscape, networks_of
 from ..system.monitor import Monitor
 from .config import RunConfig
-from .finetunings import FOLDER as FINETUNINGS
-from .finished import images_of, read_finished
+from .finished import read_finished
+from .images import read_images
 from .inputs import read_inputs
-from .kept import KeptConfig
-
-#: The folder of a run in which its landscapes lie, a folder each.
-FOLDER = "landscapes"
+from .store import FINETUNING, LANDSCAPE, FollowUp, Kind
 
 
 @dataclass(frozen=True)
-class LandscapeConfig(KeptConfig):
+class LandscapeConfig(FollowUp):
     """A landscape of a run, as it can be asked for again."""
 
-    verb: ClassVar[str] = "landscape"
+    kind: ClassVar[Kind] = LANDSCAPE
     version: ClassVar[int] = 1
 
     through: tuple[str, str, str]
@@ -61,7 +58,7 @@ class LandscapeConfig(KeptConfig):
 
     def command(self, record: str) -> str:
         """The command line that measures it from the folder in which the record lies, with the fine-tuning in it."""
-        tuned = ["--tuned", f"{record}/{FINETUNINGS}/{self.tuned}"] if self.tuned else []
+        tuned = ["--tuned", f"{record}/{FINETUNING.folder}/{self.tuned}"] if self.tuned else []
         return shlex.join([*shlex.split(super().command(record)), *tuned])
 
     def words(self) -> list[str]:
@@ -92,7 +89,7 @@ class Material:
         Raises:
             ValueError: there is no such split.
         """
-        return images_of(self.config, split)
+        return read_images(self.config, split)
 
 
 def material_of(

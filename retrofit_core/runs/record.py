@@ -13,7 +13,7 @@ from ..system.files import digest, write
 from . import identities
 from .config import RunConfig
 from .identities import Identity
-from .standing import STATES, state_of
+from .store import NEW, STATES, STATUS, state_of
 
 SCHEMA = 2
 #: Records of these schemas are read; only those of SCHEMA can be resumed.
@@ -118,10 +118,10 @@ def seal_analysis(folder: Path, status: dict[str, Any], analysis: analysing.Anal
     """Write an analysis into a sealed record: unsealed first, so that a kill in between leaves a record without one."""
     sums = {name: sum_ for name, sum_ in status["checksums"].items() if name not in analysing.FILES}
     status = {key: value for key, value in status.items() if key != "analysis"} | {"checksums": sums}
-    write(folder / "status.json", json.dumps(status))
+    write(folder / STATUS, json.dumps(status))
     analysis.save(folder)
     status["checksums"] = sums | checksums(folder, analysing.FILES)
-    write(folder / "status.json", json.dumps(status))
+    write(folder / STATUS, json.dumps(status))
 
 
 @dataclass(frozen=True)
@@ -175,9 +175,9 @@ def read_status(folder: str | Path) -> dict[str, Any]:
     Raises:
         ValueError: broken.
     """
-    path = Path(folder) / "status.json"
+    path = Path(folder) / STATUS
     if not path.exists():
-        return {"state": "created"}
+        return dict(NEW)
     try:
         status = json.loads(path.read_text())
         if status["schema"] not in READABLE or status["state"] not in STATES:

@@ -15,14 +15,13 @@ from ..fusion.results import FusionResult, LevelReport, load_levels, save_levels
 from ..inspection import analysis as analysing
 from ..system.extras import library_version, require
 from ..system.files import locked, write
-from ..system.monitor import Cancelled, Event, Monitor
+from ..system.monitor import Event, Monitor
 from ..training.parents import read_training
-from . import identities
+from . import identities, store
 from .config import RunConfig
 from .record import SCHEMA, SEALED, checksums, create, write_identity
+from .store import CANCEL, INTERVAL, STATUS
 
-#: Seconds between two writes of status.json: often enough for a progress bar, seldom enough for any disk.
-STATUS_INTERVAL = 0.3
 #: Progress of the current phase, in the status.
 PHASE_FACTS = ("level", "levels", "parent", "parents", "epoch", "epochs", "step", "steps")
 
@@ -51,7 +50,7 @@ class Recorder:
     def __init__(self, folder: Path, config: RunConfig, monitor: Monitor | None = None) -> None:
         self.folder = folder
         self.outer = monitor or Monitor()
-        self.monitor = Monitor(self._event, self._cancelled)
+        self.monitor = Monitor(self._event, lambda: store.asked_to_stop(folder, self.outer))
         now = time.time()
         self.status: dict[str, Any] = {
             "schema": SCHEMA,
@@ -115,15 +114,13 @@ class Recorder:
 
     def stop(self, error: BaseException) -> None:
         """Say why the run ended early; finished levels stay."""
-        cancelled = isinstance(error, (Cancelled, KeyboardInterrupt))
-        message = "" if cancelled else str(error) or type(error).__name__
-        self.status.update(state="cancelled" if cancelled else "failed", error=message, levels_done=len(self._reports))
+        self.status.update(store.ending_of(error), levels_done=len(self._reports))
         self._end()
 
     def _end(self) -> None:
         self._spend()
         self._write_status()
-        (self.folder / "cancel").unlink(missing_ok=True)
+        (self.folder / CANCEL).unlink(missing_ok=True)
 
     def _event(self, event: Event) -> None:
         self.outer.emit(**event)
@@ -138,7 +135,7 @@ class Recorder:
         if facts and event.get("index", 0) >= len(self.finished) * (kind == "level"):
             # The progress at which this stage began: a resumed run does not begin at 0.
             self.status.setdefault("first", {name: self.status[name] for name in PHASE_FACTS if name in self.status})
-        if event["kind"] == "level" or time.time() - self._written > STATUS_INTERVAL:
+        if kind == "level" or time.time() - self._written > INTERVAL:
             self._write_status()
 
     def _enter(self, stage: str) -> None:
@@ -158,14 +155,10 @@ class Recorder:
         spent = self.status["stages"].get(stage, 0.0) + now - self.status["stage_started"]
         self.status.update(stages={**self.status["stages"], stage: spent}, stage_started=now)
 
-    def _cancelled(self) -> bool:
-        self.outer.check()
-        return (self.folder / "cancel").exists()
-
     def _write_status(self) -> None:
         self._written = time.time()
         self.status["updated"] = self._written
-        write(self.folder / "status.json", json.dumps(self.status, default=str))
+        write(self.folder / STATUS, json.dumps(self.status, default=str))
 
 
 def _training(config: RunConfig) -> dict[str, Any] | None:

@@ -1,6 +1,7 @@
 """Files: written whole or not at all, locked against a second writer, identified by the digest of their content."""
 
 import hashlib
+import json
 import os
 import shutil
 import time
@@ -112,6 +113,11 @@ def is_locked(folder: str | Path, name: str = LOCK) -> bool:
         return False
     lock.release()
     return False
+
+
+def key_of(facts: object, length: int = 10) -> str:
+    """Hexadecimal digits that two pieces of work share exactly if these facts in plain JSON types are the same."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:length]
 
 
 def digest(path: str | Path) -> str:

@@ -1,7 +1,6 @@
 """Parents on the parts of a split, ready to be fused: one configuration for command line, app and Python."""
 
 import dataclasses
-import hashlib
 import json
 import shlex
 from contextlib import suppress
@@ -18,7 +17,7 @@ from ..networks import own
 from ..networks.architectures import build, fitted, parse
 from ..networks.checkpoints import load_model, save_model
 from ..networks.symmetry import shuffled
-from ..system.files import Locked, write
+from ..system.files import Locked, key_of, write
 from ..system.monitor import Cancelled, Monitor
 from ..system.registry import find
 from ..system.settings import check_seed
@@ -88,7 +87,7 @@ class TrainConfig:
 
     def key(self) -> str:
         """Ten characters that two trainings share exactly if their configs are equal."""
-        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:10]
+        return key_of(self.to_json())
 
     @property
     def folder(self) -> str:

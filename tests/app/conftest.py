@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from retrofit_app import bundle, runs
-from retrofit_app.runs.children import CHILDREN
 from retrofit_core.runs import Run, RunConfig, read_run
+from retrofit_core.runs.worker import CHILDREN
 
 from .browsing import PATIENCE, end_workers
 
@@ -46,7 +46,7 @@ def config() -> RunConfig:
 def sleeper(monkeypatch: pytest.MonkeyPatch):
     """Workers that do nothing for a minute; they are ended after the test."""
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
-    monkeypatch.setattr("retrofit_app.runs.workers.worker_command", lambda job: command)
+    monkeypatch.setattr("retrofit_core.runs.worker.command_of", lambda job: command)
     before = set(CHILDREN)
     yield
     for pid in set(CHILDREN) - before:

@@ -71,9 +71,9 @@ def invented(n: int = 5, finished: int | None = None, **changes: Any) -> Survey:
 def placed(record: Path, survey: Survey | None = None, key: str = "0123456789", seed: int = 0) -> Path:
     """A landscape of a record as a worker leaves it behind."""
     from retrofit_core.inspection.landscape import Landscape
-    from retrofit_core.runs.landscapes import FOLDER, LandscapeConfig
+    from retrofit_core.runs.landscapes import LandscapeConfig
 
-    folder = record / FOLDER / key
+    folder = record / LandscapeConfig.kind.folder / key
     (survey or invented()).save(folder)
     LandscapeConfig(SPANNING, None, Landscape(resolution=5, images=40, seed=seed)).save(folder, record)
     return folder

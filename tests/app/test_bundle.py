@@ -7,7 +7,7 @@ import pytest
 from retrofit_app import bundle, runs
 from retrofit_core import load_model
 from retrofit_core.runs import read_run
-from retrofit_core.runs.landscapes import FOLDER
+from retrofit_core.runs.store import LANDSCAPE
 
 #: The run whose landscape is measured again: one is enough, and each takes seconds.
 FIRST = "kf-linear"
@@ -23,7 +23,8 @@ def test_the_command_reproduces_the_shipped_example(tmp_path, monkeypatch):
     assert facts["runs"] == committed["runs"]
     for name in ("splits.json", "training.json"):
         assert (tmp_path / name).read_text() == (runs.BUNDLED / name).read_text()
-    assert len(list((tmp_path / FIRST / FOLDER).iterdir())) == len(list((runs.BUNDLED / FIRST / FOLDER).iterdir())) == 1
+    written, shipped = (list((folder / FIRST / LANDSCAPE.folder).iterdir()) for folder in (tmp_path, runs.BUNDLED))
+    assert len(written) == len(shipped) == 1
     for name in bundle.PARENTS:
         new, old = load_model(tmp_path / name)[1], load_model(runs.BUNDLED / name)[1]
         assert new["class_counts"] == old["class_counts"]

@@ -226,11 +226,11 @@ def test_start_makes_a_worker_that_can_be_cancelled(runs_folder, sleeper):
 def test_the_words_of_the_worker_make_these_runs(runs_folder, monkeypatch):
     """The command line reads them as the same configurations, in the folder where the parents lie."""
     jobs = []
-    monkeypatch.setattr("retrofit_app.runs.workers.begin", jobs.append)
+    monkeypatch.setattr("retrofit_core.runs.worker.begin", jobs.append)
     made = board_of(of="kf-linear", methods="KF-Linear,Average", scores="conductance,uniform")
     leaderboards.start(made)
     (job,) = jobs
-    assert job.base == runs.BUNDLED and job.within == runs_folder and job.folder == made.folder
+    assert job.base == runs.BUNDLED and job.runs == runs_folder and job.work.folder == made.folder
     seen = {}
     monkeypatch.setattr(
         "retrofit_core.runs.comparison.compare", lambda configs, **rest: seen.update(configs=configs, **rest)
@@ -240,7 +240,7 @@ def test_the_words_of_the_worker_make_these_runs(runs_folder, monkeypatch):
     from retrofit_core.runs.comparison import quick_first
 
     with pytest.raises(AttributeError):  # there is no leaderboard to print
-        main(list(job.words))
+        main(["compare", *job.words])
     assert quick_first(seen["configs"]) == [run.config for run in made.runs]
     assert seen["also"] == [runs.BUNDLED / "kf-linear"] and seen["records"] == runs_folder
 
@@ -248,7 +248,7 @@ def test_the_words_of_the_worker_make_these_runs(runs_folder, monkeypatch):
 def test_a_leaderboard_grows_row_by_row_and_ends_whole(runs_folder, monkeypatch):
     """The worker's own work, done here: records, rows with intervals, and what is there is not made again."""
     from retrofit_core.runs.comparison import compare
-    from retrofit_core.runs.noting import noted
+    from retrofit_core.runs.store import noted
     from retrofit_core.system.monitor import Monitor
 
     made = board_of(**SMALL)

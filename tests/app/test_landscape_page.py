@@ -8,10 +8,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from retrofit_app import runs
-from retrofit_app.runs import keeping, landscapes
-from retrofit_app.runs.landscapes import Kept
+from retrofit_app.runs import followups
 from retrofit_core.inspection.landscape import Landscape
 from retrofit_core.runs.landscapes import LandscapeConfig
+from retrofit_core.runs.store import LANDSCAPE, Work
 
 from .pages import clean, to_page, words
 from .surveys import SPANNING, invented, noted, placed
@@ -42,7 +42,7 @@ def entry() -> runs.Entry:
 def record(runs_folder) -> Path:
     """A finished run of the user's, without landscapes."""
     folder = runs_folder / "mine"
-    shutil.copytree(runs.BUNDLED / "kf-linear", folder, ignore=shutil.ignore_patterns(landscapes.FOLDER))
+    shutil.copytree(runs.BUNDLED / "kf-linear", folder, ignore=shutil.ignore_patterns(LANDSCAPE.folder))
     return folder
 
 
@@ -61,7 +61,7 @@ def test_a_shipped_run_shows_its_landscape_before_any_click(runs_folder):
 @pytest.mark.parametrize("name", runs.bundle_facts()["runs"])
 def test_every_shipped_run_has_the_landscape_of_the_forms_defaults(name):
     entry = runs.read_entry(runs.BUNDLED / name, shipped=True)
-    (kept,) = landscapes.kept(entry)
+    (kept,) = followups.works_of(entry, LANDSCAPE)
     assert kept.state == "done" and kept.name == LandscapeConfig(SPANNING).key(entry.folder)
 
 
@@ -99,20 +99,20 @@ def test_start_makes_a_worker_and_cancel_asks_it_to_stop(record, sleeper):
     assert not page.exception
     key = page.query_params["map"]
     assert key == SMALL.key(record)
-    folder = record / landscapes.FOLDER / key
-    assert Kept(folder, {}).going and "Reading the networks" in page.get("progress")[0].proto.text
+    folder = record / LANDSCAPE.folder / key
+    assert Work(LANDSCAPE, folder).going and "Reading the networks" in page.get("progress")[0].proto.text
     page.button(key="cancel-landscape").click().run()
     assert (folder / "cancel").exists() and page.button(key="cancel-landscape").label == "Cancelling…"
     with pytest.raises(runs.Busy, match="the landscape"):
         other = LandscapeConfig(SPANNING, None, Landscape(resolution=7))
-        landscapes.survey(runs.read_entry(record), other)
+        followups.begin(runs.read_entry(record), other)
     with pytest.raises(ValueError, match="going on"):
         runs.delete(record)
 
 
 def test_a_growing_landscape_shows_what_is_measured(record, sleeper):
-    landscapes.survey(runs.read_entry(record), SMALL)
-    folder = record / landscapes.FOLDER / SMALL.key(record)
+    followups.begin(runs.read_entry(record), SMALL)
+    folder = record / LANDSCAPE.folder / SMALL.key(record)
     invented(finished=7).save(folder)
     page = open_page(run="mine", map=folder.name)
     assert clean(page) and "7 of 25 points are measured" in page.get("progress")[0].proto.text
@@ -138,20 +138,20 @@ def test_how_an_unfinished_landscape_ended_is_said_and_its_part_shown(record, st
 
 def test_a_stopped_one_goes_on_in_its_folder_with_what_is_measured(record, sleeper):
     placed(record, invented(finished=9), key=SMALL.key(record))
-    SMALL.save(record / landscapes.FOLDER / SMALL.key(record), record)
-    noted(record / landscapes.FOLDER / SMALL.key(record), "cancelled")
+    SMALL.save(record / LANDSCAPE.folder / SMALL.key(record), record)
+    noted(record / LANDSCAPE.folder / SMALL.key(record), "cancelled")
     page = open_page(run="mine")
     page.button(key="landscape-resume").click().run()
     assert not page.exception
-    (kept,) = landscapes.kept(runs.read_entry(record))
-    assert kept.going and kept.is_drawn and "points are measured" in page.get("progress")[0].proto.text
+    (kept,) = followups.works_of(runs.read_entry(record), LANDSCAPE)
+    assert kept.going and kept.has_content and "points are measured" in page.get("progress")[0].proto.text
 
 
 def test_a_worker_goes_on_and_knows_where_the_fine_tuned_network_lies(record, monkeypatch):
     asked = []
-    monkeypatch.setattr("retrofit_app.runs.workers.begin", asked.append)
+    monkeypatch.setattr("retrofit_core.runs.worker.begin", asked.append)
     config = LandscapeConfig(("parent 0", "fused", "fine-tuned"), None, Landscape(resolution=5), "0123456789")
-    landscapes.survey(runs.read_entry(record), config)
+    followups.begin(runs.read_entry(record), config)
     words = asked[0].words
     assert words[-1] == "--resume"
     assert words[words.index("--tuned") + 1] == str(record / "finetunings" / "0123456789")
@@ -173,7 +173,7 @@ def test_a_deleted_landscape_comes_back_with_undo_and_the_next_one_is_shown(reco
 def test_a_shipped_landscape_cannot_be_deleted(runs_folder, entry):
     assert "landscape-delete" not in {button.key for button in open_page(run="kf-linear").button}
     with pytest.raises(ValueError, match="came with the workbench"):
-        keeping.delete(landscapes.kept(entry)[0], entry)
+        followups.delete(followups.works_of(entry, LANDSCAPE)[0], entry)
 
 
 def test_the_relief_is_in_the_address_and_takes_the_place_of_the_planes(record):
@@ -280,14 +280,14 @@ def test_what_has_no_plane_says_why(runs_folder, config):
 
 
 def test_a_landscape_of_a_shipped_run_is_kept_in_the_runs_folder(entry, runs_folder, sleeper):
-    kept = landscapes.survey(entry, SMALL)
-    assert kept.folder == runs_folder / landscapes.FOLDER / SMALL.key(entry.folder) and kept.going
+    kept = followups.begin(entry, SMALL)
+    assert kept.folder == runs_folder / LANDSCAPE.folder / SMALL.key(entry.folder) and kept.going
     SMALL.save(kept.folder, entry.folder)
-    assert {one.name for one in landscapes.kept(entry)} >= {kept.name}
+    assert {one.name for one in followups.works_of(entry, LANDSCAPE)} >= {kept.name}
     other = runs.read_entry(runs.BUNDLED / "hf-linear", shipped=True)
-    assert kept.name not in {one.name for one in landscapes.kept(other)}
+    assert kept.name not in {one.name for one in followups.works_of(other, LANDSCAPE)}
 
 
 def test_what_is_measured_is_not_measured_again(entry, runs_folder):
-    kept = landscapes.survey(entry, LandscapeConfig(SPANNING))
+    kept = followups.begin(entry, LandscapeConfig(SPANNING))
     assert kept.folder.is_relative_to(runs.BUNDLED) and kept.state == "done" and not runs_folder.exists()

@@ -14,9 +14,9 @@ from retrofit_app.address.rule import understood
 from retrofit_app.figures.counterparts import counterparts
 from retrofit_app.figures.marks import ALONE, OTHER
 from retrofit_app.models import activity, sources
-from retrofit_app.runs.children import CHILDREN
 from retrofit_app.widgets import pictures, readings
-from retrofit_core.runs.standing import worker_of
+from retrofit_core.runs.store import worker_of
+from retrofit_core.runs.worker import CHILDREN
 
 from .analyses import SCORES, analysed, plain
 from .pages import clean, to_page, words

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from retrofit_app import runs
-from retrofit_app.runs.children import CHILDREN
 from retrofit_core import save_model
 from retrofit_core.networks import own
 from retrofit_core.networks.architectures import build, fitted, parse
+from retrofit_core.runs.worker import CHILDREN
 from tests.own_networks import MYNET
 
 from .test_compare_page import open_page as open_compare

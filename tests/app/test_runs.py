@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -18,13 +19,11 @@ import torch
 
 from retrofit_app import bundle, runs
 from retrofit_app.pages.fuse import configs, parameters
-from retrofit_app.runs import cancelling, jobs, workers
-from retrofit_app.runs.children import CHILDREN
-from retrofit_app.runs.workers import worker_command
 from retrofit_core import load_model, save_model
 from retrofit_core.data import load
-from retrofit_core.runs import RunConfig, create, execute, identity, read_run
-from retrofit_core.runs.standing import NOTES, analysis_notes, worker_of
+from retrofit_core.runs import RunConfig, create, execute, identity, read_run, store, worker
+from retrofit_core.runs.store import KINDS, NOTES, Work, notes_of, worker_of
+from retrofit_core.runs.worker import CHILDREN, Job
 from retrofit_core.system import files
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training.parents import TrainConfig, read_training, train_parents, write_training
@@ -92,9 +91,9 @@ def test_two_sessions_that_start_the_same_work_at_once_start_it_once(runs_folder
 
 def test_another_server_does_not_start_it_twice(runs_folder, config, sleeper, monkeypatch):
     """It waits while this one starts something, and looks again then."""
-    monkeypatch.setattr(workers, "PATIENCE", 0.1)
+    monkeypatch.setattr(store, "PATIENCE", 0.1)
     with (
-        files.locked(runs_folder, name=workers.STARTING),
+        files.locked(runs_folder, name=store.STARTING),
         pytest.raises(ValueError, match="the runs folder is being written"),
     ):
         runs.start(config)
@@ -135,9 +134,9 @@ time.sleep(600)
 @pytest.fixture
 def stubborn(monkeypatch, sleeper):
     """Workers that answer neither to a request to stop nor to SIGTERM, and have a process of their own."""
-    monkeypatch.setattr(workers, "worker_command", lambda job: [sys.executable, "-c", STUBBORN])
-    monkeypatch.setattr(cancelling, "PATIENCE", 0.5)
-    monkeypatch.setattr(cancelling, "GRACE", 0.5)
+    monkeypatch.setattr(worker, "command_of", lambda job: [sys.executable, "-c", STUBBORN])
+    monkeypatch.setattr(worker, "PATIENCE", 0.5)
+    monkeypatch.setattr(worker, "GRACE", 0.5)
     before = set(CHILDREN)
     yield
     for pid in set(CHILDREN) - before:
@@ -160,10 +159,10 @@ def test_a_worker_that_does_not_stop_is_ended_with_all_that_it_started(runs_fold
     child = psutil.Process(int(runs.log_tail(folder)))
     if by == "cancel":
         runs.cancel(folder)
-        until(lambda: cancelling.was_ended(folder), "the server insists")
+        until(lambda: worker.was_ended(folder), "the server insists")
     else:  # of a server that has ended since
-        (folder / cancelling.ASKED).touch()
-        os.utime(folder / cancelling.ASKED, (time.time() - 60, time.time() - 60))
+        (folder / store.CANCEL).touch()
+        os.utime(folder / store.CANCEL, (time.time() - 60, time.time() - 60))
     other = runs.start(dataclasses.replace(config, seed=4))
     until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the group ends")
     entry = runs.read_entry(folder)
@@ -173,7 +172,7 @@ def test_a_worker_that_does_not_stop_is_ended_with_all_that_it_started(runs_fold
 
 def test_workers_leave_the_machine_to_whoever_works_at_it(runs_folder, config, sleeper):
     folder = runs.start(config)
-    assert psutil.Process(worker_of(folder)["pid"]).nice() >= workers.NICENESS
+    assert psutil.Process(worker_of(folder)["pid"]).nice() >= worker.NICENESS
 
 
 def test_what_went_on_since_the_page_was_drawn_is_not_deleted_or_written_over(runs_folder, config, sleeper):
@@ -339,7 +338,7 @@ def test_a_real_worker_writes_the_record_of_a_direct_run(runs_folder, config, mo
 
 @pytest.mark.slow
 def test_cancel_while_the_worker_loads_is_not_lost(runs_folder, config, monkeypatch):
-    monkeypatch.setattr(cancelling, "PATIENCE", 300)  # a busy machine loads for half a minute
+    monkeypatch.setattr(worker, "PATIENCE", 300)  # a busy machine loads for half a minute
     folder = runs.start(config)
     runs.cancel(folder)
     deadline = time.time() + 300
@@ -485,7 +484,7 @@ def test_an_analysis_starts_once_and_holds_up_other_work(finished, config, sleep
     runs.analyse(finished)
     entry = runs.read_entry(finished)
     assert worker_of(finished)["pid"] == pid and entry.analysing and entry.state == "done"
-    assert analysis_notes(finished)["state"] == "running"
+    assert notes_of(finished)["state"] == "running"
     with pytest.raises(runs.Busy, match="the analysis of run plain is still going on"):
         runs.start(config)
     ended(pid)
@@ -499,33 +498,28 @@ def test_a_killed_analysis_is_reported_and_can_be_started_again(finished, sleepe
     runs.analyse(finished)
     (finished / NOTES).write_text(json.dumps({"state": "running", "name": "levels", "index": 1, "total": 4}))
     ended(worker_of(finished)["pid"])
-    assert analysis_notes(finished)["state"] == "interrupted" and runs.read_entry(finished).state == "done"
+    assert notes_of(finished)["state"] == "interrupted" and runs.read_entry(finished).state == "done"
     runs.analyse(finished)
-    assert analysis_notes(finished) == {"state": "running", "name": "starting the worker"}
+    assert notes_of(finished) == {"state": "running", "name": "starting the worker"}
 
 
-def test_workers_run_the_command_lines_own_code(finished, training, runs_folder):
-    for job, words in (
-        (jobs.fusion(finished, runs_folder), ["fuse", "--resume", str(finished)]),
-        (jobs.analysis(finished, runs_folder), ["analyse", str(finished)]),
-        (jobs.training(training, runs_folder), ["train", "--arch", training.arch[0], "--epochs", "15"]),
-    ):
-        command = worker_command(job)
-        assert (
-            command[1:3] == ["-m", "retrofit_core"] and command[3 : 3 + len(words)] == words and command[-1] == "--json"
-        )
-    assert [job.kind for job in (jobs.fusion(finished, runs_folder), jobs.analysis(finished, runs_folder))] == [
-        "fuse",
-        "analyse",
-    ]
+def training_job(training, runs_folder):
+    words = (*shlex.split(training.command(training.folder))[2:], "--resume")
+    return Job(Work(KINDS["train"], runs_folder / training.folder), words, runs_folder, runs_folder)
+
+
+def test_workers_run_the_command_lines_own_code(runs_folder, training):
+    command = worker.command_of(training_job(training, runs_folder))
+    words = ["-m", "retrofit_core", "train", "--arch", training.arch[0], "--epochs", "15"]
+    assert command[1 : 1 + len(words)] == words and command[-1] == "--json"
 
 
 def test_any_kind_of_work_starts_once_and_holds_up_other_work(runs_folder, config, sleeper):
-    job = jobs.Job("landscape", runs_folder / "plane", ("landscape", "plane"), runs_folder)
+    job = Job(Work(KINDS["landscape"], runs_folder / "plane"), ("plane",), runs_folder, runs_folder)
     runs.begin(job)
-    pid = worker_of(job.folder)["pid"]
+    pid = worker_of(job.work.folder)["pid"]
     runs.begin(job)
-    assert worker_of(job.folder)["pid"] == pid
+    assert worker_of(job.work.folder)["pid"] == pid
     with pytest.raises(runs.Busy, match="the landscape plane is still going on"):
         runs.start(config)
     ended(pid)
@@ -537,10 +531,10 @@ def test_any_kind_of_work_starts_once_and_holds_up_other_work(runs_folder, confi
 @pytest.mark.slow
 def test_a_worker_trains_parents_by_their_configuration(runs_folder, training):
     training = dataclasses.replace(training, epochs=1)
-    job = jobs.training(training, runs_folder)
+    job = training_job(training, runs_folder)
     runs.begin(job)
-    CHILDREN[worker_of(job.folder)["pid"]].wait(300)
-    assert all((runs_folder / name).exists() for name in training.files()), runs.log_tail(job.folder)
+    CHILDREN[worker_of(job.work.folder)["pid"]].wait(300)
+    assert all((runs_folder / name).exists() for name in training.files()), runs.log_tail(job.work.folder)
 
 
 def test_an_analysis_without_its_parents_is_refused(finished):
@@ -558,6 +552,6 @@ def test_an_analysis_is_added_to_a_finished_run(finished):
     deadline = time.time() + 120
     while runs.read_entry(finished).analysing and time.time() < deadline:
         time.sleep(0.2)
-    assert analysis_notes(finished) == {}, runs.log_tail(finished)
+    assert notes_of(finished) == {}, runs.log_tail(finished)
     run, shipped = read_run(finished), read_run(runs.BUNDLED / "kf-linear")
     assert run.analysis.accuracy == pytest.approx(shipped.analysis.accuracy, abs=0.5)

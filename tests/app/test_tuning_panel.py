@@ -10,9 +10,10 @@ from streamlit.testing.v1 import AppTest
 from retrofit_app import runs
 from retrofit_app.figures import LIGHT
 from retrofit_app.figures.tuning import tuning_curve
-from retrofit_app.runs import finetunings, keeping
-from retrofit_app.runs.finetunings import Kept
+from retrofit_app.runs import followups
+from retrofit_core.runs import worker
 from retrofit_core.runs.finetunings import FinetuneConfig
+from retrofit_core.runs.store import FINETUNING, Work, worker_of
 
 from .pages import clean, words
 
@@ -78,9 +79,9 @@ def course(accuracies=(94.0, 96.0, 95.0, 97.0), epochs=3):
 
 def placed(record: Path, config=SHORT, accuracy: float | None = 97.5, **changes) -> Path:
     """A fine-tuning of a record as a worker leaves it behind; without an accuracy it is not finished."""
-    folder = record / finetunings.FOLDER / config.key(record)
+    folder = record / FINETUNING.folder / config.key(record)
     config.save(folder, record)
-    (folder / finetunings.CURVE).write_text(json.dumps(course(epochs=config.epochs, **changes)))
+    (folder / FINETUNING.growing).write_text(json.dumps(course(epochs=config.epochs, **changes)))
     if accuracy is not None:
         metrics = {
             "accuracy": accuracy,
@@ -89,8 +90,8 @@ def placed(record: Path, config=SHORT, accuracy: float | None = 97.5, **changes)
             "calibration_error": 0.1,
             "samples": 359,
         }
-        (folder / finetunings.METRICS).write_text(json.dumps(metrics))
-        shutil.copy(record / "fused.safetensors", folder / finetunings.TUNED)
+        (folder / FINETUNING.last).write_text(json.dumps(metrics))
+        shutil.copy(record / "fused.safetensors", folder / followups.TUNED)
     return folder
 
 
@@ -127,21 +128,21 @@ def test_a_start_makes_a_worker_cancel_asks_it_and_a_reload_finds_it(record, ope
     assert not page.exception
     key = page.query_params["tuned"]
     assert key == SHORT.key(record)
-    folder = record / finetunings.FOLDER / key
+    folder = record / FINETUNING.folder / key
     again = open_page(run="mine", tuned=key)
     assert clean(again) and "Reading the network" in again.get("progress")[0].proto.text
     again.button(key="cancel-tuning").click().run()
     assert (folder / "cancel").exists()
     with pytest.raises(runs.Busy, match="the fine-tuning"):
-        finetunings.finetune(runs.read_entry(record), FinetuneConfig(epochs=4))
+        followups.begin(runs.read_entry(record), FinetuneConfig(epochs=4))
     with pytest.raises(ValueError, match="going on"):
         runs.delete(record)
     with pytest.raises(ValueError, match="going on"):
-        keeping.delete(Kept(folder, {}), runs.read_entry(record))
+        followups.delete(Work(FINETUNING, folder), runs.read_entry(record))
 
 
 def test_a_growing_one_shows_its_curve(record, sleeper):
-    finetunings.finetune(runs.read_entry(record), SHORT)
+    followups.begin(runs.read_entry(record), SHORT)
     placed(record, accuracy=None, accuracies=(94.0, 96.0))
     page = open_page(run="mine")
     assert clean(page) and "Epoch 1 of 3 is done" in page.get("progress")[0].proto.text
@@ -177,7 +178,7 @@ def test_how_an_unfinished_one_ended_is_said_and_it_can_go_on(record, sleeper, s
     sentences = [element.value for element in [*page.warning, *page.error]]
     assert not page.exception and len(sentences) == 1 and said in sentences[0]
     page.button(key="tuning-resume").click().run()
-    assert not page.exception and finetunings.kept(runs.read_entry(record))[0].going
+    assert not page.exception and followups.works_of(runs.read_entry(record), FINETUNING)[0].going
 
 
 def test_several_stand_beside_each_other_and_one_is_chosen(record):
@@ -201,7 +202,7 @@ def test_a_deleted_one_comes_back_with_undo(record):
 
 
 def test_a_damaged_one_is_named_in_its_place(record):
-    (placed(record) / finetunings.CURVE).write_text("{}")
+    (placed(record) / FINETUNING.growing).write_text("{}")
     page = open_page(run="mine")
     assert not page.exception and "curve.json of the fine-tuning" in page.error[0].value
 
@@ -219,23 +220,27 @@ def test_other_views_know_the_parameters(record):
 
 
 def test_one_of_a_shipped_run_is_kept_in_the_runs_folder(entry, runs_folder, sleeper):
-    kept = finetunings.finetune(entry, SHORT)
-    assert kept.folder == runs_folder / finetunings.FOLDER / SHORT.key(entry.folder) and kept.going
+    kept = followups.begin(entry, SHORT)
+    assert kept.folder == runs_folder / FINETUNING.folder / SHORT.key(entry.folder) and kept.going
     SHORT.save(kept.folder, entry.folder)
-    assert [one.name for one in finetunings.kept(entry)] == [kept.name]
-    assert not finetunings.kept(runs.read_entry(runs.BUNDLED / "hf-linear", shipped=True))
+    assert [one.name for one in followups.works_of(entry, FINETUNING)] == [kept.name]
+    assert not followups.works_of(runs.read_entry(runs.BUNDLED / "hf-linear", shipped=True), FINETUNING)
 
 
 def test_what_is_done_is_not_done_again(record):
     folder = placed(record)
-    kept = finetunings.finetune(runs.read_entry(record), SHORT)
+    kept = followups.begin(runs.read_entry(record), SHORT)
     assert kept.folder == folder and kept.state == "done"
 
 
 def test_the_whole_of_it_by_a_worker(record):
-    kept = finetunings.finetune(runs.read_entry(record), FinetuneConfig(epochs=1))
-    runs.children.CHILDREN[runs.workers.worker_of(kept.folder)["pid"]].wait(300)
-    assert kept.state == "done" and kept.metrics["samples"] == 359 and len(kept.curve["history"]) == 2
+    kept = followups.begin(runs.read_entry(record), FinetuneConfig(epochs=1))
+    worker.CHILDREN[worker_of(kept.folder)["pid"]].wait(300)
+    assert (
+        kept.state == "done"
+        and followups.metrics(kept)["samples"] == 359
+        and len(followups.curve(kept)["history"]) == 2
+    )
 
 
 # --- the picture ----------------------------------------------------------------------------------

@@ -1,27 +1,25 @@
 """Runs on disk and the workers that write them: list, start, watch, cancel. No Streamlit, and no torch until a start.
 
-A run's folder is named after its config's key (`runs.record_folder`), so the same work has one folder. A worker is a process
-of its own, which does a job (`jobs`) by the command line's code and outlives page, tab and server. In the folder that it writes
-lie worker.json (pid and birth, against reused pids) and worker.log. `runs.standing` says where a run stands.
+A run's folder is named after its config's key (`runs.record_folder`), so the same work has one folder. Its worker is a process
+of its own (`retrofit_core.runs.worker`). `retrofit_core.runs.store` says where work stands.
 
 File names in a config are relative to where its worker starts: the folder of the shipped parents for a config that names
 those, so that it has the same key wherever the package is installed, else the runs folder. There, parents that a run
 trains itself lie in parents-KEY (the key of their `TrainConfig`, which is in training.json); runs share them.
 """
 
-from .cancelling import cancel, was_asked
-from .endings import analysis_ending, failure, log_tail
+from retrofit_core.runs.worker import Busy, begin, cancel, was_asked
+
+from .endings import analysis_ending, error_of, failure, log_tail
 from .listing import entries, past, reader_of, same_work
 from .records import BUNDLED, Entry, bundle_facts, class_counts, home, own_name, read_entry, runs_folder
-from .trash import delete, restore
+from .starting import analyse, delete, restore, resume, start
 from .words import details, label, library, networks_words, other_version
-from .workers import Busy, alone, analyse, begin, resume, start
 
 __all__ = [
     "BUNDLED",
     "Busy",
     "Entry",
-    "alone",
     "analyse",
     "analysis_ending",
     "begin",
@@ -31,6 +29,7 @@ __all__ = [
     "delete",
     "details",
     "entries",
+    "error_of",
     "failure",
     "home",
     "label",

@@ -4,15 +4,16 @@
 """
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
 from retrofit_app.figures import letter
+from retrofit_core.runs.store import FINETUNING, Work
 
-from . import finetunings, methods
+from . import followups, methods
 from .records import Entry
 from .settings import NONE, settings
 from .words import networks_words
@@ -41,7 +42,7 @@ class Made:
     """Its checkpoint"""
     settings: dict[str, str]
     """All that decides its numbers, in words"""
-    tuning: dict[str, Any] | None = None
+    tuning: Mapping[str, Any] | None = None
     """How it was fine-tuned, as a `FinetuneConfig` is written; None where it was not"""
 
 
@@ -149,15 +150,18 @@ def made(entry: Entry, weighed: bool = True) -> list[Made]:
         entry.folder / "fused.safetensors",
         decided,
     )
-    return [fused, *(_tuned(fused, kept) for kept in reversed(finetunings.kept(entry)) if kept.state == "done")]
+    return [
+        fused,
+        *(_tuned(fused, kept) for kept in reversed(followups.works_of(entry, FINETUNING)) if kept.state == "done"),
+    ]
 
 
-def _tuned(fused: Made, kept: finetunings.Kept) -> Made:
+def _tuned(fused: Made, kept: Work) -> Made:
     """The network of a finished fine-tuning; without numbers where it is damaged."""
     facts: dict[str, Any] = {}
     seconds = None
     with suppress(ValueError):
-        facts, seconds = kept.metrics, float(kept.curve["seconds"])
+        facts, seconds = followups.metrics(kept), float(followups.curve(kept)["seconds"])
     epochs = kept.settings.get("epochs")
     long = f"{epochs} epoch{'' if epochs == 1 else 's'}"
     others = {name: value for name, value in kept.settings.items() if name not in ("of", "epochs")}
@@ -168,7 +172,7 @@ def _tuned(fused: Made, kept: finetunings.Kept) -> Made:
         f"{fused.id}+{kept.name}",
         facts,
         None if seconds is None or fused.seconds is None else fused.seconds + seconds,
-        kept.folder / finetunings.TUNED,
+        kept.folder / followups.TUNED,
         {**fused.settings, **words},
         kept.settings,
     )

@@ -4,29 +4,28 @@ import signal
 from pathlib import Path
 
 from retrofit_app.figures import letter, lettered
-from retrofit_core.runs.standing import analysis_notes, worker_of
+from retrofit_core.runs.store import notes_of, worker_of
+from retrofit_core.runs.worker import LOG, exit_code, was_ended
 
-from .cancelling import was_ended
-from .children import exit_code
-from .records import Entry
+from .records import Entry, runs_folder
 
 
 def failure(entry: Entry) -> str:
     """Why a run ended early, in a sentence, without this machine's paths."""
     if entry.state == "cancelled":
-        return f"Cancelled. {_kept(entry)}"
+        return f"Cancelled. {_finished_part(entry)}"
     if entry.state == "interrupted" and was_ended(entry.folder):
-        return f"Cancelled. The worker did not stop by itself and was ended. {_kept(entry)}"
+        return f"Cancelled. The worker did not stop by itself and was ended. {_finished_part(entry)}"
     if entry.state == "interrupted":
         code = exit_code(worker_of(entry.folder).get("pid", -1)) or 0
         how = f" by {signal.Signals(-code).name}" if code < 0 else ""
-        return f"The worker was killed{how} before it finished. {_kept(entry)}"
-    return f"Failed: {lettered(entry.status.get('error') or 'no reason was recorded.')} {_kept(entry)}"
+        return f"The worker was killed{how} before it finished. {_finished_part(entry)}"
+    return f"Failed: {lettered(entry.status.get('error') or 'no reason was recorded.')} {_finished_part(entry)}"
 
 
 def analysis_ending(folder: Path) -> str:
     """How the last attempt at an analysis ended, in a sentence; empty where there was none."""
-    notes = analysis_notes(folder)
+    notes = notes_of(folder)
     return {
         "cancelled": "Cancelled before it was finished: nothing of an analysis is kept.",
         "interrupted": "The worker was killed before it was finished: nothing of an analysis is kept, and the run is as it was.",
@@ -34,7 +33,13 @@ def analysis_ending(folder: Path) -> str:
     }.get(notes.get("state", ""), "")
 
 
-def _kept(entry: Entry) -> str:
+def error_of(folder: Path) -> str:
+    """Why work in a folder failed, without this machine's folders."""
+    text = str(notes_of(folder).get("error") or "")
+    return lettered(text.replace(str(runs_folder()), "RUNS").replace(str(Path.home()), "~"))
+
+
+def _finished_part(entry: Entry) -> str:
     status = entry.status
     if status.get("stage") == "training" and "epochs" in status:
         return (
@@ -49,7 +54,7 @@ def _kept(entry: Entry) -> str:
 def log_tail(folder: Path, lines: int = 12) -> str:
     """The end of the worker's output, with home and runs folder shortened."""
     try:
-        text = (folder / "worker.log").read_text(errors="replace")
+        text = (folder / LOG).read_text(errors="replace")
     except OSError:
         return ""
     tail = "\n".join(text.splitlines()[-lines:])

@@ -3,8 +3,6 @@
 A leaderboard lies in comparisons/KEY of the runs folder. Every method's run is a record of its own beside the others.
 """
 
-import hashlib
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,13 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from retrofit_core.runs.standing import analysis_notes, worker_lives, worker_of
+from retrofit_core.runs import worker
+from retrofit_core.runs.store import COMPARISON, STATUS, Work, read_json
+from retrofit_core.system import files
 
-from . import jobs, workers
 from .listing import same_network
-from .records import Entry, read_entry, runs_folder
+from .records import Entry, runs_folder
 
-FOLDER, BOARD = "comparisons", "leaderboard.json"
 #: Settings of a run that `retrofit compare` does not take: a leaderboard has them as by default.
 UNSAID = ("head", "boundaries", "augment", "auto_augment", "grouping", "options", "importance", "method")
 #: The paper's methods, which a picture tells apart from the others.
@@ -26,7 +24,7 @@ PAPERS = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
 
 
 @dataclass(frozen=True)
-class Planned:
+class BoardRun:
     """A run of a leaderboard."""
 
     config: Any
@@ -43,17 +41,16 @@ class Planned:
         return self.entry is not None and self.entry.state == "done"
 
 
-@dataclass(frozen=True)
-class Leaderboard:
+@dataclass(frozen=True, kw_only=True)
+class Leaderboard(Work):
     """All runs that belong to one, and where it lies."""
 
     base: Any
     """The `RunConfig` with the settings of all"""
     methods: str
     scores: str
-    runs: tuple[Planned, ...]
+    runs: tuple[BoardRun, ...]
     """In the order of work"""
-    folder: Path
     home: Path
     """From where file names are read"""
 
@@ -67,34 +64,15 @@ class Leaderboard:
         return name.replace(f", {self.score}", "", 1) if self.score else name
 
     @property
-    def going(self) -> bool:
-        """Whether a worker is at it."""
-        return worker_of(self.folder).get("work") == "compare" and worker_lives(self.folder)
-
-    @property
     def state(self) -> str:
         """running, done, cancelled, failed, interrupted, or new where nobody asked for it yet."""
-        if self.going:
-            return "running"
-        if ended := analysis_notes(self.folder).get("state"):
-            return ended
-        if not self.folder.exists():
-            return "new"
-        return "done" if self.is_whole else "interrupted"
-
-    @property
-    def error(self) -> str:
-        """Why it failed."""
-        return str(analysis_notes(self.folder).get("error") or "")
+        state = super().state
+        return "interrupted" if state == "done" and not self.is_whole else state
 
     @cached_property
     def written(self) -> dict[str, Any]:
         """leaderboard.json as far as its worker has come; {} where there is none."""
-        try:
-            content = json.loads((self.folder / BOARD).read_text())
-        except (OSError, ValueError):
-            return {}
-        return content if isinstance(content, dict) else {}
+        return read_json(self.folder / COMPARISON.growing)
 
     @property
     def measured(self) -> dict[str, dict[str, Any]]:
@@ -112,7 +90,7 @@ class Leaderboard:
         return all(run.name in self.measured for run in self.runs)
 
     @property
-    def at_work(self) -> Planned | None:
+    def at_work(self) -> BoardRun | None:
         """The run at which the worker is."""
         return next((run for run in self.runs if run.name not in self.measured), None) if self.going else None
 
@@ -138,10 +116,17 @@ def leaderboard(entry: Entry, methods: Sequence[str], scores: Sequence[str], ent
     planned = []
     for config in quick_first(configs):
         same = same_network(config, list(entries), entry.base)
-        planned.append(Planned(config, title(config), same, "" if same else _failure(folder / config.key())))
-    facts = json.dumps([[config.key() for config in configs], entry.networks])
-    key = hashlib.sha256(facts.encode()).hexdigest()[:10]
-    return Leaderboard(base, ",".join(methods), ",".join(scores), tuple(planned), folder / FOLDER / key, entry.base)
+        planned.append(BoardRun(config, title(config), same, "" if same else _failure(folder / config.key())))
+    key = files.key_of([[config.key() for config in configs], entry.networks])
+    return Leaderboard(
+        kind=COMPARISON,
+        folder=folder / COMPARISON.folder / key,
+        base=base,
+        methods=",".join(methods),
+        scores=",".join(scores),
+        runs=tuple(planned),
+        home=entry.base,
+    )
 
 
 def start(board: Leaderboard) -> None:
@@ -154,15 +139,13 @@ def start(board: Leaderboard) -> None:
     _, _, *words = shlex.split(board.base.command())
     finished = [word for run in board.runs if run.entry and run.done for word in ("--also", str(run.entry.folder))]
     words += ["--methods", board.methods, "--importance", board.scores, "--records", str(runs_folder()), *finished]
-    workers.begin(jobs.comparison(words, board.home, board.folder, runs_folder()))
+    words += ["--out", str(board.folder)]
+    worker.begin(worker.Job(board, tuple(words), board.home, runs_folder()))
 
 
-def step(run: Planned) -> str:
+def step(run: BoardRun) -> str:
     """How far the run at work is, in words."""
-    try:
-        status = read_entry(runs_folder() / run.config.key()).status
-    except ValueError:
-        return ""
+    status = read_json(runs_folder() / run.config.key() / STATUS)
     if status.get("state") != "running" or not status.get("levels"):
         return ""
     return f"level {status.get('level', 0) + 1} of {status['levels']}"
@@ -170,10 +153,5 @@ def step(run: Planned) -> str:
 
 def _failure(folder: Path) -> str:
     """Why an earlier attempt at a run failed."""
-    if not (folder / "config.json").exists():
-        return ""
-    try:
-        status = read_entry(folder).status
-    except ValueError:
-        return ""
+    status = read_json(folder / STATUS)
     return str(status.get("error") or "") if status.get("state") == "failed" else ""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from retrofit_core.runs.standing import ACTIVE
+from retrofit_core.runs.store import ACTIVE
 
 from .records import BUNDLED, Entry, bundle_facts, home, read_entry, runs_folder
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from retrofit_core.runs.standing import analysis_notes
+from retrofit_core.runs.store import notes_of
 
 PHASES = {
     "importance": "how much each neuron matters",
@@ -210,6 +210,6 @@ def share(progress: Progress, trains: bool) -> float:
 
 def of_analysis(folder: Path) -> tuple[float, str]:
     """The share that is done of an analysis that is added later, and the line beside the bar."""
-    notes = analysis_notes(folder)
+    notes = notes_of(folder)
     done = (notes.get("index") or 0) / (notes.get("total") or 1)
     return min(max(done, 0.0), 1.0), f"Analysing this run: {notes.get('name', '')}"

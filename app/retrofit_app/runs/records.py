@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from retrofit_core.runs.standing import ACTIVE, state_of, worker_lives, worker_of
+from retrofit_core.runs.store import ACTIVE, ANALYSIS, NEW, Work, state_of
 from retrofit_core.system import files
 
 BUNDLED = Path(__file__).parents[1] / "bundled"
@@ -47,7 +47,7 @@ class Entry:
     @property
     def analysing(self) -> bool:
         """Whether a worker adds the analysis to this finished run."""
-        return not self.shipped and worker_of(self.folder).get("work") == "analyse" and worker_lives(self.folder)
+        return not self.shipped and Work(ANALYSIS, self.folder).going
 
     @property
     def resumable(self) -> bool:
@@ -92,7 +92,7 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
         try:
             status = _read(folder, "status.json")
         except FileNotFoundError:
-            status = {"state": "created"}
+            status = dict(NEW)
         metrics = _read(folder, "metrics.json") if status["state"] == "done" else {}
         inputs, version = content.get("inputs"), content.get("method_version", 1)
         training = (

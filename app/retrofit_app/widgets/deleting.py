@@ -7,11 +7,11 @@ import streamlit as st
 from retrofit_app import runs
 from retrofit_app.address import session
 from retrofit_app.figures import escaped
-from retrofit_app.runs import keeping
-from retrofit_app.runs.keeping import Kept
+from retrofit_app.runs import followups
+from retrofit_core.runs.store import Kind, Work
 
 
-def delete(key: str, kept: Kept, entry: runs.Entry, what: str, leave: Callable[[], None]) -> None:
+def delete(key: str, kept: Work, entry: runs.Entry, what: str, leave: Callable[[], None]) -> None:
     """A button that moves a piece of work to the trash; there is none for shipped work.
 
     Args:
@@ -19,7 +19,7 @@ def delete(key: str, kept: Kept, entry: runs.Entry, what: str, leave: Callable[[
         what: it is, in words: "fine-tuning".
         leave: called once it is gone: the page shows another one.
     """
-    if not kept.is_shipped(entry):
+    if not followups.is_shipped(kept, entry):
         st.button(
             "Delete",
             key=f"{key}-delete",
@@ -30,12 +30,12 @@ def delete(key: str, kept: Kept, entry: runs.Entry, what: str, leave: Callable[[
         )
 
 
-def undo(key: str, entry: runs.Entry, what: str) -> None:
+def undo(key: str, entry: runs.Entry, kind: Kind, what: str) -> None:
     """Why something could not be deleted or brought back, and the way back from what was deleted of this run."""
     if problem := session.forget(f"{key}-problem"):
         st.error(escaped(problem))
-    deleted: Kept | None = session.recall(f"{key}-deleted")
-    if deleted is None or type(deleted).at(entry, deleted.name).folder != deleted.folder:  # of another run
+    deleted: Work | None = session.recall(f"{key}-deleted")
+    if deleted is None or followups.work_at(entry, kind, deleted.name).folder != deleted.folder:  # of another run
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"A {escaped(what)} was deleted.", width="content")
@@ -49,9 +49,9 @@ def undo(key: str, entry: runs.Entry, what: str) -> None:
         )
 
 
-def _delete(key: str, kept: Kept, entry: runs.Entry, leave: Callable[[], None]) -> None:
+def _delete(key: str, kept: Work, entry: runs.Entry, leave: Callable[[], None]) -> None:
     try:
-        keeping.delete(kept, entry)
+        followups.delete(kept, entry)
     except ValueError as error:
         session.remember(f"{key}-problem", f"Not deleted: {error}")
         return
@@ -59,9 +59,9 @@ def _delete(key: str, kept: Kept, entry: runs.Entry, leave: Callable[[], None]) 
     leave()
 
 
-def _restore(key: str, kept: Kept, entry: runs.Entry) -> None:
+def _restore(key: str, kept: Work, entry: runs.Entry) -> None:
     session.forget(f"{key}-deleted")
     try:
-        keeping.restore(kept, entry)
+        followups.restore(kept, entry)
     except ValueError as error:
         session.remember(f"{key}-problem", f"Not brought back: {error}")

@@ -146,7 +146,7 @@ def _ended(made: Leaderboard) -> None:
     sentence = {
         "cancelled": "Cancelled: finished runs are kept.",
         "interrupted": "The worker was ended before it was finished: finished runs are kept.",
-        "failed": f"Not finished: {made.error}",
+        "failed": f"Not finished: {runs.error_of(made.folder)}",
     }.get(made.state)
     if sentence:
         (st.warning if made.state == "cancelled" else st.error)(escaped(sentence))

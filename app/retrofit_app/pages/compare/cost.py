@@ -9,7 +9,7 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.figures import escaped, lettered
-from retrofit_app.runs.leaderboards import Leaderboard, Planned
+from retrofit_app.runs.leaderboards import BoardRun, Leaderboard
 from retrofit_app.runs.own_code import closed
 from retrofit_app.runs.words import duration
 
@@ -83,7 +83,7 @@ def _refused(made: Leaderboard) -> dict[str, str]:
     }
 
 
-def _estimates(made: Leaderboard, wanted: Sequence[Planned], entries: list[runs.Entry]) -> list[Any]:
+def _estimates(made: Leaderboard, wanted: Sequence[BoardRun], entries: list[runs.Entry]) -> list[Any]:
     stamps = tuple(_stamp(made.home / name) for name in made.base.models)
     finished = tuple(entry.name for entry in entries if entry.state == "done")
     past = runs.past(entries)

@@ -9,7 +9,7 @@ from retrofit_app.figures import lettered, listing, number, percent, share
 from retrofit_app.figures.booktable import Column, Line, Table, ranked
 from retrofit_app.figures.leaderboard import seconds_words
 from retrofit_app.runs import leaderboards, methods
-from retrofit_app.runs.leaderboards import Leaderboard, Planned
+from retrofit_app.runs.leaderboards import BoardRun, Leaderboard
 from retrofit_app.widgets import copies
 
 from .paired import signed
@@ -76,7 +76,7 @@ def _parent(made: Leaderboard, entry: runs.Entry, index: int) -> Row:
     return Row(lettered(name), None, entry.metrics.get("networks", {}).get(name, {}))
 
 
-def _row(made: Leaderboard, run: Planned, refusals: dict[str, str]) -> Row:
+def _row(made: Leaderboard, run: BoardRun, refusals: dict[str, str]) -> Row:
     method = run.config.method
     measured = made.measured.get(run.name)
     if measured is not None and measured.get("reason") is None:
@@ -102,7 +102,7 @@ def _row(made: Leaderboard, run: Planned, refusals: dict[str, str]) -> Row:
     return Row(run.name, method, {}, note=f"failed before: {lettered(run.reason)}" if run.reason else "not run yet")
 
 
-def _run(run: Planned) -> str:
+def _run(run: BoardRun) -> str:
     return f"{run.entry.name}{' (shipped)' if run.entry.shipped else ''}" if run.entry is not None else ""
 
 

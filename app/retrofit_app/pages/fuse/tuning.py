@@ -8,10 +8,10 @@ import streamlit as st
 from retrofit_app import figures, runs, widgets
 from retrofit_app.figures import difference, escaped, interval, percent
 from retrofit_app.figures.tuning import tuning_curve
-from retrofit_app.runs import finetunings, methods
-from retrofit_app.runs.finetunings import Kept
+from retrofit_app.runs import followups, methods
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import deleting
+from retrofit_core.runs.store import FINETUNING, Work
 
 from . import tuning_asked, tuning_form, tuning_watch
 from .tuning_asked import TUNING
@@ -27,12 +27,14 @@ def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
         tuning_asked.declare()
         return
     st.header("What does fine-tuning add?", anchor=False)
-    deleting.undo(WHAT, entry, WHAT)
-    every = finetunings.kept(entry)
-    key = tuning_asked.shown([kept.name for kept in every], lambda key: Kept.at(entry, key).going).tuned
+    deleting.undo(WHAT, entry, FINETUNING, WHAT)
+    every = followups.works_of(entry, FINETUNING)
+    key = tuning_asked.shown(
+        [kept.name for kept in every], lambda key: followups.work_at(entry, FINETUNING, key).going
+    ).tuned
     chosen = next((kept for kept in every if kept.name == key), None)
     if chosen is None and key:  # its worker has not written down yet what it does
-        chosen = Kept.at(entry, key)
+        chosen = followups.work_at(entry, FINETUNING, key)
     if chosen is None:
         st.markdown(
             "The network above was made without any training. Trained on for some epochs on all training images, it may get "
@@ -43,7 +45,7 @@ def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
     tuning_form.form(entry, busy=chosen is not None and chosen.going)
 
 
-def one(entry: runs.Entry, palette: figures.Palette, chosen: Kept, every: Sequence[Kept]) -> None:
+def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequence[Work]) -> None:
     """A fine-tuning, finished, going on, or stopped."""
     chooser(every)
     if chosen.going:
@@ -53,7 +55,7 @@ def one(entry: runs.Entry, palette: figures.Palette, chosen: Kept, every: Sequen
         st.markdown(finding(entry, chosen))
     else:
         ended(entry, chosen)
-    if chosen.is_drawn:
+    if chosen.has_content:
         widgets.chart(
             "tuning",
             lambda colours: picture(chosen, colours),
@@ -67,7 +69,7 @@ def one(entry: runs.Entry, palette: figures.Palette, chosen: Kept, every: Sequen
         if chosen.state == "done":
             st.download_button(
                 "Fine-tuned network",
-                (chosen.folder / finetunings.TUNED).read_bytes,
+                (chosen.folder / followups.TUNED).read_bytes,
                 f"{entry.name}-{chosen.name}-tuned.safetensors",
                 key="get-tuned",
                 on_click="ignore",
@@ -80,7 +82,7 @@ def one(entry: runs.Entry, palette: figures.Palette, chosen: Kept, every: Sequen
         table(entry, every)
 
 
-def chooser(every: Sequence[Kept]) -> None:
+def chooser(every: Sequence[Work]) -> None:
     """The list of the run's fine-tunings, where there are several."""
     if len(every) < 2:
         return
@@ -95,7 +97,7 @@ def chooser(every: Sequence[Kept]) -> None:
     )
 
 
-def title(kept: Kept) -> str:
+def title(kept: Work) -> str:
     """A fine-tuning in the list."""
     facts = kept.settings
     state = "" if kept.state == "done" else f" · {kept.state}"
@@ -103,12 +105,12 @@ def title(kept: Kept) -> str:
     return f"{facts['epochs']} epochs, rate {facts['learning_rate']:g}{precision}, seed {facts['seed']}{state}"
 
 
-def ended(entry: runs.Entry, chosen: Kept) -> None:
+def ended(entry: runs.Entry, chosen: Work) -> None:
     """Why one stopped, and the way to go on."""
     sentence = {
         "cancelled": "Cancelled: the finished epochs are kept.",
         "interrupted": "The worker was ended before it was finished: the finished epochs are kept.",
-        "failed": f"Not finished: {chosen.error}",
+        "failed": f"Not finished: {runs.error_of(chosen.folder)}",
     }[chosen.state]
     (st.warning if chosen.state == "cancelled" else st.error)(escaped(sentence))
     if st.button(
@@ -120,22 +122,22 @@ def ended(entry: runs.Entry, chosen: Kept) -> None:
             st.code(log, language=None)
 
 
-def picture(kept: Kept, palette: figures.Palette) -> figures.Picture:
+def picture(kept: Work, palette: figures.Palette) -> figures.Picture:
     """The curve as far as it goes.
 
     Raises:
         ValueError: it is damaged.
     """
-    curve = kept.curve
+    curve = followups.curve(kept)
     return tuning_curve(curve["history"], curve["networks"], curve["epochs"], palette)
 
 
 # --- words and tables -----------------------------------------------------------------------------
 
 
-def finding(entry: runs.Entry, kept: Kept) -> str:
+def finding(entry: runs.Entry, kept: Work) -> str:
     """What a finished one brought, on the test images."""
-    history, metrics = kept.curve["history"], kept.metrics
+    history, metrics = followups.curve(kept)["history"], followups.metrics(kept)
     best, epochs = history[-1]["best"], kept.settings["epochs"]
     if not best:
         return (
@@ -163,9 +165,9 @@ def _compared(metrics: dict, other: dict, name: str) -> str:
     return f"**clearly {'better' if gained.points > 0 else 'worse'} than {name}** ({gained.words})"
 
 
-def images_words(entry: runs.Entry, kept: Kept) -> str:
+def images_words(entry: runs.Entry, kept: Work) -> str:
     """On which images which number was measured, and what that means for the lines."""
-    curve = kept.curve
+    curve = followups.curve(kept)
     seen = "the network" if len(entry.config["models"]) == 1 else "the networks that were fused"
     return (
         f"Measured on {curve['held_out']:,} training images that this fine-tuning holds out (it trains on the other "
@@ -174,16 +176,16 @@ def images_words(entry: runs.Entry, kept: Kept) -> str:
     )
 
 
-def epochs_table(kept: Kept) -> pd.DataFrame:
+def epochs_table(kept: Work) -> pd.DataFrame:
     """A row for each epoch."""
     rows = [
         {"epoch": entry["epoch"], "training loss": entry["loss"], "held-out accuracy %": entry["accuracy"]}
-        for entry in kept.curve["history"]
+        for entry in followups.curve(kept)["history"]
     ]
     return pd.DataFrame(rows, columns=["epoch", "training loss", "held-out accuracy %"])
 
 
-def table(entry: runs.Entry, every: Sequence[Kept]) -> None:
+def table(entry: runs.Entry, every: Sequence[Work]) -> None:
     """All fine-tunings of the run beside each other."""
     rows = [row for row in map(_row, every) if row]
     number = st.column_config.NumberColumn
@@ -210,11 +212,11 @@ def table(entry: runs.Entry, every: Sequence[Kept]) -> None:
     )
 
 
-def _row(kept: Kept) -> dict | None:
+def _row(kept: Work) -> dict | None:
     """A line of the table; none for what cannot be read."""
     try:
-        curve = kept.curve
-        metrics = kept.metrics if kept.state == "done" else {}
+        curve = followups.curve(kept)
+        metrics = followups.metrics(kept) if kept.state == "done" else {}
     except ValueError:
         return None
     history = curve["history"]

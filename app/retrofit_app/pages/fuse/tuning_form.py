@@ -8,8 +8,7 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.figures import escaped
-from retrofit_app.runs import finetunings
-from retrofit_app.runs.finetunings import Kept
+from retrofit_app.runs import followups
 from retrofit_app.runs.words import duration
 
 from . import permission, tuning_asked
@@ -100,9 +99,9 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
         st.warning(f"This network cannot be fine-tuned: {escaped(text)}", icon=":material/block:")
         return
     st.markdown(words)
-    kept = Kept.at(entry, config.key(entry.folder), config.to_json())
+    kept = followups.work_at(entry, config.kind, config.key(entry.folder))
     with st.container(horizontal=True, vertical_alignment="center"):
-        if kept.folder.exists() and kept.state == "done":
+        if kept.state == "done":
             st.button(
                 "Show it",
                 key="show-tuning",
@@ -128,7 +127,7 @@ def start(entry: runs.Entry, settings: Mapping[str, Any]) -> None:
     from retrofit_core.runs.finetunings import FinetuneConfig
 
     try:
-        kept = finetunings.finetune(entry, FinetuneConfig.from_json(settings))
+        kept = followups.begin(entry, FinetuneConfig.from_json(settings))
     except ValueError as error:
         st.warning(f"Not started: {escaped(error)}")
         return

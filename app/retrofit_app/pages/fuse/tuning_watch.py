@@ -7,11 +7,11 @@ import streamlit as st
 from retrofit_app import widgets
 from retrofit_app.figures import DARK, LIGHT, escaped
 from retrofit_app.figures.tuning import tuning_curve
-from retrofit_app.runs.finetunings import Kept
+from retrofit_app.runs import followups
 from retrofit_app.runs.words import duration
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets.downloads import CAMERA
-from retrofit_core.runs.standing import analysis_notes
+from retrofit_core.runs.store import FINETUNING, Work, notes_of
 
 POLL = 0.7  # seconds
 
@@ -20,7 +20,7 @@ POLL = 0.7  # seconds
 @guarded
 def watch(folder: str, dark: bool) -> None:
     """Poll until the worker has ended; only this part of the page is drawn again."""
-    kept = Kept(Path(folder), {})
+    kept = Work(FINETUNING, Path(folder))
     if not kept.going:
         st.rerun()
     st.progress(*progress(kept))
@@ -28,8 +28,8 @@ def watch(folder: str, dark: bool) -> None:
         kept.folder, "cancel-tuning", "Stops after the current step. Finished epochs are kept; you can go on later."
     )
     st.caption("You can reload or close this page: the work goes on, and this address finds it again.")
-    if kept.is_drawn:
-        curve = kept.curve
+    if kept.has_content:
+        curve = followups.curve(kept)
         picture = tuning_curve(curve["history"], curve["networks"], curve["epochs"], DARK if dark else LIGHT)
         st.markdown("**Accuracy after each epoch**, on held-out training images")
         st.plotly_chart(
@@ -43,12 +43,12 @@ def watch(folder: str, dark: bool) -> None:
         st.caption(escaped(picture.caption))
 
 
-def progress(kept: Kept) -> tuple[float, str]:
+def progress(kept: Work) -> tuple[float, str]:
     """The share that is done, and the line beside the bar."""
-    notes = analysis_notes(kept.folder)
-    if not kept.is_drawn:
+    notes = notes_of(kept.folder)
+    if not kept.has_content:
         return 0.0, "Reading the network and its images…"
-    curve = kept.curve
+    curve = followups.curve(kept)
     done = curve["history"][-1]["epoch"] if curve["history"] else 0
     if not done:
         return 0.0, f"{str(notes.get('name', 'starting')).capitalize()}…"

@@ -19,7 +19,7 @@ from retrofit_app.figures.landscape import (
     place_words,
     short,
 )
-from retrofit_app.runs.landscapes import Kept
+from retrofit_core.runs.store import Work
 
 from . import parameters, readings, scales
 from .parameters import LANDSCAPE, Shown
@@ -30,9 +30,9 @@ HEADINGS = {"loss": "**Loss**: dark is low", "accuracy": "**Accuracy**: dark is 
 def landscape(
     entry: runs.Entry,
     palette: Palette,
-    kept: Kept,
+    kept: Work,
     shown: Shown,
-    likes: Mapping[str, Kept],
+    likes: Mapping[str, Work],
     chooser: Callable[[], None],
 ) -> None:
     """The pictures of one landscape.
@@ -79,7 +79,7 @@ def point_of(survey: Any, text: str) -> tuple[int, int] | None:
 
 
 def controls(
-    paths: list[tuple[str, str]], likes: Mapping[str, Kept], shown: Shown, chooser: Callable[[], None]
+    paths: list[tuple[str, str]], likes: Mapping[str, Work], shown: Shown, chooser: Callable[[], None]
 ) -> None:
     """Which landscape, which line, which colours."""
     with st.container(horizontal=True, vertical_alignment="bottom"):

@@ -8,8 +8,9 @@ import streamlit as st
 from retrofit_app import runs
 from retrofit_app.figures import escaped
 from retrofit_app.figures.landscape import who
-from retrofit_app.runs import finetunings, landscapes
+from retrofit_app.runs import followups
 from retrofit_app.runs.words import duration
+from retrofit_core.runs.store import FINETUNING, Work
 
 from . import parameters, readings, taking
 from .parameters import LANDSCAPE, Among, Asked
@@ -28,7 +29,7 @@ def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
         LANDSCAPE.declare([*Among.__dataclass_fields__, *Asked.__dataclass_fields__])
         return
     with box:
-        tunings = {kept.name: kept for kept in finetunings.kept(entry) if kept.state == "done"}
+        tunings = {kept.name: kept for kept in followups.works_of(entry, FINETUNING) if kept.state == "done"}
         try:
             align, tuned = parameters.among(list(tunings))
             names = readings.names(entry, align, tuned)
@@ -45,7 +46,7 @@ def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
         start_row(entry, config_of(asked, align, tuned), busy)
 
 
-def controls(names: list[str], tunings: Mapping[str, finetunings.Kept]) -> None:
+def controls(names: list[str], tunings: Mapping[str, Work]) -> None:
     """Three networks, then how they are measured.
 
     Args:
@@ -100,7 +101,7 @@ def controls(names: list[str], tunings: Mapping[str, finetunings.Kept]) -> None:
     )
 
 
-def tuning_words(kept: finetunings.Kept) -> str:
+def tuning_words(kept: Work) -> str:
     """A fine-tuning in the list."""
     return f"{kept.settings['epochs']} epochs, seed {kept.settings['seed']}, rate {kept.settings['learning_rate']:g}"
 
@@ -134,7 +135,7 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
         f"**{estimate.total} evaluations** of {config.landscape.images} images each ({parts}): about "
         f"**{duration(estimate.seconds)}** on this machine as it is now{alignment}."
     )
-    kept = landscapes.Kept.at(entry, config.key(entry.folder), config.to_json())
+    kept = followups.work_at(entry, config.kind, config.key(entry.folder))
     with st.container(horizontal=True, vertical_alignment="center"):
         if kept.folder.exists() and kept.state == "done":
             st.button(
@@ -163,7 +164,7 @@ def start(entry: runs.Entry, settings: Mapping[str, Any]) -> None:
     from retrofit_core.runs.landscapes import LandscapeConfig
 
     try:
-        kept = landscapes.survey(entry, LandscapeConfig.from_json(settings))
+        kept = followups.begin(entry, LandscapeConfig.from_json(settings))
     except ValueError as error:
         st.warning(f"Not started: {escaped(error)}")
         return

@@ -9,9 +9,9 @@ from retrofit_app.address import session
 from retrofit_app.figures import Palette, Picture, escaped, headline, landscape_plane
 from retrofit_app.figures.landscape import KINDS, landscape_surface, paths_of, short
 from retrofit_app.figures.picture import LECTURE
-from retrofit_app.runs.landscapes import Kept
 from retrofit_app.shell.style import stylesheet
 from retrofit_app.widgets import lectures
+from retrofit_core.runs.store import Work
 
 from . import parameters, readings, scales
 from .parameters import LANDSCAPE, Shown
@@ -30,7 +30,7 @@ def toggle() -> None:
     LANDSCAPE.change(lecture=not LANDSCAPE.current("lecture"))
 
 
-def lecture(entry: runs.Entry, palette: Palette, kept: Kept, shown: Shown, likes: Mapping[str, Kept]) -> None:
+def lecture(entry: runs.Entry, palette: Palette, kept: Work, shown: Shown, likes: Mapping[str, Work]) -> None:
     """The planes, and above them what they are of and what they show.
 
     Raises:

@@ -7,11 +7,12 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.figures import DARK, Palette, escaped
 from retrofit_app.figures.landscape import who
-from retrofit_app.runs import landscapes
-from retrofit_app.runs.landscapes import Kept
+from retrofit_app.runs import followups
 from retrofit_app.shell import picker
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets import deleting
+from retrofit_core.runs import store
+from retrofit_core.runs.store import Work
 
 from . import drawn, form, lecture, parameters, scales, taking, watching
 from .parameters import LANDSCAPE, Among, Asked, Shown
@@ -38,18 +39,18 @@ def page() -> None:
 @guarded
 def body(entry: runs.Entry, palette: Palette) -> None:
     """All but the sidebar: another line or scale runs and sends only this."""
-    deleting.undo(WHAT, entry, WHAT)
-    every = landscapes.kept(entry)
+    deleting.undo(WHAT, entry, store.LANDSCAPE, WHAT)
+    every = followups.works_of(entry, store.LANDSCAPE)
     likes = scales.others(entry)
 
     def is_going(key: str) -> bool:
-        return Kept.at(entry, key).going
+        return followups.work_at(entry, store.LANDSCAPE, key).going
 
     shown = parameters.shown([kept.name for kept in every], is_going, list(likes))
     chosen = next((kept for kept in every if kept.name == shown.map), None)
     if chosen is None and shown.map:  # its worker has not written down yet what it does
-        chosen = Kept.at(entry, shown.map)
-    if shown.lecture and chosen is not None and chosen.is_drawn and not chosen.going:
+        chosen = followups.work_at(entry, store.LANDSCAPE, shown.map)
+    if shown.lecture and chosen is not None and chosen.has_content and not chosen.going:
         LANDSCAPE.declare([*Among.__dataclass_fields__, *Asked.__dataclass_fields__])
         lecture.lecture(entry, palette, chosen, shown, likes)
         return
@@ -70,14 +71,14 @@ def body(entry: runs.Entry, palette: Palette) -> None:
 def finished(
     entry: runs.Entry,
     palette: Palette,
-    chosen: Kept,
-    every: Sequence[Kept],
+    chosen: Work,
+    every: Sequence[Work],
     shown: Shown,
-    likes: dict[str, Kept],
+    likes: dict[str, Work],
 ) -> None:
     """A landscape at which nobody works: its pictures, or why there are none."""
     ended(entry, chosen, every)
-    if not chosen.is_drawn:
+    if not chosen.has_content:
         chooser(every)
         return
     drawn.landscape(entry, palette, chosen, shown, likes, lambda: chooser(every))
@@ -86,14 +87,14 @@ def finished(
         delete(entry, chosen, every)
 
 
-def ended(entry: runs.Entry, chosen: Kept, every: Sequence[Kept]) -> None:
+def ended(entry: runs.Entry, chosen: Work, every: Sequence[Work]) -> None:
     """Why a landscape is not whole, and the way to the rest of it."""
     if chosen.state == "done":
         return
     sentence = {
         "cancelled": "Cancelled: what was measured is kept and shown.",
         "interrupted": "The worker was ended before it was finished: what was measured is kept and shown.",
-        "failed": f"Not finished: {chosen.error}",
+        "failed": f"Not finished: {runs.error_of(chosen.folder)}",
     }[chosen.state]
     (st.warning if chosen.state == "cancelled" else st.error)(escaped(sentence))
     with st.container(horizontal=True):
@@ -107,13 +108,13 @@ def ended(entry: runs.Entry, chosen: Kept, every: Sequence[Kept]) -> None:
         delete(entry, chosen, every)
 
 
-def delete(entry: runs.Entry, chosen: Kept, every: Sequence[Kept]) -> None:
+def delete(entry: runs.Entry, chosen: Work, every: Sequence[Work]) -> None:
     """The button that deletes a landscape."""
     # The first is what is shown by default, so the address then names none: if it is the one that goes, the next is shown.
     deleting.delete(WHAT, chosen, entry, WHAT, lambda: LANDSCAPE.change(map=every[0].name, point=""))
 
 
-def chooser(every: Sequence[Kept]) -> None:
+def chooser(every: Sequence[Work]) -> None:
     """The list of the run's landscapes, where there are several."""
     if len(every) < 2:
         return
@@ -128,7 +129,7 @@ def chooser(every: Sequence[Kept]) -> None:
     )
 
 
-def title(kept: Kept) -> str:
+def title(kept: Work) -> str:
     """A landscape in the list."""
     settings = kept.settings
     facts = settings["landscape"]

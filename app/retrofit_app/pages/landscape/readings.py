@@ -9,11 +9,11 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.figures.landscape import who
-from retrofit_app.runs import finetunings
-from retrofit_app.runs.landscapes import Kept
+from retrofit_app.runs import followups
+from retrofit_core.runs.store import FINETUNING, Work
 
 
-def survey(kept: Kept) -> Any:
+def survey(kept: Work) -> Any:
     """A landscape as far as it is known, a `landscape.Survey`. It is shared by all sessions: do not change it.
 
     Raises:
@@ -49,7 +49,7 @@ def _material(folder: str, updated: float, tuned: str | None, *, _entry: Any) ->
     from retrofit_core.runs.landscapes import material_of
 
     try:
-        network = read_tuned(finetunings.Kept.at(_entry, tuned).folder) if tuned else None
+        network = read_tuned(followups.work_at(_entry, FINETUNING, tuned).folder) if tuned else None
         return material_of(folder, network, base=_entry.base)
     except ValueError as error:
         raise ValueError(

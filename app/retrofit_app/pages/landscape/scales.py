@@ -6,24 +6,24 @@ from typing import Any
 
 from retrofit_app import runs
 from retrofit_app.figures.landscape import PAPER, Scale, extent_of, own_scale
-from retrofit_app.runs import landscapes
-from retrofit_app.runs.landscapes import Kept
+from retrofit_app.runs import followups
 from retrofit_app.shell import picker
+from retrofit_core.runs.store import LANDSCAPE, Work
 
 from . import parameters, readings
 
 
-def others(entry: runs.Entry) -> dict[str, Kept]:
+def others(entry: runs.Entry) -> dict[str, Work]:
     """The newest whole landscape of each other run, by the run's name."""
     newest = {}
     for other in picker.shown().entries:
         if other.state == "done" and other.name != entry.name:
-            whole = [kept for kept in landscapes.kept(other) if kept.state == "done"]
+            whole = [kept for kept in followups.works_of(other, LANDSCAPE) if kept.state == "done"]
             newest |= {other.name: whole[0]} if whole else {}
     return newest
 
 
-def scale(survey: Any, chosen: str, likes: Mapping[str, Kept]) -> Scale:
+def scale(survey: Any, chosen: str, likes: Mapping[str, Work]) -> Scale:
     """The chosen one.
 
     Raises:

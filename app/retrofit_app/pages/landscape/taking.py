@@ -7,8 +7,7 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.address import session
-from retrofit_app.runs import finetunings
-from retrofit_app.runs.landscapes import Kept
+from retrofit_core.runs.store import FINETUNING, Work
 
 PYTHON = """\
 from retrofit_core.inspection.landscape import Landscape
@@ -24,7 +23,7 @@ BEFORE = "from retrofit_core.runs.landscapes"
 TUNED = "from retrofit_core.runs.finetunings import read_tuned\n"
 
 
-def everything(entry: runs.Entry, kept: Kept) -> None:
+def everything(entry: runs.Entry, kept: Work) -> None:
     """Two columns: this landscape, and the paper's."""
     left, right = st.columns(2, gap="large")
     with left:
@@ -84,7 +83,7 @@ def command_of(entry: runs.Entry, settings: Mapping[str, Any]) -> str:
     return f"{LandscapeConfig.from_json(settings).command(record_of(entry))} --clip 4.6 --out landscape"
 
 
-def python_of(entry: runs.Entry, kept: Kept) -> str:
+def python_of(entry: runs.Entry, kept: Work) -> str:
     """The same as a script."""
     from retrofit_core.inspection.landscape import Landscape
 
@@ -93,7 +92,7 @@ def python_of(entry: runs.Entry, kept: Kept) -> str:
     text = PYTHON.format(record=record, settings=words, through=kept.settings["through"])
     more = ""
     if tuned := kept.settings.get("tuned"):
-        more, text = f", read_tuned({f'{record}/{finetunings.FOLDER}/{tuned}'!r})", text.replace(BEFORE, TUNED + BEFORE)
+        more, text = f", read_tuned({f'{record}/{FINETUNING.folder}/{tuned}'!r})", text.replace(BEFORE, TUNED + BEFORE)
     if align := kept.settings["align"]:
         more += f", align={align!r}"
     return text.replace(f"material_of({record!r})", f"material_of({record!r}{more})")

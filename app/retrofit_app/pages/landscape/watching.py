@@ -7,9 +7,9 @@ import streamlit as st
 from retrofit_app import widgets
 from retrofit_app.figures import DARK, LIGHT, Palette, escaped, landscape_plane
 from retrofit_app.figures.landscape import KINDS
-from retrofit_app.runs.landscapes import Kept
 from retrofit_app.shell.errors import guarded
 from retrofit_app.widgets.downloads import CAMERA
+from retrofit_core.runs.store import LANDSCAPE, Work
 
 from . import readings
 
@@ -20,10 +20,10 @@ POLL = 0.7  # seconds
 @guarded
 def watch(folder: str, dark: bool) -> None:
     """Poll until the worker has ended; only this part of the page is drawn again."""
-    kept = Kept(Path(folder), {})
+    kept = Work(LANDSCAPE, Path(folder))
     if not kept.going:
         st.rerun()
-    survey = readings.survey(kept) if kept.is_drawn else None
+    survey = readings.survey(kept) if kept.has_content else None
     progress(survey)
     widgets.stop(kept.folder, "cancel-landscape", "Stops after the current point. What is measured is kept and shown.")
     st.caption("You can reload or close this page: the work goes on, and this address finds it again.")

@@ -1,0 +1,114 @@
+"""Work on finished runs that is kept in folders of its own, fine-tunings and landscapes: which there is, starting, deleting.
+
+It lies in the run's folder; that of a shipped run which is not shipped itself lies in the runs folder.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from retrofit_core.runs import store, worker
+from retrofit_core.runs.store import FINETUNING, Kind, Work
+
+from .records import Entry, runs_folder
+
+#: The network of a finished fine-tuning.
+TUNED = "tuned.safetensors"
+CURVE_FACTS = ("networks", "history", "held_out", "trained", "epochs", "seconds")
+
+
+def works_of(entry: Entry, kind: Kind) -> list[Work]:
+    """All work of a kind on a run, the one that was begun last first."""
+    return store.works_of(kind, entry.folder, _elsewhere(entry))
+
+
+def work_at(entry: Entry, kind: Kind, key: str, settings: dict[str, Any] | None = None) -> Work:
+    """The one of this key, which may not exist yet."""
+    return store.work_at(kind, entry.folder, key, settings, _elsewhere(entry))
+
+
+def begin(entry: Entry, config: Any) -> Work:
+    """Start the worker that does what is asked of a run or goes on with it, or return the work that is done.
+
+    Args:
+        config: a `store.FollowUp`: a `FinetuneConfig` or a `LandscapeConfig`.
+    Raises:
+        Busy: other work is going on.
+        ValueError: the runs folder cannot be written to, or the run is not finished.
+    """
+    wanted = work_at(entry, config.kind, config.key(entry.folder), config.to_json())
+    if wanted.state != "done":
+        words = ["--record", str(entry.folder), *config.words()]
+        words += ["--tuned", str(work_at(entry, FINETUNING, config.tuned).folder)] if config.tuned else []
+        words += ["--device", entry.config.get("device") or "auto", "--out", str(wanted.folder), "--resume"]
+        worker.begin(worker.Job(wanted, tuple(words), entry.base, _within(entry)))
+    return wanted
+
+
+def is_shipped(work: Work, entry: Entry) -> bool:
+    """Whether it came with the workbench, and so cannot be deleted."""
+    return entry.shipped and work.folder.is_relative_to(entry.folder)
+
+
+def delete(work: Work, entry: Entry) -> None:
+    """Move a piece of work to the trash beside it; what was there before is gone for good.
+
+    Raises:
+        ValueError: it is shipped, going on, or not there any more, or its folder cannot be written to.
+    """
+    if is_shipped(work, entry):
+        raise ValueError(f"{_this(work)} came with the workbench and stays.")
+    with store.alone(_within(entry)):
+        store.delete(work.folder, _this(work))
+
+
+def restore(work: Work, entry: Entry) -> None:
+    """Bring back what was deleted last.
+
+    Raises:
+        ValueError: it is not in the trash, or has been started anew since, or its folder cannot be written to.
+    """
+    with store.alone(_within(entry)):
+        store.restore(work.folder, _this(work), f"{_this(work)} was started again since.")
+
+
+def curve(tuning: Work) -> dict[str, Any]:
+    """The course of a fine-tuning as its worker writes it: `networks` before and `history`, both on the held-out images.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    return _read(tuning, FINETUNING.growing, CURVE_FACTS)
+
+
+def metrics(tuning: Work) -> dict[str, Any]:
+    """Of the network of a finished fine-tuning, what a run's metrics say of its fused network; {} where there were no test
+    images.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    return _read(tuning, FINETUNING.last)
+
+
+def _read(tuning: Work, name: str, needed: tuple[str, ...] = ()) -> dict[str, Any]:
+    try:
+        content = dict(json.loads((tuning.folder / name).read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(f"{name} of the fine-tuning {tuning.name} cannot be read ({type(error).__name__}).") from error
+    if missing := set(needed) - content.keys():
+        raise ValueError(f"{name} of the fine-tuning {tuning.name} has no {', '.join(sorted(missing))}.")
+    return content
+
+
+def _this(work: Work) -> str:
+    return f"this {work.kind.words.removeprefix('the ')}"
+
+
+def _within(entry: Entry) -> Path:
+    """The runs folder in which work on a run is done."""
+    return runs_folder() if entry.shipped else entry.folder.parent
+
+
+def _elsewhere(entry: Entry) -> Path | None:
+    return runs_folder() if entry.shipped else None

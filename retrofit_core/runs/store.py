@@ -1,0 +1,416 @@
+"""Kept work: its kinds, where a piece lies and stands, who is at it, and the trash. No torch, so that lists are read quickly.
+
+A piece of work is a folder. Whoever writes in it holds its lock, notes how far it is, and stops where a file `cancel` asks it
+to. A runs folder holds all of it:
+
+    RUN                                     a fusion: config.json, status.json and what `record` says
+    RUN/finetunings/KEY, finetunings/KEY    of that run; the latter of a run that cannot be written to
+    RUN/landscapes/KEY, landscapes/KEY      likewise
+    comparisons/KEY                         a leaderboard, whose runs are records beside it
+    parents-KEY                             a training
+    experiments/                            what units of experiments measured (`experiments.work`)
+"""
+
+import json
+import shlex
+import shutil
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import psutil
+
+from ..system import files
+from ..system.monitor import Cancelled, Event, Monitor
+
+STATES = ("created", "running", "done", "failed", "cancelled")
+#: A process works on it, or is about to.
+ACTIVE = ("created", "running")
+#: The status of a run before its worker has written one.
+NEW = {"state": "created"}
+SETTINGS, STATUS, TRASH = "settings.json", "status.json", ".deleted"
+#: Its existence asks whoever works in a folder to stop after the current step.
+CANCEL = "cancel"
+#: Written by whoever starts a process for a piece of work: {"pid", "birth", "started", "work"}.
+WORKER = "worker.json"
+#: How far work is that has no status.json: state, name of the step, index, total, error; gone once it is done.
+NOTES = "analysing.json"
+#: Seconds between two writes of such a file: often enough for a progress bar, seldom enough for any disk.
+INTERVAL = 0.3
+#: Seconds in which an empty worker.json means that a process is just being started.
+GRACE = 10.0
+#: Seconds by which two readings of a process's start may differ, as the clock is put right in between.
+CLOCK = 2.0
+#: Held in the runs folder while somebody starts or deletes something there, and the seconds that others wait for that.
+STARTING, PATIENCE = ".starting", 60.0
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of kept work."""
+
+    verb: str
+    """The command that does it; worker.json notes it"""
+    words: str
+    """In sentences, with its article"""
+    folder: str = ""
+    """Where it lies in a runs folder or a run; "": in the runs folder itself"""
+    growing: str = ""
+    """The file that shows what is done so far"""
+    last: str = ""
+    """The file that is there once it is done"""
+
+
+FUSION = Kind("fuse", "run")
+ANALYSIS = Kind("analyse", "the analysis of run")
+TRAINING = Kind("train", "the training")
+LANDSCAPE = Kind("landscape", "the landscape", "landscapes", "landscape.json", "landscape.json")
+FINETUNING = Kind("finetune", "the fine-tuning", "finetunings", "curve.json", "metrics.json")
+COMPARISON = Kind("compare", "the leaderboard", "comparisons", "leaderboard.json", "leaderboard.json")
+KINDS = {kind.verb: kind for kind in (FUSION, ANALYSIS, TRAINING, LANDSCAPE, FINETUNING, COMPARISON)}
+
+
+@dataclass(frozen=True)
+class Work:
+    """A piece of kept work, finished or not."""
+
+    kind: Kind
+    folder: Path
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """As they were asked for; empty as long as its worker is starting"""
+
+    @property
+    def name(self) -> str:
+        """Its key."""
+        return self.folder.name
+
+    @property
+    def going(self) -> bool:
+        """Whether a worker is at it."""
+        return worker_of(self.folder).get("work") == self.kind.verb and worker_lives(self.folder)
+
+    @property
+    def state(self) -> str:
+        """new, running, done, cancelled, failed or interrupted."""
+        if self.going:
+            return "running"
+        if not self.folder.exists():
+            return "new"
+        ended = notes_of(self.folder).get("state")
+        return ended or ("done" if (self.folder / self.kind.last).exists() else "interrupted")
+
+    @property
+    def has_content(self) -> bool:
+        """Whether there is something to show."""
+        return (self.folder / self.kind.growing).exists()
+
+    @property
+    def version(self) -> tuple[str, int]:
+        """Changes with what there is to show: what caches go by."""
+        return str(self.folder), (self.folder / self.kind.growing).stat().st_mtime_ns
+
+
+# --- what there is --------------------------------------------------------------------------------
+
+
+def works_of(kind: Kind, record: Path, elsewhere: Path | None = None) -> list[Work]:
+    """All work of a kind on a finished run, the one that was begun last first.
+
+    Args:
+        elsewhere: the runs folder with more of it, where the record cannot be written to.
+    """
+    paths = list((record / kind.folder).glob(f"*/{SETTINGS}"))
+    if elsewhere and (others := list((elsewhere / kind.folder).glob(f"*/{SETTINGS}"))):
+        content = content_of(record)
+        paths += [path for path in others if read_json(path).get("of") == content]
+    newest = sorted(paths, key=lambda path: path.stat().st_mtime)
+    # By name, because one that came with a run may have been made again. Broken settings: nothing that could be shown.
+    found = {path.parent.name: Work(kind, path.parent, content) for path in newest if (content := read_json(path))}
+    return list(found.values())[::-1]
+
+
+def work_at(
+    kind: Kind, record: Path, key: str, settings: Mapping[str, Any] | None = None, elsewhere: Path | None = None
+) -> Work:
+    """The work of this key on a finished run, which may not exist yet; see `works_of`."""
+    inside = record / kind.folder / key
+    return Work(kind, elsewhere / kind.folder / key if elsewhere and not inside.exists() else inside, settings or {})
+
+
+def state_of(folder: str | Path, status: Mapping[str, Any]) -> str:
+    """One of STATES, or "interrupted" for a run that has not ended and on which no process works.
+
+    A process works on it if it holds the record's lock, or if it was started for the run, is alive and is still loading.
+
+    Args:
+        status: the content of status.json.
+    """
+    state = status["state"]
+    if state == "done":
+        return state
+    started = worker_lives(folder)
+    if started and worker_of(folder).get("started", 0) > status.get("updated", 0):
+        return "created"  # the status is that of an earlier attempt: this process is still loading
+    return "interrupted" if state in ACTIVE and not started and not files.is_locked(folder) else state
+
+
+def notes_of(folder: str | Path) -> dict[str, Any]:
+    """How far work is, or how it ended: state ("running", "failed", "cancelled" or "interrupted"), name, index, total, error.
+    Empty where none was begun, or the last one is done."""
+    notes = read_json(Path(folder) / NOTES)
+    if notes.get("state") == "running" and not worker_lives(folder) and not files.is_locked(folder):
+        return {**notes, "state": "interrupted"}
+    return notes
+
+
+def worker_of(folder: str | Path) -> dict[str, Any]:
+    """worker.json, or nothing."""
+    return read_json(Path(folder) / WORKER)
+
+
+def worker_lives(folder: str | Path) -> bool:
+    """Whether the process that worker.json names is alive or being started."""
+    path = Path(folder) / WORKER
+    try:
+        if not path.stat().st_size:
+            return time.time() - path.stat().st_mtime < GRACE
+    except OSError:
+        return False
+    worker = worker_of(folder)
+    return "pid" in worker and lives(worker["pid"], worker.get("birth"))
+
+
+def birth_of(pid: int) -> float | None:
+    """When a process started, in seconds since 1970: a pid alone may be used again. None where there is none."""
+    try:
+        return psutil.Process(pid).create_time()
+    except psutil.Error:
+        return None
+
+
+def lives(pid: int, birth: float | None = None) -> bool:
+    """Whether a process is there, and is the one that started at this time."""
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        return birth is None or abs(process.create_time() - birth) < CLOCK
+    except psutil.Error:
+        return False
+
+
+def is_going(folder: Path) -> bool:
+    """Whether a process is at the work in a folder; the worker of a fusion may outlive its end by a moment."""
+    status = read_json(folder / STATUS)
+    return state_of(folder, status if "state" in status else NEW) in ACTIVE or Work(ANALYSIS, folder).going
+
+
+def work_in(folder: Path) -> Work:
+    """The work that a process was started for in a folder, or that lies there."""
+    verb = str(worker_of(folder).get("work", FUSION.verb))
+    return Work(KINDS.get(verb, Kind(verb, f"the work ({verb}) in")), folder)
+
+
+def noting_a_process(runs: Path) -> list[Path]:
+    """The folders in a runs folder in which a process works or has worked until it was killed."""
+    deeper = [f"{within}{kind.folder}/*" for kind in KINDS.values() if kind.folder for within in ("", "*/")]
+    notes = [note for place in ("*", *deeper) for name in (WORKER, files.LOCK) for note in runs.glob(f"{place}/{name}")]
+    return list(dict.fromkeys(note.parent for note in notes))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A small JSON file; nothing where it is missing or broken."""
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+# --- who writes -----------------------------------------------------------------------------------
+
+
+def ending_of(error: BaseException) -> dict[str, str]:
+    """How work ended that an error stopped: its state and the reason."""
+    cancelled = isinstance(error, Cancelled | KeyboardInterrupt)
+    message = "" if cancelled else str(error) or type(error).__name__
+    return {"state": "cancelled" if cancelled else "failed", "error": message}
+
+
+def asked_to_stop(folder: Path, outer: Monitor) -> bool:
+    """Whether a file `cancel` asks for it; the outer monitor raises where it was asked itself."""
+    outer.check()
+    return (folder / CANCEL).exists()
+
+
+@contextmanager
+def noted(folder: Path, outer: Monitor) -> Iterator[Monitor]:
+    """Hold the lock of a folder, with a monitor that also writes NOTES and obeys a file `cancel`.
+
+    Raises:
+        Locked: another process writes there.
+    """
+    notes: dict[str, Any] = {"state": "running", "started": time.time(), "name": "reading the record"}
+
+    def write_notes() -> None:
+        notes["updated"] = time.time()
+        files.write(folder / NOTES, json.dumps(notes))
+
+    def take(event: Event) -> None:
+        outer.emit(**event)
+        if event["kind"] in ("phase", "step"):
+            if event["kind"] == "phase":
+                notes["name"] = str(event.get("name", "")).removeprefix("analysis: ")
+            notes.update(index=event.get("index"), total=event.get("total"))
+            if time.time() - notes["updated"] > INTERVAL:
+                write_notes()
+
+    with files.locked(folder, f"the record {folder}"):
+        write_notes()
+        try:
+            monitor = Monitor(take, lambda: asked_to_stop(folder, outer))
+            monitor.check()
+            yield monitor
+        except BaseException as error:
+            notes.update(ending_of(error))
+            write_notes()
+            raise
+        else:
+            (folder / NOTES).unlink()
+        finally:
+            (folder / CANCEL).unlink(missing_ok=True)
+
+
+@contextmanager
+def alone(runs: Path) -> Iterator[None]:
+    """Hold the right to start or delete something in a runs folder, against other sessions and servers.
+
+    Raises:
+        ValueError: the folder cannot be written to, or another one is at it for PATIENCE seconds.
+    """
+    try:
+        with files.locked(runs, "the runs folder", name=STARTING, patience=PATIENCE):
+            yield
+    except OSError as error:
+        raise ValueError(
+            f"the runs folder cannot be written to ({error.strerror}). Name another one: retrofit app --runs FOLDER."
+        ) from error
+
+
+# --- the trash ------------------------------------------------------------------------------------
+
+
+def delete(folder: Path, what: str, *, with_others: bool = False) -> None:
+    """Move a piece of work to the trash beside it; what was there before is gone for good.
+
+    Args:
+        what: it is, in words, for refusals.
+        with_others: it belongs to those that are in the trash already, and they stay.
+    Raises:
+        ValueError: it is not there any more, or a process is at it or at work in it.
+    """
+    if not folder.exists():
+        raise ValueError(f"{what} is not there any more.")
+    if is_going(folder) or any(worker_lives(note.parent) for note in folder.glob(f"*/*/{WORKER}")):
+        raise ValueError(f"{what} is going on. Cancel it first.")
+    trash = folder.parent / TRASH
+    if not with_others:
+        shutil.rmtree(trash, ignore_errors=True)
+    trash.mkdir(exist_ok=True)
+    folder.rename(trash / folder.name)
+
+
+def restore(folder: Path, what: str, again: str) -> None:
+    """Bring back what was deleted.
+
+    Args:
+        what, again: in words, for refusals: what it is, and that it was started anew.
+    Raises:
+        ValueError: it is not in the trash, or has been started anew since.
+    """
+    if folder.exists():
+        raise ValueError(again)
+    deleted = folder.parent / TRASH / folder.name
+    if not deleted.exists():
+        raise ValueError(f"{what} is not kept any more.")
+    deleted.rename(folder)
+
+
+# --- what is asked of a finished run --------------------------------------------------------------
+
+
+class FollowUp(ABC):
+    """Work on a finished run, as it can be asked for again: its settings, and the name of its folder.
+
+    The folder has settings.json beside what the work writes. It is named after the settings and the content of the run, so
+    that the same work is found again and never done twice.
+    """
+
+    kind: ClassVar[Kind]
+    version: ClassVar[int]
+    """Raised when the numbers of such work change"""
+    tuned: str | None = None
+    """The key of the run's fine-tuning that it is also of"""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """In plain JSON types."""
+
+    @abstractmethod
+    def words(self) -> list[str]:
+        """The options of the command that are not as by default; record and output aside."""
+
+    def decisive(self) -> dict[str, Any]:
+        """The settings that decide numbers, in plain JSON types."""
+        return self.to_json()
+
+    def command(self, record: str) -> str:
+        """The command line that does it from the folder in which the record lies."""
+        return shlex.join(["retrofit", self.kind.verb, "--record", record, *self.words()])
+
+    def key(self, record: str | Path) -> str:
+        """Ten characters that two pieces of such work share exactly if they have the same numbers.
+
+        Raises:
+            ValueError: the record cannot be read.
+        """
+        return files.key_of([self.decisive(), content_of(record), self.version])
+
+    def save(self, folder: str | Path, record: str | Path) -> None:
+        """Write settings.json, which also says of what run the work is."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        files.write(Path(folder) / SETTINGS, json.dumps(self._stored(record), indent=1))
+
+    def check_same(self, folder: str | Path, record: str | Path) -> None:
+        """Refuse a folder that holds other work.
+
+        Raises:
+            ValueError: its settings are others, or it is of another run.
+        """
+        stored = read_json(Path(folder) / SETTINGS)
+        if stored and stored != self._stored(record):
+            raise ValueError(
+                f"{folder} holds a {self.kind.verb} with other settings, or of another run. Name a new folder."
+            )
+
+    def _stored(self, record: str | Path) -> dict[str, Any]:
+        return {**self.to_json(), "of": content_of(record)}
+
+
+def content_of(record: str | Path) -> str:
+    """A digest of all that work on a finished run depends on: parents, data, fused network.
+
+    Raises:
+        ValueError: the record cannot be read, or the run is not finished.
+    """
+    folder = Path(record)
+    content, status = read_json(folder / "config.json"), read_json(folder / STATUS)
+    try:
+        facts = [content["config"], content.get("inputs"), status["checksums"]["fused.safetensors"]]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{folder.name} is no record of a finished run. Finish it first.") from error
+    return files.key_of(facts, 64)
