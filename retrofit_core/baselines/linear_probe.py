@@ -17,6 +17,7 @@ from ..fusion.task import Algorithm, Cost, Takes, Task
 from ..networks.levels import rows
 from ..networks.outputs import check_class_scores
 from ..networks.training_flags import evaluating
+from ..networks.wrappers import class_name
 from ..system import device as devices
 from ..system.monitor import Monitor
 from ..system.settings import setting, settings_of
@@ -141,7 +142,7 @@ def head_of(model: nn.Module, example: Tensor) -> str:
         if layer_outputs[name].shape == outputs.shape and torch.equal(layer_outputs[name], outputs):
             return name
     raise ValueError(
-        f"the outputs of {type(model).__name__} are not those of one of its nn.Linear layers, so there is no head that could "
+        f"the outputs of {class_name(model)} are not those of one of its nn.Linear layers, so there is no head that could "
         "be trained alone. Use KF-Gradient."
     )
 

@@ -4,10 +4,7 @@ Dicts, tuples and objects hold the logits beside others. Class scores are one ro
 each class.
 """
 
-import copy
-import inspect
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -16,9 +13,32 @@ from torch import Tensor, nn
 
 from ..system.registry import first_line
 from .training_flags import evaluating
+from .wrappers import Wrapper, class_name, wrapper_of
 
 #: Of an entry in a dict, or a field, that needs no further word.
 USUAL = "logits"
+
+
+class GivingLogits(Wrapper):
+    """A network that gives one of its outputs alone."""
+
+    which: str | int
+
+    def __init__(self, network: nn.Module, which: str | int) -> None:
+        super().__init__(network)
+        vars(self)["which"] = which
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The logits, (B, classes) or as the network has them."""
+        return _entry(super().forward(*args, **kwargs), self.which)
+
+
+class CopyingInput(Wrapper):
+    """A network that writes into a copy of its input."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the network computes."""
+        return super().forward(*(arg.clone() for arg in args), **kwargs)
 
 
 def giving_logits(model: nn.Module, which: str | int) -> nn.Module:
@@ -27,16 +47,9 @@ def giving_logits(model: nn.Module, which: str | int) -> nn.Module:
     Args:
         which: a key of the dict, a field of the object, or a place in the tuple that it returns.
     Returns:
-        A network that shares everything with `model`; its class is made of that of `model`.
+        A network that shares everything with `model`, which it holds.
     """
-    return _of_class(model, _class_giving(type(model), which))
-
-
-def _of_class(model: nn.Module, cls: type[nn.Module]) -> nn.Module:
-    """A network that shares everything with `model`, but for its class."""
-    same = copy.copy(model)
-    same.__class__ = cls
-    return same
+    return GivingLogits(model, which)
 
 
 def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = None, network: str = "") -> nn.Module:
@@ -51,7 +64,7 @@ def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = N
     Raises:
         ValueError: nothing says which of several outputs is meant, or there is no such output.
     """
-    if getattr(type(model), "gives_logits", False):
+    if wrapper_of(model, GivingLogits):
         return model
     first = next(model.parameters(), None)
     with torch.inference_mode(False):
@@ -68,13 +81,13 @@ def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = N
         if which is None:
             return model  # whoever runs it next says what it does not take
         raise ValueError(
-            f"{type(model).__name__} does not run on an input of shape {tuple(sample.shape)}: {first_line(error)}. Pass data of "
+            f"{class_name(model)} does not run on an input of shape {tuple(sample.shape)}: {first_line(error)}. Pass data of "
             "the shape that it was trained on."
         ) from error
-    network = network or type(model).__name__
+    network = network or class_name(model)
     chosen = None if isinstance(output, Tensor) and which is None else _found(output, which, network)
     if sample._version != before:
-        model = _of_class(model, _class_copying(type(model)))
+        model = CopyingInput(model)
     return model if chosen is None else giving_logits(model, chosen)
 
 
@@ -117,30 +130,6 @@ def check_class_scores(shape: Sequence[int], reader: str, way_out: str) -> int:
     raise ValueError(
         f"{reader} needs class scores, one row of at least two for a sample, and outputs are {said}. {way_out}"
     )
-
-
-@lru_cache(maxsize=64)
-def _class_giving(cls: type[nn.Module], which: str | int) -> type[nn.Module]:
-    class GivingLogits(cls):
-        gives_logits = True
-
-        def forward(self, *args: Any, **kwargs: Any) -> Any:
-            return _entry(super().forward(*args, **kwargs), which)
-
-    GivingLogits.forward.__signature__ = inspect.signature(cls.forward)  # type: ignore[attr-defined]
-    GivingLogits.__name__ = GivingLogits.__qualname__ = cls.__name__
-    return GivingLogits
-
-
-@lru_cache(maxsize=64)
-def _class_copying(cls: type[nn.Module]) -> type[nn.Module]:
-    class CopyingInput(cls):
-        def forward(self, *args: Any, **kwargs: Any) -> Any:
-            return super().forward(*(arg.clone() for arg in args), **kwargs)
-
-    CopyingInput.forward.__signature__ = inspect.signature(cls.forward)  # type: ignore[attr-defined]
-    CopyingInput.__name__ = CopyingInput.__qualname__ = cls.__name__
-    return CopyingInput
 
 
 def _entry(output: Any, which: str | int) -> Any:

@@ -4,10 +4,8 @@ Every method hands one such tensor through networks. A dict, a tuple or integer 
 given a forward that takes them out again: its own code sees what it is used to. Whole numbers up to 2^24 are exact in float32.
 """
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -17,6 +15,7 @@ from torch import Tensor, nn
 from ..system.labels import why_no_labels
 from ..system.registry import first_line
 from .training_flags import evaluating
+from .wrappers import Wrapper, class_name, wrapper_of
 
 #: What a network is run on: a tensor (B, ...), or several by keyword or in order.
 Inputs = Tensor | Mapping[str, Tensor] | tuple[Tensor, ...]
@@ -121,7 +120,7 @@ def packing_for(models: Sequence[nn.Module], inputs: Inputs) -> Packing | None:
         ValueError: several tensors that a network's forward does not take, or labels of a form that is taken for an input.
     """
     packing = packing_of(inputs)
-    if packing is None or any(hasattr(type(model), "packing") for model in models):
+    if packing is None or any(wrapper_of(model, TakingPacked) for model in models):
         return None
     for index, model in enumerate(models):
         error = _why_not(model, inputs)
@@ -130,7 +129,7 @@ def packing_for(models: Sequence[nn.Module], inputs: Inputs) -> Packing | None:
             return None
         if error is not None:
             raise ValueError(
-                f"parent {index} ({type(model).__name__}) does not run on the tensors of the data, {said(inputs)}: "
+                f"parent {index} ({class_name(model)}) does not run on the tensors of the data, {said(inputs)}: "
                 f"{first_line(error)}. Name them as its forward does, and leave out what it does not take."
             ) from error
     return packing
@@ -172,7 +171,7 @@ def _refuse_labels(model: nn.Module, inputs: Inputs, network: str, *, taken: boo
     ):
         return
     also = " Where it is an input, name it: pass a dict with the names of forward's arguments." if taken else ""
-    raise ValueError(f"{network} ({type(model).__name__}) runs without the last tensor of the data: {why}{also}")
+    raise ValueError(f"{network} ({class_name(model)}) runs without the last tensor of the data: {why}{also}")
 
 
 def _place(model: nn.Module) -> torch.device:
@@ -216,25 +215,33 @@ def said(inputs: Inputs) -> str:
     return _listed(names, [tensor.shape[1:] for tensor in tensors], [tensor.dtype for tensor in tensors])
 
 
+class TakingPacked(Wrapper):
+    """A network that takes packed samples."""
+
+    takes_its_own = True
+    packing: Packing
+
+    def __init__(self, network: nn.Module, packing: Packing) -> None:
+        super().__init__(network)
+        vars(self)["packing"] = packing
+
+    def forward(self, packed: Tensor) -> Any:
+        """What the network makes of samples (B, K)."""
+        args, kwargs = self.packing.unpack(packed)
+        return super().forward(*args, **kwargs)
+
+
 def taking(model: nn.Module, packing: Packing | None) -> nn.Module:
     """The same network, weights and all, whose forward takes packed samples; itself where it does already."""
-    if packing is None or hasattr(type(model), "packing"):
-        return model
-    same = copy.copy(model)
-    same.__class__ = _class_taking(type(model), packing)
-    return same
+    return model if packing is None or wrapper_of(model, TakingPacked) else TakingPacked(model, packing)
 
 
 def taking_batches(model: nn.Module, packing: Packing | None) -> nn.Module:
     """The network of a result, as its user calls it: with its own forward, or with one that packs (ensembles)."""
     if packing is None:
         return model
-    own = getattr(type(model), "unpacked", None)
-    if own is None:
-        return Packed(model, packing)
-    same = copy.copy(model)
-    same.__class__ = own
-    return same
+    taking_packed = wrapper_of(model, TakingPacked)
+    return Packed(model, packing) if taking_packed is None else taking_packed.network
 
 
 class Packed(nn.Module):
@@ -250,19 +257,6 @@ class Packed(nn.Module):
             return self.model(self.inputs.pack(first))
         named = dict(zip(self.inputs.names, args, strict=False)) | kwargs
         return self.model(self.inputs.pack(named or args))
-
-
-@lru_cache(maxsize=64)
-def _class_taking(cls: type[nn.Module], how: Packing) -> type[nn.Module]:
-    class TakingPacked(cls):
-        packing, unpacked = how, cls
-
-        def forward(self, packed: Tensor) -> Any:
-            args, kwargs = how.unpack(packed)
-            return super().forward(*args, **kwargs)
-
-    TakingPacked.__name__ = TakingPacked.__qualname__ = cls.__name__
-    return TakingPacked
 
 
 def tensors_of(inputs: Inputs) -> list[Tensor]:

@@ -1,8 +1,8 @@
-"""Networks in wrappers that compute the same, torch.compile's and DataParallel's: the network inside."""
+"""Networks in wrappers: torch.compile's and DataParallel's, which compute the same, and ours, which have another forward."""
 
 import copy
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar, Self, TypeVar
 
 from torch import fx, nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
@@ -12,6 +12,105 @@ from torch.optim.swa_utils import AveragedModel
 PARALLEL = (DataParallel, DistributedDataParallel, AveragedModel)
 #: Where torch.compile notes what it has compiled.
 ORIGINAL = "_torchdynamo_orig_callable"
+
+
+class Wrapper(nn.Module):
+    """A network with another forward.
+
+    Tensors, submodules, hooks, flags and attributes are those of the network, under the names that they have there; so is what a
+    checkpoint holds.
+    """
+
+    network: nn.Module
+    takes_its_own: ClassVar[bool] = False
+    """Whether its forward takes other arguments than the network's"""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self._hold(network)
+
+    def _hold(self, network: nn.Module) -> None:
+        tables = vars(nn.Module()).keys() - {"training"}
+        shared = {name: table for name, table in vars(network).items() if name in tables}
+        vars(self).pop("training", None)
+        vars(self).update(shared, network=network)
+
+    def around(self, network: nn.Module) -> Self:
+        """The same wrapper of another network."""
+        same = copy.copy(self)
+        same._hold(network)
+        return same
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the network computes; its hooks have been called."""
+        return self.network.forward(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if "network" not in vars(self) or name.startswith("__"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.network, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.network, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self.network, name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        memo[id(self)] = same = self.around(copy.deepcopy(self.network, memo))
+        return same
+
+    # What classes of networks write anew.
+
+    def train(self, mode: bool = True) -> Self:
+        """As the network does."""
+        self.network.train(mode)
+        return self
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Of the network."""
+        return self.network.state_dict(*args, **kwargs)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """As the network does."""
+        return self.network.load_state_dict(*args, **kwargs)
+
+    def _get_name(self) -> str:
+        return class_name(self.network)
+
+
+class Uncompiled(Wrapper):
+    """A network whose class has a compiled forward, run by its own code."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the code of the class computes."""
+        return getattr(type(self.network).forward, ORIGINAL)(self.network, *args, **kwargs)
+
+
+W = TypeVar("W", bound=Wrapper)
+
+
+def wrapper_of(model: nn.Module, kind: type[W]) -> W | None:
+    """The wrapper of a kind that a network is in, outermost or not; None where there is none."""
+    while isinstance(model, Wrapper):
+        if isinstance(model, kind):
+            return model
+        model = model.network
+    return None
+
+
+def class_name(model: Any) -> str:
+    """The name of a network's class, which is not that of our wrappers."""
+    while isinstance(model, Wrapper):
+        model = model.network
+    return type(model).__name__
+
+
+def entry_point(model: nn.Module) -> Callable[..., Any]:
+    """The forward that says what a network takes: our wrappers without arguments of their own take what is inside of them."""
+    while isinstance(model, Wrapper) and not model.takes_its_own:
+        model = model.network
+    return model.forward
 
 
 def unwrapped(model: Any) -> Any:
@@ -24,30 +123,30 @@ def unwrapped(model: Any) -> Any:
 
 
 def _unwrapped(module: nn.Module, known: dict[int, nn.Module]) -> nn.Module:
-    if id(module) in known:
-        return known[id(module)]
-    if _archive(module) is not None:
-        return module
-    inside = _inside(module)
-    if inside is not None:
-        known[id(module)] = _unwrapped(inside, known)
-        return known[id(module)]
-    known[id(module)] = module  # while its children are looked at: one of them may hold it
+    if id(module) not in known and _archive(module) is None:
+        inside = _inside(module)
+        known[id(module)] = module  # while its children are looked at: one of them may hold it
+        known[id(module)] = _uncompiled(module, known) if inside is None else _unwrapped(inside, known)
+    return known.get(id(module), module)
+
+
+def _uncompiled(module: nn.Module, known: dict[int, nn.Module]) -> nn.Module:
+    """A module that is no wrapper of torch's, with its own code and that of its submodules."""
+    if isinstance(module, Wrapper):
+        network = _unwrapped(module.network, known)
+        if isinstance(module, Uncompiled) and isinstance(network, Uncompiled):
+            network = network.network
+        return module if network is module.network else module.around(network)
     parts = {name: part if part is None else _unwrapped(part, known) for name, part in module._modules.items()}
     own = vars(module).get("forward")
     compiled = getattr(module, "_compiled_call_impl", None) is not None or hasattr(own, ORIGINAL)
-    plain_class = _plain_class(type(module))
-    changed = any(part is not module._modules[name] for name, part in parts.items())
-    if not (changed or compiled or plain_class is not type(module)):
-        return module
-    same = copy.copy(module)  # its own dictionaries are shared, its tensors too
-    same.__dict__["_modules"] = parts
-    same.__dict__.pop("_compiled_call_impl", None)
-    if hasattr(own, ORIGINAL):
-        del same.__dict__["forward"]
-    same.__class__ = plain_class
-    known[id(module)] = same
-    return same
+    if compiled or any(part is not module._modules[name] for name, part in parts.items()):
+        module = copy.copy(module)  # its own dictionaries are shared, its tensors too
+        module.__dict__["_modules"] = parts
+        module.__dict__.pop("_compiled_call_impl", None)
+        if hasattr(own, ORIGINAL):
+            del module.__dict__["forward"]
+    return Uncompiled(module) if _is_compiled(type(module)) else module
 
 
 def _inside(module: nn.Module) -> nn.Module | None:
@@ -58,14 +157,8 @@ def _inside(module: nn.Module) -> nn.Module | None:
     return inside if type(module).__name__ == "OptimizedModule" else None
 
 
-@lru_cache(maxsize=64)
-def _plain_class(cls: type[nn.Module]) -> type[nn.Module]:
-    """The class whose forward is not compiled; the class itself where it is not."""
-    forward: Any = cls.forward
-    if not hasattr(forward, ORIGINAL) or hasattr(forward, "_torchdynamo_disable"):
-        return cls
-    plain: Any = type(cls.__name__, (cls,), {"forward": getattr(forward, ORIGINAL), "__module__": cls.__module__})
-    return plain
+def _is_compiled(cls: type[nn.Module]) -> bool:
+    return hasattr(cls.forward, ORIGINAL) and not hasattr(cls.forward, "_torchdynamo_disable")
 
 
 def refuse_archived(model: nn.Module, network: str) -> None:

@@ -9,7 +9,8 @@ from torch import Tensor, fx, nn
 
 from ...system.registry import first_line
 from ..outputs import as_classifier
-from ..wrappers import refuse_archived, unwrapped
+from ..packing import TakingPacked
+from ..wrappers import class_name, refuse_archived, unwrapped, wrapper_of
 from .axes import NeuronAxes
 from .building import build_level
 from .cuts import choose_cuts
@@ -55,7 +56,7 @@ def partition(
             neither samples nor samples and their tokens.
     """
     model = unwrapped(model)
-    refuse_archived(model, type(model).__name__)
+    refuse_archived(model, class_name(model))
     model = as_classifier(model.eval(), example)
     inside = boundaries == "layers"
     graph, modules, folds = trace(model, leaves, example, whole=True, layers=inside, opened=inside)
@@ -89,7 +90,7 @@ def partition(
     facts = next(iter(graph.nodes)).meta
     _check_composition(model, levels, example, exact=not folds and not opened and not facts["spelled"])
     if any(parts.values()) or facts["sizes"]:
-        _check_samples(levels, example, opposite=not hasattr(type(model), "packing"))
+        _check_samples(levels, example, opposite=wrapper_of(model, TakingPacked) is None)
     return levels
 
 

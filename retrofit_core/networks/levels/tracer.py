@@ -11,6 +11,8 @@ from torch import Tensor, fx, nn
 from torch.fx.proxy import Attribute, TraceError
 from torch.nn import functional as F
 
+from ..wrappers import entry_point
+
 #: What a tensor tells of itself for all batches alike.
 FACTS = {
     "ndim",
@@ -295,7 +297,7 @@ def holds_tensors(value: Any) -> bool:
 
 def inputs_of(model: nn.Module) -> list[str]:
     """The names of a model's inputs: those without a default, for others keep theirs; the first one if all have one."""
-    inputs = list(signature(model.forward).parameters.values())
+    inputs = list(signature(entry_point(model)).parameters.values())
     needed = [p for p in inputs if p.default is Parameter.empty and p.kind is not Parameter.VAR_KEYWORD]
     several = [p.name for p in needed if p.kind is not Parameter.VAR_POSITIONAL]
     return several or [p.name for p in inputs[:1]]

@@ -11,6 +11,7 @@ from torch import Tensor, fx, nn
 
 from ...system.registry import first_line
 from .. import batchnorm
+from ..wrappers import class_name
 from .inplace import Versions, copy_before, remove_inplace
 from .kinds import AFFINE, argument, operation
 from .opening import open_attention
@@ -71,12 +72,12 @@ def trace(
     """
     unknown = set(leaves) - {name for name, _ in model.named_modules()}
     if unknown:
-        raise ValueError(f"leaves={sorted(unknown)} are not submodules of {type(model).__name__}.")
+        raise ValueError(f"leaves={sorted(unknown)} are not submodules of {class_name(model)}.")
     graph = _traced(model, list(leaves), example, whole)
     modules = _targets(model, graph)
     _name_no_tensors(graph, modules)
     in_place = remove_inplace(graph, modules)
-    _remove_dropout(graph, type(model).__name__)
+    _remove_dropout(graph, class_name(model))
     next(iter(graph.nodes)).meta["spelled"] = spell_sums(graph)
     if opened:
         open_attention(graph, modules)
@@ -103,7 +104,7 @@ def trace(
 
 
 def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -> fx.Graph:
-    name = type(model).__name__
+    name = class_name(model)
     inputs = inputs_of(model)
     if len(inputs) != 1:
         raise ValueError(
@@ -273,7 +274,7 @@ def record_values(
     """
     recorder = _Recorder(graph, modules)
     output = _run(recorder.run, model, example)
-    check_output(type(model).__name__, output)
+    check_output(class_name(model), output)
     return output, recorder.writing
 
 
@@ -284,7 +285,7 @@ def _check_views(model: nn.Module, example: Tensor, output: Tensor) -> None:
         output, expected, rtol=1e-4, atol=1e-4 * max(1.0, expected.abs().max().item()), equal_nan=True
     ):
         raise ValueError(
-            f"{type(model).__name__} writes into a part of a tensor that it reads again as a whole (an operation in place on a "
+            f"{class_name(model)} writes into a part of a tensor that it reads again as a whole (an operation in place on a "
             "view), or is random; its operations cannot be followed. Let it compute a new tensor instead, as x = x * 2 does "
             "where x.mul_(2) writes."
         )
@@ -296,7 +297,7 @@ def _run(network: Callable[[Tensor], Any], model: nn.Module, example: Tensor) ->
         return network(example.clone())  # it may write into it
     except Exception as error:
         raise ValueError(
-            f"{type(model).__name__} does not run on an input of shape {tuple(example.shape)}: "
+            f"{class_name(model)} does not run on an input of shape {tuple(example.shape)}: "
             f"{first_line(error)}. Pass data of the shape that it was trained on."
         ) from error
 

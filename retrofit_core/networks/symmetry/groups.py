@@ -17,6 +17,7 @@ from ..levels.kinds import TRANSPARENT, is_activation, is_sum
 from ..levels.tracing import trace
 from ..levels.weights import refuse_computed_weights
 from ..training_flags import evaluating
+from ..wrappers import class_name
 from .group import Group, Point, TensorPart
 from .ids import FIXED
 from .maps import reordered
@@ -118,7 +119,7 @@ def _numbers(rules: Rules, group: Group) -> Tensor | None:
 
 def recorded(model: nn.Module, example: Tensor, leaves: Sequence[str]) -> tuple[fx.Graph, dict[Any, Any]]:
     """The trace of a network in evaluation mode, with the shapes of the first sample's values, and its modules."""
-    refuse_computed_weights(model, type(model).__name__)
+    refuse_computed_weights(model, class_name(model))
     graph, modules, _ = trace(model, leaves, example[:1], fold=False)
     return graph, modules
 
@@ -274,6 +275,6 @@ def _check(model: nn.Module, groups: list[Group], example: Tensor) -> None:
     gap = ((expected - outputs).abs().max() / size).item()
     if not gap <= TOLERANCE.get(expected.dtype, 1e-3) and torch.isfinite(expected).all():
         raise ValueError(
-            f"{type(model).__name__} computes something else once its neurons are put into another order (outputs differ "
+            f"{class_name(model)} computes something else once its neurons are put into another order (outputs differ "
             f"by {gap:.2g} of their size), so its neurons cannot be aligned one by one. Use KF-Gradient."
         )
