@@ -13,8 +13,7 @@ from ..experiments.parallel import run_in_parallel
 from ..experiments.planning import Planned, plan
 from ..experiments.report import all_tables, report
 from ..experiments.report_csv import spreadsheet
-from ..experiments.report_latex import latex
-from ..experiments.report_markdown import markdown
+from ..experiments.report_formats import LATEX, MARKDOWN
 from ..experiments.results import Result, all_results
 from ..experiments.runner import OnResult, Outcome, run
 from ..experiments.scales import scale_of
@@ -29,7 +28,7 @@ from .progress import units_progress
 from .terminal import advised, err, new_table, out
 
 SOME_FAILED = 1
-FORMATS = {"markdown": markdown, "latex": latex, "csv": spreadsheet}
+FORMATS = {"markdown": MARKDOWN.report, "latex": LATEX.report, "csv": spreadsheet}
 LARGE = 1_000_000
 
 

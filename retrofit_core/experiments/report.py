@@ -1,10 +1,11 @@
-"""The paper's tables beside ours: results become lines, columns and tables; `report_markdown` and others write them."""
+"""The paper's tables beside ours: results become lines, columns and tables; `report_formats` and `report_csv` write them."""
 
 import math
 import shlex
 import statistics
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .bundles import Bundle
 from .cells import Table
@@ -116,17 +117,16 @@ class Report:
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """Badge -> measured cells, all cells."""
-        badges = dict.fromkeys(block.badge for block in self.blocks if block.cells)
-        same = {badge: [block for block in self.blocks if block.badge == badge] for badge in badges}
-        return {
-            badge: (sum(block.measured for block in blocks), sum(block.cells for block in blocks))
-            for badge, blocks in same.items()
-        }
+        measured, cells = Counter[str](), Counter[str]()
+        for block in self.blocks:
+            measured[block.badge] += block.measured
+            cells[block.badge] += block.cells
+        return {badge: (measured[badge], count) for badge, count in cells.items() if count}
 
     def verdicts(self) -> dict[str, int]:
         """Verdict -> how many claims."""
-        reached = [claim.verdict for block in self.blocks for claim in block.claims]
-        return {verdict: reached.count(verdict) for verdict in VERDICTS if verdict in reached}
+        reached = Counter(claim.verdict for block in self.blocks for claim in block.claims)
+        return {verdict: reached[verdict] for verdict in VERDICTS if verdict in reached}
 
 
 def report(
@@ -242,10 +242,7 @@ def table_report(
 
 def _measured_alone(block: Block) -> Block:
     lines = tuple(line for line in block.lines if line.state in (MEASURED, REFUSED))
-    known = tuple(claim for claim in block.claims if claim.ours is not None)
-    return Block(
-        block.column, block.metric, block.badge, lines, block.parents, block.ranked, known, block.measured, block.cells
-    )
+    return replace(block, lines=lines, claims=tuple(claim for claim in block.claims if claim.ours is not None))
 
 
 def _command(setting: Setting, root: str, seeds: int | None) -> str:
@@ -321,15 +318,15 @@ def _sorted_parents(setting: Setting, singles: Mapping[str, Line]) -> dict[str, 
         return {}
     ranked = sorted(rows, key=lambda row: -singles[row].values[0])
     return {
-        row: Line(
-            row, singles[row].paper, MEASURED, singles[other].values, _own(row, other), singles[other].command, other
+        row: replace(
+            singles[other],
+            row=row,
+            paper=singles[row].paper,
+            note="" if row == other else f"parent {other.removeprefix(PARENT)} of ours",
+            stands_for=other,
         )
         for row, other in zip(rows, ranked, strict=True)
     }
-
-
-def _own(row: str, other: str) -> str:
-    return "" if row == other else f"parent {other.removeprefix(PARENT)} of ours"
 
 
 def _best(setting: Setting, row: str, lines: Sequence[Line], paper: Value | None) -> Line | None:
@@ -340,9 +337,9 @@ def _best(setting: Setting, row: str, lines: Sequence[Line], paper: Value | None
     sign = 1 if setting.column.metric == ACCURACY else -1
     best = max(measured, key=lambda line: sign * (line.mean or 0.0), default=None)
     if best is None:
-        return Line(row, paper, lines[0].state, (), lines[0].note, lines[0].command)
-    note = "; ".join([f"that of {best.row}", *([best.note] if best.note else [])])
-    return Line(row, paper, MEASURED, best.values, note, best.command, best.row)
+        return replace(lines[0], row=row, paper=paper)
+    note = "; ".join(filter(None, [f"that of {best.row}", best.note]))
+    return replace(best, row=row, paper=paper, note=note, stands_for=best.row)
 
 
 def _line_without_cell(setting: Setting, name: str, paper: Value | None) -> Line | None:

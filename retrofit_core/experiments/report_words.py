@@ -1,6 +1,6 @@
-"""A report's numbers and sentences as words, which Markdown and LaTeX share."""
+"""A report's numbers and sentences as words, which all formats share."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from .claims import Claim
 from .report import Block, Line, Report, TableReport
@@ -143,11 +143,6 @@ def departures(report: Report) -> list[str]:
             if "," in block.badge and any(line.values for line in block.lines):
                 served.setdefault(block.badge, []).append(f"{table.name} ({block.column})")
     return [*scales, *(f"{badge}: {'; '.join(columns)}." for badge, columns in served.items())]
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[int]:
-    """The width of each column of words."""
-    return [max(map(len, column)) for column in zip(*rows, strict=True)]
 
 
 def many(count: int, noun: str) -> str:

@@ -34,8 +34,7 @@ from .known import Known, Setting, settings
 from .planning import plan
 from .progress import notebook_bar
 from .report import Block, Line, TableReport, machine_words, measured_rows, table_report
-from .report_html import block_html, table_html
-from .report_markdown import block_markdown, table_markdown
+from .report_formats import HTML, MARKDOWN
 from .results import Result, all_results
 from .runner import run
 from .scales import BEST_FIRST, SCALES, UNMEASURED, scale_of
@@ -184,7 +183,7 @@ class ReproducedColumn:
         """
         lines = [self.line(row) for row in rows] if rows else _shown(self.block, paper_alone=not self.lines)
         block = dataclasses.replace(self.block, lines=tuple(lines))
-        return Shown(block_html(block), block_markdown(block))
+        return Shown(HTML.block(block), MARKDOWN.block(block))
 
     def __repr__(self) -> str:
         return f"<{self.table}, {self.name}: {len(self.lines)} of {len(self.block.lines)} rows measured ({self.badge})>"
@@ -238,7 +237,7 @@ class ReproducedTable:
             for column in shown
         ]
         report = dataclasses.replace(self.report, blocks=tuple(blocks))
-        return Shown(table_html(report), table_markdown(report))
+        return Shown(HTML.table(report), MARKDOWN.table(report))
 
     def frame(self) -> pd.DataFrame:
         """All columns, one below the other, as `ReproducedColumn.frame`."""

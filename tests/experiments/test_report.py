@@ -19,8 +19,7 @@ from retrofit_core.experiments.bundles import Bundle, Given, read_bundle, write_
 from retrofit_core.experiments.paper import paper_values
 from retrofit_core.experiments.report import Block, Line, all_tables, report
 from retrofit_core.experiments.report_csv import FIELDS, spreadsheet
-from retrofit_core.experiments.report_latex import escaped, latex
-from retrofit_core.experiments.report_markdown import markdown
+from retrofit_core.experiments.report_formats import LATEX, MARKDOWN, escaped
 from retrofit_core.experiments.report_words import ours_words, printed
 from retrofit_core.experiments.results import write_result
 from retrofit_core.experiments.scales import SCALES, scale_of
@@ -29,7 +28,7 @@ from retrofit_core.experiments.units import Source
 from tests.experiments.made_up import bundle_of, cells_of, knowing, made, renamed
 
 GOLDEN = Path(__file__).parent / "golden"
-FORMATS = {"md": markdown, "tex": latex, "csv": spreadsheet}
+FORMATS = {"md": MARKDOWN.report, "tex": LATEX.report, "csv": spreadsheet}
 SMOKE = [scale_of("smoke")]
 NOTHING = Bundle({})
 
@@ -85,7 +84,7 @@ def empty():
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_prints_with_its_command(empty, name):
-    text = markdown(empty)
+    text = MARKDOWN.report(empty)
     section = text.split(f"\n## {name}: ")[1].split("\n## ")[0]
     assert "not measured" in section
     assert f"\nretrofit reproduce {name} --scale smoke\n" in section
@@ -108,7 +107,7 @@ def test_every_number_of_the_paper_is_in_the_report(empty):
 
 
 def test_every_number_of_the_paper_is_in_the_text(empty):
-    text = markdown(empty)
+    text = MARKDOWN.report(empty)
     for value in paper_values():
         section = text.split(f"\n## {value.table}: ")[1].split("\n## ")[0]
         column = re.split(rf"\n### {re.escape(value.column)}(?:, [^\n]*)?\n\n", section)[1].split("\n### ")[0]
@@ -138,7 +137,7 @@ def test_all_scales_can_be_asked(monkeypatch):
             ("small, cifar10 for cifar100" if scale.name == "small" else badge): counts
             for badge, counts in written.counts().items()
         }
-        assert markdown(written).count(scale.sentence) == 1
+        assert MARKDOWN.report(written).count(scale.sentence) == 1
 
 
 def test_means_deviations_and_two_sigma():
@@ -201,7 +200,7 @@ def test_a_best_row_is_the_best_of_ours():
 def test_a_refusal_is_a_footnote():
     cells = cells_of("bloodmnist")
     written = report(bundle_of(cells, lambda cell: {"refusal": "two are wanted."}), ["bloodmnist"], SMOKE)
-    assert "| refused [1] " in markdown(written) and "\n[1] two are wanted.  \n" in markdown(written)
+    assert "| refused [1] " in MARKDOWN.report(written) and "\n[1] two are wanted.  \n" in MARKDOWN.report(written)
     assert written.counts() == {"smoke, digits for bloodmnist": (len(cells), len(cells))}  # nothing is left to be done
     assert not written.tables[0].commands
 
@@ -273,8 +272,10 @@ def test_results_of_a_substitute_count_where_the_data_set_is_gone(no_data):
     written = report(bundle_of(cells, lambda cell: {"seconds": 7.0}), ["runtime-vit"], [small])
     block = block_of(written, "runtime-vit", "400 samples")
     assert (block.badge, block.lines[0].values) == ("small, cifar10 for cifar100", (7.0,))
-    assert "| small, cifar10 for cifar100 |" in markdown(written)
-    assert "- small, cifar10 for cifar100: runtime-vit (400 samples); runtime-vit (6000 samples)." in markdown(written)
+    assert "| small, cifar10 for cifar100 |" in MARKDOWN.report(written)
+    assert "- small, cifar10 for cifar100: runtime-vit (400 samples); runtime-vit (6000 samples)." in MARKDOWN.report(
+        written
+    )
 
 
 def test_the_nearest_data_set_with_results_is_shown(no_data):
@@ -313,7 +314,7 @@ def test_given_parents_have_columns_of_their_own(tmp_path):
     assert block.badge == "smoke, digits for cifar10, given parents" and block.measured == 3
     assert {block.badge for block in written.tables[1].blocks} == {"smoke, digits for cifar10"}
     assert any("--columns 2-way --model" in command for command in written.tables[0].commands)
-    assert "Given parents: " in markdown(written)
+    assert "Given parents: " in MARKDOWN.report(written)
 
 
 def test_given_parents_stand_at_the_fullest_scale_that_means_the_same_work(tmp_path):
@@ -346,14 +347,14 @@ def test_results_of_earlier_methods_are_marked():
     assert written.outdated == len({cell.units[0].key() for cell in cells}) - 2  # parents have no method
     lines = {line.row: line for block in written.blocks for line in block.lines if line.values}
     assert all(("earlier version" in line.note) != row.startswith("Parent") for row, line in lines.items())
-    assert f"- {written.outdated} results are of earlier versions" in markdown(written)
+    assert f"- {written.outdated} results are of earlier versions" in MARKDOWN.report(written)
 
 
 def test_results_of_other_tables_are_counted():
     bundle = bundle_of([*cells_of("fusion-set-size"), *cells_of("resnet-compression")], lambda cell: {})
     written = report(bundle, ["fusion-set-size"], SMOKE)
     assert written.others == len({unit.key() for cell in cells_of("resnet-compression") for unit in cell.units})
-    assert f"- {written.others} results are of other tables or scales." in markdown(written)
+    assert f"- {written.others} results are of other tables or scales." in MARKDOWN.report(written)
 
 
 def test_only_what_is_measured(empty):
@@ -363,7 +364,7 @@ def test_only_what_is_measured(empty):
     )
     assert [table.name for table in written.tables] == ["fusion-set-size"]
     assert {line.row for block in written.blocks for line in block.lines} == {"KF-Gradient, uniform"}
-    assert "not measured" not in markdown(written).split("\n## ")[1]
+    assert "not measured" not in MARKDOWN.report(written).split("\n## ")[1]
 
 
 def test_columns_can_be_chosen():
@@ -374,13 +375,13 @@ def test_columns_can_be_chosen():
 
 
 def test_markdown_columns_are_aligned():
-    for grid in re.findall(r"(?:^\|.*\n)+", markdown(golden_report()), re.MULTILINE):
+    for grid in re.findall(r"(?:^\|.*\n)+", MARKDOWN.report(golden_report()), re.MULTILINE):
         bars = {tuple(at for at, letter in enumerate(line) if letter == "|") for line in grid.splitlines()}
         assert len(bars) == 1
 
 
 def test_latex_has_the_structure_of_a_document():
-    text = latex(golden_report())
+    text = LATEX.report(golden_report())
     opened: list[str] = []
     for word, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
         if word == "begin":
@@ -506,7 +507,7 @@ def test_a_bundle_prints_what_its_results_print(tmp_path):
     bundle = bundle_of(cells_of("fusion-set-size"), lambda cell: {"known": knowing(40)})
     write_bundle(tmp_path / "all.json", bundle, with_images=True)
     read = read_bundle(tmp_path / "all.json").results
-    assert markdown(report(Bundle(read), ["fusion-set-size"], SMOKE)) == markdown(
+    assert MARKDOWN.report(report(Bundle(read), ["fusion-set-size"], SMOKE)) == MARKDOWN.report(
         report(bundle, ["fusion-set-size"], SMOKE)
     )
 
